@@ -55,6 +55,9 @@ class VideoTextRetriever(BaseModel):
             a matrix, by name), or None.  With a method ``own_levels(inputs, data_samples, device)``
             it gives levels of its own of this process' texts and videos, which are gathered and
             handed to it beside the encoder's.
+        belief: whose word the target is, a
+            :class:`~mmvtr.models.supervisions.belief.Belief`: that of this model as it was
+            earlier; None: its own.
         objectives: dict name -> module for what is no loss of a score matrix (captioning, KL);
             called as ``objective(texts, videos, target, batch)``: levels and target of the joint
             batch (the annotated one where a supervision makes one a matrix), and this process' own
@@ -98,6 +101,7 @@ class VideoTextRetriever(BaseModel):
         head_reads: str = 'global',
         detach_heads: bool = True,
         supervision: Optional[dict | nn.Module] = None,
+        belief: Optional[dict | nn.Module] = None,
         objectives: Optional[dict[str, dict | nn.Module]] = None,
         micro_batch: Optional[int] = None,
         block_rows: Optional[int] = None,
@@ -126,12 +130,20 @@ class VideoTextRetriever(BaseModel):
         check_columns(self.supervision, self.similarity, self.losses)
         if hasattr(self.supervision, 'sees'):
             self.supervision.sees(self.data_preprocessor)
+        self.belief = None if belief is None else build(belief)
+        if self.belief is not None:
+            self.belief.of(self)
         self.objectives = nn.ModuleDict(
             {name: build(objective) for name, objective in (objectives or {}).items()}
         )
         self.watchers: list[Callable[[Levels, Levels, dict], None]] = []
         self._stage: Optional[str] = None
         self._trainable = {name for name, p in self.named_parameters() if p.requires_grad}
+
+    @property
+    def judge(self) -> Optional[nn.Module]:
+        """Who makes the target in training: the belief where there is one."""
+        return self.supervision if self.belief is None else self.belief
 
     # -- encoding and scoring -------------------------------------------------------------
 
@@ -142,19 +154,23 @@ class VideoTextRetriever(BaseModel):
         ``<name>=``.  Without ``video`` (all videos of a batch were broken and skipped): levels of
         none.
         """
-        return self._add_gaussian(video_levels(self.encoder, inputs), 'video')
+        return self.encoded_by(self, inputs, 'video')
 
     def encode_text(self, inputs: dict[str, Tensor]) -> Levels:
         """``text`` int64 [T, L] and ``text_mask`` bool [T, L] -> levels of T texts, as above."""
-        return self._add_gaussian(text_levels(self.encoder, inputs), 'text')
+        return self.encoded_by(self, inputs, 'text')
 
-    def _add_gaussian(self, levels: Levels, side: str) -> Levels:
-        if not self.heads:
+    def encoded_by(self, parts: nn.Module, inputs: dict[str, Tensor], side: str) -> Levels:
+        """Levels of the ``'video'`` or the ``'text'`` of ``inputs``, by another's ``encoder`` and
+        ``heads``."""
+        encode = video_levels if side == 'video' else text_levels
+        levels = encode(parts.encoder, inputs)
+        if not parts.heads:
             return levels
         features = levels[self.head_reads]
         if self.detach_heads:
             features = features.map(torch.Tensor.detach)
-        return {**levels, 'gaussian': self.heads[side](features)}
+        return {**levels, 'gaussian': parts.heads[side](features)}
 
     def score(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
         """All matrices [T, V]: ``'scores'`` (fused), one a level, and the supervision's own."""
@@ -204,6 +220,9 @@ class VideoTextRetriever(BaseModel):
             further = self.supervision.own_levels(inputs, data_samples, device)
             for side, levels in zip((texts, videos), further):
                 side.update(gather_levels(levels))
+        if self.belief is not None and self.stage != 'uncertainty':
+            for side, levels in zip((texts, videos), self.belief.own_levels(inputs)):
+                side.update(gather_levels(levels))
         if self._in_blocks(known.shape):
             how = dict(rows=self.block_rows, retrieval=self.stage != 'uncertainty')
             losses = losses_in_blocks(self, texts, videos, known, **how)
@@ -228,8 +247,8 @@ class VideoTextRetriever(BaseModel):
         """Losses of supervision, losses and objectives from whole matrices of the joint batch."""
         annotated = known.target()
         target, losses = annotated, {}
-        if self.supervision is not None:
-            target, losses = self.supervision(texts, videos, target)
+        if self.judge is not None:
+            target, losses = self.judge(texts, videos, target)
         losses = dict(losses)
         if self.stage != 'uncertainty':
             temperature = self.temperature()
