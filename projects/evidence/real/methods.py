@@ -60,6 +60,7 @@ class Method(NamedTuple):
 
 
 LOSS = ('losses', 'supervision')
+EARLY = dict(type='Belief', at=0.15)
 HINGE = 'losses.triplet'
 UATVR = dict(type='UATVR', max_frames=12, max_words=24, temporal_layers=1)
 PLAIN = dict(UATVR, extra_frames=0, extra_words=0)
@@ -91,6 +92,13 @@ METHODS: dict[str, Method] = {
     'dvtr': Method('dvtr_c2v_msrvtt'),
     'dvtr_permuted': Method('dvtr_c2v_msrvtt', change={'supervision.type': 'PermutedDVTR'}),
     'dvtr_floor1': Method('dvtr_c2v_msrvtt', change={'supervision.floor': 1.0}),
+    'dvtr_early': Method('dvtr_c2v_msrvtt', change={'belief': EARLY}),
+    'dvtr_early_permuted': Method(
+        'dvtr_c2v_msrvtt', change={'belief': EARLY, 'supervision.type': 'PermutedDVTR'}
+    ),
+    'dvtr_early_calibrated': Method(
+        'dvtr_c2v_msrvtt', change={'belief': dict(EARLY, share=0.002)}
+    ),
     'dvtr_triplet': Method('dvtr_c2v_msrvtt_triplet', control='triplet_05', sets='FM'),
     'dvtr_pcme': Method('dvtr_pcme_msrvtt_full'),
     'oracle': Method('oracle_c2v_planted_features', parts=LOSS, sets='J', reads=('truth',)),

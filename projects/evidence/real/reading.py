@@ -16,8 +16,8 @@ from towers import KeptTable
 from mmvtr.datasets import collate_retrieval
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
 
-#: Frames and words that a video and a text keep at most.
-FRAMES, WORDS = 48, 24
+#: Frames that a video keeps at most, by set (else 12), and words that a text does.
+FRAMES, WORDS = dict(U=48), 24
 RECORDS = dict(
     classes=dict(type='CaptionClasses', parser='rules'),
     agreement=dict(type='CaptionImplication'),
@@ -67,7 +67,8 @@ def dataset(
     from mmengine.registry import init_default_scope
 
     init_default_scope('mmvtr')
-    video_steps = [dict(type='LoadFeatures', path=str(folder / 'features.h5'), num_frames=FRAMES)]
+    frames = FRAMES.get(about(folder)['name'], 12)
+    video_steps = [dict(type='LoadFeatures', path=str(folder / 'features.h5'), num_frames=frames)]
     text_steps = [
         dict(
             minilm=dict(type='LoadTextFeatures', path=str(folder / 'sentences.h5')),

@@ -180,7 +180,7 @@ def score(model: torch.nn.Module, texts, videos, rows: int = 512):
 
     count = len(next(iter(texts.values())).mean)
     parts = [
-        model.score(take(texts, slice(first, first + rows)), videos)['scores']
+        model.similarity(take(texts, slice(first, first + rows)), videos)['scores']
         for first in range(0, count, rows)
     ]
     return torch.cat(parts).float()
