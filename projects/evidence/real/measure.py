@@ -89,8 +89,8 @@ def _one(name: str, setting: Mapping[str, float], scores: Tensor, bank: Tensor) 
     options: dict[str, Any] = dict(setting)
     if 'share' in options:
         options['temperature'] = options.pop('share') * reach(bank)
-    if name in ('qb_norm', 'csls'):
-        options['k'] = options.get('k', 1)
+    if name in ('csls', 'nnn'):  # tiny sets have fewer neighbours
+        options['k'] = min(options.get('k', 16), *bank.shape)
     return TRANSFORMS[name](scores, bank, **options)
 
 
