@@ -16,12 +16,16 @@ from mmvtr.functional.metrics.relevance import auc
 
 def crowd_pairs(data: Path) -> dict[tuple[str, str], float]:
     """Share of yes by (text id, image without suffix), pairs of a caption's own image left out."""
-    return _unannotated(read_flickr8k_crowd(data / 'human_judgments/flickr8k/CrowdFlowerAnnotations.txt'))
+    return _unannotated(
+        read_flickr8k_crowd(data / 'human_judgments/flickr8k/CrowdFlowerAnnotations.txt')
+    )
 
 
 def expert_pairs(data: Path) -> dict[tuple[str, str], float]:
     """Mean grade, 1 to 4, as :func:`crowd_pairs`."""
-    return _unannotated(read_flickr8k_expert(data / 'human_judgments/flickr8k/ExpertAnnotations.txt'))
+    return _unannotated(
+        read_flickr8k_expert(data / 'human_judgments/flickr8k/ExpertAnnotations.txt')
+    )
 
 
 def _unannotated(pairs) -> dict[tuple[str, str], float]:
@@ -34,7 +38,7 @@ def _unannotated(pairs) -> dict[tuple[str, str], float]:
 
 
 class Judged(NamedTuple):
-    """Judged unannotated pairs of a test set as places in its matrix [T, V]: int64 [n], values [n]."""
+    """Judged unannotated pairs of a test set: places in its matrix, int64 [n], and values [n]."""
 
     rows: Tensor
     columns: Tensor
@@ -52,10 +56,10 @@ class Judged(NamedTuple):
 def agreement(scores: Tensor, own: Tensor, crowd: Judged, expert: Judged) -> dict[str, float]:
     """How scores [T, V] agree with people, in percent.
 
-    ``auc``: crowd majority among judged unannotated pairs; ``extra_ap``: mean average precision of a
-    text's judged unannotated images, of texts with a right one; ``map``: the same with the text's own
-    image among them; ``judged_p1``: the first image is the own one or right by people; ``expert_rho``:
-    Spearman's with the experts' grade.
+    ``auc``: crowd majority among judged unannotated pairs; ``extra_ap``: mean average precision of
+    a text's judged unannotated images, of texts with a right one; ``map``: the same with the text's
+    own image among them; ``judged_p1``: the first image is the own one or right by people;
+    ``expert_rho``: Spearman's with the experts' grade.
     """
     x, yes = scores[crowd.rows, crowd.columns], crowd.values > 0.5
     right = {(r, c) for r, c in zip(crowd.rows[yes].tolist(), crowd.columns[yes].tolist())}

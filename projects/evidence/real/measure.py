@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 import mmvtr
@@ -56,7 +55,7 @@ def hits(found: Ranks) -> dict[str, str]:
 
 
 class Bank(NamedTuple):
-    """Scores of training texts with a gallery of videos [K, V], and of training videos with texts."""
+    """Scores of training texts with a gallery of videos [K, V], of training videos with texts."""
 
     texts: Tensor
     videos: Tensor

@@ -71,9 +71,7 @@ ARL = dict(
     text='words',
     encoder=dict(
         type='TwoBranches',
-        encoder=dict(
-            type='ARLEncoder', dim=DIM, heads=4, dropout=0.1, max_frames=64, max_words=24
-        ),
+        encoder=dict(type='ARLEncoder', dim=DIM, heads=4, dropout=0.1, max_frames=64, max_words=24),
     ),
     change={'supervision.dim': DIM},
     own_temperature=True,
@@ -87,7 +85,9 @@ METHODS: dict[str, Method] = {
     'infonce': Method(control=''),
     'triplet_05': Method('c2v_msrvtt_triplet', control='', sets='FM'),
     'triplet_hardest': Method('ran_hgr_msrvtt_full', control='', parts=('losses',), sets='FM'),
-    'triplet_02': Method('c2v_msrvtt_triplet', control='', change={f'{HINGE}.margin': 0.2}, sets='FM'),
+    'triplet_02': Method(
+        'c2v_msrvtt_triplet', control='', change={f'{HINGE}.margin': 0.2}, sets='FM'
+    ),
     # DVTR
     'dvtr': Method('dvtr_c2v_msrvtt'),
     'dvtr_permuted': Method('dvtr_c2v_msrvtt', change={'supervision.type': 'PermutedDVTR'}),
@@ -96,9 +96,7 @@ METHODS: dict[str, Method] = {
     'dvtr_early_permuted': Method(
         'dvtr_c2v_msrvtt', change={'belief': EARLY, 'supervision.type': 'PermutedDVTR'}
     ),
-    'dvtr_early_calibrated': Method(
-        'dvtr_c2v_msrvtt', change={'belief': dict(EARLY, share=0.002)}
-    ),
+    'dvtr_early_calibrated': Method('dvtr_c2v_msrvtt', change={'belief': dict(EARLY, share=0.002)}),
     'dvtr_triplet': Method('dvtr_c2v_msrvtt_triplet', control='triplet_05', sets='FM'),
     'dvtr_pcme': Method('dvtr_pcme_msrvtt_full'),
     'oracle': Method('oracle_c2v_planted_features', parts=LOSS, sets='J', reads=('truth',)),
@@ -122,9 +120,13 @@ METHODS: dict[str, Method] = {
     ),
     # hubs
     'ncl': Method('ncl_clip4clip_msrvtt', bank=True),
-    'neighborretr': Method('neighborretr_clip4clip_msrvtt', change={'supervision.dim': DIM}, rate=1.0),
+    'neighborretr': Method(
+        'neighborretr_clip4clip_msrvtt', change={'supervision.dim': DIM}, rate=1.0
+    ),
     # Gaussians
-    'pcme': Method('pcme_msrvtt_full', change={'head_reads': 'global'}, sets='FM', own_temperature=True),
+    'pcme': Method(
+        'pcme_msrvtt_full', change={'head_reads': 'global'}, sets='FM', own_temperature=True
+    ),
     'pcmepp': Method('pcmepp_clip_msrvtt', sets='FM', own_temperature=True),
     'prolip': Method('prolip_clip_msrvtt', sets='FM', own_temperature=True),
     # margins, classes, teachers
@@ -188,7 +190,9 @@ METHODS: dict[str, Method] = {
         **{
             **NO_AMBIGUITY,
             'control': '',
-            'change': dict(supervision=None, similarity=dict(type='CosineSimilarity', levels=('a', 'b'))),
+            'change': dict(
+                supervision=None, similarity=dict(type='CosineSimilarity', levels=('a', 'b'))
+            ),
         }
     ),
     'best_frame': Method(**{**NO_AMBIGUITY, 'control': ''}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Sequence
 
@@ -43,13 +43,13 @@ class Whole(NamedTuple):
     videos: list[str]
 
 
-@lru_cache(maxsize=None)
+@cache
 def about(folder: Path) -> Mapping[str, Any]:
     """What :func:`sets.prepare` has written of a set."""
     return json.loads((folder / 'made.json').read_text())
 
 
-@lru_cache(maxsize=None)
+@cache
 def dataset(
     folder: Path,
     split: str,
@@ -80,7 +80,10 @@ def dataset(
     ]
     text_stores = dict(guide='sentences.h5', teacher=f'teacher_of_{text}_text.h5')
     video_stores = dict(means='means.h5', teacher=f'teacher_of_{text}_video.h5')
-    for steps, side, stores in ((text_steps, 'text', text_stores), (video_steps, 'video', video_stores)):
+    for steps, side, stores in (
+        (text_steps, 'text', text_stores),
+        (video_steps, 'video', video_stores),
+    ):
         wanted = {
             'guide' if name == 'means' else name: str(folder / stores[name])
             for name in reads
@@ -122,14 +125,14 @@ def whole(
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def evaluated(folder: Path, split: str, text: str) -> Whole:
     """A split to be evaluated; '1ka' of MSR-VTT has a table of its own."""
     table = 'captions' if split in ('val', 'test') else f'captions_{split}'
     return whole(dataset(folder, split, text, table=table))
 
 
-@lru_cache(maxsize=None)
+@cache
 def bank(folder: Path, text: str, size: int = 2000) -> Whole:
     """A text each of so many training videos, and these videos, drawn once."""
     data = dataset(folder, 'train', text)

@@ -3,7 +3,7 @@
     python projects/evidence/real/run.py                   # all of the plan (PLAN.md), hours
     python projects/evidence/real/run.py --list
     python projects/evidence/real/run.py --sets F --only dvtr infonce --seeds 5 6
-    python projects/evidence/real/run.py --set FOLDER --only infonce    # features of your own: sets.py
+    python projects/evidence/real/run.py --set FOLDER --only infonce   # your features: sets.py
     python projects/evidence/real/run.py --tables          # the pages, from the results
 
 Data are found in ../shared or $MMVTR_SHARED; work_dirs/real holds what the product reads of them.
@@ -17,9 +17,9 @@ import json
 import logging
 import time
 import warnings
-from functools import lru_cache
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Iterable, Mapping, Optional
+from typing import Any, Iterable, Optional
 
 import measure
 import reading
@@ -81,7 +81,7 @@ class Place:
         """What its texts are read as."""
         return self.text if method.text == 'sentence' else 'word_vectors'
 
-    @lru_cache(maxsize=None)
+    @cached_property
     def people(self) -> tuple[Judged, Judged]:
         """Crowd and experts of Flickr8k's test set."""
         test = reading.evaluated(self.folder, 'test', self.text)
@@ -149,7 +149,7 @@ class Evaluator:
         found = measure.ranks(both, test.positives)
         row: Result = measure.recalls(found)
         if self.place.name == 'F':
-            row['people'] = agreement(both.t2v, test.own, *self.place.people())
+            row['people'] = agreement(both.t2v, test.own, *self.place.people)
         if hits:
             row['hits'] = measure.hits(found)
         return row
@@ -228,7 +228,7 @@ def one(place: Place, name: str, seed: int, rate: float) -> Result:
 
 
 def teach(place: Place) -> None:
-    """Vectors of a teacher that reads the other text kind, once a set: TeachText's second encoder."""
+    """Vectors of a teacher that reads the other text kind, once a set (TeachText)."""
     paths = [place.folder / f'teacher_of_{place.text}_{side}.h5' for side in ('text', 'video')]
     if all(path.exists() for path in paths):
         return
@@ -255,7 +255,7 @@ def teach(place: Place) -> None:
 
 
 def jobs(results: Results, places: Iterable[Place], names, seeds) -> Iterable[tuple]:
-    """(place, method, seed, rate) of what is still to be done: the seeds of a row after its rates."""
+    """(place, method, seed, rate) of what is to be done: seeds of a row after its rates."""
     for seed in seeds:
         for place in places:
             for name in names:

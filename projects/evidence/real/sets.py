@@ -2,8 +2,8 @@
 
 A folder (``run.py --set FOLDER``) holds
 
-- ``features.npz``: ``feat`` float [n, D], ``item`` str [n]; rows of one item are its frames, in order;
-- ``captions.csv``: columns ``video`` (an item), ``text``, ``text_id``, ``split`` (train, val, test);
+- ``features.npz``: ``feat`` float [n, D], ``item`` str [n]; rows of one item are its frames;
+- ``captions.csv``: columns ``video`` (item), ``text``, ``text_id``, ``split`` (train, val, test);
 - optionally ``captions.npz``: ``vec`` float [m, E], ``key`` str [m] (a ``text_id``): a frozen
   encoder's vector of each caption;
 - optionally ``words.npz``: ``vec`` float [w, E], ``key`` str [w], in order: of each word.
@@ -18,7 +18,7 @@ import json
 import os
 from collections import defaultdict
 from pathlib import Path
-from typing import Mapping, NamedTuple, Optional, Sequence
+from typing import Mapping, NamedTuple, Sequence
 
 import numpy as np
 from judged import crowd_pairs
@@ -149,9 +149,7 @@ def untrimmed(clips: int = 4) -> Raw:
             own = [names[n] for n in order[first : first + clips]]
             joined = f'{split}_{first // clips}'
             features[joined] = np.concatenate([_at_most(whole.features[name]) for name in own])
-            rows += [
-                row._replace(video=joined) for name in own for row in of_clip[split, name][:2]
-            ]
+            rows += [row._replace(video=joined) for name in own for row in of_clip[split, name][:2]]
     return _kept(features, rows, whole.sentences, words)
 
 

@@ -3,8 +3,8 @@
     python projects/evidence/real/shares.py      # writes cells/real/shares.json
 
 F: pairs that the crowd calls a match, of all pairs of the judged captions with the 1,000 images (a
-lower bound: 5 % were asked), and the same extrapolated by the cosine of captions (MiniLM).  M: a text
-and a video of which another caption is identical, or nearly so (cosine .9 and more): a lower bound.
+lower bound: 5 % were asked), and the same extrapolated by the cosine of captions (MiniLM).  M: a
+text and a video of which another caption is identical, or nearly so (cosine .9 and more): a lower bound.
 """
 
 from __future__ import annotations
@@ -50,8 +50,16 @@ def of_people(raw: Raw) -> list[dict]:
         found += here * (yes[inside].mean() if inside.any() else 0.0)
     total = int(others.sum())
     return [
-        dict(set='F and J: Flickr8k, judged images', how='the crowd says so, lower bound', share=yes.sum() / total),
-        dict(set='F and J: Flickr8k, judged images', how='extrapolated by MiniLM', share=found / total),
+        dict(
+            set='F and J: Flickr8k, judged images',
+            how='the crowd says so, lower bound',
+            share=yes.sum() / total,
+        ),
+        dict(
+            set='F and J: Flickr8k, judged images',
+            how='extrapolated by MiniLM',
+            share=found / total,
+        ),
     ]
 
 
@@ -75,7 +83,11 @@ def of_captions(raw: Raw, name: str) -> list[dict]:
     total = len(rows) * (len(items) - 1)
     return [
         dict(set=name, how='identical captions, lower bound', share=identical / total),
-        dict(set=name, how=f'captions of a cosine of {NEAR:g} and more, lower bound', share=near / total),
+        dict(
+            set=name,
+            how=f'captions of a cosine of {NEAR:g} and more, lower bound',
+            share=near / total,
+        ),
     ]
 
 

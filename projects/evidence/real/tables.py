@@ -42,6 +42,7 @@ NAMES = {
     'hardness': 'hardness and self-mask',
     'implied': 'implied texts (ours)',
     'ncl': 'NCL with its bank',
+    'ncl_same_bank': 'NCL with its bank',
     'ncl_raw': 'NCL, tested raw',
     'neighborretr': 'NeighborRetr',
     'pcme': 'PCME',
@@ -68,14 +69,20 @@ NAMES = {
     'auto': "`transform='auto'`",
 }
 SETS = dict(
-    F='Flickr8k images', M='MSR-VTT frames', J='1,000 judged images', T='MSR-VTT, words', U='Untrimmed'
+    F='Flickr8k images',
+    M='MSR-VTT frames',
+    J='1,000 judged images',
+    T='MSR-VTT, words',
+    U='Untrimmed',
 )
 AIMS = dict(U='t2v_SumR')
 #: A difference inside of this is nothing (PLAN.md).
 MATTERS = 2.0
 #: Seeds below which nothing is said.
 LEAST = 3
-PEOPLE = dict(auc='AUC', expert_rho='expert rho', map='mAP', extra_ap='AP of EXTRA', judged_p1='P@1')
+PEOPLE = dict(
+    auc='AUC', expert_rho='expert rho', map='mAP', extra_ap='AP of EXTRA', judged_p1='P@1'
+)
 
 
 class Change(NamedTuple):
@@ -121,6 +128,8 @@ class Table:
         """By seed; of a transform those of InfoNCE's training."""
         if method == 'ncl_raw':
             return {s: row[when]['raw'] for s, row in self.runs.get('ncl', {}).items()}
+        if method == 'ncl_same_bank':
+            return self.figures('ncl', when)
         if method in self.runs:
             return {seed: row[when] for seed, row in self.runs[method].items()}
         return {
@@ -130,14 +139,14 @@ class Table:
         }
 
     def control(self, method: str) -> str:
+        if method == 'ncl_same_bank':
+            return 'sinkhorn'
         return METHODS[method].control if method in METHODS else 'infonce'
 
     def listed(self) -> list[str]:
-        """Methods with three seeds or more that their control has, too, in the order of :data:`NAMES`."""
+        """Methods with :data:`LEAST` seeds that their control has, too, ordered as :data:`NAMES`."""
         return [
-            name
-            for name in NAMES
-            if self.control(name) and len(self.paired(name, 'best')) >= LEAST
+            name for name in NAMES if self.control(name) and len(self.paired(name, 'best')) >= LEAST
         ]
 
     def paired(self, method: str, when: str, over: str = '') -> list[tuple[Row, Row]]:
@@ -149,11 +158,11 @@ class Table:
         pairs = self.paired(method, when, over)
         return change([_at(a, key) - _at(b, key) for a, b in pairs]) if pairs else None
 
-    def verdicts(self) -> dict[str, str]:
-        """By the rule of PLAN.md, over all rows of this set."""
-        names = self.listed()
-        changes = {name: self.change(name, self.aim) for name in names}
-        corrected = dict(zip(names, holm([x.p for x in changes.values()])))
+    def verdicts(self, when: str = 'best') -> dict[str, str]:
+        """By the rule of PLAN.md, over all rows of this set; '' of what has no figure then."""
+        changes = {name: self.change(name, self.aim, when) for name in self.listed()}
+        changes = {name: x for name, x in changes.items() if x}
+        corrected = dict(zip(changes, holm([x.p for x in changes.values()])))
         found = {}
         for name, x in changes.items():
             if corrected[name] < 0.05:
@@ -173,8 +182,9 @@ def _at(row: Row, key: str) -> float:
 
 def main_table(table: Table) -> str:
     """Differences in both directions, best and last, with the verdict."""
-    head = ['method', 'over', 'seeds', 't2v R@1', 'v2t R@1', f'{table.aim}, best', 'last', 'verdict']
-    lines, verdicts = _head(head), table.verdicts()
+    head = ['method', 'over', 'seeds', 't2v R@1', 'v2t R@1', f'{table.aim}, best', 'verdict']
+    lines = _head([*head, f'{table.aim}, last', 'verdict, last'])
+    verdicts, at_last = table.verdicts(), table.verdicts('last')
     for name in table.listed():
         over = table.control(name)
         changes = [
@@ -187,9 +197,16 @@ def main_table(table: Table) -> str:
             )
         ]
         shown = [str(x) if x else '' for x in changes]
-        title = NAMES[name] + ('' if name in METHODS or name == 'ncl_raw' else ' at test time')
-        lines.append(_line(title, NAMES[over], changes[0].seeds, *shown, verdicts[name]))
+        shown.insert(3, verdicts[name])
+        lines.append(
+            _line(_title(name), _title(over), changes[0].seeds, *shown, at_last.get(name, ''))
+        )
     return '\n'.join(lines)
+
+
+def _title(name: str) -> str:
+    trained = name in METHODS or name.startswith('ncl')
+    return NAMES[name] if trained else f'InfoNCE, {NAMES[name]} at test time'
 
 
 def level_table(tables: Sequence[Table]) -> str:
@@ -227,7 +244,7 @@ def people_table(table: Table) -> str:
     for name in table.listed():
         changes = [table.change(name, 'rsum')]
         changes += [table.change(name, f'people.{key}') for key in PEOPLE]
-        lines.append(_line(NAMES[name], NAMES[table.control(name)], *map(str, changes)))
+        lines.append(_line(_title(name), _title(table.control(name)), *map(str, changes)))
     return '\n'.join(lines)
 
 
@@ -247,7 +264,7 @@ def by_items(table: Table, draws: int = 2000) -> str:
             means = each[draw.integers(0, len(each), (draws, len(each)))].mean(1)
             low, high = np.quantile(means, (0.025, 0.975))
             shown.append(str(Change(each.mean(), low, high, 1.0, len(pairs) + 1)))
-        lines.append(_line(NAMES[name], NAMES[table.control(name)], *shown))
+        lines.append(_line(_title(name), _title(table.control(name)), *shown))
     return '\n'.join(lines)
 
 
@@ -272,19 +289,30 @@ def share_table() -> str:
 
 def zoo_table(tables: Sequence[Table]) -> str:
     """Measured rows of the model zoo: MSR-VTT alone."""
-    head = ['trained with the parts of', 'seeds', 't2v R@1/5/10', 'v2t R@1/5/10', '1k-A (476 of 1,000)']
+    head = [
+        'trained with the parts of',
+        'seeds',
+        't2v R@1/5/10',
+        'v2t R@1/5/10',
+        '1k-A (476 of 1,000)',
+    ]
     lines = _head(head)
     for table in tables:
         for name, runs in table.runs.items():
             if name not in METHODS or len(runs) < LEAST:
                 continue
             cells = [
-                ' / '.join(f'{statistics.mean(r["best"][f"{x}_R{k}"] for r in runs.values()):.1f}' for k in (1, 5, 10))
+                ' / '.join(
+                    f'{statistics.mean(r["best"][f"{x}_R{k}"] for r in runs.values()):.1f}'
+                    for k in (1, 5, 10)
+                )
                 for x in ('t2v', 'v2t')
             ]
             part = [r['best']['1ka'] for r in runs.values() if '1ka' in r['best']]
             cells.append(
-                ' / '.join(f'{statistics.mean(r[f"t2v_R{k}"] for r in part):.1f}' for k in (1, 5, 10))
+                ' / '.join(
+                    f'{statistics.mean(r[f"t2v_R{k}"] for r in part):.1f}' for k in (1, 5, 10)
+                )
             )
             method = METHODS[name]
             lines.append(_line(f'{NAMES[name]} (`{method.config}.py`)', len(runs), *cells))
@@ -292,17 +320,18 @@ def zoo_table(tables: Sequence[Table]) -> str:
 
 
 def short_table(tables: Sequence[Table]) -> str:
-    """One table of all sets: the aim at best, with the verdict."""
-    columns = [f'{SETS.get(x.name, x.name)}, {_kind(x)}' for x in tables]
+    """One table of all sets: the aim at best and at last, with the verdicts."""
+    looks = [(table, when) for table in tables for when in ('best', 'last')]
+    columns = [f'{SETS.get(table.name, table.name)}, {when}' for table, when in looks]
     lines = _head(['method', 'over', *columns])
-    verdicts = [table.verdicts() for table in tables]
+    verdicts = [table.verdicts(when) for table, when in looks]
     for name in NAMES:
         cells = [
-            f'{table.change(name, table.aim)} {found[name]}' if name in found else ''
-            for table, found in zip(tables, verdicts)
+            f'{table.change(name, table.aim, when)} {found[name]}' if name in found else ''
+            for (table, when), found in zip(looks, verdicts)
         ]
         if any(cells):
-            lines.append(_line(NAMES[name], NAMES[tables[0].control(name)], *cells))
+            lines.append(_line(_title(name), _title(tables[0].control(name)), *cells))
     return '\n'.join(lines)
 
 
@@ -337,14 +366,8 @@ def write_pages(rows: Sequence[Row]) -> None:
     for page in PAGES:
         path = ROOT / page
         text = path.read_text()
-
-        def put(match: re.Match) -> str:
-            name = match[1]
-            if name not in found:
-                raise KeyError(f'{page}: no results for the table {name!r}')
-            return f'<!-- real:{name} -->\n\n{found[name]}\n\n<!-- /real -->'
-
-        path.write_text(
-            re.sub(r'<!-- real:([\w-]+) -->.*?<!-- /real -->', put, text, flags=re.S)
-        )
+        missing = {*re.findall(r'<!-- real:([\w-]+) -->', text)} - found.keys()
+        if missing:
+            raise KeyError(f'{page}: no results for the tables {sorted(missing)}')
+        path.write_text(re.sub(r'<!-- real:([\w-]+) -->.*?<!-- /real -->', put, text, flags=re.S))
         print(page)

@@ -114,10 +114,12 @@ def train(
                     convert_to_iter_based=True,
                 ),
             ],
-            default_hooks=dict(
-                runtime_info=None, timer=None, logger=None, checkpoint=None
-            ),
-            custom_hooks=[dict(type='mmvtr.ExactSeedHook'), dict(type='mmvtr.ProgressHook'), *hooks],
+            default_hooks=dict(runtime_info=None, timer=None, logger=None, checkpoint=None),
+            custom_hooks=[
+                dict(type='mmvtr.ExactSeedHook'),
+                dict(type='mmvtr.ProgressHook'),
+                *hooks,
+            ],
             log_level='ERROR',
             log_processor=dict(type='LogProcessor'),
             visualizer=dict(type='Visualizer', vis_backends=[]),

@@ -55,7 +55,19 @@ def run(real, monkeypatch, *argv):
 
 def test_a_set_of_ones_own_is_trained_tested_and_not_made_again(real, folder, monkeypatch):
     out = folder.parent / 'results'
-    ask = ['--set', folder, '--only', 'infonce', 'guide', '--seeds', 0, '--epochs', 6, '--results', out]
+    ask = [
+        '--set',
+        folder,
+        '--only',
+        'infonce',
+        'guide',
+        '--seeds',
+        0,
+        '--epochs',
+        6,
+        '--results',
+        out,
+    ]
     run(real, monkeypatch, *ask)
     lines = (out / 'own_minilm.jsonl').read_text().splitlines()
     rows = [json.loads(line) for line in lines]
@@ -64,14 +76,19 @@ def test_a_set_of_ones_own_is_trained_tested_and_not_made_again(real, folder, mo
         (name, rate) for name in ('infonce', 'guide') for rate in rates
     ]
     base = rows[0]['best']
-    assert 0 <= base['t2v_R1'] <= base['t2v_R5'] <= 100 and {*base['transforms']} >= {'csls', 'auto'}
+    assert 0 <= base['t2v_R1'] <= base['t2v_R5'] <= 100 and {*base['transforms']} >= {
+        'csls',
+        'auto',
+    }
     run(real, monkeypatch, *ask)
     assert (out / 'own_minilm.jsonl').read_text().splitlines() == lines
 
 
 def test_training_learns_and_takes_another_caption_in_another_epoch(real, folder):
     place = real['run'].Place(
-        'own', real['sets'].prepare('own', real['sets'].of_folder(folder), folder / 'made'), 'minilm'
+        'own',
+        real['sets'].prepare('own', real['sets'].of_folder(folder), folder / 'made'),
+        'minilm',
     )
     data = real['reading'].dataset(place.folder, 'train', 'minilm')
     key = importlib.import_module('mmvtr.datasets.sampling.samplers').ItemKey
@@ -107,7 +124,9 @@ def test_permuted_weights_are_the_same_ones_elsewhere(real):
 
 def test_agreement_with_people_by_hand(real):
     judged = real['judged']
-    crowd = judged.Judged(torch.tensor([0, 0, 1]), torch.tensor([1, 2, 0]), torch.tensor([1.0, 0, 0]))
+    crowd = judged.Judged(
+        torch.tensor([0, 0, 1]), torch.tensor([1, 2, 0]), torch.tensor([1.0, 0, 0])
+    )
     scores = torch.tensor([[0.9, 0.3, 0.5], [0.1, 0.8, 0.2]])
     found = judged.agreement(scores, torch.tensor([0, 1]), crowd, crowd)
     assert found['auc'] == pytest.approx(50)  # .3 above .1, below .5
