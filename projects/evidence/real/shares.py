@@ -4,7 +4,8 @@
 
 F: pairs that the crowd calls a match, of all pairs of the judged captions with the 1,000 images (a
 lower bound: 5 % were asked), and the same extrapolated by the cosine of captions (MiniLM).  M: a
-text and a video of which another caption is identical, or nearly so (cosine .9 and more): a lower bound.
+text and a video of which another caption is identical, or nearly so (cosine .9 and more): a lower
+bound.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ class Table:
         return METHODS[method].control if method in METHODS else 'infonce'
 
     def listed(self) -> list[str]:
-        """Methods with :data:`LEAST` seeds that their control has, too, ordered as :data:`NAMES`."""
+        """Methods with :data:`LEAST` seeds that their control has, too, as :data:`NAMES`."""
         return [
             name for name in NAMES if self.control(name) and len(self.paired(name, 'best')) >= LEAST
         ]
@@ -369,5 +369,10 @@ def write_pages(rows: Sequence[Row]) -> None:
         missing = {*re.findall(r'<!-- real:([\w-]+) -->', text)} - found.keys()
         if missing:
             raise KeyError(f'{page}: no results for the tables {sorted(missing)}')
-        path.write_text(re.sub(r'<!-- real:([\w-]+) -->.*?<!-- /real -->', put, text, flags=re.S))
+        marked = re.compile(r'<!-- real:([\w-]+) -->.*?<!-- /real -->', flags=re.S)
+        path.write_text(marked.sub(lambda match: _block(match[1], found[match[1]]), text))
         print(page)
+
+
+def _block(name: str, table: str) -> str:
+    return f'<!-- real:{name} -->\n\n{table}\n\n<!-- /real -->'

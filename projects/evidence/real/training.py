@@ -28,7 +28,7 @@ class Schedule(NamedTuple):
 
 @HOOKS.register_module()
 class Looks(Hook):
-    """Asks how good the model is on val, at evenly spread epochs; keeps the best weights and the last.
+    """Asks how good the model is on val at evenly spread epochs, and keeps the best weights.
 
     Args:
         judge: a model -> its figure on val.
