@@ -176,6 +176,7 @@ def bank_biases(
     if isinstance(gallery, Tensor):
         raise ValueError('a transform needs Encoded items as its gallery, not flat vectors')
     device = torch.device(model.data_preprocessor.device)
-    read = tiles_read(function.reads, model, device, OTHER[kind], read_bank(bank), gallery)
+    stored = {one: queries.different() for one, queries in read_bank(bank).items()}
+    read = tiles_read(function.reads, model, device, OTHER[kind], stored, gallery)
     temperature = model.temperature().item() if temperature is None else temperature
     return function.biases(read.pop('bank'), temperature=temperature, **read, **options).cpu()

@@ -51,6 +51,7 @@ from mmvtr.evaluation.score_options import (
 )
 from mmvtr.functional import untied
 from mmvtr.functional.metrics import hubness
+from mmvtr.functional.similarities.distinct import distinct_rows
 from mmvtr.functional.similarities.tiles import inner_products
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 from mmvtr.storage import write_text
@@ -324,6 +325,15 @@ def load_banks(args: argparse.Namespace, scores: Tensor) -> Banks:
                 raise ValueError(
                     f'{path} {list(bank.shape)} must be [items seen before, {own} test items]'
                 )
+    return different(Banks(queries, pairs, items))
+
+
+def different(banks: Banks) -> Banks:
+    """Of bank queries with equal scores the first: one that is asked often counts once."""
+    texts, videos = distinct_rows(banks.queries.t2v), distinct_rows(banks.queries.v2t.t())
+    queries = Directed(banks.queries.t2v[texts], banks.queries.v2t[:, videos])
+    pairs = None if banks.pairs is None else banks.pairs[texts][:, videos]
+    items = banks.items and Directed(*(x[distinct_rows(x)] for x in banks.items))
     return Banks(queries, pairs, items)
 
 
@@ -416,7 +426,15 @@ def describe(
         notes.append('transductive: the transforms have read all test queries at once')
     if args.query_source == 'bank':
         bank_texts, bank_videos = len(banks.t2v), banks.v2t.shape[1]
-        protocol['bank'] = f'{bank_texts} texts, {bank_videos} videos'
+        protocol['bank'] = f'{bank_texts} different texts, {bank_videos} different videos'
+        for bank, own, what in (
+            (banks.t2v, scores, 'texts'),
+            (banks.v2t.t(), scores.t(), 'videos'),
+        ):
+            again = len(bank) + len(own) - len(distinct_rows(torch.cat([bank, own]).float()))
+            again -= len(own) - len(distinct_rows(own))
+            if again > len(own) / 2:
+                notes.append(f'transductive: {again} of the {len(own)} test {what} are in the bank')
         if bank_texts < videos:
             notes.append(f'a bank of {bank_texts} texts for {videos} videos is small, it may hurt')
         if bank_videos < texts:

@@ -173,10 +173,11 @@ class ScoreTransformHook(TransformHook):
         return self.transform(scores, bank, temperature)
 
     def _stored(self, runner: Runner) -> Optional[dict[str, Queries]]:
-        """The stored queries by kind; None if the test queries are to be used."""
+        """The stored queries by kind, of equal ones the first; None: the test queries are used."""
         if self.queries == 'test':
             return None
-        return stored_queries(runner, self.queries, bank_file=self.bank_file, name=self.name)
+        stored = stored_queries(runner, self.queries, bank_file=self.bank_file, name=self.name)
+        return {kind: queries.different() for kind, queries in stored.items()}
 
     def _note(
         self, evaluation: Evaluation, stored: Optional[dict[str, Queries]], temperature: float

@@ -51,7 +51,7 @@ def fit_calibration(
 
     Raises:
         ValueError: shapes that differ, no pairs, a score that is not finite, matches outside
-            [0, 1], pairs of one class, an unknown method.
+            [0, 1], pairs of one class, matches that score lower than the others, an unknown method.
 
     Example:
         ::
@@ -64,6 +64,7 @@ def fit_calibration(
         raise ValueError(f"method must be 'platt' or 'isotonic', not {str(method)[:80]!r}")
     x, y = check_pairs(scores, matches)
     _refuse_one_class(y)
+    _refuse_falling(x, y)
     fit = _platt if method == 'platt' else _isotonic
     fitted = fit(x, y, torch.ones_like(x))
     grid, counts = _kept(x, GRID)
@@ -181,6 +182,7 @@ def _fit_temperature(
     if not asked.any() or positives.all():
         raise ValueError('a calibration needs pairs that match and pairs that do not')
     x, own = at_least_float32(scores[asked]), positives[asked]
+    _refuse_falling(x.double().flatten(), own.double().flatten())
     reach = (x.amax(1) - x.mean(1)).mean().double().item()
     if not reach > 0:
         raise ValueError('all scores of a query are one value: no temperature fits')
@@ -216,6 +218,16 @@ def _refuse_one_class(y: Tensor) -> None:
     if y.min() == y.max():
         what = 'match' if y.min() > 0.5 else 'do not match'
         raise ValueError(f'all {len(y)} pairs {what}: a calibration needs pairs of both classes')
+
+
+def _refuse_falling(x: Tensor, y: Tensor) -> None:
+    """The slope of Platt's line, whose loss is convex, has the sign of this difference."""
+    matched, others = ((w * x).sum() / w.sum() for w in (y, 1 - y))
+    if matched < others:
+        raise ValueError(
+            f'matches score {matched:.4g} on average, pairs that do not match {others:.4g}: are '
+            'these distances? Higher must be better: give -x'
+        )
 
 
 def _kept(x: Tensor, most: int) -> tuple[Tensor, Tensor]:
