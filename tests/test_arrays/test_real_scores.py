@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import mmvtr
-from mmvtr.arrays.biases import NAMES
+from mmvtr.arrays.debiaser import NAMES
 from mmvtr.functional import fit_calibration, reliability
 
 
@@ -41,10 +41,10 @@ def halves(texts, videos, seed):
 
 
 OTHERS = [
-    ('sinkhorn', dict(reach=0.11)),
-    ('sinkhorn', dict(reach=0.2)),
-    ('unbalanced_sinkhorn', dict(reach=0.11)),
-    ('inverted_softmax', dict(reach=0.2)),
+    ('sinkhorn', dict(temperature='11%')),
+    ('sinkhorn', dict(temperature='20%')),
+    ('unbalanced_sinkhorn', dict(temperature='11%')),
+    ('inverted_softmax', dict(temperature='20%')),
     ('csls', {}),
     ('local_scaling', dict(strength=0.75)),
 ]

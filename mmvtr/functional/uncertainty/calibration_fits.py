@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.tiles import refuse_non_finite
 from mmvtr.functional.uncertainty.calibration import Calibration, Method
@@ -27,6 +28,7 @@ SHARES = torch.logspace(-3, 1, 161, dtype=torch.float64)
 ROUNDS = 50
 
 
+@arrays_too
 def fit_calibration(
     scores: Tensor,
     matches: Tensor,
@@ -81,6 +83,7 @@ def fit_calibration(
     return Calibration(method, fitted, grid, lower, upper, debiased=debiased, counts=counts)
 
 
+@arrays_too
 def fit_to_pairs(
     scores: Tensor,
     positives: Optional[Tensor] = None,
@@ -131,6 +134,30 @@ def fit_to_pairs(
     common = dict(queries=rows.flatten(), draws=draws, seed=seed, debiased=debiased)
     fit = fit_calibration(scores.flatten(), positives.flatten(), method=method, **common)
     return dataclasses.replace(fit, candidates=scores.shape[1])
+
+
+def platt_line(x: Tensor, y: Tensor) -> Tensor:
+    """Return Platt's line (slope, offset), which does not fall.
+
+    Args:
+        x: float64 [M].
+        y: float64 [M], 0 or 1.
+
+    Returns:
+        float64 [2]; a slope of 0 where matches do not lie higher.
+
+    Example:
+        ::
+
+            >>> x = torch.tensor([0.0, 1.0, 0.0, 1.0]).double()
+            >>> (platt_line(x, x)[0] > 0).item(), platt_line(x, 1 - x)[0].item()
+            (True, 0.0)
+    """
+    line = _platt(x, y, torch.ones_like(x))
+    if line[0] > 0:
+        return line
+    share = (y.sum() + 1) / (len(y) + 2)
+    return torch.stack([share.new_zeros(()), (share / (1 - share)).log()])
 
 
 def _curve(method: str, fitted: Tensor, grid: Tensor) -> Tensor:
