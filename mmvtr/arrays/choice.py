@@ -1,7 +1,7 @@
 """Which transform a gallery gets, by its bank alone.
 
 No query of a test and no label of it is looked at.  How the rule was found and judged:
-projects/evidence/pages/auto_plan.md.
+projects/evidence/pages/auto_rule.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HALVINGS = 4
 #: How many standard errors the mean gain must exceed.
 ERRORS = 1.0
 #: What a bank without pairs gets.
-TEXTS_ALONE = ('unbalanced_sinkhorn', dict(temperature='20%', strictness=0.5))
+TEXTS_ALONE = ('unbalanced_sinkhorn', dict(temperature='11%', strictness=0.8))
 
 
 class Choice(NamedTuple):
@@ -62,7 +62,7 @@ def choose(bank: Optional[Bank], gallery: Vectors, *, seed: int = 0) -> Choice:
     Args:
         bank: with pairs these are halved: the texts of one half ask for its videos, the texts of
             the other half are their bank.  What gains most in mean reciprocal rank is taken if the
-            gain exceeds its standard error.  Without pairs a mild transform is taken.
+            gain exceeds its standard error.  Without pairs one setting is taken for all.
         gallery: N items.
         seed: of the halves.
     """
@@ -73,7 +73,7 @@ def choose(bank: Optional[Bank], gallery: Vectors, *, seed: int = 0) -> Choice:
     if bank.pairs is None:
         name, options = TEXTS_ALONE
         told = ', '.join(f'{key} {value}' for key, value in options.items())
-        why = f'{name}: {bank.said} without their videos, so a mild one ({told}), not tried'
+        why = f'{name}: {bank.said} without their videos, so {told}, not tried'
         return Choice(name, dict(options), why)
     return _by_pairs(bank, seed)
 

@@ -2,8 +2,8 @@
 
     python projects/evidence/auto_rule.py DATA
 
-What was written down before: pages/auto_plan.md.  DATA has the folders real_scores/ and real_features/.
-Writes cells/auto_rule.json and pages/auto_rule.md.  Minutes on one core.
+What was written down before: pages/auto_plan.md.  DATA has the folders
+real_scores/ and real_features/.  Writes cells/auto_rule.json, which pages/auto_rule.md shows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from mmvtr.arrays.choice import candidates
-from mmvtr.arrays.inputs import read_bank
 from mmvtr.functional import ranks
 from mmvtr.functional.transforms.item_biases import fit_biases
 
@@ -59,7 +58,7 @@ def sets(data: Path) -> Iterator[tuple[str, Tensor, Tensor]]:
 
 
 def mapped(data: Path) -> tuple[Tensor, Tensor]:
-    """Captions, by a ridge map to the images' space that 400 pairs fitted, and images: 600 pairs."""
+    """Captions by a ridge map to the images' space, which 400 pairs fitted, and images: 600 pairs."""
     images = np.load(data / 'real_features/flickr8k_train1000_clip_vitb32_image.npz')
     vectors = next(images[x] for x in images.files if images[x].ndim == 2)
     rows = np.load(data / 'real_scores/minilm/flickr8k_bank.npy').astype('f8')
@@ -186,7 +185,7 @@ def main() -> None:
 
 
 def score(gains: list[float]) -> float:
-    """What a rule is chosen by: its mean gain, and what it loses where it loses counts four times."""
+    """What a rule is chosen by: its mean gain, where losses count four times more."""
     return float(np.mean(gains) + 4 * np.mean(np.minimum(gains, 0)))
 
 
