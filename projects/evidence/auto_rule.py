@@ -58,7 +58,7 @@ def sets(data: Path) -> Iterator[tuple[str, Tensor, Tensor]]:
 
 
 def mapped(data: Path) -> tuple[Tensor, Tensor]:
-    """Captions by a ridge map to the images' space, which 400 pairs fitted, and images: 600 pairs."""
+    """Captions by a ridge map that 400 pairs fitted, and images: 600 pairs."""
     images = np.load(data / 'real_features/flickr8k_train1000_clip_vitb32_image.npz')
     vectors = next(images[x] for x in images.files if images[x].ndim == 2)
     rows = np.load(data / 'real_scores/minilm/flickr8k_bank.npy').astype('f8')

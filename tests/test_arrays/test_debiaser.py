@@ -39,9 +39,7 @@ def test_search_is_the_best_of_all_scores(name, geometry):
     best = np.argsort(-scores, axis=1, kind='stable')[:, :7]
     assert np.array_equal(found.ids, best)
     np.testing.assert_allclose(found.debiased, np.take_along_axis(scores, best, 1), atol=1e-6)
-    again = mmvtr.retrieve(
-        TEXTS, VIDEOS, BANK, name, 7, geometry=geometry, **OPTIONS.get(name, {})
-    )
+    again = mmvtr.retrieve(TEXTS, VIDEOS, BANK, name, 7, geometry=geometry, **OPTIONS.get(name, {}))
     assert np.array_equal(again.ids, found.ids) and len(repr(one)) < 90 and len(repr(found)) < 140
     if one.additive_ and one.transform_:
         assert abs(one.biases_.mean()) < 1e-6
