@@ -324,7 +324,7 @@ def check_changes(runner: Runner, checkpoint: dict[str, Any], path: Union[str, P
 
     Raises:
         SystemExit: it cannot; names the value.
-        ValueError: the checkpoint's config cannot be read.
+        ValueError: the checkpoint's values are no dict.
     """
     found = changes_since(runner, checkpoint, path)
     why = refusal(runner, found, checkpoint)
@@ -332,4 +332,4 @@ def check_changes(runner: Runner, checkpoint: dict[str, Any], path: Union[str, P
         raise SystemExit(f'error: {path} cannot be resumed: {why}.{anew(path)}')
     for change in found:
         runner.logger.info(f'resumed with another value: {change}')
-    return is_rescaled(found)
+    return is_rescaled(found, checkpoint)

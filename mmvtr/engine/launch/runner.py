@@ -151,7 +151,7 @@ class ToolRunner(Runner):
         return numbers
 
     def resume(self, *args: Any, **kwargs: Any) -> None:
-        """mmengine's, whose saved rates and schedule give way to the config's where these changed."""
+        """mmengine's; rates and schedule are the config's, where :attr:`rescale` says so."""
         options = options_of(self)
         super().resume(*args, **kwargs)
         if self.rescale:

@@ -29,6 +29,7 @@ from mmvtr.engine.loop.earlier_runs import Past, make_room
 from mmvtr.engine.loop.evaluation import bare
 from mmvtr.engine.loop.evaluation_loop import on_rank_0
 from mmvtr.engine.loop.facts_of_run import facts_of_run, wrappers_of
+from mmvtr.engine.loop.resume_rules import values_of
 from mmvtr.registry import HOOKS
 from mmvtr.storage import leftovers, seal, write_atomically
 from mmvtr.storage.seal import ZIP
@@ -109,6 +110,7 @@ class PlainCheckpointHook(CheckpointHook):
         checkpoint['random_states'] = random_states()
         checkpoint['meta']['order'] = data_order(runner)
         checkpoint['meta']['processes'] = get_world_size()
+        checkpoint['meta']['values'] = values_of(runner.cfg.to_dict())
         checkpoint['meta']['groups'] = groups_in(runner)
         checkpoint['meta']['training'] = facts_of_run(runner).as_dict()
         for key in checkpoint:

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import ast
-import math
 from fnmatch import fnmatchcase
 from typing import Any, Iterator, Mapping, NamedTuple
 
@@ -250,36 +248,10 @@ def table() -> str:
     return '\n'.join(['| value | keys | what happens | how |', '|---|---|---|---|', *rows])
 
 
-# -- the config of a checkpoint ------------------------------------------------------------------
-
-
-def read_config(text: str) -> dict[str, Any]:
-    """The values of a config that mmengine has written as python, without running it.
-
-    Raises:
-        ValueError: it holds anything but assignments of plain values.
-    """
-    try:
-        tree = ast.parse(text)
-        return {_name(line): _value(line.value) for line in tree.body}
-    except (SyntaxError, RecursionError, AttributeError) as error:
-        raise ValueError(f'no config of plain values: {error}') from None
-
-
-def _name(line: ast.AST) -> str:
-    if not isinstance(line, ast.Assign) or not isinstance(line.targets[0], ast.Name):
-        raise ValueError(f'an assignment expected, found {ast.dump(line)[:80]}')
-    return line.targets[0].id
-
-
-def _value(node: ast.AST) -> Any:
-    if isinstance(node, (ast.List, ast.Tuple)):
-        return [_value(one) for one in node.elts]
-    if isinstance(node, ast.Dict):
-        return {str(_value(key)): _value(one) for key, one in zip(node.keys, node.values)}
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == 'dict':
-        given = {str(one.arg): _value(one.value) for one in node.keywords}
-        return {name: one for part in node.args for name, one in _value(part).items()} | given
-    if isinstance(node, ast.Name) and node.id in ('inf', 'nan'):
-        return getattr(math, node.id)
-    return ast.literal_eval(node)
+def values_of(value: Any) -> Any:
+    """A config's values in types that a plain checkpoint holds; of others their ``repr``."""
+    if isinstance(value, Mapping):
+        return {str(name): values_of(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [values_of(one) for one in value]
+    return value if value is None or type(value) in (bool, int, float, str) else repr(value)

@@ -12,7 +12,7 @@ from mmengine.hooks import EMAHook
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
 from mmvtr.engine.loop.facts_of_run import rates_of, wrappers_of
-from mmvtr.engine.loop.resume_rules import REFUSED, RESCALED, Change, changes, read_config
+from mmvtr.engine.loop.resume_rules import REFUSED, RESCALED, Change, changes, values_of
 from mmvtr.registry import MODELS
 
 #: What of an optimizer a schedule may move; others (momentum) have no state that can be replayed.
@@ -22,19 +22,21 @@ SCHEDULED = ('lr', 'weight_decay')
 def changes_since(runner: Runner, checkpoint: Mapping[str, Any], path: Any) -> list[Change]:
     """The values of a runner's config that are others than those of the checkpoint it goes on with.
 
+    A checkpoint of an older version does not hold them, which the log says.
+
     Raises:
-        ValueError: the checkpoint's config cannot be read.
+        ValueError: they are no dict.
     """
-    stored = checkpoint['meta'].get('cfg')
-    if not isinstance(stored, str):
+    stored = checkpoint['meta'].get('values')
+    if stored is None:
         runner.logger.warning(
-            f'{path} does not hold its config: whether values are others than before is not known'
+            f'{path} does not hold the values of its config: rates and schedule are those of this '
+            'config, and whether other values are as before is not known'
         )
         return []
-    try:
-        return changes(read_config(stored), read_config(runner.cfg.pretty_text))
-    except ValueError as error:
-        raise ValueError(f"{path}: meta['cfg']: {error}") from None
+    if not isinstance(stored, dict):
+        raise ValueError(f"{path}: meta['values']: a dict expected, got {stored!r:.80}")
+    return changes(stored, values_of(runner.cfg.to_dict()))
 
 
 def refusal(
@@ -119,9 +121,10 @@ def _built(cfg: Mapping[str, Any]) -> dict[str, torch.Tensor]:
 # -- rates and schedule --------------------------------------------------------------------------
 
 
-def is_rescaled(found: Sequence[Change]) -> bool:
+def is_rescaled(found: Sequence[Change], checkpoint: Mapping[str, Any]) -> bool:
     """Whether rates and schedule are those of the config, not those of the checkpoint."""
-    return any(change.rule.action == RESCALED for change in found)
+    unknown = 'values' not in checkpoint['meta']
+    return unknown or any(change.rule.action == RESCALED for change in found)
 
 
 def options_of(runner: Runner) -> list[dict[str, Any]]:
