@@ -44,15 +44,20 @@ def group(last):
 
 
 GOES_ON = {
-    'epochs': (['train_cfg.max_epochs=5'], 'from step 6 of 15 on', lambda c: c['meta']['epoch'] == 5),
-    'fewer': (['train_cfg.max_epochs=3'], 'from step 6 of 9 on', lambda c: c['meta']['epoch'] == 3),
+    'epochs': (
+        ['train_cfg.max_epochs=5'], 'from step 6 of 15 on', lambda c: c['meta']['epoch'] == 5,
+    ),
+    'fewer': (
+        ['train_cfg.max_epochs=3'], 'from step 6 of 9 on', lambda c: c['meta']['epoch'] == 3,
+    ),
     'rate': ([f'{OPTIMIZER}.lr=.05'], 'of 0.05', lambda c: group(c)['initial_lr'] == 0.05),
     'decay': (
         [f'{OPTIMIZER}.weight_decay=.1'], 'number of the config',
         lambda c: group(c)['weight_decay'] == 0.1,
     ),
     'betas': (
-        [f'{OPTIMIZER}.betas=.8,.9'], 'betas was not set', lambda c: [*group(c)['betas']] == [0.8, 0.9]
+        [f'{OPTIMIZER}.betas=.8,.9'], 'betas was not set',
+        lambda c: [*group(c)['betas']] == [0.8, 0.9],
     ),
     'schedule': (
         ['param_scheduler.warmup=.4'], 'the new schedule, at the step that is reached',
