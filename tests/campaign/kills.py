@@ -1,11 +1,13 @@
 """Trainings killed at random moments and resumed: they end as if nothing had happened, bit for bit.
 
 Four methods, small, with and without data workers; beside them one that accumulates batches over
-windows that do not divide an epoch, and one that goes on with more epochs and another rate.  A kill is aimed at the writing of a file (the
-folder changes, whatever is written there and how), at a validation, or at any moment; a run is
-killed one to three times.  After each kill every checkpoint that has its final name must be whole.
-What must be equal at the end: everything in the last checkpoint and in the best one (weights,
-optimizer, schedulers, random states, queues), the list of checkpoints, and the numbers of the test.
+windows that do not divide an epoch, and one that goes on with more epochs and another rate.
+
+A kill is aimed at the writing of a file (the folder changes, whatever is written there and how), at
+a validation, or at any moment; a run is killed one to three times.  After each kill every
+checkpoint that has its final name must be whole.  What must be equal at the end: everything in the
+last checkpoint and in the best one (weights, optimizer, schedulers, random states, queues), the
+list of checkpoints, and the numbers of the test.
 """
 
 from __future__ import annotations
