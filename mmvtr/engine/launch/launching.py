@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence, Union
 
@@ -302,15 +303,13 @@ def check_optimizer(runner: Runner, checkpoint: dict[str, Any], path: Union[str,
             f'{sum(stored)} parameters, that of this config {len(own)} of {sum(own)} (another '
             f'optim_wrapper.constructor or paramwise_cfg, or an older version).{anew(path)}'
         )
-    trained = checkpoint['meta'].get('groups')
-    moved = [name for group in trained or groups_in(runner) for name in group]
-    if trained is not None and trained != groups_in(runner):
-        names = [name for group in groups_in(runner) for name in group]
-        first = next((a for a, b in zip(names, moved) if a != b), names[0])
+    trained = checkpoint['meta'].get('groups')  # None in an older version
+    pairs = zip(chain(*trained or []), chain(*groups_in(runner)))
+    other = next((f'{now} in the place of {before}' for before, now in pairs if now != before), '')
+    if other:
         raise SystemExit(
-            f'error: {path} cannot be resumed: its optimizer has other parameters in its groups '
-            f'than that of this config, from {first} on (another optim_wrapper.constructor or '
-            f'paramwise_cfg).{anew(path)}'
+            f'error: {path} cannot be resumed: the groups of its optimizer hold other parameters, '
+            f'{other} (another optim_wrapper.constructor or paramwise_cfg).{anew(path)}'
         )
 
 
