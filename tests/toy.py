@@ -109,6 +109,22 @@ class ToyRetriever(BaseModel):
         return losses
 
 
+@MODELS.register_module()
+class ToySloped(ToyRetriever):
+    """``slope`` is where a weight starts, ``rate`` is read at each step."""
+
+    def __init__(self, slope: float = 1.0, rate: float = 1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.slope = nn.Parameter(torch.tensor([slope]))
+        self.rate = rate
+
+    def forward(self, inputs, data_samples=None, mode='tensor'):
+        losses = super().forward(inputs, data_samples, mode)
+        if mode != 'predict':
+            losses['loss_slope'] = self.rate * (self.slope - 1).square().mean()
+        return losses
+
+
 @DATASETS.register_module()
 class ToyDataset(torch.utils.data.Dataset):
     """Items are a function of their key; every ``broken``-th item cannot be read."""

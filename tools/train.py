@@ -242,7 +242,8 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
     with launch.claim(cfg.work_dir) as lock:  # before anything in it is read
         ending.release = lock.release
         if args.resume or cfg.get('resume'):
-            launch.resume(cfg, args.resume or cfg.get('load_from') or 'auto', seed=args.seed)
+            seed = (args.cfg_options or {}).get('randomness.seed', args.seed)
+            launch.resume(cfg, args.resume or cfg.get('load_from') or 'auto', seed=seed)
         check_joint_batch(cfg)
         remarks = check_sizes(cfg, launch.check_datasets(cfg))
         launch.pin_memory(cfg)
@@ -252,8 +253,9 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
         runner.auto_scale_lr = linear_rule(cfg)
         if cfg.resume:
             checkpoint = launch.read_matching(runner.model, cfg.load_from)
-            launch.check_order(runner, checkpoint, cfg.load_from)
             launch.check_optimizer(runner, checkpoint, cfg.load_from)
+            launch.check_order(runner, checkpoint, cfg.load_from)
+            runner.rescale = launch.check_changes(runner, checkpoint, cfg.load_from)
             (runner.trained_before,) = trainings_of(checkpoint, cfg.load_from)
         else:
             start_from(runner, cfg)

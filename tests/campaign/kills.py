@@ -1,10 +1,13 @@
 """Trainings killed at random moments and resumed: they end as if nothing had happened, bit for bit.
 
-Four methods, small, with and without data workers.  A kill is aimed at the writing of a file (the
-folder changes, whatever is written there and how), at a validation, or at any moment; a run is
-killed one to three times.  After each kill every checkpoint that has its final name must be whole.
-What must be equal at the end: everything in the last checkpoint and in the best one (weights,
-optimizer, schedulers, random states, queues), the list of checkpoints, and the numbers of the test.
+Four methods, small, with and without data workers; beside them one that accumulates batches over
+windows that do not divide an epoch, and one that goes on with more epochs and another rate.
+
+A kill is aimed at the writing of a file (the folder changes, whatever is written there and how), at
+a validation, or at any moment; a run is killed one to three times.  After each kill every
+checkpoint that has its final name must be whole.  What must be equal at the end: everything in the
+last checkpoint and in the best one (weights, optimizer, schedulers, random states, queues), the
+list of checkpoints, and the numbers of the test.
 """
 
 from __future__ import annotations
@@ -42,6 +45,23 @@ FAMILIES = dict(
     ncl='ncl_clip4clip_planted',
     causal='causal_planted',
     arl='arl_planted',
+    accumulated='causal_planted',
+    longer='causal_planted',
+)
+#: What a family's config says beside :data:`CONFIG`.
+MORE = dict(
+    accumulated="""
+optim_wrapper = dict(accumulative_counts=5)
+auto_scale_lr = dict(base_batch_size=20)
+""",
+    longer='optim_wrapper = dict(optimizer=dict(lr=2e-4))\n',
+)
+#: What it says in a first training, with which the one that is killed goes on.
+BEFORE = dict(
+    longer="""
+train_cfg = dict(max_epochs=2, val_interval=1)
+optim_wrapper = dict(optimizer=dict(lr=1e-3))
+"""
 )
 AIMS = ('writing', 'validating', 'any')
 #: Seconds that a small training may take.
@@ -139,12 +159,17 @@ def torn_files(work: Path) -> list[str]:
 
 
 def prepare(place: Path, data: Path, family: str, workers: int) -> None:
-    """A folder with the config of a run and the common data."""
+    """A folder with the config of a run, the common data, and what the run goes on with."""
     place.mkdir(parents=True)
     data.mkdir(exist_ok=True)
     (place / 'data').symlink_to(data.resolve())
     text = CONFIG.format(root=ROOT, config=FAMILIES[family], workers=workers)
-    (place / 'run.py').write_text(text)
+    if family in BEFORE:
+        (place / 'run.py').write_text(text + BEFORE[family])
+        code = train(place)
+        if code != 0:
+            raise RuntimeError(f'{place}: the first training ended with {code}')
+    (place / 'run.py').write_text(text + MORE.get(family, ''))
 
 
 def train(place: Path, at: Optional[Callable[[], bool]] = None) -> Optional[int]:

@@ -12,6 +12,14 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path, monkeypatch):
     assert len(trials) == 1 and count(trials)['ncl, 0 workers']['right'] == 1, trials
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize('family', ['accumulated', 'longer'])
+def test_a_killed_run_of_other_values(tmp_path, monkeypatch, family):
+    monkeypatch.setattr(kills, 'FAMILIES', {family: kills.FAMILIES[family]})
+    trials = kills.run(2, 5, tmp_path)
+    assert [trial.verdict for trial in trials] == ['right', 'right'], trials
+
+
 @pytest.fixture(scope='module')
 def ended(tmp_path_factory):
     """How a tiny training ends."""

@@ -108,6 +108,24 @@ def test_alternation_resumes_exactly(tmp_path):
     assert killed == whole
 
 
+@pytest.mark.parametrize('counts', [2, 5])
+def test_accumulation_resumes_exactly(tmp_path, counts):
+    """Three batches an epoch: the last one, or all, make a step with fewer than accumulated."""
+    options = {'optim_wrapper.accumulative_counts': counts}
+    for name in ('whole', 'killed'):
+        (tmp_path / name).mkdir()
+    assert train_in_child(tmp_path / 'whole', **options) == 0
+    with MP.Manager() as manager:
+        events = manager.list()
+        (tmp_path / 'events').mkdir()
+        assert train_in_child(tmp_path / 'events', events=events, **options) == 0
+        kill_at = nth(events, 'before_train_iter', 4)  # in the second epoch, within a window
+    assert train_in_child(tmp_path / 'killed', kill_at=kill_at, **options) == -signal.SIGKILL
+    assert train_in_child(tmp_path / 'killed', resume=True, **options) == 0
+    whole, killed = (outcome(tmp_path / name / 'work') for name in ('whole', 'killed'))
+    assert killed == whole
+
+
 def test_written_checkpoints_are_plain(uninterrupted):
     expected, _ = uninterrupted
     assert expected['files'] == {'epoch_4.pth', 'best.pth'}

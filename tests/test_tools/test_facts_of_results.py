@@ -215,6 +215,7 @@ DOORS = {
 }
 #: Who reads the plan of a training from its config: to check, build, simulate or estimate it.
 PLANS = (
+    'mmvtr/engine/loop/resuming.py',  # builds the schedule that goes on
     *('mmvtr/engine/checks/', 'mmvtr/rehearsal/', 'mmvtr/engine/launch/starting_weights.py'),
     *('mmvtr/sweeps.py', 'tools/preflight.py', 'tools/train.py', 'tools/sweep.py'),
     *('tools/rehearse.py', 'tools/analysis_tools/cost.py', 'mmvtr/engine/loop/protocol.py'),

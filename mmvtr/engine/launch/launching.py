@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence, Union
 
@@ -23,6 +24,7 @@ from mmvtr.engine.launch.log_rows import fold_rows
 from mmvtr.engine.loop.checkpoint import (
     check_weights,
     data_order,
+    groups_in,
     latest_checkpoint,
     read_checkpoint,
 )
@@ -30,6 +32,7 @@ from mmvtr.engine.loop.choice import Choice, choice_of
 from mmvtr.engine.loop.evaluation import bare
 from mmvtr.engine.loop.facts import trainings_of
 from mmvtr.engine.loop.facts_of_run import state_trainings
+from mmvtr.engine.loop.resuming import changes_since, is_rescaled, refusal
 from mmvtr.reasons import reason
 from mmvtr.registry import DATASETS
 from mmvtr.storage import FolderInUse, FolderLock
@@ -300,3 +303,32 @@ def check_optimizer(runner: Runner, checkpoint: dict[str, Any], path: Union[str,
             f'{sum(stored)} parameters, that of this config {len(own)} of {sum(own)} (another '
             f'optim_wrapper.constructor or paramwise_cfg, or an older version).{anew(path)}'
         )
+    trained = checkpoint['meta'].get('groups')  # None in an older version
+    pairs = zip(chain(*trained or []), chain(*groups_in(runner)))
+    other = next((f'{now} in the place of {before}' for before, now in pairs if now != before), '')
+    if other:
+        raise SystemExit(
+            f'error: {path} cannot be resumed: the groups of its optimizer hold other parameters, '
+            f'{other} (another optim_wrapper.constructor or paramwise_cfg).{anew(path)}'
+        )
+
+
+def check_changes(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Path]) -> bool:
+    """See that a training can go on with what its config says, and say what is another than before.
+
+    Call it when the optimizer has been built.
+
+    Returns:
+        Whether rates and schedule are to be those of the config (:meth:`.ToolRunner.resume`).
+
+    Raises:
+        SystemExit: it cannot; names the value.
+        ValueError: the checkpoint's values are no dict.
+    """
+    found = changes_since(runner, checkpoint, path)
+    why = refusal(runner, found, checkpoint)
+    if why is not None:
+        raise SystemExit(f'error: {path} cannot be resumed: {why}.{anew(path)}')
+    for change in found:
+        runner.logger.info(f'resumed with another value: {change}')
+    return is_rescaled(found, checkpoint)

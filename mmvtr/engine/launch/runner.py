@@ -25,6 +25,7 @@ from mmvtr.engine.launch.zero_shot import pretrained_options
 from mmvtr.engine.loop.evaluation import bare
 from mmvtr.engine.loop.facts import Training
 from mmvtr.engine.loop.facts_of_run import rates_of, wrappers_of
+from mmvtr.engine.loop.resuming import options_of, rebuild_schedule
 from mmvtr.evaluation.results import Results, write_results
 from mmvtr.registry import bare_name
 from mmvtr.storage.weights import unwrapped
@@ -47,12 +48,15 @@ class ToolRunner(Runner):
     Attributes:
         trained_before: facts of the training that this one goes on with, by its checkpoint; None:
             it is new.
+        rescale: whether a resumed training takes rates and schedule from its config, not from the
+            checkpoint.
 
     Raises:
         OSError: the log cannot be written; names the file.
     """
 
     trained_before: Optional[Training] = None
+    rescale: bool = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -69,6 +73,7 @@ class ToolRunner(Runner):
         logger = super().build_logger(*args, **kwargs)
         raise_on_full_disk(logger)
         fold_rows(logger)
+        logger.addFilter(_not_of_lost_gradients)
         for handler in consoles(logger):
             handler.addFilter(_not_of_mmengine)
             handler.addFilter(_not_of_file_client)
@@ -145,6 +150,13 @@ class ToolRunner(Runner):
             write_results(Results(numbers, protocol), Path(self._log_dir, RESULTS))
         return numbers
 
+    def resume(self, *args: Any, **kwargs: Any) -> None:
+        """mmengine's; rates and schedule are the config's, where :attr:`rescale` says so."""
+        options = options_of(self)
+        super().resume(*args, **kwargs)
+        if self.rescale:
+            self.logger.info(rebuild_schedule(self, options))
+
     def load_checkpoint(
         self,
         filename: str,
@@ -194,6 +206,11 @@ def _not_of_file_client(record: logging.LogRecord) -> bool:
     They name no key that a config could change, and come at every start and first save.
     """
     return not record.getMessage().startswith(('"FileClient" will', '"HardDiskBackend" is'))
+
+
+def _not_of_lost_gradients(record: logging.LogRecord) -> bool:
+    """Not mmengine's guess by the step's number: an epoch ends with a step of the optimizer."""
+    return not record.getMessage().startswith('Resumed iteration number is not divisible by')
 
 
 def machine() -> str:

@@ -20,14 +20,16 @@ from mmengine.dist import get_world_size, is_main_process
 from mmengine.fileio import LocalBackend, register_backend
 from mmengine.hooks import CheckpointHook
 from mmengine.logging import print_log
-from mmengine.runner import Runner
+from mmengine.runner import EpochBasedTrainLoop, Runner
 from mmengine.runner.checkpoint import CheckpointLoader
 from torch import Tensor
 
 from mmvtr.engine.loop.choice import BEST, Choice
 from mmvtr.engine.loop.earlier_runs import Past, make_room
+from mmvtr.engine.loop.evaluation import bare
 from mmvtr.engine.loop.evaluation_loop import on_rank_0
-from mmvtr.engine.loop.facts_of_run import facts_of_run
+from mmvtr.engine.loop.facts_of_run import facts_of_run, wrappers_of
+from mmvtr.engine.loop.resume_rules import values_of
 from mmvtr.registry import HOOKS
 from mmvtr.storage import leftovers, seal, write_atomically
 from mmvtr.storage.seal import ZIP
@@ -108,6 +110,8 @@ class PlainCheckpointHook(CheckpointHook):
         checkpoint['random_states'] = random_states()
         checkpoint['meta']['order'] = data_order(runner)
         checkpoint['meta']['processes'] = get_world_size()
+        checkpoint['meta']['values'] = values_of(runner.cfg.to_dict())
+        checkpoint['meta']['groups'] = groups_in(runner)
         checkpoint['meta']['training'] = facts_of_run(runner).as_dict()
         for key in checkpoint:
             checkpoint[key] = plain(checkpoint[key], key)
@@ -119,6 +123,7 @@ class PlainCheckpointHook(CheckpointHook):
 
     def before_train(self, runner: Runner) -> None:
         super().before_train(runner)
+        self._check_interval(runner)
         hub = runner.message_hub
         self._remove(hub.get_info('outdated_ckpts', []) + leftovers(self.out_dir))
         self._make_room(runner)
@@ -175,6 +180,24 @@ class PlainCheckpointHook(CheckpointHook):
         loop._decide_current_val_interval()
         last = runner.epoch == runner.max_epochs
         return runner.epoch >= loop.val_begin and (runner.epoch % loop.val_interval == 0 or last)
+
+    def _check_interval(self, runner: Runner) -> None:
+        counts = max(one._accumulative_counts for one in wrappers_of(runner.optim_wrapper))
+        if not self.by_epoch and self.interval > 0 and self.interval % counts:
+            raise ValueError(
+                f'default_hooks.checkpoint.interval={self.interval}: a multiple of '
+                f'optim_wrapper.accumulative_counts={counts} expected, or checkpoints would lack '
+                'the gradients of the batches since the last step'
+            )
+
+    def before_train_epoch(self, runner: Runner) -> None:
+        """Let the last batches of an epoch make a step, where they are fewer than accumulated.
+
+        Else a checkpoint of this epoch would lack their gradients.
+        """
+        if isinstance(runner.train_loop, EpochBasedTrainLoop):
+            for wrapper in wrappers_of(runner.optim_wrapper):
+                wrapper.initialize_count_status(runner.model, 0, len(runner.train_dataloader))
 
     # -- saving ----------------------------------------------------------------------------
 
@@ -268,11 +291,21 @@ class PlainCheckpointHook(CheckpointHook):
 
 
 def data_order(runner: Runner) -> dict[str, int]:
-    """What the order of the training data depends on beside the seed: items, and items a step."""
+    """What the order of the training data depends on beside the seed: items, and items a step.
+
+    The runner's optimizer has been built.
+    """
     loader = runner.train_dataloader
     size = loader.batch_size or getattr(loader.batch_sampler, 'batch_size', 0)
-    counts = getattr(runner.optim_wrapper, '_accumulative_counts', 1)
+    counts = max(one._accumulative_counts for one in wrappers_of(runner.optim_wrapper))
     return dict(items=len(loader.dataset), joint_batch=size * get_world_size(), accumulated=counts)
+
+
+def groups_in(runner: Runner) -> list[list[str]]:
+    """Names of the parameters in each group of the optimizer, which has been built."""
+    names = {id(weight): name for name, weight in bare(runner.model).named_parameters()}
+    groups = [g for one in wrappers_of(runner.optim_wrapper) for g in one.optimizer.param_groups]
+    return [[names.get(id(weight), '') for weight in group['params']] for group in groups]
 
 
 def chosen_on(cfg: Any) -> str:

@@ -1,0 +1,195 @@
+"""A training goes on with another config: what is refused, and how the rest takes effect."""
+
+from __future__ import annotations
+
+import copy
+import random
+from typing import Any, Mapping, Optional, Sequence, Union
+
+import numpy as np
+import torch
+from mmengine.hooks import EMAHook
+from mmengine.runner import EpochBasedTrainLoop, Runner
+
+from mmvtr.engine.loop.facts_of_run import rates_of, wrappers_of
+from mmvtr.engine.loop.resume_rules import REFUSED, RESCALED, Change, changes, values_of
+from mmvtr.registry import MODELS
+
+#: What of an optimizer a schedule may move; others (momentum) have no state that can be replayed.
+SCHEDULED = ('lr', 'weight_decay')
+
+
+def changes_since(runner: Runner, checkpoint: Mapping[str, Any], path: Any) -> list[Change]:
+    """The values of a runner's config that are others than those of the checkpoint it goes on with.
+
+    A checkpoint of an older version does not hold them, which the log says.
+
+    Raises:
+        ValueError: they are no dict.
+    """
+    stored = checkpoint['meta'].get('values')
+    if stored is None:
+        runner.logger.warning(
+            f'{path} does not hold the values of its config: rates and schedule are those of this '
+            'config, and whether other values are as before is not known'
+        )
+        return []
+    if not isinstance(stored, dict):
+        raise ValueError(f"{path}: meta['values']: a dict expected, got {stored!r:.80}")
+    return changes(stored, values_of(runner.cfg.to_dict()))
+
+
+def refusal(
+    runner: Runner, found: Sequence[Change], checkpoint: Mapping[str, Any]
+) -> Optional[str]:
+    """Why a training cannot go on with other values; None: it can."""
+    done = checkpoint['meta']
+    loop = runner.train_loop
+    if isinstance(loop, EpochBasedTrainLoop):
+        if loop.max_epochs < done['epoch']:
+            return (
+                f'it has {done["epoch"]} epochs behind it, train_cfg.max_epochs={loop.max_epochs}'
+            )
+        if done['iter'] != done['epoch'] * len(loop.dataloader):
+            return (
+                f'its {done["epoch"]} epochs had {done["iter"]} steps, an epoch of this run has '
+                f'{len(loop.dataloader)}'
+            )
+    elif loop.max_iters < done['iter']:
+        return f'it has {done["iter"]} steps behind it, train_cfg.max_iters={loop.max_iters}'
+    for change in found:
+        if change.rule.action == REFUSED and not _no_choice(runner, change, checkpoint):
+            return str(change)
+    if 'ema_state_dict' in checkpoint and not any(isinstance(h, EMAHook) for h in runner.hooks):
+        return 'it holds averaged weights, and custom_hooks has no EMAHook'
+    return _start_of_weight(runner, found)
+
+
+def _no_choice(runner: Runner, change: Change, checkpoint: Mapping[str, Any]) -> bool:
+    """Whether a change is of how the best epoch is chosen, and none was or will be."""
+    if change.key.partition('.')[0] in ('optim_wrapper', 'train_cfg', 'train_dataloader'):
+        return False
+    best = checkpoint['message_hub'].get('runtime_info', {}).get('best_score')
+    return best is None or runner.cfg.get('val_dataloader') is None
+
+
+def _start_of_weight(runner: Runner, found: Sequence[Change]) -> Optional[str]:
+    """Which changed number of the model is only what a weight started from.
+
+    The model is built with the number of before, of the same seed: what of its state is another
+    then is in the checkpoint, which overrules the config.
+    """
+    numbers = [
+        one for one in found if one.key.startswith('model.') and _number(one.before, one.now)
+    ]
+    own = _built(runner.cfg.model) if numbers else {}
+    for change in numbers:
+        model = copy.deepcopy(runner.cfg.model)
+        *path, last = change.key.split('.')[1:]
+        part = model
+        for name in path:
+            part = part[int(name) if isinstance(part, (list, tuple)) else name]
+        part[last] = change.before
+        before = _built(model)
+        for name, value in own.items():
+            if name in before and not torch.equal(value, before[name]):
+                return (
+                    f'{change.key} was {change.before!r}, is {change.now!r}: it is the start of '
+                    f'{name}, which the checkpoint holds'
+                )
+    return None
+
+
+def _number(*values: Any) -> bool:
+    return all(type(value) in (int, float) for value in values)
+
+
+def _built(cfg: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """The state of a model as its config builds it, the same whenever it is asked."""
+    states = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        np.random.seed(0)
+        random.seed(0)
+        try:
+            return MODELS.build(copy.deepcopy(cfg)).state_dict()
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])
+
+
+# -- rates and schedule --------------------------------------------------------------------------
+
+
+def is_rescaled(found: Sequence[Change], checkpoint: Mapping[str, Any]) -> bool:
+    """Whether rates and schedule are those of the config, not those of the checkpoint."""
+    unknown = 'values' not in checkpoint['meta']
+    return unknown or any(change.rule.action == RESCALED for change in found)
+
+
+def options_of(runner: Runner) -> list[dict[str, Any]]:
+    """The options of all parameter groups as the config has them, before a schedule moves them."""
+    found = []
+    for group in _groups(runner):
+        names = [n for n in group if n != 'params' and not n.startswith('initial_')]
+        found.append({name: group.get(f'initial_{name}', group[name]) for name in names})
+    return found
+
+
+def _groups(runner: Runner) -> list[dict[str, Any]]:
+    return [group for one in wrappers_of(runner.optim_wrapper) for group in one.param_groups]
+
+
+def rebuild_schedule(runner: Runner, options: Sequence[Mapping[str, Any]]) -> str:
+    """Give a resumed runner the rates of its config and its schedule, at the step it has reached.
+
+    The schedule is built anew and makes all steps that are done, as in an uninterrupted training.
+
+    Args:
+        options: of :func:`options_of`, before the checkpoint was loaded.
+
+    Returns:
+        What to say of it.
+
+    Raises:
+        SystemExit: a schedule of momentum, or one that follows a metric.
+    """
+    for group, own in zip(_groups(runner), options):
+        for name in [name for name in group if name.startswith('initial_')]:
+            del group[name]
+        group.update(copy.deepcopy(own))
+    given = runner.cfg.get('param_scheduler')
+    if given:
+        runner.param_schedulers = runner.build_param_scheduler(copy.deepcopy(given))
+        _replay(runner)
+    loop = runner.train_loop
+    by_epoch = isinstance(loop, EpochBasedTrainLoop)
+    length = f'{loop.max_epochs} epochs' if by_epoch else f'{loop.max_iters} iterations'
+    base = ', '.join(f'{rate:g}' for rate, _ in rates_of(wrappers_of(runner.optim_wrapper)))
+    now = dict.fromkeys(
+        f'{group["lr"]:.3g}'
+        for one in wrappers_of(runner.optim_wrapper)
+        for group in one.optimizer.param_groups
+    )
+    return (
+        f'the schedule is that of {length}, from step {runner.iter} of {loop.max_iters} on: '
+        f'learning rate {", ".join(now)} of {base}'
+    )
+
+
+def _replay(runner: Runner) -> None:
+    built: Union[list, dict] = runner.param_schedulers
+    listed = [one for own in built.values() for one in own] if isinstance(built, dict) else built
+    for one in listed:
+        if one.param_name not in SCHEDULED or getattr(one, 'need_val_args', False):
+            raise SystemExit(
+                f'error: {type(one).__name__} of {one.param_name} cannot be brought to step '
+                f'{runner.iter}: resume with the values of before'
+            )
+    for wrapper in wrappers_of(runner.optim_wrapper):
+        wrapper._global_step = 0  # it has made steps: else every scheduler warns that it has not
+    size = len(runner.train_dataloader) if runner.epoch else 0
+    for step in range(1, runner.iter + 1):
+        for one in listed:
+            if not one.by_epoch or (size and step % size == 0):
+                one.step()

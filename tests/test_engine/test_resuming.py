@@ -1,0 +1,166 @@
+"""What a resumed training does with values that are others than before: the table, run."""
+
+import pytest
+import torch
+
+import toy
+from children import ROOT, run_tool
+from mmvtr.engine.loop.checkpoint import latest_checkpoint, read_checkpoint
+from mmvtr.engine.loop.resume_rules import changes, table, values_of
+
+FIRST = 'work_dirs/toy_config/epoch_2.pth'
+#: All that a training of four epochs keeps, and numbers to change.
+EXTRA = """
+model = dict(type='ToySloped', slope=2.0, rate=1.0)
+train_cfg = dict(by_epoch=True, max_epochs=4, val_interval=2)
+default_hooks = dict(checkpoint=dict(max_keep_ckpts=-1))
+custom_hooks = [dict(type='EMAHook', momentum=0.2)]
+"""
+OPTIMIZER = 'optim_wrapper.optimizer'
+
+
+@pytest.fixture(scope='module')
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('trained')
+    toy.write_config(folder, EXTRA)
+    code, printed = run_tool(folder, 'train.py', 'toy_config.py')
+    assert code == 0, printed
+    return folder
+
+
+def resumed(folder, work, *options, flags=()):
+    """Go on after two epochs. Returns the exit code, what was said, and the last checkpoint."""
+    code, printed = run_tool(
+        folder, 'train.py', 'toy_config.py', '--resume', FIRST, '--work-dir', work, *flags,
+        *(['--cfg-options', *options] if options else []),
+    )  # fmt: skip
+    assert 'Traceback' not in printed, printed
+    last = latest_checkpoint(folder / work)
+    return code, ' '.join(printed.split()), last and read_checkpoint(last)
+
+
+def group(last):
+    return last['optimizer']['param_groups'][0]
+
+
+GOES_ON = {
+    'epochs': (
+        ['train_cfg.max_epochs=5'], 'from step 6 of 15 on', lambda c: c['meta']['epoch'] == 5,
+    ),
+    'fewer': (
+        ['train_cfg.max_epochs=3'], 'from step 6 of 9 on', lambda c: c['meta']['epoch'] == 3,
+    ),
+    'rate': ([f'{OPTIMIZER}.lr=.05'], 'of 0.05', lambda c: group(c)['initial_lr'] == 0.05),
+    'decay': (
+        [f'{OPTIMIZER}.weight_decay=.1'], 'number of the config',
+        lambda c: group(c)['weight_decay'] == 0.1,
+    ),
+    'betas': (
+        [f'{OPTIMIZER}.betas=.8,.9'], 'betas was not set',
+        lambda c: [*group(c)['betas']] == [0.8, 0.9],
+    ),
+    'schedule': (
+        ['param_scheduler.warmup=.4'], 'the new schedule, at the step that is reached',
+        lambda c: c['param_schedulers'][0]['warmup'] == 0.4,
+    ),
+    'clip': (['optim_wrapper.clip_grad.max_norm=1.'], 'clip_grad was not set', None),
+    'loss': (['model.rate=.5'], 'model.rate was 1.0, is 0.5: from the next step on', None),
+    'order': (['train_dataloader.sampler.shuffle=False'], 'sampler.shuffle was not set', None),
+    'validation': (['train_cfg.val_interval=1'], 'val_interval was 2, is 1', None),
+    'average': (['custom_hooks.0.momentum=.1'], 'momentum was 0.2, is 0.1: from here on', None),
+    'workers': (['train_dataloader.num_workers=1'], 'resumed epoch: 2', None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize('name', GOES_ON)
+def test_values_that_take_effect(trained, name):
+    options, words, holds = GOES_ON[name]
+    code, said, last = resumed(trained, name, *options)
+    assert code == 0 and words in said, said
+    assert ('resumed with another value' in said) == (name != 'workers')
+    assert holds is None or holds(last)
+
+
+def test_another_precision(trained):
+    code, said, last = resumed(trained, 'amp', flags=['--amp'])
+    assert code == 0 and "optim_wrapper.type was 'OptimWrapper', is" in said
+    assert last['meta']['training']['precision'] == 'bf16'
+
+
+@pytest.mark.parametrize(
+    ('options', 'words'),
+    [
+        (['train_cfg.max_epochs=1'], 'it has 2 epochs behind it, train_cfg.max_epochs=1'),
+        ([f'{OPTIMIZER}.type=RAdam'], "optimizer.type was 'BertAdam', is 'RAdam'"),
+        (['optim_wrapper.accumulative_counts=2'], '1 accumulated, this run has'),
+        (['train_dataloader.batch_size=6'], '4 joint batch'),
+        (['randomness.seed=9'], 'was trained with seed'),
+        (['model.slope=3.'], 'model.slope was 2.0, is 3.0: it is the start of slope'),
+        (['custom_hooks=[]'], 'it holds averaged weights'),
+        (['default_hooks.checkpoint.rule=less'], 'score of the best epoch so far'),
+        (['val_dataloader.dataset.length=4'], 'val_dataloader.dataset.length was 8, is 4'),
+        (['train_dataloader.drop_last=True'], 'another number of steps'),
+        (['optim_wrapper.paramwise_cfg.custom_keys.heads.lr_mult=.5'], 'has 1 groups of 5'),
+    ],
+)
+def test_values_that_are_refused(trained, options, words):
+    code, said, last = resumed(trained, 'refused', *options)
+    assert code == 1 and words in said, said
+    assert last is None and 'Epoch(train)' not in said
+    assert len(said.rpartition('error: ')[2]) < 600
+
+
+def test_more_epochs_have_the_rates_of_that_length(trained, tmp_path):
+    """Scheduler and rates at the end are those of five epochs without a stop, bit for bit."""
+    toy.write_config(tmp_path, EXTRA)
+    code, printed = run_tool(
+        tmp_path, 'train.py', 'toy_config.py', '--cfg-options', 'train_cfg.max_epochs=5'
+    )
+    assert code == 0, printed
+    whole = read_checkpoint(tmp_path / 'work_dirs/toy_config/epoch_5.pth')
+    _, _, last = resumed(trained, 'five', 'train_cfg.max_epochs=5')
+    assert group(last)['lr'] == group(whole)['lr'] and group(last)['lr'] > 0
+    for name in ('base_values', 'end', 'last_step', '_last_value', '_global_step'):
+        assert last['param_schedulers'][0][name] == whole['param_schedulers'][0][name]
+
+
+def test_groups_of_the_same_sizes_and_other_parameters_are_refused(trained):
+    content = read_checkpoint(trained / FIRST)
+    content['meta']['groups'][0].reverse()
+    torch.save(content, trained / 'moved.pth')
+    code, printed = run_tool(
+        trained, 'train.py', 'toy_config.py', '--resume', 'moved.pth', '--work-dir', 'moved'
+    )
+    assert code == 1 and 'Epoch(train)' not in printed, printed
+    assert 'the groups of its optimizer hold other parameters' in printed
+
+
+def test_the_page_has_the_table():
+    assert table() in (ROOT / 'docs' / 'get_started.md').read_text()
+
+
+def test_values_that_a_checkpoint_can_hold():
+    found = values_of(dict(a=(1, {'b': None}), f=torch.float16))
+    assert found == dict(a=[1, dict(b=None)], f='torch.float16')
+
+
+def test_a_checkpoint_without_values_has_the_rates_of_the_config(trained):
+    content = read_checkpoint(trained / FIRST)
+    del content['meta']['values']
+    torch.save(content, trained / 'older.pth')
+    code, printed = run_tool(
+        trained, 'train.py', 'toy_config.py', '--resume', 'older.pth', '--work-dir', 'older'
+    )
+    assert code == 0 and 'does not hold the values of its config' in printed, printed
+    last, whole = (
+        read_checkpoint(trained / place / 'epoch_4.pth')
+        for place in ('older', 'work_dirs/toy_config')
+    )
+    assert all(torch.equal(last['state_dict'][n], w) for n, w in whole['state_dict'].items())
+
+
+def test_what_counts_as_another_value():
+    same = dict(a=None, b=dict(type='mmvtr.X'), work_dir='x', c=(1, 2))
+    assert changes(same, dict(b=dict(type='X'), work_dir='y', c=(1, 2))) == []
+    (one,) = changes(dict(new=dict(key=1)), dict(new=dict(key=2)))
+    assert str(one) == 'new.key was 1, is 2: from here on'
