@@ -31,6 +31,8 @@ from mmvtr.engine.checks.config_checks import check_config, nearest
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.engine.hooks.members import fuse_config
 from mmvtr.engine.loop.choice import BEST
+from mmvtr.engine.loop.facts import differing
+from mmvtr.evaluation.results import Results, refuse_other_test
 from mmvtr.moved import options_now
 from mmvtr.utils import config_folder, load_config
 from mmvtr.values import part
@@ -239,12 +241,35 @@ def row_of(run: Run, results: Mapping[str, float], metrics: Mapping[str, str]) -
     return {key: float(results[full]) for key, full in keys.items() if full in results}
 
 
-def table(sweep: Sweep, rows: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
+def heading(results: Mapping[str, Results]) -> list[str]:
+    """In what the runs of a table differ from the first, by what their results say of themselves.
+
+    Args:
+        results: of one seed, by name of a run.
+    """
+    lines: list[str] = []
+    first = next(iter(results), None)
+    for name in [*results][1:]:
+        pair, names = (results[name], results[first]), (name, first)
+        try:
+            refuse_other_test(*pair, names)
+        except ValueError as error:
+            lines.append(str(error).replace('are not compared', 'stand in one table'))
+        lines += differing(*(one.trainings for one in pair), names)
+    return [*dict.fromkeys(lines)]
+
+
+def table(
+    sweep: Sweep,
+    rows: Mapping[str, Sequence[Mapping[str, float]]],
+    differences: Sequence[str] = (),
+) -> str:
     """Markdown: a row a run, mean +- deviation over seeds, and what the paper has, if it says it.
 
     Args:
         sweep: which.
         rows: by name of a run, a dict of metrics a seed; runs that are not done are left empty.
+        differences: lines of :func:`heading`.
     """
     printed = any(run.printed for run in sweep.runs)
     heads = [
@@ -253,6 +278,8 @@ def table(sweep: Sweep, rows: Mapping[str, Sequence[Mapping[str, float]]]) -> st
     lines = [
         f'{sweep.paper} {sweep.table} (Sec. {sweep.section}): {sweep.about}',
         '',
+        *(f'- {line}' for line in differences),
+        *([''] if differences else []),
         '| run | ' + ' | '.join(heads) + ' |',
         '|---' * (len(heads) + 1) + '|',
     ]

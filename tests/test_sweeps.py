@@ -8,7 +8,16 @@ import pytest
 import torch
 
 from children import ROOT, run_tool
-from mmvtr.sweeps import Run, check_sweep, checkpoint_name, read_sweep, sweep_names, table
+from mmvtr.evaluation.results import Results
+from mmvtr.sweeps import (
+    Run,
+    check_sweep,
+    checkpoint_name,
+    heading,
+    read_sweep,
+    sweep_names,
+    table,
+)
 from mmvtr.utils import load_config
 from mmvtr.values import Written, read
 
@@ -85,6 +94,7 @@ def test_a_small_sweep(main, folder):
     assert rows.keys() == {'tau .05', 'tau .07', 'both', 'tau .07, Sinkhorn'}
     assert all(len(found) == 1 and 'retrieval/rsum' in found[0] for found in rows.values())
     lines = printed.splitlines()
+    assert not [line for line in lines if 'differs' in line and 'both' not in line]
     assert '| run | rsum | rsum, printed | t2v mAP | t2v mAP, printed |' in lines
     (line,) = [line for line in lines if line.startswith('| tau .05 |')]
     assert f'| {rows["tau .05"][0]["retrieval/rsum"]:.4g} | 50 |' in line
@@ -101,6 +111,25 @@ def test_a_small_sweep(main, folder):
         main('--amp')
     (folder / 'w/tau_.05_0/results.json').unlink()
     assert '| tau .05 |  | 50 |' in main('--table')[0]
+
+
+def test_the_heading_says_in_what_runs_differ():
+    tested = dict(set='Set test', ids='ab', texts=4, videos=4)
+
+    def result(tested=tested, **facts):
+        return Results({}, dict(line='', tested=tested, training=[dict(batch=8, seed=0, **facts)]))
+
+    runs = dict(
+        a=result(), b=result(optimizer='SGD'), c=result({**tested, 'ids': 'cd'}), d=result()
+    )
+    differs, other = heading(runs)
+    assert differs == 'differs in optimizer: SGD in b, unknown in a'
+    assert other.startswith(
+        'results on different test sets stand in one table (ids differs): c: Set'
+    )
+    sweep = read_sweep(sweep_names()[0])
+    assert f'\n- {differs}\n\n| run |' in table(sweep, {}, [differs])
+    assert heading({}) == heading(dict(a=result())) == []
 
 
 def test_dry(main):

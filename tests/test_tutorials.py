@@ -136,6 +136,6 @@ def test_what_differs_is_found(printed, shown, slack):
 def test_the_readme_ends_as_the_tutorial():
     """Its sample output is the tutorial's, which is compared with what is printed."""
     (shown,) = re.findall(
-        r'(?s)```text\n(dvtr_c2v_planted beside.*?)```', (ROOT / 'README.md').read_text()
+        r'(?s)```text\n( +text to video\n +raw sinkhorn.*?)```', (ROOT / 'README.md').read_text()
     )
     assert shown in (FOLDER / 'first_training.md').read_text()

@@ -37,6 +37,23 @@ model = dict(
 )
 """
 
+#: A config that trains, validates and tests it on videos a.mp4 to d.mp4 of the current folder.
+RETRIEVAL = f"_base_ = ['{ROOT}/configs/_base_/default_runtime.py']" + RETRIEVER + """
+pipelines = dict(
+    video_pipeline=[dict(type='LoadVideo', num_frames=2)], text_pipeline=[dict(type='ToySay')]
+)
+loader = dict(batch_size=2, num_workers=0, collate_fn=dict(type='mmvtr.collate_retrieval'))
+train_dataloader = dict(
+    **loader, sampler=dict(type='EpochSampler'),
+    dataset=dict(type='ToyVideos', names=['a', 'b', 'c', 'd'], **pipelines))
+val_dataloader = dict(**loader, dataset=dict(type='ToyVideos', names=['a', 'b'], **pipelines))
+test_dataloader = dict(**loader, dataset=dict(type='ToyVideos', names=['b', 'c'], **pipelines))
+val_cfg = test_cfg = dict(type='RetrievalLoop')
+val_evaluator = test_evaluator = [dict(type='RetrievalMetric')]
+train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=3, val_interval=3)
+optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='SGD', lr=0.1))
+"""  # fmt: skip
+
 CONFIG = """
 _base_ = ['{root}/configs/_base_/default_runtime.py']
 custom_imports = dict(imports=['toy'], allow_failed_imports=False)

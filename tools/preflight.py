@@ -2,9 +2,10 @@
 
     python tools/preflight.py CONFIG [--gpus 8] [--amp] [--cfg-options key=value ...]
 
-Files and weights that are there or not, the joint batch, memory a card, steps and hours, the
-protocol and the paper's number.  Exit status 1, with what to do, where something is missing or does
-not fit.  Memory and hours are estimates: a few items go through the model on the CPU, its
+Files and weights that are there or not, what reading the sets warns of, the joint batch, memory a
+card, steps and hours of the data found, the protocol and the paper's number.  Exit status 1, with
+what to do, where something is missing, a set is smaller than published, or something does not fit.
+Memory and hours are estimates: a few items go through the model on the CPU, its
 pretrained towers with random weights; what these keep for the backward pass and compute is scaled
 to the batch.  Where there is a card, the towers' memory is measured there at the whole batch.
 """
@@ -24,10 +25,14 @@ import yaml
 from mmengine.config import Config
 from mmengine.logging import MMLogger
 from mmengine.registry import init_default_scope
+from mmengine.runner import Runner
+from torch.utils.data import Dataset
 
 from mmvtr.command_line import Parser, count, tool
+from mmvtr.datasets import VideoTextDataset
 from mmvtr.datasets.files import visible
 from mmvtr.engine.checks.schedule_checks import accumulated
+from mmvtr.engine.launch.console import warnings_of
 from mmvtr.engine.loop.protocol import frames_from, optimizer_in_words, selection
 from mmvtr.registry import DATASETS, bare_name
 from mmvtr.rehearsal.footprint import (
@@ -79,14 +84,15 @@ def main() -> None:
     register_all_modules()
     cfg = load_config(args.config, args.cfg_options)
     init_default_scope(cfg.get('default_scope', 'mmvtr'))
-    MMLogger.get_current_instance().setLevel('ERROR')  # rows say it all
     if cfg.get('train_dataloader') is None:
         raise SystemExit(f'error: {args.config} has no train_dataloader: there is nothing to train')
     rows: list[tuple[str, str]] = []
-    to_do = [*files(cfg, rows), *weights(cfg, rows)]
-    share, faults = batch(cfg, args, rows)
-    to_do += faults
-    to_do += costs(cfg, args, share, rows)
+    with warnings_of(MMLogger.get_current_instance()) as heard:
+        built, to_do = files(cfg, rows, heard)
+        to_do += weights(cfg, rows)
+        share, faults = batch(cfg, args, rows)
+        to_do += faults
+        to_do += costs(cfg, args, share, batches_of(cfg, built.get('train')), rows)
     rows.append(('protocol', protocol(cfg)))
     rows.append(('paper', paper(Path(args.config).stem)))
     print(screen(f'preflight of {args.config}', rows, to_do))
@@ -111,27 +117,70 @@ def screen(title: str, rows: list[tuple[str, str]], to_do: list[str]) -> str:
     return '\n'.join(lines)
 
 
-def files(cfg: Config, rows: list[tuple[str, str]]) -> Iterator[str]:
-    """A row for each set: its counts, or why it cannot be built; yields what to do."""
-    known: set[str] = set()
+def files(
+    cfg: Config, rows: list[tuple[str, str]], heard: list[str]
+) -> tuple[dict[str, Dataset], list[str]]:
+    """A row for each set: its counts and what its reader warns of, or why it cannot be built.
+
+    Args:
+        cfg: the config.
+        rows: to add to.
+        heard: what has been warned of, as it grows.
+
+    Returns:
+        The sets by part, and what to do.
+    """
+    built: dict[str, Dataset] = {}
+    to_do: list[str] = []
     for part in ('train', 'val', 'test'):
         if not cfg.get(f'{part}_dataloader'):
             continue
         dataset = cfg[f'{part}_dataloader'].dataset
-        kind = DATASETS.get(dataset.type)
-        title = getattr(kind, 'title', None)
+        title = getattr(DATASETS.get(dataset.type), 'title', None)
+        source = f'{SOURCES}#{anchor(title)} says where it comes from; ' if title else ''
+        before = len(heard)
         try:
-            made = DATASETS.build(dataset)
+            made = built[part] = DATASETS.build(dataset)
         except (OSError, ImportError, ValueError, KeyError, RuntimeError) as error:
-            said = ' '.join(str(error).split())
-            rows.append((part, f'MISSING: {textwrap.shorten(said, 150, placeholder=" ...")}'))
-            source = f'{SOURCES}#{anchor(title)} says where it comes from; ' if title else ''
-            what = f'files of {title or dataset.type}: {source}docs/data.md, where it goes'
-            if what not in known:
-                yield what
-            known.add(what)
+            rows.append((part, f'MISSING: {" ".join(str(error).split())}'))
+            gone = [path for path in paths_in(dataset) if not os.path.exists(path)]
+            rows += [('', f'its config names as well, and not here: {", ".join(gone)}')] * bool(
+                gone
+            )
+            to_do.append(f'files of {title or dataset.type}: {source}docs/data.md, where it goes')
         else:
-            rows.append((part, f'there: {len(made.videos):,} videos, {len(made.texts):,} texts'))
+            lacking = made.lacks() if isinstance(made, VideoTextDataset) else None
+            counts = f'{len(made.videos):,} videos, {len(made.texts):,} texts'
+            rows.append((part, f'INCOMPLETE: {lacking}' if lacking else f'there: {counts}'))
+            if lacking:
+                to_do.append(
+                    f'{part} set of {title or dataset.type}: {lacking}: complete its files, or '
+                    f'compare with no result on the whole set; {source}docs/data.md'
+                )
+        rows += [('', said) for said in heard[before:]]
+    return built, [*dict.fromkeys(to_do)]
+
+
+def paths_in(part: Any, key: str = '') -> Iterator[str]:
+    """Files that a dataset's config names: values of ``path``, ``..._file`` and ``..._dir``."""
+    if isinstance(part, dict):
+        for name, inner in part.items():
+            yield from paths_in(inner, name if isinstance(name, str) else key)
+    elif isinstance(part, (list, tuple)):
+        for inner in part:
+            yield from paths_in(inner, key)
+    elif isinstance(part, str) and (key == 'path' or key.endswith('_file')):
+        yield part
+
+
+def batches_of(cfg: Config, train: Optional[Dataset]) -> Optional[int]:
+    """Batches an epoch of the set that was found, at the config's own batch size; None: of none."""
+    if train is None:
+        return None
+    loader = dict(cfg.train_dataloader, dataset=train, num_workers=0)
+    for key in ('persistent_workers', 'prefetch_factor'):
+        loader.pop(key, None)
+    return len(Runner.build_dataloader(loader, seed=0))
 
 
 def anchor(title: str) -> str:
@@ -222,11 +271,19 @@ def remedy(base: int, gpus: int, turns: int) -> str:
 
 
 def costs(
-    cfg: Config, args: argparse.Namespace, share: int, rows: list[tuple[str, str]]
+    cfg: Config,
+    args: argparse.Namespace,
+    share: int,
+    found: Optional[int],
+    rows: list[tuple[str, str]],
 ) -> Iterator[str]:
-    """Rows of memory, steps and hours; yields what to do where a card is too small."""
+    """Rows of memory, steps and hours; yields what to do where a card is too small.
+
+    Steps are those of the data, ``found`` batches of the config's own size an epoch, or else of the
+    published size.
+    """
     try:
-        rest, trained, steps = behind_towers(cfg)
+        rest, trained, published = behind_towers(cfg)
     except Unknown as error:
         said = textwrap.shorten(' '.join(str(error).split()), 150, placeholder=' ...')
         rows.append(('memory', f'not estimated: {said}'))
@@ -249,8 +306,10 @@ def costs(
         )
     )
     epochs = cfg.train_cfg.get('max_epochs') or 1
+    steps, by = (published, 'published size') if found is None else (found, 'data found')
     batches = math.ceil(steps * cfg.train_dataloader.batch_size / joint)
-    rows.append(('steps', f'about {batches * epochs:,}: {epochs} epochs of {batches:,}'))
+    said = f'about {batches * epochs:,}: {epochs} epochs of {batches:,}, by the {by}'
+    rows.append(('steps', said))
     flops = towers.flops * share + rest.flops.of(share, joint)
     computed = batches * epochs * flops / (args.tflops * 1e12) / 3600
     read, how = reading(cfg, batches * epochs * joint, args.gpus)

@@ -24,12 +24,14 @@ from pathlib import Path
 from typing import Any, Iterator, Optional
 
 from mmvtr.command_line import Parser, tool
+from mmvtr.evaluation.results import Results, results_from
 from mmvtr.storage import write_text
 from mmvtr.sweeps import (
     Run,
     Sweep,
     check_sweep,
     checkpoint_name,
+    heading,
     read_sweep,
     row_of,
     source_of,
@@ -139,7 +141,7 @@ def carry_out(sweep: Sweep, run: Run, seed: int, work: Path, args: argparse.Name
             f'all of it: {log}; the same command goes on'
         )
     if not run.of:
-        save(results_of(folder), folder / 'results.json')
+        save(results_of(folder).as_dict(), folder / 'results.json')
 
 
 def asked(run: Run, args: argparse.Namespace) -> dict[str, Any]:
@@ -242,22 +244,26 @@ def checkpoint(sweep: Sweep, name: str, seed: int, work: Path, args: argparse.Na
 
 def report(sweep: Sweep, seeds: list[int], work: Path) -> None:
     """Print the table of what is done, and write it."""
-    rows = {run.name: list(found(sweep, run, seeds, work)) for run in sweep.runs}
-    shown = table(sweep, rows)
+    results = {run.name: list(found(sweep, run, seeds, work)) for run in sweep.runs}
+    rows = {
+        run.name: [row_of(run, one.numbers, sweep.metrics) for one in results[run.name]]
+        for run in sweep.runs
+    }
+    rows = {name: [row for row in own if row] for name, own in rows.items()}
+    firsts = {name: own[0] for name, own in results.items() if own}
+    shown = table(sweep, rows, heading(firsts))
     write_text(work / 'table.md', shown + '\n')
     save(dict(sweep=sweep.name, seeds=seeds, rows=rows), work / 'results.json')
     print(f'\n{shown}\n\n{work / "table.md"}')
 
 
-def found(sweep: Sweep, run: Run, seeds: list[int], work: Path) -> Iterator[dict[str, float]]:
-    """What a run has given, a dict a seed that is done."""
+def found(sweep: Sweep, run: Run, seeds: list[int], work: Path) -> Iterator[Results]:
+    """What a run has given, a result a seed that is done."""
     source = source_of(sweep, run)
     for seed in seeds:
         file = place(work, source, seed) / 'results.json'
         if file.is_file():
-            row = row_of(run, json.loads(file.read_text()), sweep.metrics)
-            if row:
-                yield row
+            yield results_from(json.loads(file.read_text()), str(file))
 
 
 if __name__ == '__main__':

@@ -45,7 +45,7 @@ def parse_args() -> argparse.Namespace:
         '--out',
         type=output_file,
         metavar='FILE',
-        help='write the metrics to this .json, .yaml or .pkl file',
+        help='write the metrics, and their protocol, to this .json, .yaml or .pkl file',
     )
     parser.add_amp('encode (scores stay float32)')
     parser.add_cfg_options()
@@ -83,13 +83,15 @@ def main() -> None:
     from mmvtr.engine.checks.config_checks import check_config
     from mmvtr.engine.launch.launching import stop_processes
     from mmvtr.engine.launch.testing import runner_of_test
+    from mmvtr.evaluation.results import Results
 
     check_config(cfg, args.cfg_options)
     how = dict(fusion=args.fusion, random=args.random_weights, launcher=args.launcher)
     runner = runner_of_test(cfg, args.checkpoints, **how)
     metrics = runner.test()
     if args.out and is_main_process():
-        dump(metrics, args.out)
+        protocol = getattr(runner.test_loop, 'protocol', None)
+        dump(Results(metrics, protocol).as_dict(), args.out)
     stop_processes()
 
 

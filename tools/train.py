@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import copy
+import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any, Optional
 
@@ -40,8 +42,9 @@ def parse_args() -> argparse.Namespace:
     add(
         '--against',
         metavar='CONFIG',
-        help='a baseline: trained first, in WORK_DIR/baseline, with the same seed and flags, not '
-        'the --cfg-options; ends with both results in one table and a picture',
+        help='a baseline: trained first, in WORK_DIR/baseline, with the same seed, flags and '
+        'processes, and those --cfg-options that its config has; ends with both results in one '
+        'table, what the trainings differ in, and a picture',
     )
     add('--auto-scale-lr', action='store_true', help='scale the learning rate to the batch size')
     add(
@@ -145,41 +148,69 @@ def main() -> None:
 
 
 def train_baseline(cfg: Config, args: argparse.Namespace) -> None:
-    """The training that this one is compared with, in a process of its own."""
+    """The training that this one is compared with, in processes of its own, one of each of ours.
+
+    Raises:
+        SystemExit: a fault of either config, or the baseline's training has failed.
+        ValueError: the two are tested on different sets.
+    """
     from mmvtr.engine.checks.config_checks import check_config
     from mmvtr.engine.launch import against
+    from mmvtr.storage import write_text
 
-    both = (cfg, load_config(args.against))
-    if args.launcher != 'none' or any(one.get('test_dataloader') is None for one in both):
-        raise SystemExit('error: --against compares the tests of two trainings of one process each')
+    both, _ = against.divided(args.cfg_options, partial(load_config, args.against))
+    base = load_config(args.against, both)
+    if any(one.get('test_dataloader') is None for one in (cfg, base)):
+        raise SystemExit('error: --against compares two tests: both configs need test_dataloader')
     check_config(cfg, args.cfg_options)  # before the baseline takes its time
+    check_config(base, both)
     check_writable(cfg.work_dir)
+    against.refuse_other_set(cfg, base, names_of(args))
     folder = Path(cfg.work_dir) / 'baseline'
-    same = (folder / f'{Path(args.against).stem}.py').is_file()
-    if args.resume and same and any(folder.glob('*/*.json')):
+    command = baseline_command(cfg, args, folder, both)
+    done = folder / 'command.json'  # written when it is through
+    same = done.is_file() and json.loads(done.read_text()) == command
+    if args.resume and same and any(folder.glob(f'*/{against.RESULTS}')):
         return
+    first = against.rank_of_launch() == 0
+    if first:
+        print(f'first the baseline: {args.against}, in {folder}', flush=True)
+    against.call(Path(__file__), *command, environment=against.own_group())
+    if first:
+        write_text(done, json.dumps(command) + '\n')
+
+
+def baseline_command(
+    cfg: Config, args: argparse.Namespace, folder: Path, options: dict[str, Any]
+) -> list[str]:
+    """The arguments of the baseline's training: ours, but for the folder and some options."""
     seed = cfg.get('randomness', {}).get('seed') or 0
-    flags = ['--work-dir', str(folder), '--seed', str(seed)]
-    flags += [
-        flag
-        for name in (
-            *('no_validate', 'best_on_test', 'auto_scale_lr', 'deterministic'),
-            'no_persistent_workers',
-        )
-        for flag in [f'--{name.replace("_", "-")}'] * bool(getattr(args, name))
-    ]
+    flags = ['--work-dir', str(folder), '--seed', str(seed), '--launcher', args.launcher]
+    names = ('no_validate', 'best_on_test', 'auto_scale_lr', 'deterministic', 'diff_rank_seed')
+    for name in (*names, 'no_persistent_workers'):
+        flags += [f'--{name.replace("_", "-")}'] * bool(getattr(args, name))
     flags += ['--amp', args.amp] if args.amp else []
-    print(f'first the baseline: {args.against}, in {folder}', flush=True)
-    against.call(Path(__file__), args.against, *flags)
+    return [args.against, *flags, *cfg_words(options)]
+
+
+def names_of(args: argparse.Namespace) -> tuple[str, str]:
+    """Of the method and of the baseline."""
+    return Path(args.config).stem, Path(args.against).stem
 
 
 def compared(cfg: Config, args: argparse.Namespace, checkpoint: Optional[str]) -> str:
     """The table of both trainings, and where the picture is, or why there is none."""
     from mmvtr.engine.launch import against
 
-    folder = Path(cfg.work_dir)
-    names = (Path(args.config).stem, Path(args.against).stem)
-    table = against.beside(folder, folder / 'baseline', names)
+    folder, names = Path(cfg.work_dir), names_of(args)
+    both, alone = against.divided(args.cfg_options, partial(load_config, args.against))
+    told = [
+        f'{" ".join(cfg_words(some)[1:])} for {whom}'
+        for some, whom in ((both, 'both'), (alone, f'{names[0]} alone'))
+        if some
+    ]
+    options = f'options: {"; ".join(told)}' if told else ''
+    table = against.beside(folder, folder / 'baseline', names, options)
     if checkpoint is None:
         return table
     options = cfg_words(args.cfg_options)
@@ -203,6 +234,7 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
     from mmvtr.engine.hooks.momentum import check_banks
     from mmvtr.engine.launch import launching as launch
     from mmvtr.engine.launch.starting_weights import start_from
+    from mmvtr.engine.loop.facts import trainings_of
 
     check_config(cfg, args.cfg_options)
     check_warmup(cfg)
@@ -222,6 +254,7 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
             checkpoint = launch.read_matching(runner.model, cfg.load_from)
             launch.check_order(runner, checkpoint, cfg.load_from)
             launch.check_optimizer(runner, checkpoint, cfg.load_from)
+            (runner.trained_before,) = trainings_of(checkpoint, cfg.load_from)
         else:
             start_from(runner, cfg)
         check_metrics(runner)

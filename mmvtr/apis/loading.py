@@ -17,6 +17,7 @@ from torch import nn
 
 from mmvtr.apis.unfilled import Unfilled
 from mmvtr.engine.launch.zero_shot import admit_random, refuse_random
+from mmvtr.engine.loop.facts import trainings_of
 from mmvtr.registry import MODELS
 from mmvtr.storage.weights import check_weights, read_checkpoint
 from mmvtr.utils import forget_pretrained
@@ -30,6 +31,9 @@ def load_retriever(
     device: Optional[Union[str, torch.device]] = None,
 ) -> tuple[nn.Module, Config]:
     """A trained retriever in eval mode, and its config.
+
+    The model of a checkpoint has the facts of its trainings in ``trainings``
+    (:class:`~mmvtr.engine.loop.facts.Training`).
 
     Args:
         config: a config file, or what was read from one.
@@ -65,8 +69,9 @@ def load_retriever(
         torch.default_generator.manual_seed(cfg.get('randomness', {}).get('seed') or 0)
         model = MODELS.build(cfg.model)
     if checkpoint is not None:
-        weights = read_checkpoint(checkpoint)['state_dict']
-        model.load_state_dict(check_weights(model, weights, checkpoint))
+        content = read_checkpoint(checkpoint)
+        model.load_state_dict(check_weights(model, content['state_dict'], checkpoint))
+        model.trainings = trainings_of(content, checkpoint)
     elif not random_weights:
         refuse_random(model, cfg)
     return model.to(device or get_device()).eval(), cfg

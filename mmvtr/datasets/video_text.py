@@ -216,6 +216,15 @@ class VideoTextDataset(Dataset):
             what = cut(f'{reason} ({self.origin()})', LONGEST - len(end))
             raise type(error)(f'{what}{end}') from error
 
+    def lacks(self) -> Optional[str]:
+        """What of the whole set is not here, in words; None = nothing that is known of."""
+        broken = len(self.known_broken)
+        parts = [
+            f'{self.left_out} are left out' if self.left_out else '',
+            f'{broken:,} broken videos are left out' if broken else '',
+        ]
+        return '; '.join(filter(None, parts)) or None
+
     def truth(self) -> Optional[np.ndarray]:
         """Bool [T, V], whether the text truly holds for the video; None = not known."""
         return None

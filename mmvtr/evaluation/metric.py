@@ -78,9 +78,14 @@ class Metric(ABC):
         """What perfect semantics gives in expectation; empty where the truth is not known."""
         return {}
 
+    def alike(self, relation: Relation) -> dict[str, float]:
+        """What a score gives in expectation that calls all true pairs alike, where the ceiling is
+        another: of paired retrieval.  Empty where the truth is not known."""
+        return {}
+
 
 class Report(NamedTuple):
-    """Results of several metrics, keys ``prefix/name``; chance and ceiling may lack keys.
+    """Results of several metrics, keys ``prefix/name``; chance, ceiling and alike may lack keys.
 
     ``transformed`` has the values again for each test-time transform of the scores, by its name.
     """
@@ -89,6 +94,7 @@ class Report(NamedTuple):
     chance: dict[str, float]
     ceiling: dict[str, float]
     transformed: Mapping[str, dict[str, float]] = MappingProxyType({})
+    alike: Mapping[str, float] = MappingProxyType({})
 
 
 def directed(scores: Union[Tensor, Directed]) -> Directed:
@@ -139,6 +145,7 @@ def evaluate(
             )
             for name, scores in transformed.items()
         },
+        _named(metrics, [metric.alike(relation) for metric in metrics]),
     )
 
 

@@ -36,8 +36,11 @@ class RetrievalMetric(Metric):
 
     Keys: ``R1``, ``R5`` ... in percent, ``MdR`` and ``MnR`` (median and mean rank), ``gmean`` (the
     geometric mean of the R@K, as Collaborative Experts); ``rsum`` = all R@K of both directions.
-    Queries without a match are left out. Chance and ceiling are expectations over random ties: of a
-    constant matrix, and of who knows the truth and ranks true captions that say more first.
+    Queries without a match are left out. Chance and limits are expectations over random ties: of a
+    constant matrix; of the truth as the score, all true pairs alike, at which debiasing aims; and
+    of the best paired scorer, the ceiling, who knows the truth and ranks true captions that say
+    more first. Where captions are general the second is far below the third: a method that finds
+    more of what is true then loses paired recall.
 
     Args:
         recall_at: the K of R@K.
@@ -83,6 +86,11 @@ class RetrievalMetric(Metric):
         # a text true of n videos was written for each of them with probability 1/n.
         odds = relation.truth / relation.truth.sum(1, keepdim=True).clamp(min=1)
         return self._numbers(odds, relation.positives, self._of_random_ties)
+
+    def alike(self, relation: Relation) -> dict[str, float]:
+        if relation.truth is None:
+            return {}
+        return self._numbers(relation.truth.float(), relation.positives, self._of_random_ties)
 
     def _numbers(
         self,

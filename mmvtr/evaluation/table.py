@@ -29,7 +29,8 @@ class _Row(NamedTuple):
 def results_table(report: Report, of: Optional[str] = None) -> str:
     """A plain-text table: metrics down, directions across, each with value, chance and ceiling.
 
-    The ceiling is left away where the truth of the set is not known.
+    Between them stands what a score gives that calls all true pairs alike.  It and the ceiling are
+    left away where the truth of the set is not known.
 
     Args:
         report: the numbers.
@@ -44,7 +45,8 @@ def results_table(report: Report, of: Optional[str] = None) -> str:
                               value  chance
             retrieval  R@1     12.3     1.0
     """
-    columns = dict(value=report.values, chance=report.chance, ceiling=report.ceiling)
+    limits = dict(alike=report.alike, ceiling=report.ceiling)
+    columns = dict(value=report.values, chance=report.chance, **limits)
     columns = {name: numbers for name, numbers in columns.items() if numbers}
     head = [f'on {of}'] if of else []
     return '\n\n'.join([*head, *_blocks(list(report.values), columns)])

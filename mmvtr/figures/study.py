@@ -16,8 +16,8 @@ from mmvtr.engine import ToolRunner
 from mmvtr.engine.hooks.study import Study
 from mmvtr.engine.launch.testing import runner_of_test
 from mmvtr.engine.loop.evaluation import Evaluation
+from mmvtr.engine.loop.facts_of_run import trainings_in
 from mmvtr.engine.transforms.score_transforms import TransformHook
-from mmvtr.storage.weights import read_checkpoint
 
 _RUNS = itertools.count()
 
@@ -93,7 +93,6 @@ def study(
     names = [hook.name for hook in runner.hooks if isinstance(hook, TransformHook)]
     if runner.message_hub.runtime_info.get('left_out_transforms'):
         names = []  # an oracle alone would stand for what the config means
-    known = read_checkpoint(checkpoint).get('meta', {}) if checkpoint else {}
     return Study(
         evaluation,
         runner.test_loop.dataloader.dataset,
@@ -102,5 +101,5 @@ def study(
         cfg,
         checkpoint,
         dict(numbers),
-        known.get('epoch'),
+        trainings_in(runner),
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Mapping, Optional, Union
+from typing import Any, Mapping, Optional, Sequence, Union
 
 import yaml
 
 from mmvtr.datasets.annotation_files import read_json
+from mmvtr.engine.loop.facts import Training, together, trainings_of
+from mmvtr.evaluation.results import Results, results_from
 
 #: Of this package, whose ``__init__`` only collects.
 VERSION: str = import_module('mmvtr').__version__
@@ -32,6 +34,10 @@ inferencer('a dog runs over a meadow', topk=5)
 
 The weights are safetensors, the config is json, and loading runs no code of this repository.
 
+## Training
+
+{training}
+
 ## Results
 
 {results}
@@ -45,19 +51,26 @@ _NO_PROTOCOL = (
 
 
 def read_results(
-    results: Optional[Union[str, Path, Mapping[str, float]]], protocol: Optional[str]
-) -> dict[str, float]:
-    """Numbers by key, of a mapping or of a json file.
+    results: Optional[Union[str, Path, Mapping[str, Any]]],
+    protocol: Optional[str],
+    trainings: Optional[Sequence[Training]] = None,
+) -> Results:
+    """Numbers by key and how they were measured, of a mapping or of a json file.
+
+    Args:
+        results: as ``tools/test.py --out`` writes them, or numbers alone.
+        protocol: the protocol line of numbers alone.
+        trainings: of the model that they are said to be of; None: not known.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a file that is no json, something else than finite numbers by key, or a protocol
-            without results.
+        ValueError: a file that is no json, something else than finite numbers by key, a protocol
+            without results or beside another one, results of another training.
     """
     if results is None:
         if protocol is not None:
             raise ValueError('a protocol was given, but no results that it is of')
-        return {}
+        return Results({})
     name = 'results'
     if isinstance(results, (str, Path)):
         name, path = str(results), Path(results)
@@ -66,29 +79,53 @@ def read_results(
         results = read_json(path, ())
     if not isinstance(results, Mapping) or not results:
         raise ValueError(f'{name}: expected numbers by key, found {str(results)[:80]}')
-    for key, value in results.items():
+    found = results_from(results, name)
+    for key, value in found.numbers.items():
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not isinstance(key, str) or not number or not math.isfinite(value):
             raise ValueError(
                 f'{name}: expected a finite number for {str(key)[:80]!r}, found {str(value)[:80]!r}'
             )
-    return {key: float(value) for key, value in results.items()}
+    _refuse_other_training(found, trainings, name)
+    if protocol is not None:
+        if found.line not in (None, ' '.join(protocol.split())):
+            raise ValueError(f'{name} has its own protocol: leave the other one out')
+        found = found._replace(protocol={**(found.protocol or {}), 'line': protocol})
+    return found._replace(numbers={key: float(value) for key, value in found.numbers.items()})
+
+
+def _refuse_other_training(
+    results: Results, trainings: Optional[Sequence[Training]], name: str
+) -> None:
+    if results.trainings is None or trainings is None:
+        return
+    told = results.trainings
+    theirs = trainings_of(dict(meta=dict(members=told)), name) if told else []
+    if theirs == [*trainings]:
+        return
+    mine, other = together(trainings), together(theirs)
+    differ = [
+        f'{fact}: {mine.get(fact, "not known")} here, {other.get(fact, "not known")} there'
+        for fact in dict.fromkeys([*mine, *other])
+        if mine.get(fact) != other.get(fact)
+    ]
+    raise ValueError(f'{name} is not of this checkpoint: {"; ".join(differ[:3])[:600]}')
 
 
 def model_card(
     name: str,
     data: Mapping[str, Any],
     *,
-    results: Mapping[str, float],
-    protocol: Optional[str] = None,
+    results: Results,
+    trainings: Optional[Sequence[Training]] = None,
 ) -> str:
     """The text of ``README.md``: YAML that the hub reads, and a page for people.
 
     Args:
         name: of the model; that of a repository if it has a slash.
         data: its config as plain data.
-        results: numbers by key, see :func:`read_results`.
-        protocol: how they were measured.
+        results: see :func:`read_results`.
+        trainings: facts of what the weights are from; None: unknown.
     """
     model, dataset = data['model'], data['test_dataloader']['dataset']
     similarity, encoder = (_type_in(model, key) for key in ('similarity', 'encoder'))
@@ -97,10 +134,11 @@ def model_card(
         pipeline_tag='feature-extraction',  # the hub has no tag of its own for retrieval
         tags=['text-video-retrieval', 'video-retrieval', 'mmengine', encoder],
     )
-    if results:
-        kind, split = str(dataset.get('type')).rpartition('.')[2], dataset.get('split')
-        shown = ' '.join(filter(None, (kind, split)))
-        measured = [dict(type=key, value=x, name=key) for key, x in _measured(results).items()]
+    numbers = results.numbers
+    if numbers:
+        shown = _tested_on(results, dataset)
+        kind = shown.partition(' ')[0]
+        measured = [dict(type=key, value=x, name=key) for key, x in _measured(numbers).items()]
         front['model-index'] = [
             dict(
                 name=name,
@@ -120,8 +158,26 @@ def model_card(
         version=VERSION,
         encoder=encoder,
         similarity=similarity,
-        results=_table(results, protocol) if results else _WITHOUT,
+        training=_training(trainings),
+        results=_table(numbers, results.line) if numbers else _WITHOUT,
     )
+
+
+def _tested_on(results: Results, dataset: Mapping[str, Any]) -> str:
+    """Of results without a protocol it is the config's test set that is meant."""
+    if results.protocol and 'tested' in results.protocol:
+        return str(results.protocol['tested'].get('set'))
+    kind, split = str(dataset.get('type')).rpartition('.')[2], dataset.get('split')
+    return ' '.join(filter(None, (kind, split)))
+
+
+def _training(trainings: Optional[Sequence[Training]]) -> str:
+    """A table of the facts, a row each."""
+    if not trainings:
+        return 'Unknown: these weights were given without a checkpoint.'
+    cells = {name: str(value).replace('|', r'\|') for name, value in together(trainings).items()}
+    rows = [f'| {name} | {value} |' for name, value in cells.items()]
+    return '\n'.join(['| fact | |', '|---|---|', *rows])
 
 
 def _type_in(model: Any, key: str) -> str:

@@ -41,7 +41,7 @@ def save_pretrained(
     cfg: Config,
     folder: Union[str, Path],
     *,
-    results: Optional[Union[str, Path, Mapping[str, float]]] = None,
+    results: Optional[Union[str, Path, Mapping[str, Any]]] = None,
     protocol: Optional[str] = None,
     name: Optional[str] = None,
 ) -> Path:
@@ -49,14 +49,17 @@ def save_pretrained(
 
     ``model.safetensors`` has the weights, ``config.json`` the config as data, ``files/`` what that
     names beside them (a vocabulary), ``README.md`` a model card, and ``retriever.json``, which is
-    written last, the version and the SHA-256 of the weights.
+    written last, the version and the SHA-256 of the weights.  Weights and card have the facts of
+    the training.
 
     Args:
-        model: a retriever.
+        model: a retriever; its attribute ``trainings``, which ``load_retriever`` sets, are the
+            facts of what it was trained as.
         cfg: its config.
         folder: made where it is missing.
-        results: of a test: numbers by key, or the json file that ``tools/test.py --out`` wrote.
-        protocol: the protocol line of that test, without which its numbers mean little.
+        results: of a test: numbers by key, or the json file that ``tools/test.py --out`` wrote,
+            which has their protocol.
+        protocol: the protocol line of numbers that come without.
         name: in the model card; default that of the config's file, or of the folder.
 
     Returns:
@@ -65,20 +68,22 @@ def save_pretrained(
     Raises:
         FileNotFoundError: a file that the config or ``results`` names is missing.
         ValueError: a config that cannot be data (see :mod:`mmvtr.plain_config`), results
-            that are no numbers, or a protocol without results.
+            that are no numbers or of another training, or a protocol without results, or beside
+            one that they have.
     """
-    folder = Path(folder)
-    results = read_results(results, protocol)
+    folder, trainings = Path(folder), getattr(model, 'trainings', None)
+    results = read_results(results, protocol, trainings)
     data, files = as_data(cfg)
     for place, source in files.items():
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         if source.resolve() != (folder / place).resolve():
             shutil.copyfile(source, folder / place)
     (folder / ABOUT).unlink(missing_ok=True)  # until the new one is whole there is none
-    write_tensors(model.state_dict(), folder / WEIGHTS)
+    meta = dict(members=[one.as_dict() for one in trainings]) if trainings else {}
+    write_tensors(model.state_dict(), folder / WEIGHTS, meta=meta)
     write_text(folder / CONFIG, json.dumps(data, indent=1, ensure_ascii=False))
     name = name or (Path(cfg.filename).stem if cfg.filename else folder.name)
-    write_text(folder / CARD, model_card(name, data, results=results, protocol=protocol))
+    write_text(folder / CARD, model_card(name, data, results=results, trainings=trainings))
     about = dict(
         format=FORMAT,
         version=VERSION,

@@ -5,6 +5,7 @@ What is written here carries its digest in the file's own metadata.
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any, Mapping, Optional, Union
@@ -17,14 +18,23 @@ from torch import Tensor
 from mmvtr.storage.atomic import write_atomically
 from mmvtr.storage.digests import ROOM, own_digest_holds, write_with_digest
 
+#: Key of the metadata under which a file says what its tensors are of.
+META = 'mmvtr'
 #: How the names of such files end.
 SAFETENSORS = '.safetensors'
 
 
-def write_tensors(tensors: Mapping[str, Tensor], path: Union[str, Path]) -> None:
+def write_tensors(
+    tensors: Mapping[str, Tensor], path: Union[str, Path], *, meta: Mapping[str, Any] = {}
+) -> None:
     """Write tensors by name; the file appears when it is complete.
 
     Tensors that share memory (tied weights) are written each.
+
+    Args:
+        tensors: to be written.
+        path: of the file.
+        meta: what the file says of them, in types that json knows.
 
     Raises:
         TypeError: something that is no tensor (names it).
@@ -41,7 +51,8 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Union[str, Path]) -> None
         memory = tensor.untyped_storage().data_ptr()
         own[name] = tensor.clone() if memory in seen else tensor
         seen.add(memory)
-    content = safetensors.torch.save(own, metadata=dict(format='pt', sha256=ROOM))
+    about = {META: json.dumps(meta)} if meta else {}
+    content = safetensors.torch.save(own, metadata=dict(format='pt', sha256=ROOM, **about))
     write_atomically(path, lambda file: write_with_digest(content, file))
 
 
@@ -76,6 +87,25 @@ def read_tensors(path: Union[str, Path], *, kind: str, device: Any = 'cpu') -> d
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise RuntimeError(f'{kind} {path} cannot be read: {reason}') from error
+
+
+def read_meta(path: Union[str, Path]) -> dict[str, Any]:
+    """What :func:`write_tensors` has written as ``meta``; nothing of a file of another writer.
+
+    Raises:
+        RuntimeError: it is no dict in json.
+    """
+    with safetensors.safe_open(path, framework='pt') as file:
+        text = (file.metadata() or {}).get(META)
+    try:
+        found = {} if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise RuntimeError(
+            f'{path}: {META} in its metadata: a dict in json expected, found {text[:80]!r}'
+        )
+    return found
 
 
 def _digest_holds(path: Union[str, Path]) -> Optional[bool]:

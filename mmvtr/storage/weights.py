@@ -12,7 +12,7 @@ from mmengine.logging import print_log
 from torch import Tensor, nn
 
 from mmvtr.storage.reader import read_plain
-from mmvtr.storage.tensors import SAFETENSORS, read_tensors
+from mmvtr.storage.tensors import SAFETENSORS, read_meta, read_tensors
 
 #: What wrappers put before the names of a model: DistributedDataParallel, torch.compile, modules
 #: that call it ``model``, and sentence-transformers (``0.auto_model.``); also several in a row.
@@ -27,7 +27,7 @@ def read_checkpoint(
     """A checkpoint's content.
 
     Args:
-        path: of the file; one that ends in ``.safetensors`` holds weights alone.
+        path: of the file; one that ends in ``.safetensors`` holds weights and ``meta`` alone.
         map_location: as of ``torch.load``; default the CPU.
         kind: what error messages call it.
 
@@ -40,7 +40,8 @@ def read_checkpoint(
             :func:`~mmvtr.storage.read_tensors`; no weights in it, or two sets of them.
     """
     if Path(path).suffix == SAFETENSORS:
-        return dict(state_dict=read_tensors(path, kind=kind, device=map_location))
+        weights = read_tensors(path, kind=kind, device=map_location)
+        return dict(state_dict=weights, meta=read_meta(path))
     content = read_plain(path, kind=kind, map_location=map_location)
     if not isinstance(content, dict):
         raise RuntimeError(f'{kind} {path} holds a {type(content).__name__}, not a dict')

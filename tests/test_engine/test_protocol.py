@@ -1,13 +1,11 @@
-"""What the protocol line says of a training and of a model."""
+"""What the protocol line says of a test and of a model."""
 
 from types import SimpleNamespace
 
 import pytest
 from mmengine.config import Config
-from mmengine.optim import OptimWrapper
 from mmengine.runner import EpochBasedTrainLoop
 from torch import nn
-from torch.optim import SGD
 
 from mmvtr.engine.loop.protocol import (
     checkpoint_in_words,
@@ -15,26 +13,8 @@ from mmvtr.engine.loop.protocol import (
     models_in_words,
     optimizer_in_words,
     precision,
-    precision_of_training,
     selection,
-    training_protocol,
 )
-
-
-def test_the_training():
-    dataset = dict(type='x', epoch_unit='video_with_all_texts')
-    optimizer = dict(type='mmvtr.BertAdam', lr=3e-4)
-    cfg = dict(train_dataloader=dict(batch_size=32, dataset=dataset))
-    runner = SimpleNamespace(cfg=cfg)
-    said = dict(epoch='every video with all texts', batch='32', optimizer=None)
-    assert training_protocol(runner) == {**said, 'trained on': None}
-    cfg['optim_wrapper'] = dict(optimizer=optimizer)
-    assert training_protocol(runner)['optimizer'] == 'BertAdam, lr 0.0003'
-    like = dict(type='RemoveByLength', test=dict(type='y'), alpha=5)
-    dataset['records'] = dict(environments=dict(type='RemoveRandom', like=like))
-    expected = 'RemoveRandom(like=RemoveByLength(alpha=5) with test statistics)'
-    assert training_protocol(runner)['trained on'] == expected
-    assert training_protocol(SimpleNamespace(cfg={})) == {}
 
 
 @pytest.mark.parametrize(
@@ -50,29 +30,11 @@ def test_the_optimizer(wrapper, expected):
     assert optimizer_in_words(dict(optim_wrapper=wrapper)) == expected
 
 
-@pytest.mark.parametrize(
-    ('wrapper', 'expected'),
-    [
-        (None, 'fp32'),
-        (dict(type='OptimWrapper', dtype='bfloat16'), 'fp32'),
-        (dict(type='mmvtr.AutocastOptimWrapper'), 'bf16'),
-        (dict(type='AmpOptimWrapper'), 'fp16'),
-        (dict(type='AmpOptimWrapper', dtype='bfloat16'), 'bf16'),
-        (dict(type='AmpOptimWrapper', dtype='torch.float16'), 'fp16'),
-    ],
-)
-def test_the_precision_of_a_training(wrapper, expected):
-    assert precision_of_training(dict(optim_wrapper=wrapper)) == expected
-
-
 def test_the_precision_of_a_result():
-    cfg = dict(optim_wrapper=dict(type='mmvtr.AutocastOptimWrapper'))
-    tested = SimpleNamespace(cfg=cfg, optim_wrapper=cfg['optim_wrapper'])
-    assert precision(tested, amp=False) == 'fp32' and precision(tested, amp=True) == 'bf16'
-    trained = OptimWrapper(SGD(nn.Linear(1, 1).parameters(), lr=1.0))
-    trained = SimpleNamespace(cfg=cfg, optim_wrapper=trained)
-    assert precision(trained, amp=False) == 'fp32, trained in bf16'
-    assert precision(trained, amp=True) == 'bf16'
+    assert precision(False, None) == precision(False, 'fp32') == 'fp32'
+    assert precision(True, None) == precision('bf16', 'bf16') == 'bf16'
+    assert precision(False, 'bf16') == 'fp32, trained in bf16'
+    assert precision('fp16', 'fp32') == 'fp16, trained in fp32'
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import torch
 
 import mmvtr.evaluation.metric
 import mmvtr.evaluation.retrieval
-from mmvtr.evaluation import RetrievalMetric, SemanticMetric, evaluate
+from mmvtr.evaluation import RetrievalMetric, SemanticMetric, evaluate, results_table
 from mmvtr.registry import METRICS
 from mmvtr.structures import Relation
 
@@ -107,6 +107,20 @@ def test_ceiling_is_the_truth_with_random_ties():
     plain = RetrievalMetric(recall_at=(1,), v2t_protocols=('best_caption',))
     assert plain.ceiling(Relation(POSITIVES, truth))['v2t_caption_R1'] == pytest.approx(100)
     assert metric.ceiling(Relation(POSITIVES)) == {}
+
+
+def test_true_pairs_alike_lose_what_the_best_paired_scorer_gains():
+    """Texts 0 and 1 tell of one video each, text 2 of all three: alike, each video has two."""
+    truth = torch.tensor([[1, 0, 0], [0, 1, 0], [1, 1, 1]]).bool()
+    relation, metric = Relation(torch.eye(3).bool(), truth=truth), RetrievalMetric(recall_at=(1,))
+    alike, ceiling = metric.alike(relation), metric.ceiling(relation)
+    assert alike['t2v_R1'] == ceiling['t2v_R1'] == pytest.approx(100 * (1 + 1 + 1 / 3) / 3)
+    assert alike['v2t_R1'] == pytest.approx(100 * (1 / 2 + 1 / 2 + 1) / 3)
+    assert ceiling['v2t_R1'] == pytest.approx(100)
+    report = evaluate([metric], {'scores': truth.float()}, relation)
+    assert report.alike['retrieval/v2t_R1'] == alike['v2t_R1']
+    assert 'chance   alike ceiling' in results_table(report)
+    assert metric.alike(Relation(torch.eye(3).bool())) == {}
 
 
 def test_nan_names_the_text_and_the_video():

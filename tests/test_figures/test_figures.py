@@ -48,7 +48,9 @@ def folder(tmp_path_factory):
             model, _ = load_retriever(
                 load_config(str(place / f'{name}.py'), options), None, random_weights=True
             )
-            weights = dict(state_dict=model.state_dict(), meta=dict(epoch=epoch, seed=0))
+            facts = dict(batch=len(name), epochs=2)  # each its own, none that of its config
+            meta = dict(epoch=epoch, seed=0, training=facts)
+            weights = dict(state_dict=model.state_dict(), meta=meta)
             torch.save(weights, place / f'{name}_{epoch}.pth')
     return place
 
@@ -318,6 +320,13 @@ def main(folder, tmp_path, monkeypatch, capsys):
         return capsys.readouterr()
 
     return call
+
+
+def test_two_models_and_what_their_trainings_differ_in(main):
+    printed = main('dvtr_c2v_planted.py', 'dvtr_c2v_planted_1.pth', '--figure', 'ncl2',
+                   '--against', 'c2v_planted.py', 'c2v_planted_2.pth')  # fmt: skip
+    lines = [line for line in printed.out.splitlines() if line.startswith('differs in')]
+    assert lines == ['differs in batch: 16 in dvtr_c2v_planted, 11 in c2v_planted']
 
 
 def test_the_tool(main, tmp_path):

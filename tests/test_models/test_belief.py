@@ -1,12 +1,14 @@
 """Belief: an earlier model says what is spared."""
 
 from copy import deepcopy
+from types import SimpleNamespace
 
 import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 import torch.nn.functional as F
+from mmengine.runner.checkpoint import load_state_dict
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -16,7 +18,9 @@ from mmvtr.models.annotation import match
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
+from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.models.similarities.cosine import CosineSimilarity
+from mmvtr.models.supervisions.arl import ARLSupervision, Statistics
 from mmvtr.models.supervisions.belief import Belief
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.models.supervisions.negatives.columns import ColumnSupervision
@@ -195,12 +199,65 @@ def test_a_bank_is_weighed_by_the_believer():
     assert (seen[-1][key].weights - seen[-2][key].weights).abs().max() > 0.1
 
 
+class Branches(TinyEncoder):
+    """Two branches with tokens, as ARL's encoder has."""
+
+    def _levels(self, tower, x, mask):
+        whole = super()._levels(tower, x, mask)['global']
+        other = whole._replace(mean=whole.mean.flip(-1), tokens=whole.tokens.flip(-1))
+        return {'a': whole, 'b': other}
+
+
+def test_sets_of_arl_are_those_of_the_model_as_it_was():
+    """The believer is taken as soon as there are thresholds."""
+    torch.manual_seed(0)
+    supervision = ARLSupervision(dim=8, warmup=0.0, cap=None, u_spread=-3.0)
+    model = VideoTextRetriever(
+        encoder=Branches(),
+        similarity=BestFrameSimilarity(levels=('a', 'b')),
+        losses=dict(contrastive=ContrastiveLoss(reads=('a', 'b'), form='own_pair')),
+        supervision=supervision,
+        belief=Belief(at=0.2),
+    )
+    inputs, samples = make_batch(*ALL)
+    inputs = {k: x.float() if x.is_floating_point() else x for k, x in inputs.items()}
+    batch, known = (inputs, samples), Target(match(samples, torch.device('cpu')))
+    steps(model, [batch], [0.4])
+    assert model.belief.believer is None  # no thresholds
+    statistics = {level: Statistics.empty(8, torch.device('cpu')) for level in ('a', 'b')}
+    texts, videos = model(*batch, mode='tensor')
+    for level, one in statistics.items():
+        one.add(texts[level], videos[level], known.positives)
+    supervision.refresh(statistics)
+    before = deepcopy(model).eval()
+    steps(model, [batch] * 8, [0.5] * 8, rate=3.0)
+    with torch.no_grad():
+        before.supervision.progress = 1.0
+        before.supervision(*before(*batch, mode='tensor'), known)
+    model(*batch, mode='loss')
+    assert {n: x.tolist() for n, x in model.belief.found.items()} == {
+        n: x.tolist() for n, x in before.supervision.found.items()
+    }
+    assert any(x.any() for x in model.belief.found.values())
+    assert any(not x.equal(model.belief.found[n]) for n, x in supervision.found.items())
+    with pytest.raises(ValueError, match='not of an average'):
+        VideoTextRetriever(
+            encoder=Branches(),
+            similarity=BestFrameSimilarity(levels=('a', 'b')),
+            losses=dict(contrastive=ContrastiveLoss(reads=('a', 'b'), form='own_pair')),
+            supervision=ARLSupervision(dim=8),
+            belief=Belief(momentum=0.9),
+        )
+
+
 # -- checkpoints, processes ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize('momentum', [None, 0.9])
 @pytest.mark.parametrize('stop', [1, 4])
-def test_resumed_training_is_the_same(momentum, stop):
+@pytest.mark.parametrize('load', [nn.Module.load_state_dict, load_state_dict])
+def test_resumed_training_is_the_same(momentum, stop, load):
+    """By torch, and by the function of mmengine's runner."""
     batches = [make_batch(slice(0, 5), slice(i % 2, 7)) for i in range(6)]
     progress = [i / 6 for i in range(6)]
     make = lambda: make_model(Belief(at=0.3, momentum=momentum, share=0.05))  # noqa: E731
@@ -210,11 +267,11 @@ def test_resumed_training_is_the_same(momentum, stop):
     state = deepcopy(first.state_dict())
     assert any('believer' in name for name in state) == (stop > 1 or momentum is not None)
     second = make()
-    second.load_state_dict(state)
+    load(second, state, strict=True)
     found, again = steps(second, batches[stop:], progress[stop:])
     torch.testing.assert_close(found, expected[stop:])
     torch.testing.assert_close(again, grads)
-    second.load_state_dict(make().state_dict())  # and weights from before it was taken
+    load(second, make().state_dict(), strict=True)  # and weights from before it was taken
     assert second.belief.believer is None
 
 
@@ -348,4 +405,6 @@ def test_what_it_does_not_suit():
     model = make_model(Belief())
     with pytest.raises(RuntimeError, match='set model.belief.progress'):
         model(*make_batch(*ALL), mode='loss')
-    assert hasattr(model.belief, 'progress') and ProgressHook is not None
+    hook = SimpleNamespace(model=model, iter=1, max_iters=4)
+    ProgressHook().before_train_iter(hook, 0)
+    assert model.belief.progress == 0.25 and 'spared_share' in model(*make_batch(*ALL), mode='loss')

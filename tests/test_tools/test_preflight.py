@@ -11,6 +11,9 @@ import torch
 
 from children import ROOT
 from miniatures import write_msrvtt
+from mmvtr.datasets import MSRVTTDataset
+from mmvtr.datasets.formats.msrvtt import SPLITS
+from mmvtr.registry import DATASETS
 from mmvtr.rehearsal import footprint
 from mmvtr.utils import load_config, register_all_modules
 from mmvtr.values import Written
@@ -40,10 +43,17 @@ def tool():
     return runpy.run_path(str(ROOT / 'tools/preflight.py'))
 
 
+#: Videos and texts of the miniature, as if these had been published.
+ONE_A_STEP = ['auto_scale_lr.base_batch_size=1', 'train_dataloader.dataset.epoch_unit=text']
+SIZES = dict(full_train=(2, 6), full_val=(1, 3), full_test=(1, 3))
+
+
 @pytest.fixture
 def run(tool, tmp_path, monkeypatch, capsys):
-    """Runs the tool in a folder that has all files of a small MSR-VTT."""
+    """Runs the tool in a folder that has all files of a small MSR-VTT, published at that size."""
     monkeypatch.chdir(tmp_path)
+    small = {name: SPLITS[name]._replace(videos=v, texts=t) for name, (v, t) in SIZES.items()}
+    monkeypatch.setattr(MSRVTTDataset, 'splits', {**SPLITS, **small})
     (tmp_path / 'tiny.py').write_text(TINY)
     root = tmp_path / 'data/msrvtt'
     (root / 'videos').mkdir(parents=True)
@@ -77,6 +87,48 @@ def test_nothing_is_missing(run):
     assert '128 a step = 2 x 64 (train_dataloader.batch_size=64)' in said
     assert 'best on val by retrieval/rsum; frames from video; AdamW, lr 0.0001' in said
     assert 'an estimate' in said and 'no number is known of this config' in said
+
+
+def test_a_cut_list_is_incomplete(run, tmp_path, monkeypatch):
+    """Status 1, the counts, the reader's own warning, and steps by what is there."""
+    (tmp_path / 'data/msrvtt/MSRVTT_train.full.csv').write_text('video_id\nvideo1\n')
+    code, printed = run('--cfg-options', 'train_dataloader.batch_size=1', *ONE_A_STEP)
+    said = one_line(printed)
+    assert code == 1 and 'nothing is missing' not in said
+    assert 'train INCOMPLETE: 1 of 2 videos and 3 of 6 texts' in said
+    assert 'has 1 videos and 3 texts here, as published 2 and 6: results do not compare' in said
+    assert '1. train set of MSR-VTT: 1 of 2 videos' in said and 'sources.md#msr-vtt' in said
+    assert re.search(r'steps about \d+: \d+ epochs of 3, by the data found', said)
+    assert said.count('INCOMPLETE') == 1
+
+
+def test_a_test_set_that_was_left_out_in_part_is_incomplete(run, tmp_path):
+    (tmp_path / 'data/msrvtt/videos/video0.mp4').unlink()
+    option = 'train_dataloader.dataset.missing=skip'
+    code, printed = run('--cfg-options', option, 'train_dataloader.batch_size=1', *ONE_A_STEP)
+    said = one_line(printed)
+    assert code == 1 and 'train INCOMPLETE: 1 of 2 clips and 3 of 6 texts are left out' in said
+    assert 'are missing and left out (video0)' in said and 'epochs of 3, by the data' in said
+
+
+def test_more_than_published_is_said_and_whole(run, monkeypatch):
+    splits = {
+        **MSRVTTDataset.splits,
+        'full_train': SPLITS['full_train']._replace(videos=1, texts=3),
+    }
+    monkeypatch.setattr(MSRVTTDataset, 'splits', splits)
+    code, printed = run()
+    said = one_line(printed)
+    assert code == 0 and 'train there: 2 videos' in said and 'results do not compare' in said
+
+
+def test_texts_that_are_cut_are_said(run):
+    keys = [
+        f'{part}_dataloader.dataset.text_pipeline.0.context_length=4' for part in ('train', 'val')
+    ]
+    code, printed = run('--cfg-options', *keys)
+    said = one_line(printed)
+    assert code == 0 and said.count('are cut') == 2, said
 
 
 def test_files_are_missing(run, tmp_path):
@@ -192,11 +244,27 @@ def test_a_card_that_is_too_small(run):
 )
 def test_other_sets_say_where_their_files_are_from(tool, config, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    rows = []
-    to_do = list(tool['files'](load_config(str(ROOT / f'configs/{config}.py')), rows))
-    assert to_do and all(said.startswith('MISSING') for _, said in rows)
+    rows, cfg = [], load_config(str(ROOT / f'configs/{config}.py'))
+    _, to_do = tool['files'](cfg, rows, [])
+    assert to_do and all(said.startswith('MISSING') for part, said in rows if part)
+    layout = DATASETS.get(cfg.train_dataloader.dataset.type).layout
+    assert all(layout in said for part, said in rows if part)  # every file, none left to dots
     anchors = {heading.lower().replace(' ', '-') for heading in HEADINGS}
     assert all(re.search(r'sources\.md#([\w-]+)', what).group(1) in anchors for what in to_do)
+
+
+def test_all_files_are_named(tool, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = []
+    tool['files'](load_config(str(ROOT / 'configs/arl_tvr_clip_paper.py')), rows, [])
+    train = ' '.join(said for _, said in rows[:2])
+    for name in (
+        'TextData/tvr{train,test}.caption.txt',
+        'tvr_val_release.jsonl',
+        'data/tvr/FeatureData/tvr_clip_L14.h5',
+    ):
+        assert name in train
+    assert len(rows) == 4
 
 
 def test_numbers_of_papers(tool):

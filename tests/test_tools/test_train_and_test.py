@@ -194,27 +194,10 @@ def test_two_processes_need_the_batch_that_the_rate_is_for(tmp_path):
     assert 'Scaling the original LR by 4.0' in printed
 
 
-RETRIEVAL = f"_base_ = ['{ROOT}/configs/_base_/default_runtime.py']" + toy.RETRIEVER + """
-pipelines = dict(
-    video_pipeline=[dict(type='LoadVideo', num_frames=2)], text_pipeline=[dict(type='ToySay')]
-)
-loader = dict(batch_size=2, num_workers=0, collate_fn=dict(type='mmvtr.collate_retrieval'))
-train_dataloader = dict(
-    **loader, sampler=dict(type='EpochSampler'),
-    dataset=dict(type='ToyVideos', names=['a', 'b', 'c', 'd'], **pipelines))
-val_dataloader = dict(**loader, dataset=dict(type='ToyVideos', names=['a', 'b'], **pipelines))
-test_dataloader = dict(**loader, dataset=dict(type='ToyVideos', names=['b', 'c'], **pipelines))
-val_cfg = test_cfg = dict(type='RetrievalLoop')
-val_evaluator = test_evaluator = [dict(type='RetrievalMetric')]
-train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=3, val_interval=3)
-optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='SGD', lr=0.1))
-"""  # fmt: skip
-
-
 @pytest.fixture
 def retrieval(tmp_path, write_video):
     """A folder with the config of a retriever, whose val and test sets differ."""
-    (tmp_path / 'r.py').write_text(RETRIEVAL)
+    (tmp_path / 'r.py').write_text(toy.RETRIEVAL)
     for number, name in enumerate('abcd'):
         write_video(tmp_path / f'{name}.mp4', [60 * number] * 3)
     return tmp_path
@@ -255,7 +238,7 @@ def test_best_on_test(retrieval):
 
 def test_best_on_test_where_texts_alone_ask(retrieval):
     metric = "[dict(type='RetrievalMetric', v2t_protocols=())]\n"
-    (retrieval / 'r.py').write_text(RETRIEVAL + f'val_evaluator = test_evaluator = {metric}')
+    (retrieval / 'r.py').write_text(toy.RETRIEVAL + f'val_evaluator = test_evaluator = {metric}')
     code, printed = run_tool(retrieval, 'train.py', 'r.py', '--work-dir', 'w', '--best-on-test')
     assert code == 0, printed
     chosen = choice_of(read_checkpoint(retrieval / 'w' / 'best.pth'))

@@ -8,6 +8,9 @@ Each system is compared with the first one, query by query, in every metric: the
 metrics and systems together.  Texts of one video are no independent draws: they are drawn, and
 their signs flipped, together, unless --by query.  Files are .npy [texts, videos], .npz (scores, or
 t2v and v2t, with text_ids and video_ids or without), or TREC runs; needs scipy.
+
+Scores that ScoresFileHook wrote know their test set and their training: those of different test
+sets are refused, and what the trainings differ in stands above the table.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from torch import Tensor
 from mmvtr.command_line import Parser, output_file, tool
 from mmvtr.evaluation import JudgedMetric, RetrievalMetric
 from mmvtr.evaluation.paired import Paired, holm, paired
+from mmvtr.evaluation.results import read_about, refuse_other_test
 from mmvtr.evaluation.score_files import Ids, ScoreFile, read_score_file
 from mmvtr.evaluation.score_options import (
     add_truth,
@@ -99,10 +103,11 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     check_options(args)
+    heading = beside(args.files)
     relation, systems = load_all(args)
     values = {name: by_query(args, scores, relation) for name, scores in systems.items()}
     rows = compare(values, relation, args.by)
-    print(describe(args, relation, rows))
+    print('\n'.join([describe(args, relation, rows), *heading]))
     print(f'\n{table(rows, args.level)}\n\n{summary(rows, args.level)}')
     if args.out:
         write_text(args.out, json.dumps(as_json(rows, args), indent=2) + '\n')
@@ -115,6 +120,28 @@ def check_options(args: argparse.Namespace) -> None:
         raise ValueError('a comparison needs two files, the baseline first')
     if not 0 < args.level < 1:
         raise ValueError(f'--level must be between 0 and 1, not {args.level}')
+
+
+def beside(files: Sequence[Path]) -> list[str]:
+    """What the trainings of the systems differ in from the baseline's; [] where no file says.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: they were tested on different sets.
+    """
+    from mmvtr.engine.loop.facts import differing
+
+    for path in files:
+        if not path.is_file():
+            raise FileNotFoundError(f'{path} does not exist')
+    base, *others = [(str(path), read_about(path)) for path in files]
+    if all(about.protocol is None for _, about in (base, *others)):
+        return []
+    lines = []
+    for name, about in others:
+        refuse_other_test(about, base[1], (name, base[0]))
+        lines += differing(about.trainings, base[1].trainings, (name, base[0]))
+    return [*dict.fromkeys(lines)]
 
 
 def load_all(args: argparse.Namespace) -> tuple[Relation, dict[str, Directed]]:

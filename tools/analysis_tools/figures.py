@@ -146,6 +146,7 @@ def ask(args: argparse.Namespace, of_models: bool) -> Any:
 def tested_models(args: argparse.Namespace) -> tuple[list[Any], Any]:
     """Those of the config, one a checkpoint, and what they are compared with, if it is given."""
     from mmvtr.engine.checks.config_checks import check_config
+    from mmvtr.engine.loop.facts import differing
     from mmvtr.figures import study
 
     def one(config: str, checkpoint: Optional[str], name: Optional[str] = None) -> Any:
@@ -172,6 +173,9 @@ def tested_models(args: argparse.Namespace) -> tuple[list[Any], Any]:
             name = f'{name}, {"as built" if weights == AS_BUILT else Path(weights).stem}'
         against = one(config, None if weights == AS_BUILT else weights, name)
         refuse_other_set(models[-1], against)
+        both = [[one.as_dict() for one in made.trainings] for made in (models[-1], against)]
+        for line in differing(*both, (models[-1].name, against.name)):
+            print(line)
     return models, against
 
 

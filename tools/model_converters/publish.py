@@ -4,8 +4,8 @@
         [--protocol work_dirs/NAME/DATE/DATE.log] [--push NAME/MODEL]
 
 The folder has safetensors, json and a model card, and no code (docs/inferencer.md).  Results are
-what ``tools/test.py --out`` wrote; the protocol is the line that stands below their table, or the
-log that has it.
+what ``tools/test.py --out`` wrote, with their protocol; of numbers from elsewhere that is the line
+below their table, or the log that has it.  The facts of the training are the checkpoint's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def parse_args() -> argparse.Namespace:
     add('checkpoint', help='checkpoint file of the same model')
     add('--out', required=True, metavar='FOLDER', type=output_folder, help='to write')
     add('--results', metavar='FILE', help='json of tools/test.py --out, for the model card')
-    add('--protocol', metavar='LINE', help='of these results, or the log file that has it')
+    add('--protocol', metavar='LINE', help='of results without one, or the log that has it')
     add('--name', help="of the model in its card; default: the repository's, or the config's")
     add('--push', metavar='REPO', help="upload to this repository of the hub, 'NAME/MODEL'")
     add('--private', action='store_true', help='make the repository a private one')
@@ -46,6 +46,7 @@ def main() -> None:
     # Only now what takes seconds to import.
     from mmvtr.apis import load_retriever
     from mmvtr.pretrained import check_repo_id, push_to_hub, save_pretrained
+    from mmvtr.pretrained.card import read_results
 
     if args.push:
         check_repo_id(args.push)
@@ -53,7 +54,7 @@ def main() -> None:
     name = args.name or args.push
     save_pretrained(model, cfg, args.out, results=args.results, protocol=protocol, name=name)
     print(f'{args.out}: {sum(p.numel() for p in model.parameters()):,} parameters')
-    if args.results and protocol is None:
+    if args.results and protocol is None and read_results(args.results, None).line is None:
         print('warning: the card has results without their protocol: see --protocol')
     if args.push:
         print(push_to_hub(args.out, args.push, private=args.private or None))

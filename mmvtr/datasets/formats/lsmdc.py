@@ -202,6 +202,8 @@ class LSMDCDataset(PublishedDataset):
     def _compare_with_published(self, videos: int, texts: int) -> None:
         """By rows: how many clips the field's sets have is printed nowhere."""
         rows, published = self.counts['rows'], self.splits[self.split].texts
+        if rows < published:
+            self._short = f'{rows:,} of {published:,} rows'
         if rows != published:
             MMLogger.get_current_instance().warning(
                 f'{self.title} {self.split} has {rows} rows here ({videos} videos and {texts} '

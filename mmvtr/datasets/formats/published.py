@@ -71,6 +71,8 @@ class PublishedDataset(VideoTextDataset):
     example: str
     root: str
     suffix = '.mp4'
+    #: What of the published set the annotation files have, where they have less.
+    _short: Optional[str] = None
 
     def __init__(
         self,
@@ -125,6 +127,10 @@ class PublishedDataset(VideoTextDataset):
         self._compare_with_published(len(videos), len(texts))
         return videos, texts
 
+    def lacks(self) -> Optional[str]:
+        """How much of the published set the annotation files have, where that is not all."""
+        return '; '.join(filter(None, (self._short, super().lacks()))) or None
+
     def file(self, name: str) -> Path:
         """The path of an annotation file; FileNotFoundError, with the layout, if it is missing."""
         path = self.ann_root / name
@@ -177,6 +183,11 @@ class PublishedDataset(VideoTextDataset):
 
     def _compare_with_published(self, videos: int, texts: int) -> None:
         published = self.splits[self.split]
+        if videos < published.videos or texts < published.texts:
+            self._short = (
+                f'{videos:,} of {published.videos:,} videos and {texts:,} of '
+                f'{published.texts:,} texts'
+            )
         if (videos, texts) != (published.videos, published.texts):
             MMLogger.get_current_instance().warning(
                 f'{self.title} {self.split} has {videos} videos and {texts} texts here, as '

@@ -140,7 +140,7 @@ def draw_captions(
     for k in range(count):
         moment = int(order[k % len(order)])
         facts = moments[moment]
-        level = _draw_level(rng, knobs.general)
+        level = _draw_level(rng, knobs)
         says, background = _draw_predicates(rng, level, facts)
         captions.append(
             dict(
@@ -156,10 +156,12 @@ def draw_captions(
     return captions
 
 
-def _draw_level(rng: np.random.Generator, general: float) -> str:
-    if rng.random() < general:
+def _draw_level(rng: np.random.Generator, knobs: Knobs) -> str:
+    if rng.random() < knobs.general:
         return 'general'
-    return one_of(rng, ('specific', 'medium'))
+    if knobs.medium == 0.5:  # as corpora were drawn before there was a choice
+        return one_of(rng, ('specific', 'medium'))
+    return 'medium' if rng.random() < knobs.medium else 'specific'
 
 
 def _draw_predicates(

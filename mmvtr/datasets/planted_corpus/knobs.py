@@ -14,7 +14,7 @@ GENERATOR_VERSION = 1
 
 #: Knobs that came later.  At their defaults they are not told, so that older corpora stay as they
 #: are, and where they are.
-LATER = ('uneven',)
+LATER = ('uneven', 'near_duplicates', 'medium')
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,12 @@ class Knobs:
         uneven: a validation or test clip has ``test_captions`` * (1 - uneven) to ``test_captions``
             * (1 + uneven) captions, each number as likely; at least one.
 
+        near_duplicates: clips of a scene: 1: each clip has a scene of its own; k: clips come k by k
+            from one scene, as uploads of one do.  They show the same things doing the same, filmed
+            anew, and differ in the background, which specific captions tell.
+        medium: share of medium captions among those that are not general.  The fewer there are, the
+            fewer unannotated pairs are true.
+
     Raises:
         ValueError: if a knob is out of its range; the message names the knob.
     """
@@ -55,16 +61,19 @@ class Knobs:
     length_confound: float = 0.5
     untrimmed: int = 1
     uneven: float = 0.0
+    near_duplicates: int = 1
+    medium: float = 0.5
 
     def __post_init__(self) -> None:
-        least = dict(
-            seed=0, num_train=1, num_val=1, num_test=1, captions=1, test_captions=1, untrimmed=1
+        least = dict.fromkeys(
+            ('num_train', 'num_val', 'num_test', 'captions', 'test_captions', 'untrimmed'), 1
         )
+        least.update(seed=0, near_duplicates=1)
         for name, low in least.items():
             value = getattr(self, name)
             if not isinstance(value, int) or value < low:
                 raise ValueError(f'planted corpus: {name} must be an int >= {low}, got {value!r}')
-        highest = dict(general=1, length_confound=1, uneven=1, imbalance=float('inf'))
+        highest = dict(general=1, medium=1, length_confound=1, uneven=1, imbalance=float('inf'))
         for name, high in highest.items():
             value = getattr(self, name)
             if not 0 <= value <= high:

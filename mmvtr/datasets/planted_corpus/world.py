@@ -45,7 +45,8 @@ def stream(knobs: Knobs, split: str, clip: int, purpose: int) -> np.random.Gener
         knobs: of the corpus.
         split: 'train', 'val' or 'test'.
         clip: index of the clip in its split.
-        purpose: 0 facts, 1 captions, 2 pixels, 3 caption counts, 4 experts.
+        purpose: 0 facts, 1 captions, 2 pixels, 3 caption counts, 4 experts, 5 how a near-duplicate
+            differs.
     """
     return np.random.default_rng((knobs.seed, SPLITS.index(split), clip, purpose))
 
@@ -67,7 +68,8 @@ def draw_clip(knobs: Knobs, split: str, clip: int) -> list[Facts]:
         A list of moments: dict(start, end: seconds from the start of the clip; background: str;
         objects: list of dict(size, colour, shape, action)).
     """
-    rng = stream(knobs, split, clip, 0)
+    first = clip - clip % knobs.near_duplicates
+    rng = stream(knobs, split, first, 0)
     moments, start = [], 0
     for _ in range(knobs.untrimmed):
         scene = _draw_scene(rng)
@@ -75,6 +77,11 @@ def draw_clip(knobs: Knobs, split: str, clip: int) -> list[Facts]:
         span = dict(start=start / FPS, end=(start + frames) / FPS)
         moments.append({**span, **scene})
         start += frames
+    if clip != first:
+        rng = stream(knobs, split, clip, 5)
+        for moment in moments:
+            others = [one for one in BACKGROUNDS if one != moment['background']]
+            moment['background'] = one_of(rng, others)
     return moments
 
 

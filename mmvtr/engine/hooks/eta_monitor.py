@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional
 
-import numpy as np
 from mmengine.hooks import Hook
 
 from mmvtr.registry import HOOKS
@@ -73,7 +72,8 @@ class EtaMonitorHook(Hook):
         dataset = runner.train_dataloader.dataset
         truth = dataset.truth() if hasattr(dataset, 'truth') else None
         if truth is not None:
-            share = true_share(truth, dataset.positives())
+            unannotated = ~dataset.positives()
+            share = (truth & unannotated).sum() / max(unannotated.sum(), 1)
             runner.logger.info(
                 f'of the unannotated training pairs {100 * share:.3f} % are true (spared_share to '
                 'compare with: the mean of 1 - eta)'
@@ -158,11 +158,6 @@ class EtaMonitorHook(Hook):
                 'debiased loss is the plain one.'
             )
         return None
-
-
-def true_share(truth: np.ndarray, positives: np.ndarray) -> float:
-    """Share of true pairs among the unannotated ones, of bool [T, V] twice."""
-    return float((truth & ~positives).sum()) / max(int((~positives).sum()), 1)
 
 
 def _reporters(outputs: Mapping[str, Any]) -> list[str]:

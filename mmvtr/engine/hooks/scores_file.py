@@ -9,6 +9,7 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
 from mmvtr.engine.loop.evaluation import Evaluation
+from mmvtr.evaluation.results import write_about
 from mmvtr.registry import HOOKS
 from mmvtr.storage.arrays import write_array, write_arrays
 
@@ -21,6 +22,8 @@ class ScoresFileHook(Hook):
     no column). This is the SCORES.npy of ``tools/analysis_tools/eval_scores.py``. Each transformed
     score goes to ``scores_<mode>_<transform>.npz`` beside it, keys ``t2v`` (read by rows) and
     ``v2t`` (read by columns), float32 [T, V] both. A file of an earlier evaluation is replaced.
+    Beside each is a json of its name that says what set and what trainings the scores are of, which
+    ``compare.py`` reads.
 
     Args:
         modes: evaluations to write, some of 'val' and 'test'.
@@ -46,8 +49,11 @@ class ScoresFileHook(Hook):
                 'ScoresFileHook: the similarity ranks a shortlist only, the rest are no scores'
             )
         stem = os.path.join(runner.work_dir, f'scores_{evaluation.mode}')
-        write_array(f'{stem}.npy', evaluation.matrices['scores'].float().numpy())
+        raw = f'{stem}.npy'
+        write_array(raw, evaluation.matrices['scores'].float().numpy())
+        write_about(raw, evaluation.about)
         for name, scores in evaluation.transformed.items():
             t2v, v2t = (x.float().numpy() for x in scores)
             write_arrays(f'{stem}_{name}.npz', t2v=t2v, v2t=v2t)
+            write_about(f'{stem}_{name}.npz', evaluation.about)
         runner.logger.info(f'scores: {stem}.npy and {len(evaluation.transformed)} transformed')

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine.hooks.film_strip import NO_FRAMES, film_strip
 from mmvtr.engine.loop.evaluation import Evaluation
+from mmvtr.engine.loop.facts import Training
 from mmvtr.structures import Directed
 from mmvtr.visualization import SheetItem, canvas
 
@@ -29,7 +30,7 @@ class Study(NamedTuple):
         cfg: its config.
         checkpoint: its weights, or None: as the config builds it.
         numbers: the results of the test, ``'retrieval/t2v_R1'`` and so on.
-        epoch: of the checkpoint, or None.
+        trainings: facts of what it was trained as, by the checkpoint; empty: not trained here.
     """
 
     evaluation: Evaluation
@@ -39,7 +40,12 @@ class Study(NamedTuple):
     cfg: Optional[Config] = None
     checkpoint: Optional[str] = None
     numbers: dict[str, float] = {}
-    epoch: Optional[int] = None
+    trainings: Sequence[Training] = ()
+
+    @property
+    def epoch(self) -> Optional[int]:
+        """Epochs that its weights have behind them; None: unknown, or several models."""
+        return self.trainings[0].done if len(self.trainings) == 1 else None
 
     @property
     def model(self) -> nn.Module:

@@ -1,40 +1,133 @@
-"""A training beside its baseline: both results in one table, and a picture of what is found."""
+"""A training beside its baseline: both results in one table, and a picture of what is found.
+
+Both have the same options, seed, flags and processes; what differs all the same stands above the
+table, by the facts that both checkpoints have carried into their results.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import socket
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
-from typing import Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence
 
+from mmengine.config import Config
+
+from mmvtr.engine.checks.config_checks import check_config
+from mmvtr.engine.launch import launching
+from mmvtr.engine.launch.runner import RESULTS
+from mmvtr.engine.loop.facts import differing
+from mmvtr.engine.loop.facts_of_run import name_of_set
+from mmvtr.evaluation.results import Results, refuse_other_test, results_from
 from mmvtr.evaluation.table import comparison_table
+from mmvtr.moved import options_now
+from mmvtr.values import part
 
 #: What of the results is compared, where both trainings report it.
 COMPARED = ('R1', 'P1', 'mAP', 'nDCG50', 'rsum', 'SumR')
 
 
-def results_of(folder: Path) -> dict[str, float]:
-    """What the test of a finished training gave, by metric.
+def results_of(folder: Path) -> Results:
+    """What the test of a finished training gave.
 
     Raises:
         SystemExit: the folder has no results of a test.
     """
-    logs = sorted(path for path in folder.glob('*/*.json') if path.stem == path.parent.name)
-    for path in reversed(logs):  # a resumed run has one folder for each start
-        found = json.loads(path.read_text())
-        if found:
-            return found
-    raise SystemExit(f'error: {folder}: the training has left no results of a test')
+    files = sorted(folder.glob(f'*/{RESULTS}'))
+    if not files:
+        raise SystemExit(f'error: {folder}: the training has left no results of a test')
+    newest = files[-1]  # a resumed run has one folder for each start
+    return results_from(json.loads(newest.read_text()), str(newest))
 
 
-def call(tool: Path, *arguments: str) -> None:
+def divided(
+    options: Mapping[str, Any], load: Callable[[dict[str, Any]], Config]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options for both trainings, and those that the baseline's config has no place for.
+
+    Args:
+        options: of the command line, by key.
+        load: reads the baseline's config with some of them.
+    """
+    plain = load({})
+    both = {key: value for key, value in options.items() if _has(plain, key, value, load)}
+    return both, {key: value for key, value in options.items() if key not in both}
+
+
+def _has(plain: Config, option: str, value: Any, load: Callable[..., Config]) -> bool:
+    """Whether the part that an option is of is there, and something in it reads the option."""
+    shortcuts = plain.get('shortcuts') or {}
+    for name in options_now({option: value}):
+        first = name.partition('.')[0]
+        for key in [name.replace(first, full, 1) for full in shortcuts.get(first, [first])]:
+            found: Any = plain
+            for step in key.split('.')[:-1]:
+                found = None if found is None else part(found, step)
+            if found is None:
+                return False
+    try:
+        check_config(load({option: value}), [option])
+    except SystemExit:
+        return False
+    return True
+
+
+def refuse_other_set(ours: Config, theirs: Config, names: tuple[str, str]) -> None:
+    """See that two configs are tested on the same texts and videos, before either is trained.
+
+    Raises:
+        SystemExit: a test set cannot be built.
+        ValueError: they are not.
+    """
+    results = []
+    for cfg in (ours, theirs):
+        dataset = launching.check_datasets(cfg, ['test_dataloader'])['test_dataloader']
+        told = dataset.protocol() if hasattr(dataset, 'protocol') else {}
+        counts = dict(texts=told.get('texts'), videos=told.get('videos'))
+        tested = dict(set=name_of_set(told), ids=told.get('ids_sha'), **counts)
+        results.append(Results({}, dict(tested=tested)))
+    refuse_other_test(*results, names)
+
+
+def rank_of_launch() -> int:
+    """The number of this process among those of a launcher, before they have joined."""
+    names = ('RANK', 'SLURM_PROCID', 'OMPI_COMM_WORLD_RANK')
+    return int(next((os.environ[name] for name in names if name in os.environ), 0))
+
+
+def own_group() -> dict[str, str]:
+    """Environment for processes, one of each of ours, that join a process group of their own.
+
+    torchrun holds the port of its own group: rank 0 chooses another one, and tells the others
+    through torchrun's store.
+    """
+    environment = dict(os.environ)
+    if environment.get('TORCHELASTIC_USE_AGENT_STORE') != 'True':
+        return environment
+    from torch.distributed import TCPStore
+
+    store = TCPStore(environment['MASTER_ADDR'], int(environment['MASTER_PORT']), is_master=False)
+    key = f'mmvtr/baseline/{environment.get("TORCHELASTIC_RESTART_COUNT", "0")}'
+    if rank_of_launch() == 0:
+        with socket.socket() as probe:
+            probe.bind(('', 0))
+            store.set(key, str(probe.getsockname()[1]))
+    port = store.get(key).decode()
+    return {**environment, 'MASTER_PORT': port, 'TORCHELASTIC_USE_AGENT_STORE': 'False'}
+
+
+def call(tool: Path, *arguments: str, environment: Optional[Mapping[str, str]] = None) -> None:
     """Run a tool to its end.
 
     Raises:
         SystemExit: with its status, where that is not 0.
     """
-    code = subprocess.run([sys.executable, str(tool), *arguments]).returncode
+    command = [sys.executable, str(tool), *arguments]
+    code = subprocess.run(command, env=environment).returncode
     if code:
         raise SystemExit(code)
 
@@ -53,18 +146,27 @@ def picture(draw: Path, config: str, checkpoint: str, folder: Path, *options: st
     return str(drawn[0])
 
 
-def beside(folder: Path, baseline: Path, names: Sequence[str]) -> str:
+def beside(folder: Path, baseline: Path, names: Sequence[str], options: str = '') -> str:
     """The results of two trainings, the baseline first, and what changes.
+
+    What the trainings differ in, by what their results say of them, stands above the table.
 
     Args:
         folder: of the method's training.
         baseline: of the baseline's.
         names: of the method and of the baseline.
+        options: a line on which options went where.
 
     Raises:
         SystemExit: one of them has no results.
+        ValueError: they were tested on different sets.
     """
     ours, theirs = results_of(folder), results_of(baseline)
-    kept = [key for key in ours if key in theirs and key.split('/')[-1].split('_')[-1] in COMPARED]
-    shown = comparison_table({k: theirs[k] for k in kept}, {k: ours[k] for k in kept})
-    return f'{names[0]} beside its baseline {names[1]}, one seed\n\n{shown}'
+    refuse_other_test(ours, theirs, tuple(names))
+    shared = [key for key in ours.numbers if key in theirs.numbers]
+    kept = [key for key in shared if key.split('/')[-1].split('_')[-1] in COMPARED]
+    shown = comparison_table(*({k: one.numbers[k] for k in kept} for one in (theirs, ours)))
+    title = f'{names[0]} beside its baseline {names[1]}, one seed'
+    lines = [title, *filter(None, [options]), *differing(ours.trainings, theirs.trainings, names)]
+    head = '\n'.join(textwrap.fill(line, 100, subsequent_indent='  ') for line in lines)
+    return f'{head}\n\n{shown}'

@@ -30,6 +30,33 @@ def file_only(logger: logging.Logger) -> Iterator[None]:
             handler.removeFilter(errors)
 
 
+class _Kept(logging.Handler):
+    """Keeps messages, each once."""
+
+    def __init__(self, kept: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self.kept = kept
+
+    def emit(self, record: logging.LogRecord) -> None:
+        said = ' '.join(record.getMessage().split())
+        if said not in self.kept:
+            self.kept.append(said)
+
+
+@contextmanager
+def warnings_of(logger: logging.Logger) -> Iterator[list[str]]:
+    """What a logger is warned of within it, a line each, once and nowhere else."""
+    kept: list[str] = []
+    handlers, level = logger.handlers, logger.level
+    logger.handlers = [_Kept(kept)]
+    logger.setLevel(logging.WARNING)
+    try:
+        yield kept
+    finally:
+        logger.handlers = handlers
+        logger.setLevel(level)
+
+
 _SAID: set[str] = set()
 
 

@@ -28,6 +28,8 @@ from mmvtr.engine.loop.checkpoint import (
 )
 from mmvtr.engine.loop.choice import Choice, choice_of
 from mmvtr.engine.loop.evaluation import bare
+from mmvtr.engine.loop.facts import trainings_of
+from mmvtr.engine.loop.facts_of_run import state_trainings
 from mmvtr.reasons import reason
 from mmvtr.registry import DATASETS
 from mmvtr.storage import FolderInUse, FolderLock
@@ -209,6 +211,7 @@ def load_best(runner: Runner, path: Union[str, Path]) -> None:
     bare(runner.model).load_state_dict(checkpoint['state_dict'])
     choice = choice_of(checkpoint)
     state_choice(runner, [choice])
+    state_trainings(runner, trainings_of(checkpoint, path))
     runner.logger.info(f'Testing the weights of {path}')
     if choice is not None:
         runner.logger.info(f'chosen by {choice.in_words()}')

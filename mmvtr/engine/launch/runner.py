@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Optional, Sequence, Union
 
 import torch
+from mmengine.dist import is_main_process
 from mmengine.logging import MMLogger
 from mmengine.optim import OptimWrapper
 from mmengine.runner import LogProcessor, Runner
@@ -22,8 +23,14 @@ from mmvtr.engine.launch.console import consoles, file_only, is_new, raise_on_fu
 from mmvtr.engine.launch.log_rows import RowsLogProcessor, fold_rows
 from mmvtr.engine.launch.zero_shot import pretrained_options
 from mmvtr.engine.loop.evaluation import bare
+from mmvtr.engine.loop.facts import Training
+from mmvtr.engine.loop.facts_of_run import rates_of, wrappers_of
+from mmvtr.evaluation.results import Results, write_results
 from mmvtr.registry import bare_name
 from mmvtr.storage.weights import unwrapped
+
+#: The file of a test's results, in the folder of its log.
+RESULTS = 'results.json'
 
 
 class ToolRunner(Runner):
@@ -37,9 +44,15 @@ class ToolRunner(Runner):
     With ``fit_warmup = True`` in the config, a warm-up as long as the training or longer is
     shortened (:func:`~mmvtr.engine.checks.schedule_checks.fit_warmup`).
 
+    Attributes:
+        trained_before: facts of the training that this one goes on with, by its checkpoint; None:
+            it is new.
+
     Raises:
         OSError: the log cannot be written; names the file.
     """
+
+    trained_before: Optional[Training] = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -102,10 +115,35 @@ class ToolRunner(Runner):
             return optim_wrapper
         with file_only(self.logger):
             built = super().build_optim_wrapper(optim_wrapper)
-        if isinstance(built, OptimWrapper):
-            kind = type(built.optimizer).__name__
-            self.logger.info(f'{kind} for {"; ".join(groups_in_words(built))}')
+        if not (self.auto_scale_lr or {}).get('enable'):
+            self._say_rates(built)
         return built
+
+    def scale_lr(self, optim_wrapper: OptimWrapper, auto_scale_lr: Optional[dict] = None) -> None:
+        """mmengine's, which scales what the log calls the base rate, too; says all rates."""
+        if not (auto_scale_lr or {}).get('enable'):
+            return
+        before = [rate for rate, _ in rates_of(wrappers_of(optim_wrapper))]
+        super().scale_lr(optim_wrapper, auto_scale_lr)
+        after = [rate for rate, _ in rates_of(wrappers_of(optim_wrapper))]
+        ratio = next((new / old for old, new in zip(before, after) if old), 1.0)
+        for wrapper in wrappers_of(optim_wrapper):
+            if 'lr' in (wrapper.base_param_settings or {}):
+                wrapper.base_param_settings['lr'] *= ratio
+        self._say_rates(optim_wrapper)
+
+    def _say_rates(self, optim_wrapper: Any) -> None:
+        for wrapper in wrappers_of(optim_wrapper):
+            kind = type(wrapper.optimizer).__name__
+            self.logger.info(f'{kind} for {"; ".join(groups_in_words(wrapper))}')
+
+    def test(self) -> dict[str, float]:
+        """mmengine's; the results go to ``results.json`` beside the log, with their protocol."""
+        numbers = super().test()
+        if is_main_process():
+            protocol = getattr(self.test_loop, 'protocol', None)
+            write_results(Results(numbers, protocol), Path(self._log_dir, RESULTS))
+        return numbers
 
     def load_checkpoint(
         self,

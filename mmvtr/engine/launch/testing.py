@@ -12,6 +12,8 @@ from mmvtr.engine.launch.runner import ToolRunner
 from mmvtr.engine.launch.zero_shot import admit_random, state_zero_shot
 from mmvtr.engine.loop.choice import Choice, choice_of
 from mmvtr.engine.loop.evaluation import bare
+from mmvtr.engine.loop.facts import Training, trainings_of
+from mmvtr.engine.loop.facts_of_run import state_trainings
 from mmvtr.registry import forget_pretrained
 from mmvtr.storage.weights import read_checkpoint
 
@@ -38,9 +40,9 @@ def runner_of_test(
         SystemExit: data that are missing, or random weights that nobody asked for.
         ValueError: another fusion.
     """
-    seeds, choices = zip(*map(_origin, checkpoints)) if checkpoints else ((), ())
+    seeds, choices, told = zip(*map(_origin, checkpoints)) if checkpoints else ((), (), ())
     if seeds and seeds[0] is not None:
-        cfg.merge_from_dict({'randomness.seed': seeds[0]})  # the protocol line states it
+        cfg.merge_from_dict({'randomness.seed': seeds[0]})
     cfg.load_from, cfg.resume = checkpoints[0] if len(seeds) == 1 else None, False
     if len(seeds) > 1:
         origins = [
@@ -64,10 +66,15 @@ def runner_of_test(
         for member, path in zip(bare(runner.model).members, checkpoints):
             member.load_state_dict(launching.read_matching(member, path)['state_dict'])
     launching.state_choice(runner, choices)
+    state_trainings(runner, [one for trainings in told for one in trainings])
     return runner
 
 
-def _origin(path: str) -> tuple[Optional[int], Optional[Choice]]:
-    """Seed of a checkpoint's training, and what it was chosen by; one file is held at a time."""
+def _origin(path: str) -> tuple[Optional[int], Optional[Choice], list[Training]]:
+    """Seed of a checkpoint's training, what it was chosen by, and the facts of its trainings.
+
+    One file is held at a time.
+    """
     checkpoint = read_checkpoint(path)
-    return checkpoint.get('meta', {}).get('seed'), choice_of(checkpoint)
+    seed = checkpoint.get('meta', {}).get('seed')
+    return seed, choice_of(checkpoint), trainings_of(checkpoint, path)

@@ -27,6 +27,7 @@ from torch import Tensor
 from mmvtr.engine.loop.choice import BEST, Choice
 from mmvtr.engine.loop.earlier_runs import Past, make_room
 from mmvtr.engine.loop.evaluation_loop import on_rank_0
+from mmvtr.engine.loop.facts_of_run import facts_of_run
 from mmvtr.registry import HOOKS
 from mmvtr.storage import leftovers, seal, write_atomically
 from mmvtr.storage.seal import ZIP
@@ -66,6 +67,7 @@ class PlainCheckpointHook(CheckpointHook):
     restored, and a resumed run first validates the resumed epoch where that is due and not known
     to have finished.
 
+    A file says what training it is of (``meta['training']``, :mod:`mmvtr.engine.loop.facts`).
     The best checkpoint is ``best.pth``, and says by what it was chosen
     (:class:`.Choice`, ``meta['chosen']``); a better one takes its place when it
     is complete.  Checkpoints that another training has left in the folder are moved to
@@ -106,6 +108,7 @@ class PlainCheckpointHook(CheckpointHook):
         checkpoint['random_states'] = random_states()
         checkpoint['meta']['order'] = data_order(runner)
         checkpoint['meta']['processes'] = get_world_size()
+        checkpoint['meta']['training'] = facts_of_run(runner).as_dict()
         for key in checkpoint:
             checkpoint[key] = plain(checkpoint[key], key)
 

@@ -54,6 +54,8 @@ class Evaluation:
         exact: whether ``'scores'`` are what the similarity says of every pair; a similarity with a
             shortlist ranks the rest of each row below it.
         mode: 'val' or 'test'.
+        about: the set (``tested``) and the facts of the trainings (``training``), as results keep
+            them (:mod:`mmvtr.evaluation.results`).
     """
 
     model: nn.Module
@@ -68,6 +70,7 @@ class Evaluation:
     numbers: dict[str, float] = field(default_factory=dict)
     exact: bool = True
     mode: str = 'test'
+    about: dict[str, Any] = field(default_factory=dict)
 
     def bank_scores(self, kind: str, queries: Levels) -> Tiles:
         """Scores of K further queries with the items of this set.

@@ -30,6 +30,8 @@ from mmvtr.engine.loop.evaluation import (
     encode_batch,
     to_device,
 )
+from mmvtr.engine.loop.facts import together
+from mmvtr.engine.loop.facts_of_run import name_of_set, trainings_in
 from mmvtr.engine.loop.part_of_set import Part, counted, left_out_of, part_of
 from mmvtr.engine.loop.protocol import (
     checkpoint_in_words,
@@ -37,7 +39,6 @@ from mmvtr.engine.loop.protocol import (
     frames_from,
     models_in_words,
     precision,
-    training_protocol,
 )
 from mmvtr.evaluation import (
     Metric,
@@ -111,6 +112,7 @@ class RetrievalLoop(BaseLoop):
 
     Attributes:
         report: :class:`~mmvtr.evaluation.Report` of the last run, on rank 0.
+        protocol: of the last run, on rank 0, as :mod:`mmvtr.evaluation.results` keeps it.
     """
 
     def __init__(
@@ -132,6 +134,7 @@ class RetrievalLoop(BaseLoop):
         self.amp = amp
         self.tile_rows = tile_rows
         self.report: Optional[Report] = None
+        self.protocol: Optional[dict[str, Any]] = None
 
     @property
     def mode(self) -> str:
@@ -223,6 +226,7 @@ class RetrievalLoop(BaseLoop):
             relation,
             exact=getattr(self._model.similarity, 'exact', True),
             mode=self.mode,
+            about=self._about(relation),
         )
         self.runner.call_hook('after_scoring', evaluation=evaluation)
         report = evaluate(self.evaluator, matrices, relation, evaluation.transformed)
@@ -244,7 +248,9 @@ class RetrievalLoop(BaseLoop):
         if evaluation.transformed:
             notes = '\n'.join(f'{name}: {note}' for name, note in evaluation.notes.items())
             tables += [transforms_table(self.report), notes]
-        tables.append(protocol_line(self._protocol(relation, texts, videos, broken, part)))
+        line = protocol_line(self._protocol(relation, texts, videos, broken, part))
+        self.protocol = dict(line=' '.join(line.split()), **evaluation.about)
+        tables.append(line)
         shown = '\n\n'.join(tables)
         self.runner.logger.info(f'results on {self.mode}{self._ensemble()}\n\n{shown}\n')
         return {**self._numbers(evaluation), **(part.numbers() if part else {})}
@@ -273,6 +279,9 @@ class RetrievalLoop(BaseLoop):
         part: Optional[Part],
     ) -> dict[str, Any]:
         info = self.dataloader.dataset.protocol()
+        trained = trainings_in(self.runner)
+        told = together(trained)
+        seed = told.pop('seed', None) if trained else self.runner.seed
         missing = left_out.names if (left_out := left_out_of(self.dataloader.dataset)) else ()
         return {
             'set': ' '.join(filter(None, (info['dataset'], info['split']))),
@@ -288,14 +297,23 @@ class RetrievalLoop(BaseLoop):
             'frames a video': span(videos.lengths),
             'frames from': frames_from(self.runner.cfg.get(f'{self.mode}_dataloader')),
             **embedder_protocol(self._model, self.runner.cfg.get(f'{self.mode}_dataloader')),
-            'precision': precision(self.runner, amp=self.amp),
+            'precision': precision(self.amp, told.pop('trained in', None)),
             'ties': 'mean rank',
-            **training_protocol(self.runner),
+            **told,
             'model': models_in_words(self._model, self.runner.message_hub.get_info('ensemble')),
             'checkpoint': checkpoint_in_words(self.runner) if self.mode == 'test' else None,
             'zero-shot:': self.runner.message_hub.get_info('zero_shot'),
-            'seed': self.runner.seed,
+            'seed': seed,
         }
+
+    def _about(self, relation: Relation) -> dict[str, Any]:
+        """What was tested on, and the facts of the trainings."""
+        info = self.dataloader.dataset.protocol()
+        counts = dict(texts=len(relation.text_ids), videos=len(relation.video_ids))
+        return dict(
+            tested=dict(set=name_of_set(info), ids=info['ids_sha'], **counts),
+            training=[one.as_dict() for one in trainings_in(self.runner)],
+        )
 
 
 def own_tiles(rows: int, tile: int) -> list[slice]:
@@ -376,7 +394,8 @@ def text_queries_only(report: Report) -> Report:
     def rows(numbers: dict[str, float]) -> dict[str, float]:
         return {k: v for k, v in numbers.items() if k.partition('/')[2].startswith('t2v_')}
 
-    return Report(rows(report.values), rows(report.chance), rows(report.ceiling))
+    limits = dict(chance=rows(report.chance), ceiling=rows(report.ceiling))
+    return Report(rows(report.values), **limits, alike=rows(report.alike))
 
 
 def on_rank_0(function: Callable[[], Any]) -> Any:

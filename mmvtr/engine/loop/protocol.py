@@ -1,16 +1,16 @@
-"""What a result must state of its training and its model, for the protocol line."""
+"""What a result must state of its test and its model, for the protocol line.
+
+What it states of the training is :mod:`mmvtr.engine.loop.facts`.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Mapping, Optional, Union
 
 from mmengine.config import Config
-from mmengine.dist import get_world_size
-from mmengine.optim import OptimWrapper, OptimWrapperDict
-from mmengine.runner import BaseLoop, Runner
+from mmengine.runner import BaseLoop
 from torch import nn
 
-from mmvtr.moved import dataset_now
 from mmvtr.registry import bare_name
 
 #: What the first step of a video pipeline reads.
@@ -21,29 +21,10 @@ SOURCES = dict(
     LoadFeatures='features',
     LoadExperts='features of experts',
 )
-SHORT = dict(float32='fp32', bfloat16='bf16', float16='fp16')
-
-
-def training_protocol(runner: Runner) -> dict[str, Any]:
-    """Epoch unit, batch over all ranks and optimizer of the run's training, as its config states
-    them."""
-    loader = runner.cfg.get('train_dataloader')
-    if not loader or not loader.get('batch_size'):
-        return {}
-    batch, world = loader['batch_size'], get_world_size()
-    ranks = f' ({world} x {batch})' if world > 1 else ''
-    unit = loader['dataset'].get('epoch_unit', 'text')
-    environments = (dataset_now(loader['dataset']).get('records') or {}).get('environments')
-    return {
-        'epoch': f'every {unit.replace("_", " ")}',
-        'batch': f'{batch * world}{ranks}',
-        'optimizer': optimizer_in_words(runner.cfg),
-        'trained on': environments and in_words(environments),
-    }
 
 
 def optimizer_in_words(cfg: Mapping[str, Any]) -> Optional[str]:
-    """'AdamW, lr 0.0001'; None of a config without one, or with several."""
+    """'AdamW, lr 0.0001', as a config plans it; None of one without, or with several."""
     optimizer = (cfg.get('optim_wrapper') or {}).get('optimizer')
     if not optimizer or 'type' not in optimizer:
         return None
@@ -51,28 +32,15 @@ def optimizer_in_words(cfg: Mapping[str, Any]) -> Optional[str]:
     return bare_name(optimizer) + ('' if rate is None else f', lr {rate:g}')
 
 
-def precision(runner: Any, *, amp: Union[bool, str]) -> str:
-    """'bf16' where texts and videos were encoded so; of a process that trained, how it did so.
+def precision(amp: Union[bool, str], trained: Optional[str]) -> str:
+    """'bf16' where texts and videos were encoded so, and in what else the weights were trained.
 
     Args:
-        runner: its ``optim_wrapper`` has been built only if it trains.
         amp: how they were encoded, as of :class:`~mmvtr.engine.RetrievalLoop`.
+        trained: the precision of the training; None: of none, or unknown.
     """
     tested = amp if isinstance(amp, str) else 'bf16' if amp else 'fp32'
-    wrapper = getattr(runner, 'optim_wrapper', None)
-    if not isinstance(wrapper, (OptimWrapper, OptimWrapperDict)):
-        return tested
-    trained = precision_of_training(runner.cfg)
-    return tested if trained == tested else f'{tested}, trained in {trained}'
-
-
-def precision_of_training(cfg: Mapping[str, Any]) -> str:
-    """'fp32', 'bf16' or 'fp16', by the config's optimizer wrapper."""
-    wrapper = cfg.get('optim_wrapper') or {}
-    kind = bare_name(wrapper) if 'type' in wrapper else 'OptimWrapper'
-    default = dict(AutocastOptimWrapper='bfloat16', AmpOptimWrapper='float16').get(kind, 'float32')
-    dtype = default if default == 'float32' else wrapper.get('dtype') or default
-    return SHORT.get(str(dtype).removeprefix('torch.'), str(dtype))
+    return tested if trained in (None, tested) else f'{tested}, trained in {trained}'
 
 
 def frames_from(loader: Optional[Mapping[str, Any]]) -> Optional[str]:

@@ -1,5 +1,7 @@
 """What a planted corpus says and shows: truth against loops, calibration, knobs, drawing."""
 
+import hashlib
+import json
 from collections import Counter
 
 import numpy as np
@@ -14,7 +16,8 @@ from mmvtr.datasets.planted_corpus.grammar import (
     vocabulary,
 )
 from mmvtr.datasets.planted_corpus.knobs import LATER, Knobs
-from mmvtr.datasets.planted_corpus.truth import judge
+from mmvtr.datasets.planted_corpus.store import draw_split
+from mmvtr.datasets.planted_corpus.truth import false_negative_share, judge
 from mmvtr.datasets.planted_corpus.world import (
     BACKGROUNDS,
     FPS,
@@ -211,6 +214,8 @@ def test_untrimmed_moments_follow_each_other_and_share_the_captions():
         dict(imbalance=1, captions=1),
         dict(length_confound=2),
         dict(uneven=1.5),
+        dict(near_duplicates=0),
+        dict(medium=1.1),
         dict(untrimmed=2, length_confound=0.9),
     ],
 )
@@ -229,6 +234,51 @@ def test_a_later_knob_leaves_older_corpora_as_and_where_they_are():
     assert Knobs().key == 'seed0_general30_ee1d6abc' and not {*LATER} & Knobs().told.keys()
     assert Knobs(seed=1000).key == 'seed1000_general30_7b0342d7'
     assert Knobs(uneven=0.5).told['uneven'] == 0.5 and Knobs(uneven=0.5).key != Knobs().key
+
+
+@pytest.mark.parametrize(
+    'knobs, digest',
+    [
+        (dict(), 'ec4d46fd2a3f2c1c'),
+        (dict(general=0.0, untrimmed=3, captions=6), 'f8402d38a67bed87'),
+    ],
+)
+def test_a_later_knob_leaves_older_corpora_bit_by_bit(knobs, digest):
+    """Digests of what was drawn before there were near-duplicates; pixels are a function of it."""
+    knobs = Knobs(num_train=40, num_val=10, num_test=30, **knobs)
+    drawn_then = [draw_split(knobs, split) for split in ('train', 'val', 'test')]
+    assert hashlib.sha256(json.dumps(drawn_then).encode()).hexdigest()[:16] == digest
+
+
+@pytest.mark.parametrize('untrimmed', [1, 2])
+def test_near_duplicates_show_the_same_but_for_the_background(untrimmed):
+    knobs = Knobs(num_train=9, near_duplicates=3, untrimmed=untrimmed)
+    clips = [draw_clip(knobs, 'train', v) for v in range(9)]
+    things = [[moment.pop('objects') for moment in clip] for clip in clips]
+    for v, clip in enumerate(clips):
+        first = v - v % 3
+        assert (things[v] == things[first]) and (v == first) == (clip == clips[first])
+        assert all(
+            (m['background'] == f['background']) == (v == first) for m, f in zip(clip, clips[first])
+        )
+    assert things[0] != things[3] != things[6]
+    alone = Knobs(num_train=9, untrimmed=untrimmed)
+    leader = [{k: x for k, x in m.items() if k != 'objects'} for m in draw_clip(alone, 'train', 3)]
+    assert leader == clips[3]  # as without the knob
+
+
+def test_share_of_true_pairs_at_that_of_real_sets():
+    """What it is that a knob changes: specific captions tell near-duplicates apart."""
+
+    def share(**knobs):
+        clips, captions, own = drawn(Knobs(general=0.0, num_test=400, **knobs), 'test')
+        owned = own[:, None] == np.arange(len(clips))
+        return 100 * false_negative_share(judge(captions, clips).holds, owned)
+
+    assert share(medium=0.1) == pytest.approx(0.04, abs=0.02)
+    assert share() == pytest.approx(0.16, abs=0.03)
+    assert share(near_duplicates=7) == pytest.approx(1.0, abs=0.25)
+    assert share(near_duplicates=2, medium=0.0) < 0.1
 
 
 def centre(image, colour):

@@ -1,0 +1,132 @@
+"""Results in a file: numbers by key, and how they were measured under ``protocol``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Mapping, NamedTuple, Optional, Union
+
+from mmvtr.storage import file_digest, write_text
+
+#: The one key that is no number: ``line`` (the protocol line), ``tested`` (set, hash of its ids,
+#: counts) and ``training`` (a dict of facts a training, see mmvtr.engine.loop.facts).
+PROTOCOL = 'protocol'
+#: Of what two results must agree to stand in one table.
+_TESTED = ('set', 'ids', 'texts', 'videos')
+
+
+class Results(NamedTuple):
+    """What a test gave.
+
+    Attributes:
+        numbers: by key, ``retrieval/t2v_R1``.
+        protocol: how they were measured; None = not known.
+    """
+
+    numbers: dict[str, float]
+    protocol: Optional[dict[str, Any]] = None
+
+    @property
+    def line(self) -> Optional[str]:
+        """The protocol line."""
+        return (self.protocol or {}).get('line')
+
+    @property
+    def trainings(self) -> Optional[list[dict[str, Any]]]:
+        """Facts of the trainings, as dicts; None = not known."""
+        return (self.protocol or {}).get('training')
+
+    def as_dict(self) -> dict[str, Any]:
+        """As a file has them."""
+        return {**self.numbers, **({PROTOCOL: self.protocol} if self.protocol else {})}
+
+
+def results_from(content: Mapping[str, Any], name: str) -> Results:
+    """Results of a mapping, as :meth:`Results.as_dict` makes it.
+
+    Args:
+        content: numbers by key, and their protocol where it is known.
+        name: for the error.
+
+    Raises:
+        ValueError: a protocol of another form.
+    """
+    numbers = {key: value for key, value in content.items() if key != PROTOCOL}
+    protocol = content.get(PROTOCOL)
+    if protocol is not None and not _is_protocol(protocol):
+        raise ValueError(
+            f"{name}: 'protocol': expected a dict of 'line', 'tested' and 'training', found "
+            f'{str(protocol)[:80]}'
+        )
+    return Results(numbers, protocol)
+
+
+def _is_protocol(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get('line'), str)
+        and isinstance(value.get('tested'), dict)
+        and isinstance(value.get('training'), list)
+    )
+
+
+def write_results(results: Results, path: Union[str, Path]) -> None:
+    """Write results as json."""
+    write_text(path, json.dumps(results.as_dict(), indent=1) + '\n')
+
+
+def write_about(path: Union[str, Path], about: Mapping[str, Any]) -> None:
+    """Say in a json beside a file of scores what they are of.
+
+    Args:
+        path: of the scores, which are written.
+        about: ``tested`` and ``training``, as of a protocol; nothing is written of nothing.
+    """
+    if about:
+        content = dict(about, sha256=file_digest(path))
+        write_text(Path(path).with_suffix('.json'), json.dumps(content, indent=1) + '\n')
+
+
+def read_about(path: Path) -> Results:
+    """What the json beside a file of scores says of them; no numbers.
+
+    Nothing where there is none, or where it is of other scores.
+
+    Raises:
+        ValueError: a json of another form under the digest of these scores.
+    """
+    file = path.with_suffix('.json')
+    if file == path or not file.is_file():
+        return Results({})
+    try:
+        content = json.loads(file.read_text(encoding='utf-8'))
+    except (OSError, ValueError, RecursionError):
+        return Results({})
+    if not isinstance(content, dict) or content.get('sha256') != file_digest(path):
+        return Results({})
+    return results_from({PROTOCOL: dict(content, line='')}, str(file))
+
+
+def refuse_other_test(one: Results, other: Results, names: tuple[str, str]) -> None:
+    """See that two results are of one test set.
+
+    Raises:
+        ValueError: they are not: names the set, the hash of ids or the counts that differ.
+    """
+    if one.protocol is None or other.protocol is None:
+        return
+    mine, theirs = one.protocol['tested'], other.protocol['tested']
+    for key in _TESTED:
+        if mine.get(key) != theirs.get(key):
+            told = [f'{name}: {_tested(x)}' for name, x in zip(names, (mine, theirs))]
+            raise ValueError(
+                f'results on different test sets are not compared ({key} differs): '
+                f'{"; ".join(told)}'
+            )
+
+
+def _tested(tested: Mapping[str, Any]) -> str:
+    return (
+        f'{tested.get("set")}, ids {tested.get("ids")}, {tested.get("texts")} texts, '
+        f'{tested.get("videos")} videos'
+    )
