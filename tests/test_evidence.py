@@ -57,7 +57,6 @@ def test_the_verdicts_are_those_of_the_page():
         assert [*names, verdict] == [*row[:3], row[-1]]
         short = [aim, *true.split(' / '), *paired.split(' / ')]
         assert all(agrees(*pair) for pair in zip(short, row[3:8], strict=True)), row[:3]
-    assert len(VERDICTS.read_text().split()) <= 900
 
 
 def test_links_into_its_pages_lead_to_a_place():

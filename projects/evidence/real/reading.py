@@ -1,0 +1,141 @@
+"""Sets as the product reads them: datasets for trainings, and whole sets for evaluations."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, Mapping, NamedTuple, Sequence
+
+import numpy as np
+import torch
+from sets import shared
+from torch import Tensor
+from towers import KeptTable
+
+from mmvtr.datasets import collate_retrieval
+from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
+
+#: Frames that a video keeps at most, by set (else 12), and words that a text does.
+FRAMES, WORDS = dict(U=48), 24
+RECORDS = dict(
+    classes=dict(type='CaptionClasses', parser='rules'),
+    agreement=dict(type='CaptionImplication'),
+    truth=dict(type='JudgedTruth', data=''),
+    wrong_truth=dict(type='JudgedTruth', data='', wrong=True),
+)
+
+
+class Whole(NamedTuple):
+    """A whole split: inputs of a model, and who belongs to whom.
+
+    Attributes:
+        inputs: as a retriever takes them, texts and videos.
+        positives: bool [T, V].
+        own: int64 [T], the video of each text.
+        texts, videos: ids.
+    """
+
+    inputs: Mapping[str, Any]
+    positives: Tensor
+    own: Tensor
+    texts: list[str]
+    videos: list[str]
+
+
+@cache
+def about(folder: Path) -> Mapping[str, Any]:
+    """What :func:`sets.prepare` has written of a set."""
+    return json.loads((folder / 'made.json').read_text())
+
+
+@cache
+def dataset(
+    folder: Path,
+    split: str,
+    text: str,
+    reads: Sequence[str] = (),
+    unit: str = 'video',
+    table: str = 'captions',
+) -> KeptTable:
+    """One split of a prepared set, read by the project's own dataset and stores.
+
+    Args:
+        text: 'minilm', 'words' (ids) or 'word_vectors'.
+        reads: see :class:`methods.Method`.
+    """
+    from mmengine.registry import init_default_scope
+
+    init_default_scope('mmvtr')
+    frames = FRAMES.get(about(folder)['name'], 12)
+    video_steps = [dict(type='LoadFeatures', path=str(folder / 'features.h5'), num_frames=frames)]
+    text_steps = [
+        dict(
+            minilm=dict(type='LoadTextFeatures', path=str(folder / 'sentences.h5')),
+            word_vectors=dict(
+                type='LoadTextFeatures', path=str(folder / 'words.h5'), max_words=WORDS
+            ),
+            words=dict(type='CaptionWords', words=str(folder / 'vocabulary'), max_words=WORDS),
+        )[text]
+    ]
+    text_stores = dict(guide='sentences.h5', teacher=f'teacher_of_{text}_text.h5')
+    video_stores = dict(means='means.h5', teacher=f'teacher_of_{text}_video.h5')
+    for steps, side, stores in (
+        (text_steps, 'text', text_stores),
+        (video_steps, 'video', video_stores),
+    ):
+        wanted = {
+            'guide' if name == 'means' else name: str(folder / stores[name])
+            for name in reads
+            if name in stores
+        }
+        if wanted:
+            steps.append(dict(type='LoadVectors', side=side, stores=wanted))
+    records = {name: dict(RECORDS[name]) for name in reads if name in RECORDS}
+    for part in records.values():
+        if 'data' in part:
+            part['data'] = str(shared())
+    return KeptTable(
+        split,
+        table=str(folder / f'{table}.csv'),
+        videos=str(folder / 'features.h5'),
+        video_pipeline=video_steps,
+        text_pipeline=text_steps,
+        epoch_unit=unit,
+        records=records or None,
+    )
+
+
+def whole(
+    data: KeptTable, texts: Sequence[int] | None = None, videos: Sequence[int] | None = None
+) -> Whole:
+    """All videos and texts of a dataset, or some of each."""
+    texts = range(len(data.texts)) if texts is None else texts
+    videos = range(len(data.videos)) if videos is None else videos
+    halves = [data.load_video(v) for v in videos] + [data.load_text(t) for t in texts]
+    batch = VideoTextDataPreprocessor()(collate_retrieval(halves))
+    place = {v: n for n, v in enumerate(videos)}
+    own = torch.tensor([place[data.texts[t]['video_idx'][0]] for t in texts])
+    return Whole(
+        batch['inputs'],
+        own[:, None] == torch.arange(len(videos)),
+        own,
+        [data.texts[t]['text_id'] for t in texts],
+        [data.videos[v]['video_id'] for v in videos],
+    )
+
+
+@cache
+def evaluated(folder: Path, split: str, text: str) -> Whole:
+    """A split to be evaluated; '1ka' of MSR-VTT has a table of its own."""
+    table = 'captions' if split in ('val', 'test') else f'captions_{split}'
+    return whole(dataset(folder, split, text, table=table))
+
+
+@cache
+def bank(folder: Path, text: str, size: int = 2000) -> Whole:
+    """A text each of so many training videos, and these videos, drawn once."""
+    data = dataset(folder, 'train', text)
+    draw = np.random.default_rng(0)
+    videos = sorted(draw.permutation(data.videos_with_text)[:size].tolist())
+    return whole(data, [int(draw.choice(data.texts_of[v])) for v in videos], videos)

@@ -1,0 +1,148 @@
+"""Small trained towers over frozen features, and controls that only a study wants."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import torch
+from judged import crowd_pairs
+from torch import Tensor, nn
+
+from mmvtr.datasets import TableDataset
+from mmvtr.datasets.records import Records
+from mmvtr.datasets.sampling.items import item_key
+from mmvtr.models.layers.pooling import mean_of_units
+from mmvtr.models.supervisions.dvtr import DVTRSupervision
+from mmvtr.models.target import Target
+from mmvtr.registry import DATASETS, MODELS, TASK_UTILS
+from mmvtr.structures import Levels
+
+
+def mapping(in_dim: int, dim: int, hidden: int, dropout: float) -> nn.Sequential:
+    """One hidden layer."""
+    return nn.Sequential(
+        nn.Dropout(dropout),
+        nn.Linear(in_dim, hidden),
+        nn.ReLU(),
+        nn.Dropout(dropout),
+        nn.Linear(hidden, dim),
+    )
+
+
+@MODELS.register_module()
+class SmallFrames(nn.Module):
+    """A frame tower of one hidden layer: float [N, in_dim] -> [N, dim]."""
+
+    def __init__(self, in_dim: int, dim: int, *, hidden: int = 384, dropout: float = 0.1) -> None:
+        super().__init__()
+        self.dim = dim
+        self.layers = mapping(in_dim, dim, hidden, dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x)
+
+
+@MODELS.register_module()
+class SmallText(nn.Module):
+    """A text tower of one hidden layer over stored vectors [T, L, in_dim] or a table of words."""
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        in_dim: int = 256,
+        words: int = 0,
+        hidden: int = 384,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.dim = dim
+        self.table = nn.Embedding(words, in_dim) if words else None
+        self.layers = mapping(in_dim, dim, hidden, dropout)
+
+    def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Words, float [T, L, dim], and the text, [T, dim]."""
+        if self.table is None:
+            words = self.layers(x)
+            return words, words[:, 0] if x.shape[1] == 1 else mean_of_units(words, mask)
+        vectors = self.table(x) * mask[..., None]
+        count = mask.sum(1, keepdim=True)
+        return self.layers(vectors), self.layers(vectors.sum(1) / count**0.5)
+
+
+@MODELS.register_module()
+class PermutedDVTR(DVTRSupervision):
+    """A control: DVTR's weights, permuted over the unannotated pairs of the batch."""
+
+    def forward(self, texts: Levels, videos: Levels, target: Target) -> tuple[Target, dict]:
+        found, logs = super().forward(texts, videos, target)
+        return found._replace(weights=permuted(found.weights, found.positives)), logs
+
+
+def permuted(weights: Tensor, positives: Tensor) -> Tensor:
+    """Weights [T, V] whose unannotated entries have changed places."""
+    others = weights[~positives]
+    weights = weights.clone()
+    weights[~positives] = others[torch.randperm(len(others))]
+    return weights
+
+
+@DATASETS.register_module()
+class KeptTable(TableDataset):
+    """A TableDataset that reads each item once: only which text of a video is drawn is random."""
+
+    def __deepcopy__(self, memo: dict) -> 'KeptTable':
+        """Itself: a Runner copies its configs, and what they hold."""
+        return self
+
+    def __getitem__(self, key: Any) -> dict[str, Any]:
+        """As of the base, whose three generators would be seeded for nothing here."""
+        key = item_key(key)
+        draw = random.Random(f'{key.seed} {key.epoch} {key.index}')
+        v = self.videos_with_text[key.index]
+        own = self.texts_of[v]
+        texts = [draw.choice(own)] if self.epoch_unit == 'video' else own
+        return dict(video=self._video(v), texts=[self._text(t) for t in texts])
+
+    def _video(self, v: int) -> dict[str, Any]:
+        known = self.__dict__.setdefault('_kept_videos', {})
+        if v not in known:
+            known[v] = super()._video(v)
+        return dict(known[v])
+
+    def _text(self, t: int) -> dict[str, Any]:
+        known = self.__dict__.setdefault('_kept_texts', {})
+        if t not in known:
+            known[t] = super()._text(t)
+        return dict(known[t])
+
+
+@TASK_UTILS.register_module()
+class JudgedTruth:
+    """Adds ``true_videos`` to texts: what people call a match, for an oracle.
+
+    Args:
+        data: folder of the data.
+        wrong: a control: as many pairs that people judged and refused.
+    """
+
+    def __init__(self, data: str, *, wrong: bool = False) -> None:
+        self.data, self.wrong = data, wrong
+
+    def __call__(self, videos: Records, texts: Records) -> tuple[Records, Records]:
+        pairs = crowd_pairs(Path(self.data))
+        yes = [pair for pair, share in pairs.items() if share > 0.5]
+        if self.wrong:
+            no = sorted(pair for pair, share in pairs.items() if share <= 0.5)
+            order = torch.randperm(len(no), generator=torch.Generator().manual_seed(0))
+            yes = [no[n] for n in order[: len(yes)]]
+        place = {video['video_id']: n for n, video in enumerate(videos)}
+        true: dict[str, list[int]] = {}
+        for text, video in yes:
+            if video in place:
+                true.setdefault(text, []).append(place[video])
+        for text in texts:
+            text['true_videos'] = sorted({*text['video_idx'], *true.get(text['text_id'], ())})
+        return videos, texts
