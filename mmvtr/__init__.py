@@ -6,8 +6,8 @@ __version__ = '2.0.0'
 
 
 def __getattr__(name: str) -> object:
-    """``mmvtr.retrieve`` and ``hub_report``, which import torch when they are first asked for."""
-    if name in ('retrieve', 'hub_report'):
+    """What plain arrays need, which imports torch when it is first asked for."""
+    if name in ('fit', 'Debiaser', 'retrieve', 'hub_report'):
         from mmvtr import arrays
 
         return getattr(arrays, name)

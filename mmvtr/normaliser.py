@@ -8,6 +8,7 @@ from typing import NamedTuple, Optional, Union
 import torch
 from torch import Tensor
 
+from mmvtr.functional.similarities.distinct import distinct_rows
 from mmvtr.functional.similarities.tiles import inner_products
 from mmvtr.functional.transforms.dual_banks import dbsn_rows
 from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
@@ -19,7 +20,7 @@ class Normaliser(NamedTuple):
     """What gives each gallery item its bias, and further ones theirs without redoing the others.
 
     Attributes:
-        queries: float32 [K, D], the bank.
+        queries: float32 [K, D], the bank; of equal ones the first.
         row_biases: float32 [K], fixed, with exp(row_biases / temperature) of sum one.
         temperature: divides scores.
         strictness: multiplies the biases (:func:`mmvtr.functional.sinkhorn`); 1 = Sinkhorn.
@@ -48,7 +49,7 @@ class Normaliser(NamedTuple):
         """Row biases of a bank by a gallery.
 
         Args:
-            queries: float [K, D], whose device computes.
+            queries: float [K, D], whose device computes; equal ones count once.
             gallery: float [N, D].
             transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'``, ``'inverted_softmax'``: all rows
                 alike, or ``'dbsn'``.
@@ -56,7 +57,8 @@ class Normaliser(NamedTuple):
             iterations: of Sinkhorn-Knopp; None = the transform's own default, 4 of Sinkhorn (as in
                 the paper), 10 of the unbalanced one and of DBSN.
             strictness: of the unbalanced one.
-            items: of DBSN: float [M, D], seen before, such as those that the queries have found.
+            items: of DBSN: float [M, D], seen before, such as those that the queries have found;
+                equal ones count once.
 
         Raises:
             ValueError: an unknown transform, DBSN without items or items of another, an empty bank
@@ -76,6 +78,8 @@ class Normaliser(NamedTuple):
                 f"such as transform='sinkhorn'"
             )
         options = named.sinkhorn_options(iterations=iterations, strictness=strictness)
+        queries = queries[distinct_rows(queries).to(queries.device)]
+        items = None if items is None else items[distinct_rows(items).to(items.device)]
         bank = inner_products(queries, gallery)._replace(name='bank')
         # Sum one, also for the inverted softmax, bounds every bias by the largest |score|, whatever
         # the temperature: float32 then ranks the sums as finely as the scores.

@@ -4,18 +4,24 @@ Knows torch and numpy, no config, no registry and no mmengine.
 """
 
 from mmvtr.arrays.choice import Choice, choose
+from mmvtr.arrays.debiaser import Debiaser, fit
 from mmvtr.arrays.frozen_sigma import FrozenSigma, fit_sigma
 from mmvtr.arrays.hubs import HubReport, Suspect, hub_report
-from mmvtr.arrays.retrieval import Hubs, Retrieved, retrieve
+from mmvtr.arrays.list_chances import ListChances
+from mmvtr.arrays.results import Hubs, Retrieved
+from mmvtr.arrays.retrieval import retrieve
 
 __all__ = [
     'Choice',
+    'Debiaser',
     'FrozenSigma',
     'HubReport',
     'Hubs',
+    'ListChances',
     'Retrieved',
     'Suspect',
     'choose',
+    'fit',
     'fit_sigma',
     'hub_report',
     'retrieve',

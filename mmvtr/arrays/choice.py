@@ -1,8 +1,7 @@
 """Which transform a gallery gets, by its bank alone.
 
-No query of a test and no label of it is looked at.  The rule was set on eleven sets of real scores
-and tried on nine others; that hubs count beside the bound was decided with those nine in view
-(docs/arrays.md).
+No query of a test and no label of it is looked at.  How the rule was found and judged:
+projects/evidence/pages/auto_rule.md.
 """
 
 from __future__ import annotations
@@ -12,25 +11,24 @@ from typing import Any, NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.arrays.biases import biases_of
 from mmvtr.arrays.inputs import Bank, Vectors, products
-from mmvtr.functional.metrics.hubness import k_occurrence, skewness
 from mmvtr.functional.metrics.ranks import ranks
-from mmvtr.functional.similarities.tiles import as_tiles
+from mmvtr.functional.transforms.item_biases import fit_biases
 
-#: What is tried: Sinkhorn at these shares of the reach.
-SHARES = (0.067, 0.11, 0.2, 0.3)
+#: Temperatures that are tried, as shares of the reach, and strictnesses: of a strictness of 1,
+#: Sinkhorn, the others are milder.
+TEMPERATURES = ('6.7%', '11%', '20%', '30%')
+STRICTNESSES = (1.0, 0.8, 0.5)
 #: A smaller bank decides nothing.
 LEAST = 50
-#: Pairs and items that are looked at: of more, so many at random.
+#: Pairs that are looked at: of more, so many at random.
 MOST = 2000
-#: How often the pairs are halved, and how often the halves' queries are drawn anew.
-HALVINGS, DRAWS = 4, 1000
-#: The quantile of the gain that must lie above 0.
-BOUND = 0.025
-#: Hubness, of so many places, from which on any gain will do, and of a bank without pairs none need
-#: be seen: its items are held back at this share.
-SKEWED, PLACES, SHARE = 1.5, 10, 0.2
+#: How often the pairs are halved.
+HALVINGS = 4
+#: How many standard errors the mean gain must exceed.
+ERRORS = 1.0
+#: What a bank without pairs gets.
+TEXTS_ALONE = ('unbalanced_sinkhorn', dict(temperature='11%', strictness=0.8))
 
 
 class Choice(NamedTuple):
@@ -47,91 +45,83 @@ class Choice(NamedTuple):
     why: str
 
 
+def candidates() -> list[tuple[str, dict[str, Any]]]:
+    """Return what is tried, (transform, options) each."""
+    return [
+        ('sinkhorn', dict(temperature=one))
+        if strictness == 1
+        else ('unbalanced_sinkhorn', dict(temperature=one, strictness=strictness))
+        for strictness in STRICTNESSES
+        for one in TEMPERATURES
+    ]
+
+
 def choose(bank: Optional[Bank], gallery: Vectors, *, seed: int = 0) -> Choice:
-    """A transform for a gallery, or none.
+    """Return a transform for a gallery, or none.
 
     Args:
         bank: with pairs these are halved: the texts of one half ask for its videos, the texts of
             the other half are their bank.  What gains most in mean reciprocal rank is taken if the
-            lower bound of a bootstrap (97.5 %) says that it gains, or if it gains and the gallery
-            has hubs.  Without pairs hubs decide alone: the skewness of how often bank texts find
-            each item is 1.5 or more.
+            gain exceeds its standard error.  Without pairs one setting is taken for all.
         gallery: N items.
         seed: of the halves.
     """
     if bank is None:
         return Choice(None, {}, 'raw: without a bank nothing says which items are hubs')
-    if len(bank.queries) < LEAST:
-        few = f'raw: {len(bank.queries)} bank texts are too few to decide (at least {LEAST})'
-        return Choice(None, {}, few)
-    if bank.own is None:
-        return _by_hubness(bank, gallery, seed)
-    return _by_pairs(bank, gallery, seed)
+    if len(bank.texts) < LEAST:
+        return Choice(None, {}, f'raw: {bank.said} are too few to decide (at least {LEAST})')
+    if bank.pairs is None:
+        name, options = TEXTS_ALONE
+        told = ', '.join(f'{key} {value}' for key, value in options.items())
+        why = f'{name}: {bank.said} without their videos, so {told}, not tried'
+        return Choice(name, dict(options), why)
+    return _by_pairs(bank, seed)
 
 
-def _by_pairs(bank: Bank, gallery: Vectors, seed: int) -> Choice:
+def _by_pairs(bank: Bank, seed: int) -> Choice:
     random = torch.Generator().manual_seed(seed)
-    pairs = torch.randperm(len(bank.queries), generator=random)[:MOST].sort().values
-    videos, group = bank.own.unit(pairs).cpu().unique(dim=0, return_inverse=True)
-    if len(videos) < LEAST:
-        few = f'raw: {len(videos)} different bank videos are too few to decide (at least {LEAST})'
+    pairs = bank.pairs[torch.randperm(len(bank.pairs), generator=random)[:MOST]]
+    items, group = pairs[:, 1].unique(return_inverse=True)
+    if len(items) < LEAST:
+        few = f'raw: {len(items)} different bank videos are too few to decide (at least {LEAST})'
         return Choice(None, {}, few)
-    scores = products(bank.queries.unit(pairs).cpu(), videos)
-    gains = torch.zeros(len(SHARES), len(pairs), dtype=torch.float64)
+    scores = products(bank.texts[pairs[:, 0]], bank.items[items])
+    tried = candidates()
+    gains = torch.zeros(len(tried), len(pairs), dtype=torch.float64)
     for _ in range(HALVINGS):
-        first = torch.rand(len(videos), generator=random).argsort() < len(videos) // 2
+        first = torch.rand(len(items), generator=random).argsort() < len(items) // 2
         for half in (first, ~first):
             asked = half[group]
-            gains[:, asked] += _gains(scores, group, asked, half) / HALVINGS
+            gains[:, asked] += _gains(scores, group, asked, half, tried) / HALVINGS
     mean = gains.mean(1)
     best = int(mean.argmax())
-    bound = _lower_bound(gains[best], group, random)
+    error = _standard_error(gains[best], group)
+    name, options = tried[best]
+    told = ', '.join(f'{key} {value}' for key, value in options.items())
     said = (
-        f'{len(pairs)} held-out bank pairs: sinkhorn at {SHARES[best]:g} of the reach changes '
-        f'their mean reciprocal rank by {100 * mean[best]:+.1f} points (bound {100 * bound:+.1f})'
+        f'{len(pairs)} held-out bank pairs: {name} ({told}) changes their mean reciprocal rank by '
+        f'{100 * mean[best]:+.1f} points (standard error {100 * error:.1f})'
     )
-    skew = _hubness(bank, gallery, random)
-    if bound <= 0 and not (mean[best] > 0 and skew >= SKEWED):
+    if not mean[best] > ERRORS * error:
         return Choice(None, {}, f'raw: {said}, no clear gain')
-    if bound <= 0:
-        said += f', and the gallery has hubs (skewness {skew:.2f})'
-    return Choice('sinkhorn', dict(reach=SHARES[best]), f'sinkhorn: {said}')
+    return Choice(name, options, f'{name}: {said}')
 
 
-def _gains(scores: Tensor, group: Tensor, asked: Tensor, half: Tensor) -> Tensor:
-    """What each of SHARES adds to 1 / rank of the queries of a half, float64 [S, q]."""
-    mine, bank = scores[asked][:, half], as_tiles(scores[~asked][:, half])
+def _gains(
+    scores: Tensor, group: Tensor, asked: Tensor, half: Tensor, tried: list[tuple[str, dict]]
+) -> Tensor:
+    """What each candidate adds to 1 / rank of the queries of a half, float64 [S, q]."""
+    mine, bank = scores[asked][:, half], scores[~asked][:, half]
     place = torch.cumsum(half, 0) - 1
     own = torch.zeros_like(mine, dtype=torch.bool)
     own[torch.arange(len(mine)), place[group[asked]]] = True
     before = 1 / ranks(mine, own)
-    changed = (mine + biases_of('sinkhorn', bank, reach=share).items for share in SHARES)
+    changed = (mine + fit_biases(name, bank, **options).items for name, options in tried)
     return torch.stack([1 / ranks(one, own) - before for one in changed])
 
 
-def _lower_bound(gains: Tensor, group: Tensor, random: torch.Generator) -> float:
+def _standard_error(gains: Tensor, group: Tensor) -> float:
     """Of the mean gain, videos drawn with their texts: a video's texts are no separate evidence."""
     videos = int(group.max()) + 1
-    sums = torch.zeros(videos, dtype=torch.float64).index_add_(0, group, gains)
-    counts = torch.bincount(group, minlength=videos).double()
-    drawn = torch.randint(videos, (DRAWS, videos), generator=random)
-    return (sums[drawn].sum(1) / counts[drawn].sum(1)).quantile(BOUND).item()
-
-
-def _by_hubness(bank: Bank, gallery: Vectors, seed: int) -> Choice:
-    skew = _hubness(bank, gallery, torch.Generator().manual_seed(seed))
-    said = f'the bank has no pairs, and how often its texts find a video has skewness {skew:.2f}'
-    if skew < SKEWED:
-        return Choice(None, {}, f'raw: {said} (hubs: {SKEWED:g} or more)')
-    return Choice('sinkhorn', dict(reach=SHARE), f'sinkhorn: {said}; not tried on pairs')
-
-
-def _hubness(bank: Bank, gallery: Vectors, random: torch.Generator) -> float:
-    """Skewness of how many bank texts have each item among their 10 best; 0 of a few items."""
-    if len(gallery) < LEAST:
-        return 0.0
-    queries, items = (
-        torch.randperm(len(x), generator=random)[:MOST] for x in (bank.queries, gallery)
-    )
-    scores = products(bank.queries.unit(queries), gallery.unit(items))
-    return skewness(k_occurrence(scores, k=PLACES)).item()
+    sums = torch.zeros(videos, dtype=torch.float64).index_add_(0, group, gains - gains.mean())
+    return (sums.square().sum().sqrt() * (videos / (videos - 1)) ** 0.5 / len(gains)).item()

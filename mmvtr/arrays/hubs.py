@@ -8,16 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mmvtr.arrays.biases import SHARE, reach
-from mmvtr.arrays.inputs import Vectors, check_width, cosines, read_ids, read_vectors
-from mmvtr.arrays.lists import best, log_sums_of
+from mmvtr.arrays.inputs import Vectors, check_width, read_ids, read_vectors, score_tiles
 from mmvtr.functional.metrics.hub_breadth import hub_breadth
-from mmvtr.functional.similarities.tiles import Tiles
+from mmvtr.functional.similarities.tiles import Tiles, reach
 
 #: Queries that are looked at; fewer than the least tell nothing.
 MOST, LEAST = 512, 50
 #: Clusters of queries, and rounds of k-means.
 CLUSTERS, ROUNDS = 8, 20
+#: Temperature of the relative masses, as a share of the reach.
+SHARE = 0.2
 #: A list is as long as this share of the gallery, 1 to 10 items.
 LENGTH, LONGEST = 0.02, 10
 #: Breadth from which on an item is a suspect (docs/arrays.md says how it was chosen).
@@ -102,14 +102,15 @@ def hub_report(
             7
     """
     queries, gallery = read_vectors(texts, 'texts'), read_vectors(videos, 'videos')
-    check_width(gallery, texts.shape[1], 'videos')
+    check_width(queries, gallery.width, 'texts')
     named = read_ids(ids, len(gallery))
     for one, name in ((queries, 'texts'), (gallery, 'videos')):
         if len(one) < LEAST:
             raise ValueError(f'{len(one)} {name} are too few to tell hubs: at least {LEAST}')
     asked = drawn(queries, seed)
-    k, tiles = list_length(len(gallery)), cosines(asked, gallery)
-    share, breadth = judged(best(tiles, k)[1], asked.unit(), len(gallery), seed)
+    held = asked.unit()
+    k, tiles = list_length(len(gallery)), score_tiles(held, gallery)
+    share, breadth = judged(tiles.best(k)[1], held, len(gallery), seed)
     found = named_suspects(share, breadth, named)
     return HubReport(share, _mass(tiles), breadth, found, k, len(asked))
 
@@ -128,9 +129,9 @@ def suspects(
     """
     if min(len(queries), len(gallery)) < LEAST:
         return []
-    asked = drawn(queries, seed)
-    lists = best(cosines(asked, gallery), list_length(len(gallery)))[1]
-    return named_suspects(*judged(lists, asked.unit(), len(gallery), seed), named)
+    held = drawn(queries, seed).unit()
+    lists = score_tiles(held, gallery).best(list_length(len(gallery)))[1]
+    return named_suspects(*judged(lists, held, len(gallery), seed), named)
 
 
 def drawn(queries: Vectors, seed: int) -> Vectors:
@@ -139,8 +140,7 @@ def drawn(queries: Vectors, seed: int) -> Vectors:
         return queries
     random = torch.Generator().manual_seed(seed)
     rows = torch.randperm(len(queries), generator=random)[:MOST].sort().values
-    unit = queries.unit(rows)
-    return Vectors(unit, torch.ones_like(unit[:, 0]))
+    return Vectors.of(queries.unit(rows))
 
 
 def list_length(items: int) -> int:
@@ -208,7 +208,10 @@ def _mass(tiles: Tiles) -> Tensor:
     temperature = SHARE * reach(tiles)
     if not temperature > 0:
         return torch.ones(tiles.shape[1], dtype=torch.float64)
-    log_sums = log_sums_of(tiles, temperature)
+    log_sums = None
+    for _, tile in tiles.parts():
+        sums = (tile.double() / temperature).logsumexp(1)
+        log_sums = sums if log_sums is None else torch.logaddexp(log_sums, sums)
     return (
         tiles.per_column(
             lambda tile: (tile.double() / temperature - log_sums[:, None]).exp().mean(0)

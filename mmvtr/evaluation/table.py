@@ -16,6 +16,9 @@ DIRECTIONS = {
     '': 'both directions',
 }
 CELL, GAP, WIDTH = 8, '  ', 100
+#: A median rank so many times that of chance is said to be one of distances, where chance's is so
+#: large that no small gallery falls into it.
+WORSE, LEAST_MEDIAN = 1.5, 10
 
 
 class _Row(NamedTuple):
@@ -49,7 +52,7 @@ def results_table(report: Report, of: Optional[str] = None) -> str:
     columns = dict(value=report.values, chance=report.chance, **limits)
     columns = {name: numbers for name, numbers in columns.items() if numbers}
     head = [f'on {of}'] if of else []
-    return '\n\n'.join([*head, *_blocks(list(report.values), columns)])
+    return '\n\n'.join([*head, *_blocks(list(report.values), columns), *_far_below_chance(report)])
 
 
 def transforms_table(report: Report) -> str:
@@ -68,10 +71,26 @@ def transforms_table(report: Report) -> str:
     keys = [key for key in report.values if any(key in t for t in report.transformed.values())]
     rows = _rows(keys)
     present = [d for d in DIRECTIONS if any(d in row.keys for row in rows)]
-    return '\n\n'.join(
+    blocks = (
         _block([row for row in rows if direction in row.keys], [direction], columns)
         for direction in present
     )
+    return '\n\n'.join([*blocks, *_far_below_chance(report)])
+
+
+def _far_below_chance(report: Report) -> list[str]:
+    """A note where matches stand at the end of the lists; none in small galleries."""
+    said = []
+    for key, value in report.values.items():
+        chance = report.chance.get(key, 0.0)
+        if key.endswith('_MdR') and chance >= LEAST_MEDIAN and value > WORSE * chance:
+            said.append(f'{DIRECTIONS.get(key.split("/")[-1][:3])} {value:g} (chance {chance:g})')
+    if not said:
+        return []
+    return [
+        f'note: matches stand at the end of the lists, median rank {", ".join(said)}: are these '
+        'distances? Higher must be better: give -x. Or rows and columns are not of one order'
+    ]
 
 
 def comparison_table(baseline: Mapping[str, float], method: Mapping[str, float]) -> str:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from mmvtr.functional.metrics.relevance import *
     from mmvtr.functional.metrics.risk_coverage import *
     from mmvtr.functional.similarities.best_frames import *
+    from mmvtr.functional.similarities.distinct import *
     from mmvtr.functional.similarities.proposals import *
     from mmvtr.functional.similarities.selection import *
     from mmvtr.functional.similarities.tiles import *

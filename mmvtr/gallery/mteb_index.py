@@ -8,8 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.transforms.transform_table import OF_QUERIES, transform_named
-from mmvtr.normaliser import Normaliser
+from mmvtr.arrays.debiaser import Debiaser
 
 
 class DebiasedIndex:
@@ -19,9 +18,10 @@ class DebiasedIndex:
     ranks as the encoder itself does by cosine: the raw row beside the debiased one.
 
     Args:
-        bank: K queries of another set, as the encoder embeds them: float [K, D]; None: raw.
-        transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'`` or ``'inverted_softmax'``.
-        temperature, iterations, strictness: of that, as of :meth:`.Normaliser.fit`.
+        bank: K queries of another set, as the encoder embeds them: float [K, D], or these and their
+            own documents, ``(queries, documents)``; None: raw.
+        transform: as of :class:`mmvtr.arrays.Debiaser`, of additive form.
+        **options: of the transform.
 
     Raises:
         ValueError: an unknown transform, an empty bank; searching: a bank of another width, vectors
@@ -38,21 +38,15 @@ class DebiasedIndex:
         self,
         bank: Optional[Any] = None,
         *,
-        transform: str = 'sinkhorn',
-        temperature: float = 0.05,
-        iterations: Optional[int] = None,
-        strictness: float = 0.8,
+        transform: Optional[str] = 'sinkhorn',
+        **options: Any,
     ) -> None:
-        transform_named(transform, OF_QUERIES)
-        if bank is not None and not len(bank):
+        Debiaser(transform, **options)  # refuses what is unknown
+        parts = bank if isinstance(bank, tuple) else (bank,)
+        if bank is not None and not all(len(part) for part in parts):
             raise ValueError('the bank is empty: queries of another set make one')
-        self.bank = None if bank is None else _unit(bank)
-        self.how = dict(
-            transform=transform,
-            temperature=temperature,
-            iterations=iterations,
-            strictness=strictness,
-        )
+        self.bank = None if bank is None else tuple(_unit(part) for part in parts)
+        self.transform, self.options = transform, options
         self.clear()
 
     def add_documents(self, embeddings: Any, idxs: Sequence[str]) -> None:
@@ -94,36 +88,30 @@ class DebiasedIndex:
         """
         if not self._parts:
             raise ValueError('there are no documents: call add_documents() first')
-        documents, biases = self._fitted()
-        queries = _unit(embeddings)
-        if queries.shape[1] != documents.shape[1]:
-            raise ValueError(
-                f'queries of {queries.shape[1]} dimensions, documents of {documents.shape[1]}'
-            )
+        fitted, queries = self._fitted(), _unit(embeddings)
         if top_ranked is not None:
             places = {name: i for i, name in enumerate(self._ids)}
             found = []
             for number, query in enumerate(queries):
                 own = [places[one] for one in top_ranked.get(query_idx_to_id[number], ())]
-                found.append(_best((documents[own] @ query + biases[own])[None], top_k))
+                found.append(_best(fitted.scores(query[None])[:, own], top_k))
             return [one[0][0] for one in found], [one[1][0] for one in found]
-        parts = [_best(part @ documents.T + biases, top_k) for part in queries.split(1024)]
-        return sum((p[0] for p in parts), []), sum((p[1] for p in parts), [])
+        hits = fitted.search(queries, top_k)
+        return hits.debiased.tolist(), hits.ids.tolist()
 
     def clear(self) -> None:
         """Forget all documents; the bank stays."""
         self._parts: list[Tensor] = []
         self._ids: list[str] = []
-        self._ready: Optional[tuple[Tensor, Tensor]] = None
+        self._ready: Optional[Debiaser] = None
 
-    def _fitted(self) -> tuple[Tensor, Tensor]:
-        """All documents, and their biases: float [N, D] and [N]."""
+    def _fitted(self) -> Debiaser:
+        """All documents, with their biases."""
         if self._ready is None:
-            documents = torch.cat(self._parts)
-            biases = documents.new_zeros(len(documents))
-            if self.bank is not None:
-                biases = Normaliser.fit(self.bank, documents, **self.how).biases(documents)
-            self._ready = documents, biases
+            raw = self.bank is None
+            fitted = Debiaser(None) if raw else Debiaser(self.transform, **self.options)
+            bank = None if raw else self.bank if len(self.bank) == 2 else self.bank[0]
+            self._ready = fitted.fit(torch.cat(self._parts), bank)
         return self._ready
 
 

@@ -18,6 +18,7 @@ from mmvtr.engine.transforms.stored_queries import (
     tiles_read,
 )
 from mmvtr.functional.metrics.first_places import check_sure
+from mmvtr.functional.transforms.item_biases import fit_biases
 from mmvtr.functional.transforms.transform_table import ADDED, transform_named
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.inferencer.inputs import Inputs
@@ -176,6 +177,9 @@ def bank_biases(
     if isinstance(gallery, Tensor):
         raise ValueError('a transform needs Encoded items as its gallery, not flat vectors')
     device = torch.device(model.data_preprocessor.device)
-    read = tiles_read(function.reads, model, device, OTHER[kind], read_bank(bank), gallery)
+    stored = {one: queries.different() for one, queries in read_bank(bank).items()}
+    read = tiles_read(function.reads, model, device, OTHER[kind], stored, gallery)
     temperature = model.temperature().item() if temperature is None else temperature
-    return function.biases(read.pop('bank'), temperature=temperature, **read, **options).cpu()
+    options.update(temperature=temperature, k=None, neighbours=options.get('k'))
+    taken = {name: x for name, x in options.items() if name in function.options}
+    return fit_biases(transform, read.pop('bank'), beside=read, **taken).items.cpu()

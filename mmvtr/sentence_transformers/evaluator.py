@@ -10,16 +10,15 @@ import torch.nn.functional as F
 from sentence_transformers.base.evaluation import BaseEvaluator
 from torch import Tensor
 
+from mmvtr.arrays.debiaser import Debiaser
 from mmvtr.functional import median_rank, ranks, recall_at
-from mmvtr.functional.transforms.transform_table import OF_QUERIES, transform_named
-from mmvtr.normaliser import Normaliser
 
 
 class DebiasedEvaluator(BaseEvaluator):
     """Recall and median rank of queries in a corpus, ``raw_...`` and ``debiased_...``.
 
     The debiased ranks are those of the scores with the biases that a bank of other queries gives
-    the corpus (:func:`mmvtr.functional.sinkhorn`): no test query is asked about another.
+    the corpus (:func:`mmvtr.fit`): no test query is asked about another.
 
     Args:
         queries: Q texts, or whatever the model encodes.
@@ -28,11 +27,11 @@ class DebiasedEvaluator(BaseEvaluator):
             i belongs to item i.
         bank: K other queries, which are encoded anew each time; their embeddings, float [K, D], a
             tensor or an array; or a loss with ``bank()``, which has the queue of its training.
-        transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'`` or ``'inverted_softmax'``.
-        temperature, strictness: of that.
+        transform: as of :class:`mmvtr.arrays.Debiaser`; one that reads queries alone.
         ks: of R@k.
         batch_size: of ``encode``.
         name: before the names of all figures.
+        **options: of the transform.
 
     Raises:
         ValueError: no queries, an empty corpus or bank, an unknown transform, positions that are
@@ -47,22 +46,21 @@ class DebiasedEvaluator(BaseEvaluator):
         *,
         bank: Any = None,
         transform: str = 'sinkhorn',
-        temperature: float = 0.05,
-        strictness: float = 0.8,
         ks: Sequence[int] = (1, 5, 10),
         batch_size: int = 32,
         name: str = '',
+        **options: Any,
     ) -> None:
         super().__init__()
         if not len(queries) or not len(corpus):
             raise ValueError(f'there are {len(queries)} queries and {len(corpus)} items')
-        transform_named(transform, OF_QUERIES)
+        Debiaser(transform, **options)  # refuses what is unknown
         if bank is not None and not hasattr(bank, 'bank') and not len(bank):
             raise ValueError('the bank is empty: queries of the training set make one')
         self.queries, self.corpus = list(queries), list(corpus)
         self.positives = _positives(relevant, len(queries), len(corpus))
         self.bank = bank
-        self.how = dict(transform=transform, temperature=temperature, strictness=strictness)
+        self.how = dict(transform=transform, **options)
         self.ks, self.batch_size, self.name = tuple(ks), batch_size, name
         self.primary_metric = 'raw_recall@1' if bank is None else 'debiased_recall@1'
 
@@ -75,8 +73,8 @@ class DebiasedEvaluator(BaseEvaluator):
         metrics = self._figures('raw', scores)
         bank = self._bank(model)
         if bank is not None:
-            normaliser = Normaliser.fit(bank, corpus, **self.how)
-            metrics.update(self._figures('debiased', scores + normaliser.biases(corpus)))
+            fitted = Debiaser(**self.how).fit(corpus, bank)
+            metrics.update(self._figures('debiased', fitted.scores(queries)))
         metrics = self.prefix_name_to_metrics(metrics, self.name)
         self.store_metrics_in_model_card_data(model, metrics, epoch, steps)
         return metrics

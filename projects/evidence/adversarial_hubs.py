@@ -25,9 +25,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from mmvtr.arrays.biases import NAMES, SHARE, biases_of, reach
-from mmvtr.arrays.hubs import BREADTH, list_length, query_clusters
-from mmvtr.functional import as_tiles, column_biases, dual_softmax, hub_breadth, sinkhorn
+from mmvtr.arrays.hubs import BREADTH, SHARE, list_length, query_clusters
+from mmvtr.functional import as_tiles, column_biases, dual_softmax, hub_breadth, reach, sinkhorn
+from mmvtr.functional.transforms.item_biases import fit_biases
+from mmvtr.functional.transforms.transform_table import FITTED
 from mmvtr.storage import write_atomically
 
 CELLS = Path(__file__).resolve().parent / 'cells'
@@ -36,7 +37,7 @@ SPLITS = range(5, 15)
 Cells = dict[str, dict[str, dict[str, Any]]]
 #: What transforms take beside a temperature at their default share of the reach.
 OPTIONS = dict(local_scaling=dict(strength=0.75))
-TRANSFORMS = ('raw', *NAMES, 'dual_softmax')
+TRANSFORMS = ('raw', *(one for one in FITTED if one != 'dual_softmax'), 'dual_softmax')
 #: Of an item that is optimised.
 STEPS = 150
 DISTURBED = ('highpass_1000Hz', 'lowpass_4000Hz', 'noisy_snr10dB', 'pitch_shift')
@@ -180,15 +181,9 @@ def transformed(name: str, split: Split, gallery: Tensor) -> Callable[[Tensor], 
         beside['bank_gallery'] = as_tiles(split.bank.queries @ split.bank.items.T)
     if name == 'db_norm':
         beside['item_bank'] = as_tiles(split.bank.items @ gallery.T)
-    added = biases_of(name, as_tiles(bank), beside=beside, **OPTIONS.get(name, {}))
+    added = fit_biases(name, as_tiles(bank), beside=beside, **OPTIONS.get(name, {}))
 
-    def scores(queries: Tensor) -> Tensor:
-        raw = queries @ gallery.T
-        if added.active is None:
-            return raw + added.items
-        return raw + added.active[raw.argmax(1)][:, None] * added.items
-
-    return scores
+    return lambda queries: added.changed(queries @ gallery.T)
 
 
 def breadths(scores: Tensor, clusters: Tensor) -> Tensor:

@@ -321,3 +321,15 @@ def test_kept_scores_stand_for_all_pairs():
     for wrong in ([1.0], [0.0] * len(fit.scores), 3):
         with pytest.raises(ValueError, match='counts'):
             Calibration.from_dict({**fit.to_dict(), 'counts': wrong})
+
+
+@pytest.mark.parametrize('method', ['platt', 'isotonic', 'temperature'])
+def test_distances_are_refused(method):
+    random = torch.Generator().manual_seed(0)
+    distances = torch.rand(60, 60, generator=random) - torch.eye(60)
+    with pytest.raises(ValueError, match='are these distances'):
+        fit_to_pairs(distances, method=method)
+    assert fit_to_pairs(-distances, method=method).method == method
+    if method != 'temperature':
+        with pytest.raises(ValueError, match='are these distances'):
+            fit_calibration(distances.flatten(), torch.eye(60).flatten(), method=method)

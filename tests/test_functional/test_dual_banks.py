@@ -59,7 +59,8 @@ def test_golden_db_norm(shared, size, k, betas):
     golden = golden_of(shared, 'dbnorm', size)
     scores, bank, items = (golden[x] for x in ('sims', 'banktext_video', 'bankvideo_video'))
     first, second = (1 / 1.99 if x == '0.5025' else float(x) for x in betas)
-    given = dict(item_bank=items, temperature=1 / first, item_temperature=1 / second, k=k)
+    given = dict(item_bank=items, temperature=1 / first, item_temperature=1 / second)
+    given['neighbours'] = k
     static = (db_norm(scores, bank, **given) * (first + second)).exp()
     name = f'db_k{k}_b{betas[0]}_{betas[1]}'
     torch.testing.assert_close(static, golden[f'{name}.paper'], atol=1e-5, rtol=1e-5)
@@ -144,7 +145,7 @@ def test_dynamic_rows_take_the_factors_of_the_banks_that_find_their_best_item():
 def test_dynamic_rows_do_not_overflow():
     scores, bank, _, items = matrices()
     found = db_norm(
-        scores.float(), bank - 5, item_bank=items - 5, temperature=1e-3, dynamic=True, k=1
+        scores.float(), bank - 5, item_bank=items - 5, temperature=1e-3, dynamic=True, neighbours=1
     )
     assert found.isfinite().all()
 
@@ -153,7 +154,7 @@ def test_dynamic_rows_do_not_overflow():
 def test_tiles_give_the_same(entries):
     scores, bank, own, items = matrices()
     bank_, own_, items_ = (as_tiles(x, entries=entries) for x in (bank, own, items))
-    for options in (dict(), dict(dynamic=True, k=2)):
+    for options in (dict(), dict(dynamic=True, neighbours=2)):
         whole = db_norm(scores, bank, item_bank=items, temperature=0.2, **options)
         found = db_norm(scores, bank_, item_bank=items_, temperature=0.2, **options)
         torch.testing.assert_close(found, whole)

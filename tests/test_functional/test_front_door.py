@@ -129,10 +129,13 @@ def test_a_name_loads_what_it_needs():
         'from mmvtr.functional import *; assert callable(ranks) and callable(csls)',
     )
     assert not {'torch', 'numpy', 'mmengine', 'mmvtr.functional.losses'} & nothing
-    modules = {f'mmvtr.functional.{name}' for name in ('losses', 'losses.contrastive', 'precision')}
+    modules = {
+        f'mmvtr.functional.{name}'
+        for name in ('arrays_too', 'losses', 'losses.contrastive', 'precision')
+    }
     assert {name for name in one - nothing if name.startswith('mmvtr')} == modules
     further = {name.split('.')[0] for name in all_of_it - torch_alone}
-    assert further - set(sys.stdlib_module_names) <= {'mmvtr', 'torch'}
+    assert further - set(sys.stdlib_module_names) <= {'mmvtr', 'torch', 'numpy'}
 
 
 def test_old_places_of_modules():

@@ -27,10 +27,10 @@ TRANSFORMS = {
     'unbalanced_sinkhorn': lambda s, g: unbalanced_sinkhorn(s, g, temperature=0.1),
     'inverted_softmax': lambda s, g: inverted_softmax(s, g, temperature=0.1),
     'dual_softmax': lambda s, g: dual_softmax(s, g, temperature=0.1),
-    'qb_norm': lambda s, g: qb_norm(s, g, temperature=0.1, k=2),
-    'csls': lambda s, g: csls(s, g, k=3),
+    'qb_norm': lambda s, g: qb_norm(s, g, temperature=0.1, neighbours=2),
+    'csls': lambda s, g: csls(s, g, neighbours=3),
     'local_scaling': lambda s, g: local_scaling(s, g, strength=0.6, share=1.0),
-    'nnn': lambda s, g: nnn(s, g, k=4, alpha=0.6),
+    'nnn': lambda s, g: nnn(s, g, neighbours=4, alpha=0.6),
     'hedged_scaling': lambda s, g: hedged_scaling(s, g, first=0.7, strength=0.5, share=1.0),
 }
 every_transform = pytest.mark.parametrize('transform', TRANSFORMS.values(), ids=TRANSFORMS)
@@ -80,7 +80,7 @@ def test_golden_qb_norm(shared, k, beta, name):
     normalised = active[scores.argmax(1)]
     if k == 1:
         assert normalised.nonzero().flatten().tolist() == golden['rows_normalised_k1'].tolist()
-    found = qb_norm(scores, bank, temperature=1 / beta, k=k)
+    found = qb_norm(scores, bank, temperature=1 / beta, neighbours=k)
     published = torch.where(normalised[:, None], (found * beta).exp(), found)
     expected = torch.from_numpy(golden[f'dis_k{k}_b{name}'])
     torch.testing.assert_close(published, expected, atol=1e-5, rtol=1e-10)
@@ -101,7 +101,7 @@ def test_golden_nnn(shared, size, ks, alpha):
     golden = np.load(shared / 'golden' / 'nnn.npz')
     scores, bank = (torch.from_numpy(golden[f'{size}.{x}']) for x in ('sims', 'bank_sims'))
     for k in ks:
-        found = nnn(scores, bank, k=k, alpha=float(alpha))
+        found = nnn(scores, bank, neighbours=k, alpha=float(alpha))
         expected = torch.from_numpy(golden[f'{size}.nnn_k{k}_a{alpha}.scores'])
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
         top = golden[f'{size}.nnn_k{k}_a{alpha}.top']
@@ -154,7 +154,7 @@ def test_qb_norm_normalises_only_who_falls_for_an_active_item():
     assert torch.equal(found[1], scores[1])
     assert torch.equal(found[0], inverted_softmax(scores, bank, temperature=0.1)[0])
     assert found[0].argmax() == 1  # away from the hub
-    both = qb_norm(scores, bank, temperature=0.1, k=2)
+    both = qb_norm(scores, bank, temperature=0.1, neighbours=2)
     assert torch.equal(both, inverted_softmax(scores, bank, temperature=0.1))
 
 
@@ -200,7 +200,7 @@ def test_csls_is_twice_the_score_less_both_neighbourhoods(k):
         scores,
         lambda i, j: 2 * scores[i, j] - mean_of_best(scores[i]) - mean_of_best(bank[:, j]),
     )
-    torch.testing.assert_close(csls(scores, bank, k=k), expected)
+    torch.testing.assert_close(csls(scores, bank, neighbours=k), expected)
 
 
 @pytest.mark.parametrize('strength, share, k', [(0.5, 0.3, 3), (-0.2, 0.05, 1), (0.0, 1.0, 9)])
@@ -214,7 +214,7 @@ def test_local_scaling_takes_a_part_of_the_nearest_queries(strength, share, k):
     found = local_scaling(scores, bank, strength=strength, share=share)
     torch.testing.assert_close(found, expected)
     if strength == 0.5:  # as CSLS orders
-        assert torch.equal(order(found), order(csls(scores, bank, k=k)))
+        assert torch.equal(order(found), order(csls(scores, bank, neighbours=k)))
 
 
 @pytest.mark.parametrize('k', [1, 4, 9])
@@ -222,15 +222,15 @@ def test_nnn_takes_a_number_of_queries(k):
     scores, bank = matrices()
     near = [sum(sorted(bank[:, j].tolist())[-k:]) / k for j in range(5)]
     expected = loop(scores, lambda i, j: scores[i, j] - 0.6 * near[j])
-    torch.testing.assert_close(nnn(scores, bank, k=k, alpha=0.6), expected)
+    torch.testing.assert_close(nnn(scores, bank, neighbours=k, alpha=0.6), expected)
 
 
 def test_bad_nnn():
     scores, bank = matrices()
-    with pytest.raises(ValueError, match='k must be 1 to 9, the number of bank queries, not 10'):
-        nnn(scores, bank, k=10)
+    with pytest.raises(ValueError, match='must be 1 to 9, the number of bank queries, not 10'):
+        nnn(scores, bank, neighbours=10)
     with pytest.raises(ValueError, match='alpha must be finite'):
-        nnn(scores, bank, k=1, alpha=math.inf)
+        nnn(scores, bank, neighbours=1, alpha=math.inf)
 
 
 @pytest.mark.parametrize('first, strength', [(-0.3, 0.4), (0.4, -0.3), (-0.5, 0.0)])
@@ -422,18 +422,18 @@ def test_temperatures_that_are_not_positive_are_named(function, temperature):
 
 def test_k_out_of_range_is_named():
     scores, bank = matrices()
-    with pytest.raises(ValueError, match='k must be 1 to 5, the number of gallery items, not 6'):
-        qb_norm(scores, bank, temperature=0.1, k=6)
-    with pytest.raises(ValueError, match='k must be 1 to 5, the number of gallery items, not 0'):
+    with pytest.raises(ValueError, match='must be 1 to 5, the number of gallery items, not 6'):
+        qb_norm(scores, bank, temperature=0.1, neighbours=6)
+    with pytest.raises(ValueError, match='must be 1 to 5, the number of gallery items, not 0'):
         activation_set(bank, k=0)
     bank[3, 4] = torch.nan
     with pytest.raises(ValueError, match=r'scores\[3, 4\] is nan'):
         activation_set(bank, k=1)
     _, bank = matrices()
-    with pytest.raises(ValueError, match='k must be 1 to 5, the number of gallery items, not 6'):
-        csls(scores, bank, k=6)
-    with pytest.raises(ValueError, match='k must be 1 to 9, the number of bank queries, not 10'):
-        csls(scores, bank, k=10)
+    with pytest.raises(ValueError, match='must be 1 to 5, the number of gallery items, not 6'):
+        csls(scores, bank, neighbours=6)
+    with pytest.raises(ValueError, match='must be 1 to 9, the number of bank queries, not 10'):
+        csls(scores, bank, neighbours=10)
 
 
 def test_a_single_pair_is_ranked_without_complaint():

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from children import ROOT
-from mmvtr.arrays.biases import NAMES
+from mmvtr.arrays.debiaser import NAMES
 from mmvtr.engine.transforms.score_transforms import ScoreTransformHook, TransformHook
-from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
+from mmvtr.functional.transforms.item_biases import fit_biases
 from mmvtr.functional.transforms.transform_table import ADDED, OF_QUERIES, STORED, TRANSFORMS
 from mmvtr.gallery.store import Normaliser
 from mmvtr.gallery.store.manifest import _refit
@@ -18,10 +18,6 @@ from mmvtr.inferencer.transforms import check_transform
 from mmvtr.registry import HOOKS
 
 OF_BANK = [name for name, x in TRANSFORMS.items() if 'bank' in x.reads]
-
-
-#: Those that add a bias to each item of a row, or to none of it.
-OF_RETRIEVE = [name for name in OF_BANK if name not in ('dual_softmax', 'hedged_scaling')]
 
 
 def hooks():
@@ -105,7 +101,7 @@ def choices(path):
 
 DOORS = {
     'hooks': (of_hooks, TRANSFORMS),
-    'retrieve': (lambda: NAMES, OF_RETRIEVE),
+    'retrieve': (lambda: NAMES, OF_BANK),
     'inferencer': (of_inferencer, [*ADDED, 'sure_first']),
     'store': (of_store, STORED),
     'manifest of a store': (of_manifest, STORED),
@@ -113,7 +109,7 @@ DOORS = {
     'export_index': (lambda: choices('export_index.py'), STORED),
     'eval_scores': (
         lambda: choices('analysis_tools/eval_scores.py'),
-        [name for name in OF_BANK if TRANSFORMS[name].needs <= {'temperature'}],
+        [name for name in OF_BANK if not TRANSFORMS[name].needs],
     ),
 }
 
@@ -142,7 +138,7 @@ def test_the_names():
     ]
     assert OF_QUERIES == ('sinkhorn', 'unbalanced_sinkhorn', 'inverted_softmax')
     assert STORED == (*OF_QUERIES, 'dbsn')
-    assert ADDED == (*OF_QUERIES, 'nnn', 'dbsn')
+    assert ADDED == (*OF_QUERIES, 'local_scaling', 'nnn', 'dbsn')
 
 
 @pytest.mark.parametrize('name', sorted({*OF_BANK} & {*hooks()}))
@@ -158,30 +154,33 @@ def test_hooks_have_the_defaults_of_the_table(name):
     defaults = {**defaults, **{  # the nearest one counts
         x.name: x.default for x in inspect.signature(kind.__init__).parameters.values()
     }}  # fmt: skip
+    if 'k' in defaults:  # as configs have written it
+        defaults['neighbours'] = defaults['k']
     shared = TRANSFORMS[name].options.keys() & defaults.keys() - {'temperature'}
     for option in shared:
         assert defaults[option] == TRANSFORMS[name].options[option], option
     assert shared or name in ('inverted_softmax', 'dual_softmax')
 
 
-@pytest.mark.parametrize('name', [name for name, x in TRANSFORMS.items() if x.adds])
-def test_biases_are_what_the_transform_adds(name):
+@pytest.mark.parametrize('name', OF_BANK)
+def test_what_is_fitted_ranks_as_the_function(name):
+    """In each row, and of further items it says the same."""
     torch.manual_seed(0)
     bank, scores = torch.randn(30, 12).double(), torch.randn(5, 12).double()
-    given = dict(strength=0.6) if name == 'local_scaling' else {}
-    if 'bank_gallery' in TRANSFORMS[name].reads:
-        given['bank_gallery'] = torch.randn(30, 7).double()
-    added = TRANSFORMS[name](scores, bank, temperature=0.3, **given) - scores
-    biases = TRANSFORMS[name].biases(bank, temperature=0.3, **given)
-    exact = 1e-12
-    if name in ('sinkhorn', 'unbalanced_sinkhorn'):  # which the function normalises
-        shift = biases - added[0]
-        assert torch.allclose(shift, shift[:1].expand(12), atol=exact)
-        how = TRANSFORMS[name].sinkhorn_options()
-        rows = sinkhorn(bank, temperature=0.3, **how).rows
-        own = column_biases(bank[:, :1], rows, temperature=0.3)
-        added += how['strictness'] * own - added[0, 0]
-    assert torch.allclose(added, biases.double().expand(5, 12), atol=exact)
+    read = dict(bank_gallery=torch.randn(30, 7).double(), item_bank=torch.randn(9, 12).double())
+    beside = {one: read[one] for one in read.keys() & {*TRANSFORMS[name].reads}}
+    needs = dict(first=-0.2, strength=0.4) if name == 'hedged_scaling' else {}
+    fitted = fit_biases(name, bank, beside=beside, **needs)
+    found = fitted.changed(scores)
+    expected = TRANSFORMS[name](scores, bank, **fitted.options, **beside)
+    assert torch.equal(found.argsort(1), expected.argsort(1))
+    if TRANSFORMS[name].form == 'additive':
+        scale = 2 if name == 'csls' else 1
+        difference = expected - scale * found
+        assert torch.allclose(difference, difference[:, :1].expand(5, 12), atol=1e-12)
+        assert abs(fitted.items.mean()) < 1e-12
+    again = fitted.further(bank[:, 3:6], read['item_bank'][:, 3:6])
+    assert torch.allclose(again, fitted.items[3:6], atol=1e-12)
 
 
 @pytest.mark.parametrize('name', OF_BANK)
@@ -191,7 +190,7 @@ def test_who_reads_the_row(name):
     bank, scores = torch.randn(30, 12), torch.randn(1, 12)
     if name == 'qb_norm':
         bank[:, 0] = -9.0  # an item that no query of the bank finds
-    needs = {x: 0.4 for x in TRANSFORMS[name].needs - {'temperature'}}
+    needs = {x: 0.4 for x in TRANSFORMS[name].needs}
     if 'bank_gallery' in TRANSFORMS[name].reads:
         needs['bank_gallery'] = torch.randn(30, 7)
     if 'item_bank' in TRANSFORMS[name].reads:

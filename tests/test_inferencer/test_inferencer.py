@@ -141,7 +141,7 @@ def test_a_transform_adds_a_bias_that_the_bank_gives(make, tmp_path, name):
     expected = debiased(scores, scores[1:5], strictness=0.5, iterations=10)
     assert_ranked(find(TEXTS, topk=5)['predictions'], expected, NAMES, topk=5)
     find.set_gallery('clips', bank=bank, transform='nnn', neighbours=2, alpha=0.6)
-    expected = nnn(scores, scores[1:5], k=2, alpha=0.6)
+    expected = nnn(scores, scores[1:5], neighbours=2, alpha=0.6)
     assert_ranked(find(TEXTS, topk=5)['predictions'], expected, NAMES, topk=5)
     find.set_gallery('clips', bank=bank, transform='dbsn', temperature=0.1)
     expected = dbsn(scores, scores[1:5], bank_gallery=scores[1:5, 1:5], temperature=0.1)

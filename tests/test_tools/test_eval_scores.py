@@ -111,12 +111,11 @@ def transform(name, scores, bank):
         return inverted
     if name == 'dual_softmax':  # up to a factor for each query
         share = own / weights.sum(0)
-        return scores * share / np.maximum(share.max(1, keepdims=True), 1) * len(bank)
+        return scores * share / np.maximum(share.max(1, keepdims=True), 1)
     if name == 'qb_norm':
         active = np.isin(scores.argmax(1), bank.argmax(1))
         return np.where(active[:, None], inverted, scores)
-    nearest = [-np.sort(-x, axis=axis) for x, axis in ((scores, 1), (bank, 0))]
-    return 2 * scores - nearest[0][:, :K].mean(1, keepdims=True) - nearest[1][:K].mean(0)
+    return scores - -np.sort(-bank, axis=0)[:K].mean(0) / 2  # the query's own term ranks nothing
 
 
 def summary(prefix, ranks):
@@ -194,8 +193,10 @@ def test_transforms_of_two_banks_are_those_of_numpy(folder):
         return own + TEMPERATURE * np.log(beta[: own.shape[1]])
 
     def product(own, given, items):
-        sums = [np.exp(x / TEMPERATURE).sum(0) for x in (given, items)]
-        return own - TEMPERATURE / 2 * np.log(sums[0] * sums[1])
+        reach = [(x.max(1) - x.mean(1)).mean() for x in (given, items)]
+        t, u = TEMPERATURE, TEMPERATURE * reach[1] / reach[0]
+        sums = [np.log(np.exp(x / d).sum(0)) for x, d in ((given, t), (items, u))]
+        return own - t * u / (t + u) * (sums[0] + sums[1])
 
     expected = dict(
         nnn=(nearest(scores, bank), nearest(scores.T, back.T).T),

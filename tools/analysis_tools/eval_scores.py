@@ -51,17 +51,15 @@ from mmvtr.evaluation.score_options import (
 )
 from mmvtr.functional import untied
 from mmvtr.functional.metrics import hubness
+from mmvtr.functional.similarities.distinct import distinct_rows
 from mmvtr.functional.similarities.tiles import inner_products
-from mmvtr.functional.transforms.transform_table import TRANSFORMS
+from mmvtr.functional.transforms.item_biases import fit_biases
+from mmvtr.functional.transforms.transform_table import FITTED, TRANSFORMS
 from mmvtr.storage import write_text
 from mmvtr.storage.arrays import write_arrays
 from mmvtr.structures import Directed, Relation
 
-#: Those of queries that need no options of their own.
-OFFERED = [
-    name for name, x in TRANSFORMS.items() if 'bank' in x.reads and x.needs <= {'temperature'}
-]
-#: Neighbours of the k-occurrence and of CSLS, where there are as many.
+#: Neighbours of the k-occurrence.
 K = 10
 
 
@@ -107,7 +105,7 @@ def parse_args() -> argparse.Namespace:
         '--transform',
         nargs='+',
         action='extend',
-        choices=OFFERED,
+        choices=FITTED,
         default=[],
         help='of the scores, each in a table beside the raw numbers',
     )
@@ -140,13 +138,14 @@ def parse_args() -> argparse.Namespace:
         help="divides the scores; default 0.01 (CLIP's) for cosines, 1 for scores beyond +-2, "
         'which are taken as logits: divided already',
     )
-    add('--iters', type=int, default=4, metavar='N', help='of Sinkhorn-Knopp (default: 4)')
+    default = TRANSFORMS['sinkhorn'].options['iterations']
+    add('--iters', type=int, metavar='N', help=f'of sinkhorn (default: {default})')
+    default = TRANSFORMS['unbalanced_sinkhorn'].options['strictness']
     add(
         '--strictness',
         type=float,
-        default=0.8,
         metavar='P',
-        help='of unbalanced_sinkhorn: 1 = sinkhorn, 0 = raw scores (default: 0.8)',
+        help=f'of unbalanced_sinkhorn: 1 = sinkhorn, 0 = raw scores (default: {default})',
     )
     add('--out', type=output_file, metavar='FILE.json', help='for all numbers')
     add(
@@ -214,9 +213,9 @@ def check_options(args: argparse.Namespace) -> None:
         raise ValueError('dbsn reads the items of a bank: take --query-source bank')
     if args.temperature is not None and not 0 < args.temperature < math.inf:
         raise ValueError(f'--temperature must be positive, not {args.temperature}')
-    if not 0 <= args.strictness <= 1:
+    if args.strictness is not None and not 0 <= args.strictness <= 1:
         raise ValueError(f'--strictness must be 0 to 1, not {args.strictness}')
-    if args.iters < 0:
+    if args.iters is not None and args.iters < 0:
         raise ValueError(f'--iters must be 0 or more, not {args.iters}')
     if args.gallery and args.scores.suffix != '.npy':
         raise ValueError(f'--gallery needs embeddings of texts as .npy, not {args.scores}')
@@ -324,6 +323,15 @@ def load_banks(args: argparse.Namespace, scores: Tensor) -> Banks:
                 raise ValueError(
                     f'{path} {list(bank.shape)} must be [items seen before, {own} test items]'
                 )
+    return different(Banks(queries, pairs, items))
+
+
+def different(banks: Banks) -> Banks:
+    """Of bank queries with equal scores the first: one that is asked often counts once."""
+    texts, videos = distinct_rows(banks.queries.t2v), distinct_rows(banks.queries.v2t.t())
+    queries = Directed(banks.queries.t2v[texts], banks.queries.v2t[:, videos])
+    pairs = None if banks.pairs is None else banks.pairs[texts][:, videos]
+    items = banks.items and Directed(*(x[distinct_rows(x)] for x in banks.items))
     return Banks(queries, pairs, items)
 
 
@@ -364,25 +372,21 @@ def transform(
     scores: Tensor,
     banks: Banks,
     temperature: float,
-    iterations: int,
-    strictness: float,
+    iterations: Optional[int],
+    strictness: Optional[float],
 ) -> Directed:
     """Both directions; a transform sees queries as rows."""
-    given: dict[str, dict[str, Any]] = dict(
-        sinkhorn=dict(iterations=iterations), unbalanced_sinkhorn=dict(strictness=strictness)
-    )
 
     def one_way(
         own: Tensor, bank: Tensor, pairs: Optional[Tensor], items: Optional[Tensor]
     ) -> Tensor:
-        options = dict(given.get(name, {}))
+        given = dict(temperature=temperature, iterations=iterations, strictness=strictness)
+        if name == 'unbalanced_sinkhorn':  # whose rounds are its own
+            given.pop('iterations')
+        options = {key: x for key, x in given.items() if key in TRANSFORMS[name].options}
         beside = dict(bank_gallery=pairs, item_bank=items)
-        options.update((key, x) for key, x in beside.items() if key in TRANSFORMS[name].reads)
-        if name in ('csls', 'nnn'):
-            options['k'] = min(TRANSFORMS[name].options['k'], len(bank))
-        if name == 'csls':
-            options['k'] = min(options['k'], own.shape[1])
-        return TRANSFORMS[name](own, bank, temperature=temperature, **options)
+        beside = {key: x for key, x in beside.items() if key in TRANSFORMS[name].reads}
+        return fit_biases(name, bank, beside=beside, **options).changed(own)
 
     queries, pairs = banks.queries, banks.pairs
     t2v, v2t = banks.items or (None, None)
@@ -416,7 +420,15 @@ def describe(
         notes.append('transductive: the transforms have read all test queries at once')
     if args.query_source == 'bank':
         bank_texts, bank_videos = len(banks.t2v), banks.v2t.shape[1]
-        protocol['bank'] = f'{bank_texts} texts, {bank_videos} videos'
+        protocol['bank'] = f'{bank_texts} different texts, {bank_videos} different videos'
+        for bank, own, what in (
+            (banks.t2v, scores, 'texts'),
+            (banks.v2t.t(), scores.t(), 'videos'),
+        ):
+            again = len(bank) + len(own) - len(distinct_rows(torch.cat([bank, own]).float()))
+            again -= len(own) - len(distinct_rows(own))
+            if again > len(own) / 2:
+                notes.append(f'transductive: {again} of the {len(own)} test {what} are in the bank')
         if bank_texts < videos:
             notes.append(f'a bank of {bank_texts} texts for {videos} videos is small, it may hurt')
         if bank_videos < texts:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from mmvtr.dist import gather_rows
 from mmvtr.engine.loop.evaluation import bare
 from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.similarities.distinct import distinct_rows
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Embedding, Levels, cat_levels, drop_tokens, take
@@ -40,7 +41,15 @@ class Queries(NamedTuple):
     def newest(self) -> 'Queries':
         """Of each item the one that was pushed last."""
         last = dict(zip(self.index.tolist(), range(len(self.index))))
-        kept = torch.tensor(sorted(last.values()), device=self.index.device)
+        return self._only(torch.tensor(sorted(last.values())))
+
+    def different(self) -> 'Queries':
+        """Of those with equal embeddings the first."""
+        means = [level.mean.float().flatten(1) for level in self.levels.values()]
+        return self._only(distinct_rows(torch.cat(means, dim=1)))
+
+    def _only(self, kept: Tensor) -> 'Queries':
+        kept = kept.to(self.index.device)
         return Queries(take(self.levels, kept), self.index[kept], self.video[kept])
 
     def to(self, device: torch.device) -> 'Queries':

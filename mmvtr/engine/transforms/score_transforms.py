@@ -17,7 +17,8 @@ from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.engine.transforms.query_queue import Queries
 from mmvtr.engine.transforms.stored_queries import check_source, stored_queries, tiles_read
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
-from mmvtr.functional.transforms.score_transforms import check_local_scaling
+from mmvtr.functional.transforms.item_biases import fit_biases
+from mmvtr.functional.transforms.score_transforms import check_local_scaling, checked_scores
 from mmvtr.functional.transforms.sinkhorn import check_strictness
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 from mmvtr.registry import HOOKS
@@ -133,9 +134,14 @@ class ScoreTransformHook(TransformHook):
         """One direction: scores [Q, N] of queries with the gallery -> scores [Q, N]."""
         if self.default_name not in TRANSFORMS:
             raise NotImplementedError(f'{type(self).__name__} must define transform()')
-        function = TRANSFORMS[self.default_name]
-        options = {**self.options(bank), **bank.beside}
-        return function(scores, bank.scores, temperature=temperature, **options)
+        checked_scores(scores, bank.scores)
+        options = self.options(bank)
+        if 'temperature' in TRANSFORMS[self.default_name].options:
+            options['temperature'] = temperature
+        if options.get('dynamic'):  # no bias of each item
+            return TRANSFORMS[self.default_name](scores, bank.scores, **options, **bank.beside)
+        fitted = fit_biases(self.default_name, bank.scores, beside=bank.beside, **options)
+        return fitted.changed(scores)
 
     def options(self, bank: Bank) -> dict[str, Any]:
         """What the transform takes beside its temperature: what the hook has of the same names."""
@@ -173,10 +179,11 @@ class ScoreTransformHook(TransformHook):
         return self.transform(scores, bank, temperature)
 
     def _stored(self, runner: Runner) -> Optional[dict[str, Queries]]:
-        """The stored queries by kind; None if the test queries are to be used."""
+        """The stored queries by kind, of equal ones the first; None: the test queries are used."""
         if self.queries == 'test':
             return None
-        return stored_queries(runner, self.queries, bank_file=self.bank_file, name=self.name)
+        stored = stored_queries(runner, self.queries, bank_file=self.bank_file, name=self.name)
+        return {kind: queries.different() for kind, queries in stored.items()}
 
     def _note(
         self, evaluation: Evaluation, stored: Optional[dict[str, Queries]], temperature: float
@@ -313,7 +320,7 @@ class QBNormHook(ScoreTransformHook):
 
     def __init__(self, *, k: int = 1, **kwargs) -> None:
         super().__init__(**kwargs)
-        self.k = k
+        self.neighbours = k
 
 
 @HOOKS.register_module()
@@ -329,7 +336,7 @@ class CSLSHook(ScoreTransformHook):
 
     def __init__(self, *, k: int = 10, **kwargs) -> None:
         super().__init__(**kwargs)
-        self.k = k
+        self.neighbours = k
 
 
 @HOOKS.register_module()
@@ -348,7 +355,7 @@ class NNNHook(ScoreTransformHook):
 
     def __init__(self, *, k: int = 16, alpha: float = 0.75, **kwargs) -> None:
         super().__init__(**kwargs)
-        self.k, self.alpha = k, alpha
+        self.neighbours, self.alpha = k, alpha
 
 
 @HOOKS.register_module()
@@ -386,7 +393,8 @@ class DBNormHook(ScoreTransformHook):
     model needs one vector an item.
 
     Args:
-        item_temperature: of these similarities; None = ``temperature``, which seldom fits them.
+        item_temperature: of these similarities; None = the share of their own reach that
+            ``temperature`` is of the queries'.
         dynamic: each factor for the queries whose best item its bank finds.
         k: how many best items of a row of a bank are active; read if ``dynamic``.
         queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
@@ -410,7 +418,8 @@ class DBNormHook(ScoreTransformHook):
         super().__init__(**kwargs)
         _refuse_test(self)
         check_temperature(item_temperature)
-        self.item_temperature, self.dynamic, self.k = item_temperature, dynamic, k
+        self.item_temperature, self.dynamic = item_temperature, dynamic
+        self.neighbours = k
 
 
 @HOOKS.register_module()

@@ -7,6 +7,7 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.precision import at_least_float32
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
 ]
 
 
+@arrays_too
 def dissimilarities(
     text_cosines: Tensor, video_cosines: Tensor, positives: Tensor
 ) -> tuple[Tensor, Tensor]:
@@ -53,6 +55,7 @@ def dissimilarities(
     return omega, text_dissimilarities(text_cosines, positives)
 
 
+@arrays_too
 def text_dissimilarities(text_cosines: Tensor, positives: Tensor) -> Tensor:
     """How unlike the text of each row and the own texts of each column are.
 
@@ -93,6 +96,7 @@ class Standard(NamedTuple):
     std: Tensor
 
 
+@arrays_too
 def standard(x: Tensor, pairs: Tensor, *, unbiased: bool = False) -> Optional[Standard]:
     """Mean and standard deviation of dissimilarities.
 
@@ -120,6 +124,7 @@ def standard(x: Tensor, pairs: Tensor, *, unbiased: bool = False) -> Optional[St
     return Standard(known.mean(), std)
 
 
+@arrays_too
 def standard_of_products(
     rows: Tensor, columns: Tensor, pairs: tuple[Tensor, Tensor], *, unbiased: bool = False
 ) -> Optional[Standard]:
@@ -156,6 +161,7 @@ def standard_of_products(
     return Standard((1 - mean).to(rows.dtype), std.to(rows.dtype))
 
 
+@arrays_too
 def adaptive_margin(
     x: Tensor, pairs: Tensor, *, alpha: float, beta: float, unbiased: bool = False
 ) -> Tensor:
@@ -183,6 +189,7 @@ def adaptive_margin(
     return margins_by(standard(x, pairs, unbiased=unbiased), x, alpha=alpha, beta=beta)
 
 
+@arrays_too
 def margins_by(by: Optional[Standard], x: Tensor, *, alpha: float, beta: float) -> Tensor:
     """:func:`adaptive_margin` of some texts, by the mean and standard deviation of all.
 

@@ -22,6 +22,7 @@ from typing import Mapping, NamedTuple, Optional, Sequence, Union
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.precision import at_least_float32
 
 __all__ = ['Columns', 'contrastive']
@@ -48,6 +49,7 @@ class Columns(NamedTuple):
     anchor: Optional[Tensor] = None
 
 
+@arrays_too
 def contrastive(
     scores: Tensor,
     positives: Tensor,

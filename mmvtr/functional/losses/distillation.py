@@ -7,11 +7,13 @@ from typing import Sequence
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.precision import at_least_float32
 
 __all__ = ['mean_products', 'smooth_l1']
 
 
+@arrays_too
 def mean_products(texts: Sequence[Tensor], videos: Sequence[Tensor]) -> Tensor:
     """Mean over N teachers of the inner products of their vectors.
 
@@ -35,6 +37,7 @@ def mean_products(texts: Sequence[Tensor], videos: Sequence[Tensor]) -> Tensor:
     return sum(products) / len(products)
 
 
+@arrays_too
 def smooth_l1(scores: Tensor, teacher: Tensor, *, bend: float = 1.0) -> Tensor:
     """How far each score is from the teacher's.
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.precision import at_least_float32
 
 __all__ = ['frame_divergence']
 
 
+@arrays_too
 def frame_divergence(
     student: Tensor, teacher: Tensor, mask: Tensor, *, temperature: float = 0.2
 ) -> Tensor:

@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.precision import at_least_float32
 
 __all__ = ['generalised_gaussian_nll', 'generalised_gaussian_std']
@@ -15,6 +16,7 @@ __all__ = ['generalised_gaussian_nll', 'generalised_gaussian_std']
 BOUNDS, EPS = (1e-4, 1e3), 1e-4
 
 
+@arrays_too
 def generalised_gaussian_nll(
     residual: Tensor, log_alpha: Tensor, beta: Tensor, *, form: str = 'density'
 ) -> Tensor:
@@ -57,6 +59,7 @@ def generalised_gaussian_nll(
     return (beta * ratio).exp() + log_alpha + math.log(2) + torch.lgamma(1 / beta) - beta.log()
 
 
+@arrays_too
 def generalised_gaussian_std(log_alpha: Tensor, beta: Tensor) -> Tensor:
     """Log standard deviation: ``log alpha + (log Gamma(3 / beta) - log Gamma(1 / beta)) / 2``.
 

@@ -8,12 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.losses.contrastive import contrastive
 from mmvtr.functional.precision import at_least_float32
 
 __all__ = ['multi_instance', 'over_samples', 'sample_scores']
 
 
+@arrays_too
 def multi_instance(
     texts: Tensor,
     videos: Tensor,
@@ -65,6 +67,7 @@ def multi_instance(
     )
 
 
+@arrays_too
 def sample_scores(texts: Tensor, videos: Tensor, *, normalise: bool) -> Tensor:
     """Inner products (cosines) of all samples: float [T, S, D], [V, S', D] -> [T S, V S'].
 
@@ -82,6 +85,7 @@ def sample_scores(texts: Tensor, videos: Tensor, *, normalise: bool) -> Tensor:
         return t @ v.t()
 
 
+@arrays_too
 def over_samples(x: Tensor, text_samples: int, video_samples: int) -> Tensor:
     """Repeat the entries of [T, V] (any dtype) for all pairs of samples: [T S, V S'].
 

@@ -8,6 +8,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.precision import at_least_float32
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
 RULES = ('threshold', 'absolute', 'relative', 'share', 'self')
 
 
+@arrays_too
 def guide_mask(
     scores: Tensor, own: Tensor, *, rule: str = 'absolute', margin: float = 0.0
 ) -> Tensor:
@@ -64,6 +66,7 @@ def guide_mask(
     return at_least_float32(scores) > _bars(own, rule, margin)
 
 
+@arrays_too
 def guide_weights(
     scores: Tensor,
     own: Tensor,
@@ -104,6 +107,7 @@ def guide_weights(
     return torch.sigmoid((bars - scores) / softness)
 
 
+@arrays_too
 def hardness_weights(
     scores: Tensor, positives: Tensor, *, alpha: float, over: Optional[str] = None
 ) -> Tensor:
@@ -147,6 +151,7 @@ def hardness_weights(
     return logs.masked_fill(positives, 0.0).exp()
 
 
+@arrays_too
 def debiased_weights(
     scores: Tensor, positives: Tensor, *, prior: float, temperature: float | Tensor
 ) -> Tensor:
@@ -199,6 +204,7 @@ def debiased_weights(
     return torch.where(matched & pushed, weights, 1.0).expand_as(logits)
 
 
+@arrays_too
 def group_weights(positives: Tensor, groups: Tensor) -> Tensor:
     """Weight 1 of documents of the same group as the own one, 0 of others.
 

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.losses.contrastive import contrastive
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.transforms.sinkhorn import sinkhorn
@@ -23,6 +24,7 @@ __all__ = [
 ]
 
 
+@arrays_too
 def centrality_weights(vectors: Tensor, others: Tensor, *, scale: float) -> Tensor:
     """e^(scale mean cosine): how much an item counts, the more the nearer it is to its modality.
 
@@ -58,6 +60,7 @@ class Neighbours(NamedTuple):
     among: Tensor
 
 
+@arrays_too
 def neighbour_degrees(
     scores: Tensor, positives: Tensor, hubness: Tensor, *, neighbours: int, sharpness: float
 ) -> Neighbours:
@@ -107,6 +110,7 @@ def neighbour_degrees(
     return Neighbours(degrees, near | positives)
 
 
+@arrays_too
 def neighbour_loss(
     scores: Tensor,
     positives: Tensor,
@@ -191,6 +195,7 @@ def transport_targets(
     return (share * plan + (1 - share) * own) * positives.any(1, keepdim=True)
 
 
+@arrays_too
 def uniform_loss(
     scores: Tensor,
     positives: Tensor,
@@ -229,6 +234,7 @@ def uniform_loss(
     )
 
 
+@arrays_too
 def score_divergence(scores: Tensor, teacher: Tensor) -> Tensor:
     """KL(softmax of the teacher's row || softmax of the row), the mean over all T x V entries.
 

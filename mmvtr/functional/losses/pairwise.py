@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.precision import at_least_float32
 
 __all__ = ['binary_cross_entropy', 'binary_cross_entropy_sum', 'masked_mean']
@@ -16,6 +17,7 @@ __all__ = ['binary_cross_entropy', 'binary_cross_entropy_sum', 'masked_mean']
 REDUCTIONS = dict(mean=Tensor.numel, sum=lambda x: 1, items=lambda x: x.shape[1])
 
 
+@arrays_too
 def binary_cross_entropy(
     scores: Tensor,
     labels: Tensor,
@@ -87,6 +89,7 @@ def check_reduction(reduction: str) -> None:
         raise ValueError(f'reduction must be one of {[*REDUCTIONS]}, not {reduction!r}')
 
 
+@arrays_too
 def binary_cross_entropy_sum(logits: Tensor, pairs: tuple[Tensor, Tensor]) -> Tensor:
     """As :func:`binary_cross_entropy`, summed, from rows and columns of the positives, int64 [P].
 
@@ -123,6 +126,7 @@ class _BernoulliSum(torch.autograd.Function):
         return found, None, None
 
 
+@arrays_too
 def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
     """Mean of float ``x`` [...] where ``mask`` (same shape, bool); 0 where the mask is empty.
 

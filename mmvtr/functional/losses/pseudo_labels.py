@@ -5,9 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
+
 __all__ = ['mixed_labels', 'pseudo_positives']
 
 
+@arrays_too
 def pseudo_positives(scores: Tensor, labels: Tensor) -> Tensor:
     """Each row's columns that score at least as high as its match get the label of the match.
 
@@ -36,6 +39,7 @@ def pseudo_positives(scores: Tensor, labels: Tensor) -> Tensor:
     return torch.where(found, largest[:, None].to(labels.dtype), labels)
 
 
+@arrays_too
 def mixed_labels(
     labels: Tensor, share: Tensor, partner: Tensor, *, smoothing: float = 0.0
 ) -> Tensor:

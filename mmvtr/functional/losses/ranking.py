@@ -12,6 +12,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.losses.ranking_terms import (
     Choice,
     check_choice,
@@ -23,6 +24,7 @@ from mmvtr.functional.losses.ranking_terms import (
 __all__ = ['margin_ranking']
 
 
+@arrays_too
 def margin_ranking(
     scores: Tensor,
     positives: Tensor,

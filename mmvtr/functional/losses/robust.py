@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.losses.contrastive import (
     Sums,
     contrastive_sums,
@@ -17,6 +18,7 @@ from mmvtr.functional.losses.contrastive import (
 __all__ = ['rince']
 
 
+@arrays_too
 def rince(
     scores: Tensor, positives: Tensor, *, q: float = 0.5, density: float = 0.01, **how: Any
 ) -> Tensor:

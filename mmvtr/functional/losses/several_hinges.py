@@ -7,6 +7,7 @@ from typing import Optional, Sequence
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.losses.ranking_terms import hinge_row_terms
 from mmvtr.functional.precision import at_least_float32
 
@@ -16,6 +17,7 @@ __all__ = ['several_hinges']
 AVERAGES = ('terms', 'matrix')
 
 
+@arrays_too
 def several_hinges(
     scores: Tensor,
     positives: Tensor,

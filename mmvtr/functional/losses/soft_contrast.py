@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.losses.pairwise import REDUCTIONS, check_reduction
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.uncertainty.gaussian import squared_distances
@@ -15,6 +16,7 @@ __all__ = ['log_mean_sigmoid', 'match_log_probability', 'soft_contrast']
 EPS = 1e-6
 
 
+@arrays_too
 def match_log_probability(
     texts: Tensor, videos: Tensor, *, slope: float | Tensor, bias: float | Tensor
 ) -> tuple[Tensor, Tensor]:
@@ -46,6 +48,7 @@ def match_log_probability(
     return tuple(log_mean_sigmoid(x, (1, 3)) for x in (logits, -logits))
 
 
+@arrays_too
 def soft_contrast(
     texts: Tensor,
     videos: Tensor,
@@ -86,6 +89,7 @@ def soft_contrast(
     return loss / max(REDUCTIONS[reduction](positives), 1)
 
 
+@arrays_too
 def log_mean_sigmoid(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     """``log mean sigmoid(x)`` over ``dims``, finite for any finite x: float [...] -> [...].
 

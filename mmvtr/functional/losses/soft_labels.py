@@ -8,6 +8,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.losses.contrastive import LOG_ZERO
 from mmvtr.functional.precision import at_least_float32
 
@@ -17,6 +18,7 @@ __all__ = ['item_draws', 'soft_label_contrastive']
 _STEP, _FIRST, _SECOND = -7046029254386353131, -4658895280553007687, -7723592293110705685
 
 
+@arrays_too
 def soft_label_contrastive(
     scores: Tensor,
     positives: Tensor,
@@ -112,6 +114,7 @@ def _hard(valid: Tensor, alpha: float, draws: Optional[Tensor]) -> tuple[Tensor,
     return hard, valid & ~hard
 
 
+@arrays_too
 def item_draws(items: Tensor, *, seed: int, epoch: int) -> Tensor:
     """A number in [0, 1) for each item: a function of (seed, epoch, item) and of nothing else.
 

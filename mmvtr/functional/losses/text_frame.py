@@ -13,6 +13,8 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
+
 __all__ = ['Side', 'TextFrame', 'matched_frames', 'text_frame']
 
 
@@ -46,6 +48,7 @@ class TextFrame(NamedTuple):
     texts: Side
 
 
+@arrays_too
 def text_frame(
     scores: Tensor, mask: Tensor, videos: Tensor, *, ambiguous: Optional[Tensor] = None
 ) -> TextFrame:
@@ -109,6 +112,7 @@ def _pairs_of(videos: Tensor, wanted: Tensor) -> Tensor:
     return table[:, torch.searchsorted(known, wanted)]
 
 
+@arrays_too
 def matched_frames(scores: Tensor, mask: Tensor) -> Tensor:
     """k-hat: the best valid frame of each row, int64 [P]; of equal frames the first.
 

@@ -7,12 +7,14 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.losses.contrastive import contrastive
 from mmvtr.functional.similarities.token_interaction import token_scores
 
 __all__ = ['hard_negatives', 'token_contrast']
 
 
+@arrays_too
 def token_contrast(
     words: Tensor,
     interest: Tensor,
@@ -77,6 +79,7 @@ def token_contrast(
     return contrastive(scores, own, **how) * (counts.sum() / matched.sum())
 
 
+@arrays_too
 def hard_negatives(scores: Tensor, candidates: Tensor, count: int) -> Tensor:
     """The best-scored candidates of each text and of each video (TACo's cascade).
 

@@ -11,12 +11,15 @@ from typing import Mapping
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
+
 __all__ = ['class_overlap', 'class_relevance', 'intersection_over_union']
 
 #: Texts at a time: intersections of 512 x 9,668 are 20 MB.
 ROWS = 512
 
 
+@arrays_too
 def class_relevance(
     text_classes: Mapping[str, Tensor], video_classes: Mapping[str, Tensor]
 ) -> Tensor:
@@ -54,6 +57,7 @@ def class_relevance(
     return relevance.div_(len(kinds))
 
 
+@arrays_too
 def class_overlap(
     text_classes: Mapping[str, Tensor], video_classes: Mapping[str, Tensor]
 ) -> Tensor:
@@ -85,6 +89,7 @@ def class_overlap(
     return torch.stack(shared).all(0)
 
 
+@arrays_too
 def intersection_over_union(a: Tensor, b: Tensor) -> Tensor:
     """Sets against sets: int64 [N, A] and [M, B], padded with -1 -> float32 [N, M] in [0, 1].
 

@@ -12,6 +12,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_non_finite
 
@@ -24,6 +25,7 @@ SHARE = 0.05
 ROUNDING = 1e-5
 
 
+@arrays_too
 def first_places(scores: Tensor, leaders: Tensor, *, places: int = 1) -> Tensor:
     """The first places of one order, then all others in another.
 
@@ -63,6 +65,7 @@ def first_places(scores: Tensor, leaders: Tensor, *, places: int = 1) -> Tensor:
     return found
 
 
+@arrays_too
 def expected_truth(
     scores: Tensor,
     implied: Tensor | Tiles,
@@ -131,6 +134,7 @@ def _softmax(scores: Tensor, temperature: Optional[float | Tensor]) -> Tensor:
     return ((scores - best) / (SHARE * reach).clamp_min(torch.finfo(scores.dtype).tiny)).softmax(1)
 
 
+@arrays_too
 def sure_first(scores: Tensor, truth: Tensor, *, sure: float, places: int = 1) -> Tensor:
     """The best-scored of what is surely true first, then all others by their scores.
 

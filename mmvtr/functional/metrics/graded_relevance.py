@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, Union
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.metrics.tied_rankings import (
     expected_gains,
     precision_at_hits,
@@ -42,6 +43,7 @@ class Graded(NamedTuple):
     ap: Tensor
 
 
+@arrays_too
 def graded_values(
     scores: Tensor, relevance: Tensor, *, k: Depth = 'relevant', dim: int = 1
 ) -> Graded:
@@ -75,6 +77,7 @@ def graded_values(
     return Graded(*map(torch.cat, zip(*parts)))
 
 
+@arrays_too
 def graded_chance(relevance: Tensor, *, k: Depth = 'relevant', dim: int = 1) -> Graded:
     """The expectation of :func:`graded_values` over all orders of the candidates, without a sort.
 
@@ -105,6 +108,7 @@ def graded_chance(relevance: Tensor, *, k: Depth = 'relevant', dim: int = 1) -> 
     return Graded(*map(torch.cat, zip(*parts)))
 
 
+@arrays_too
 def mean_over_queries(values: Tensor, *, without_match: Literal['left_out', 'zero']) -> Tensor:
     """The mean of the values [Q], NaN for queries without a match.
 

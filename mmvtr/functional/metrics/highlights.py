@@ -5,9 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
+
 __all__ = ['interpolated_precision']
 
 
+@arrays_too
 def interpolated_precision(scores: Tensor, relevant: Tensor) -> Tensor:
     """Average precision of one ranked list as QVHighlights and Video2GIF measure it.
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
+
 __all__ = ['hub_breadth']
 
 
+@arrays_too
 def hub_breadth(found: Tensor, clusters: Tensor, *, items: int) -> Tensor:
     """Share of a cluster's queries that find an item, in the cluster in the middle.
 

@@ -12,6 +12,7 @@ from typing import Iterator, NamedTuple, Sequence
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.metrics.ranks import TILE
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.tiles import refuse_non_finite
@@ -44,6 +45,7 @@ class ErrorRates(NamedTuple):
     false_positives: Tensor
 
 
+@arrays_too
 def retrieval_mass(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> Tensor:
     """Sum over all queries of the retrieval probability of each gallery item (NCL Eq. 2-3, 5).
 
@@ -75,6 +77,7 @@ def retrieval_mass(scores: Tensor, *, temperature: float | Tensor, dim: int = 1)
     return mass
 
 
+@arrays_too
 def relative_mass(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> Tensor:
     """:func:`retrieval_mass` over its mean: 1 = a fair share, less = under-represented.
 
@@ -101,6 +104,7 @@ def relative_mass(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) 
     return mass * len(mass) / scores.shape[1 - dim]
 
 
+@arrays_too
 def normalisation_error(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> Tensor:
     """Mean distance of the relative mass from 1 (NCL Eq. 5, for any number of queries).
 
@@ -124,6 +128,7 @@ def normalisation_error(scores: Tensor, *, temperature: float | Tensor, dim: int
     return (1 - relative_mass(scores, temperature=temperature, dim=dim)).abs().mean()
 
 
+@arrays_too
 def generality(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> Tensor:
     """Among how many gallery items each query divides itself: how general it is.
 
@@ -157,6 +162,7 @@ def generality(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> 
     return torch.cat(parts)
 
 
+@arrays_too
 def k_occurrence(scores: Tensor, *, k: int, dim: int = 1) -> Tensor:
     """How many queries have each gallery item among their ``k`` best (Radovanovic et al. 2010).
 
@@ -193,6 +199,7 @@ def k_occurrence(scores: Tensor, *, k: int, dim: int = 1) -> Tensor:
     return count
 
 
+@arrays_too
 def skewness(x: Tensor) -> Tensor:
     """Third standardised moment, ``mean(((x - mean) / std)^3)`` with the population's std.
 
@@ -223,6 +230,7 @@ def skewness(x: Tensor) -> Tensor:
     return ((deviation / standard) ** 3).mean().where(~same, 0.0)
 
 
+@arrays_too
 def error_rates_by_mass(
     scores: Tensor,
     positives: Tensor,

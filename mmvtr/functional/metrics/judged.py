@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.metrics.tied_rankings import (
     expected_gains,
     group_sums,
@@ -22,6 +23,7 @@ from mmvtr.functional.metrics.tied_rankings import (
 __all__ = ['bpref', 'condensed', 'map_at_r', 'precision_at', 'r_precision', 'untied']
 
 
+@arrays_too
 def precision_at(scores: Tensor, relevant: Tensor, k: int, *, dim: int = 1) -> Tensor:
     """Share of the first ``k`` places that hold a relevant candidate; what is missing is none.
 
@@ -48,6 +50,7 @@ def precision_at(scores: Tensor, relevant: Tensor, k: int, *, dim: int = 1) -> T
     return torch.cat([_hits(*part)[:, :k].sum(1) / k for part in queries(scores, relevant, dim)])
 
 
+@arrays_too
 def r_precision(scores: Tensor, relevant: Tensor, *, dim: int = 1) -> Tensor:
     """Precision at as many places as the query has relevant candidates (TREC's Rprec).
 
@@ -68,6 +71,7 @@ def r_precision(scores: Tensor, relevant: Tensor, *, dim: int = 1) -> Tensor:
     return torch.cat([_to_r(_hits(*part), part[1]) for part in queries(scores, relevant, dim)])
 
 
+@arrays_too
 def map_at_r(scores: Tensor, relevant: Tensor, *, dim: int = 1) -> Tensor:
     """AP of the first R places, R = the number of relevant candidates, divided by R.
 
@@ -91,6 +95,7 @@ def map_at_r(scores: Tensor, relevant: Tensor, *, dim: int = 1) -> Tensor:
     return torch.cat([_map_at_r(*part) for part in queries(scores, relevant, dim)])
 
 
+@arrays_too
 def bpref(scores: Tensor, relevant: Tensor, judged: Tensor, *, dim: int = 1) -> Tensor:
     """How few candidates that were judged wrong stand above the relevant ones.
 
@@ -118,6 +123,7 @@ def bpref(scores: Tensor, relevant: Tensor, judged: Tensor, *, dim: int = 1) -> 
     return torch.cat([_bpref(*part) for part in queries(scores, grades, dim)])
 
 
+@arrays_too
 def condensed(scores: Tensor, keep: Tensor, *, dim: int = 1) -> Tensor:
     """Scores that rank the kept candidates as before, and the others behind all of them.
 
@@ -142,6 +148,7 @@ def condensed(scores: Tensor, keep: Tensor, *, dim: int = 1) -> Tensor:
     return torch.cat(parts) if dim == 1 else torch.cat(parts).t()
 
 
+@arrays_too
 def untied(scores: Tensor, first: Tensor, *, dim: int = 1) -> Tensor:
     """Scores without ties: of tied candidates those of a higher ``first`` stand before the others.
 

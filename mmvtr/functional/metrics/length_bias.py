@@ -12,12 +12,14 @@ import math
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.metrics.ranks import TILE
 from mmvtr.functional.metrics.tied_rankings import group_sums, rank_rows
 
 __all__ = ['chance_of_top', 'length_correlation', 'mean_of_top', 'nearer_to_train']
 
 
+@arrays_too
 def nearer_to_train(lengths: Tensor, train: Tensor, test: Tensor) -> Tensor:
     """Whether a length is nearer to the train mean than to the test mean; half if to neither.
 
@@ -40,6 +42,7 @@ def nearer_to_train(lengths: Tensor, train: Tensor, test: Tensor) -> Tensor:
     return (to_train < to_test).double() + (to_train == to_test).double() / 2
 
 
+@arrays_too
 def mean_of_top(scores: Tensor, values: Tensor, *, k: int) -> Tensor:
     """Mean value of each query's first ``k`` videos; expected, where a tie goes beyond place k.
 
@@ -71,6 +74,7 @@ def _mean_of_top(scores: Tensor, values: Tensor, k: int) -> Tensor:
     return ((above + tied * share.double()) * values).sum(1) / k
 
 
+@arrays_too
 def chance_of_top(
     lengths: Tensor, train: Tensor, test: Tensor, *, k: int, draws: int = 10_000
 ) -> Tensor:
@@ -112,6 +116,7 @@ def chance_of_top(
     return torch.where(train < test, shorter, 1 - shorter)
 
 
+@arrays_too
 def length_correlation(scores: Tensor, lengths: Tensor, centre: Tensor, among: Tensor) -> Tensor:
     """Spearman's correlation of a video's rank with its distance in length from a query's centre.
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.metrics.hubness import retrieval_mass
 
 __all__ = ['ModalBiases', 'bias_gradient', 'modal_biases']
@@ -23,6 +24,7 @@ class ModalBiases(NamedTuple):
     video: Tensor
 
 
+@arrays_too
 def modal_biases(texts: Tensor, videos: Tensor) -> ModalBiases:
     """Implicit biases of texts and videos (NCL Eq. 24-27).
 
@@ -57,6 +59,7 @@ def modal_biases(texts: Tensor, videos: Tensor) -> ModalBiases:
     )
 
 
+@arrays_too
 def bias_gradient(
     scores: Tensor, positives: Tensor, *, temperature: float | Tensor, dim: int = 1
 ) -> Tensor:

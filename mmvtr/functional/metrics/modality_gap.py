@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.precision import at_least_float32
 
 __all__ = ['ModalityGap', 'modality_gap']
@@ -33,6 +34,7 @@ class ModalityGap(NamedTuple):
     distance: Tensor
 
 
+@arrays_too
 def modality_gap(texts: Tensor, videos: Tensor) -> ModalityGap:
     """Mean cosines within and between the modalities, in linear time.
 

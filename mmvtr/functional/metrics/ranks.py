@@ -12,6 +12,8 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
+
 __all__ = [
     'RankCounts',
     'caption_max',
@@ -51,6 +53,7 @@ class RankCounts(NamedTuple):
         return (1 + self.above + self.tied / 2).where(self.twins > 0, torch.nan)
 
 
+@arrays_too
 def rank_counts(scores: Tensor, positives: Tensor, *, dim: int = 1, tile: int = TILE) -> RankCounts:
     """Count the candidates above and beside each query's best-scored match.
 
@@ -96,6 +99,7 @@ def rank_counts(scores: Tensor, positives: Tensor, *, dim: int = 1, tile: int = 
     return RankCounts(above, reached - above - twins, twins)
 
 
+@arrays_too
 def ranks(
     scores: Tensor, positives: Optional[Tensor] = None, *, dim: int = 1, tile: int = TILE
 ) -> Tensor:
@@ -105,7 +109,7 @@ def ranks(
     against it.
 
     Args:
-        scores: float [T, V], higher is better; also a numpy array.
+        scores: float [T, V], higher is better.
         positives: bool [T, V], the matches; default: text i belongs to video i.
         dim, tile: as :func:`rank_counts`.
 
@@ -128,15 +132,14 @@ def ranks(
         float64 [Q]; NaN where a query has no match (:func:`recall_at` and the others leave those
         queries out).
     """
-    scores = torch.as_tensor(scores)
     if positives is None:
         if scores.dim() != 2 or scores.shape[0] != scores.shape[1]:
             raise ValueError(f'scores {list(scores.shape)} are not square: positives must be given')
         positives = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
-    positives = torch.as_tensor(positives)
     return rank_counts(scores, positives, dim=dim, tile=tile).mean_ranks()
 
 
+@arrays_too
 def caption_max(scores: Tensor, positives: Tensor, *, tile: int = TILE) -> Tensor:
     """Best score of any caption of video u with video v: [T, V] -> [U = V, V].
 
@@ -174,6 +177,7 @@ def caption_max(scores: Tensor, positives: Tensor, *, tile: int = TILE) -> Tenso
     return best.masked_fill_(shared.fill_diagonal_(False), -torch.inf)
 
 
+@arrays_too
 def recall_at(ranks: Tensor, k: int) -> Tensor:
     """Share of queries whose rank is at most ``k``: float [Q], NaN left out -> 0-dim in [0, 1].
 
@@ -186,6 +190,7 @@ def recall_at(ranks: Tensor, k: int) -> Tensor:
     return (_known(ranks) <= k).double().mean()
 
 
+@arrays_too
 def median_rank(ranks: Tensor) -> Tensor:
     """Median of ranks, float [Q], NaN left out: 0-dim; of an even number the middle two's mean.
 
@@ -198,6 +203,7 @@ def median_rank(ranks: Tensor) -> Tensor:
     return _known(ranks).quantile(0.5)
 
 
+@arrays_too
 def mean_rank(ranks: Tensor) -> Tensor:
     """Mean of ranks, float [Q], NaN left out: 0-dim.
 

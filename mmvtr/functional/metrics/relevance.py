@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.metrics.ranks import refuse_nan
 from mmvtr.functional.metrics.tied_rankings import (
     expected_gains,
@@ -22,6 +23,7 @@ from mmvtr.functional.metrics.tied_rankings import (
 __all__ = ['auc', 'average_precision', 'ndcg_at_k', 'precision_at_1']
 
 
+@arrays_too
 def average_precision(scores: Tensor, truth: Tensor, *, dim: int = 1) -> Tensor:
     """Mean precision at the ranks of a query's matches; its mean over queries is mAP.
 
@@ -55,6 +57,7 @@ def _average_precision(scores: Tensor, truth: Tensor) -> Tensor:
     return precision_at_hits(hits, hits, ranking)
 
 
+@arrays_too
 def ndcg_at_k(scores: Tensor, relevance: Tensor, *, k: int = 50, dim: int = 1) -> Tensor:
     """Discounted gain of the first ``k`` candidates over the best possible one.
 
@@ -90,6 +93,7 @@ def _ndcg(scores: Tensor, relevance: Tensor, k: int) -> Tensor:
     )
 
 
+@arrays_too
 def precision_at_1(scores: Tensor, truth: Tensor, *, dim: int = 1) -> Tensor:
     """Whether the top-scored candidate is a true match (the share of matches in a tie there).
 
@@ -118,6 +122,7 @@ def precision_at_1(scores: Tensor, truth: Tensor, *, dim: int = 1) -> Tensor:
     return share.where(truth.any(dim), torch.nan)
 
 
+@arrays_too
 def auc(positives: Tensor, negatives: Tensor) -> Tensor:
     """Area under the ROC curve: P(a positive scores above a negative), ties count half.
 

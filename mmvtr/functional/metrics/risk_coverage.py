@@ -9,9 +9,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
+
 __all__ = ['rejection_ratio', 'risk_coverage', 'spearman']
 
 
+@arrays_too
 def risk_coverage(uncertainty: Tensor, risk: Tensor) -> Tensor:
     """Mean risk of the k least uncertain items, for k = 1 .. N (El-Yaniv and Wiener, JMLR 2010).
 
@@ -40,6 +43,7 @@ def risk_coverage(uncertainty: Tensor, risk: Tensor) -> Tensor:
     return mean[group.sort().values].cumsum(0) / count
 
 
+@arrays_too
 def rejection_ratio(uncertainty: Tensor, risk: Tensor) -> Tensor:
     """How much of the possible area the uncertainty gains by dropping the uncertain items first.
 
@@ -72,6 +76,7 @@ def rejection_ratio(uncertainty: Tensor, risk: Tensor) -> Tensor:
     return gain / best
 
 
+@arrays_too
 def spearman(x: Tensor, y: Tensor) -> Tensor:
     """Spearman's rank correlation, ties at their mean rank.
 

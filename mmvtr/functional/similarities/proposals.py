@@ -7,6 +7,8 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
+
 __all__ = ['clip_pooling', 'proposal_pooling', 'proposal_windows']
 
 
@@ -55,6 +57,7 @@ def proposal_pooling(clips: int) -> Tensor:
     return inside / inside.sum(1, keepdim=True)
 
 
+@arrays_too
 def clip_pooling(frame_mask: Tensor, clips: int, *, dtype: Optional[torch.dtype] = None) -> Tensor:
     """The matrices that average the n valid frames of each video to K clips.
 

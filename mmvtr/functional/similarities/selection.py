@@ -7,9 +7,12 @@ import math
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
+
 __all__ = ['highest']
 
 
+@arrays_too
 def highest(scores: Tensor, candidates: Tensor, k: int) -> Tensor:
     """The ``k`` best-scored candidates of each row; of equal scores the leftmost come first.
 

@@ -11,9 +11,10 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.precision import at_least_float32
 
-__all__ = ['Tiles', 'as_tiles', 'inner_products']
+__all__ = ['Tiles', 'as_tiles', 'inner_products', 'reach']
 
 #: Scores in a tile: 16 MiB of float32 stay in a cache, and a matrix product is still at full speed.
 ENTRIES = 2**22
@@ -98,6 +99,7 @@ class Tiles(NamedTuple):
         return self._replace(columns=columns)
 
 
+@arrays_too
 def as_tiles(scores: Tensor | Tiles, *, entries: int = ENTRIES) -> Tiles:
     """Tiles of a stored matrix; tiles stay as they are.
 
@@ -124,6 +126,31 @@ def as_tiles(scores: Tensor | Tiles, *, entries: int = ENTRIES) -> Tiles:
         )
     shape = (scores.shape[0], scores.shape[1])
     return Tiles.of(shape, lambda part: at_least_float32(scores[:, part]), entries=entries)
+
+
+@arrays_too
+def reach(scores: Tensor | Tiles) -> float:
+    """Return how far a query's best score lies above its mean, averaged over the queries.
+
+    ``(scores.amax(1) - scores.mean(1)).mean()``: the unit in which temperatures carry over from
+    scores of one model to those of another (docs/judgments.md).
+
+    Args:
+        scores: float [Q, N], or its tiles.
+
+    Example:
+        ::
+
+            >>> round(reach(torch.tensor([[0.5, 0.1], [0.2, 0.4]])), 3)
+            0.15
+    """
+    tiles = as_tiles(scores)
+    best, total = None, 0.0
+    for _, tile in tiles.parts():
+        top = tile.amax(1)
+        best = top if best is None else torch.maximum(best, top)
+        total = total + tile.double().sum(1)
+    return (best.double() - total / tiles.shape[1]).mean().item()
 
 
 def inner_products(

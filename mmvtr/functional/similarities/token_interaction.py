@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.precision import at_least_float32
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
 SIDES = ('both', 'words', 'frames')
 
 
+@arrays_too
 def token_weights(logits: Tensor, mask: Tensor) -> Tensor:
     """Softmax over the valid tokens of each item: float, bool [N, L] -> float [N, L], 0 elsewhere.
 
@@ -42,6 +44,7 @@ def token_weights(logits: Tensor, mask: Tensor) -> Tensor:
     return logits.softmax(-1).masked_fill(~mask, 0.0)
 
 
+@arrays_too
 def token_scores(
     words: Tensor,
     word_mask: Tensor,
@@ -99,6 +102,7 @@ def token_scores(
     return _MaxPooled.apply(text.tokens, a, video.tokens, b, text.order, video.order, tiles)
 
 
+@arrays_too
 def paired_token_scores(
     words: Tensor,
     word_mask: Tensor,
@@ -154,6 +158,7 @@ def paired_token_scores(
     return scores
 
 
+@arrays_too
 def sentence_frame_scores(
     sentences: Tensor,
     frames: Tensor,
@@ -231,6 +236,7 @@ def _softmax_pooled(sentences: Tensor, frames: Tensor, mask: Tensor, temperature
     return (p * sims).sum(-1)
 
 
+@arrays_too
 def below_shortlist(pooled: Tensor, columns: Tensor, reranked: Tensor) -> Tensor:
     """Scores of a shortlist, and below them the other columns in the order of ``pooled``.
 

@@ -8,6 +8,7 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.token_interaction import SIDES
 
@@ -35,6 +36,7 @@ class Partners(NamedTuple):
         return self.weight * self.value
 
 
+@arrays_too
 def token_matches(
     words: Tensor,
     word_mask: Tensor,

@@ -12,7 +12,8 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_empty
+from mmvtr.functional.arrays_too import arrays_too
+from mmvtr.functional.similarities.tiles import Tiles, as_tiles, reach, refuse_empty
 from mmvtr.functional.transforms.score_transforms import (
     activation_set,
     checked_scores,
@@ -24,6 +25,7 @@ from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
 __all__ = ['db_norm', 'dbsn']
 
 
+@arrays_too
 def dbsn(
     scores: Tensor,
     bank: Tensor | Tiles,
@@ -111,6 +113,7 @@ def dbsn_rows(
     return (rows / scale).log_softmax(0) * scale
 
 
+@arrays_too
 def db_norm(
     scores: Tensor,
     bank: Tensor | Tiles,
@@ -119,7 +122,7 @@ def db_norm(
     temperature: float | Tensor,
     item_temperature: Optional[float | Tensor] = None,
     dynamic: bool = False,
-    k: int = 1,
+    neighbours: int = 1,
 ) -> Tensor:
     """Dual bank normalisation (DBNorm; Wang et al. 2023, arXiv 2310.11612), static or dynamic.
 
@@ -141,16 +144,17 @@ def db_norm(
         item_bank: float [M, N], h, similarities of M items seen before with the same items (videos
             with videos), or its tiles.
         temperature: T, which divides s and g; positive.
-        item_temperature: U, which divides s and h; positive; None = T.  Similarities of items with
-            items have a scale of their own: T seldom fits it.
+        item_temperature: U, which divides s and h; positive; None = the share of the items' own
+            :func:`.reach` that T is of the bank's, as similarities of items with items have a scale
+            of their own.
         dynamic: DualDIS.
-        k: how many best items of a row of a bank are active, 1 to N; read if ``dynamic``.
+        neighbours: how many best items of a row of a bank are active, 1 to N; read if ``dynamic``.
 
     Returns:
         float [Q, N], float32 or better; in score units unless ``dynamic``.
 
     Raises:
-        ValueError: as :func:`.sinkhorn_scores`, of either bank; ``k`` out of range.
+        ValueError: as :func:`.sinkhorn_scores`, of either bank; ``neighbours`` out of range.
 
     Example:
         Item 0 is near to all queries of the bank, item 1 to all items seen before. ::
@@ -159,12 +163,14 @@ def db_norm(
             >>> items = torch.tensor([[0.1, 0.5], [0.2, 0.4]])
             >>> scores = torch.tensor([[0.7, 0.4]])
             >>> db_norm(scores, bank, item_bank=items, temperature=0.1)
-            tensor([[0.1187, 0.0497]])
+            tensor([[ 0.2888, -0.0078]])
             >>> db_norm(scores, bank, item_bank=items, temperature=0.1, dynamic=True)
             tensor([[0.0069, 0.4000]])
     """
-    second = temperature if item_temperature is None else item_temperature
     items = as_tiles(item_bank)._replace(name='item_bank')
+    second = item_temperature
+    if second is None:
+        second = own_share(temperature, bank, items)
     of_queries = inverted_softmax(scores, bank, temperature=temperature)
     of_items = inverted_softmax(scores, items, temperature=second).to(of_queries)
     t, u = (torch.as_tensor(x).to(of_queries) for x in (temperature, second))
@@ -174,11 +180,30 @@ def db_norm(
     raw = scores.to(of_queries)
     best = raw.argmax(1)
     active, active_items = (
-        activation_set(x, k=k).to(raw.device)[best][:, None] for x in (bank, items)
+        activation_set(x, k=neighbours).to(raw.device)[best][:, None] for x in (bank, items)
     )
     found = torch.where(active, times_exp(raw, of_queries / t), raw)
     found = torch.where(active_items, times_exp(raw, of_items / u), found)
     return torch.where(active & active_items, product, found)
+
+
+def own_share(temperature: float | Tensor, bank: Tensor | Tiles, items: Tiles) -> float | Tensor:
+    """The share of the items' reach that a temperature is of the bank's; itself if one has none.
+
+    Args:
+        temperature: divides scores of the bank; positive.
+        bank: float [K, N], or its tiles.
+        items: tiles of float [M, N].
+
+    Example:
+        ::
+
+            >>> bank, items = torch.tensor([[0.4, 0.2]]), torch.tensor([[0.1, 0.7]])
+            >>> round(own_share(0.1, bank, as_tiles(items)), 3)
+            0.3
+    """
+    of_bank, of_items = (reach(as_tiles(x).finite()) for x in (bank, items))
+    return temperature * of_items / of_bank if of_bank > 0 and of_items > 0 else temperature
 
 
 def _beside(left: Tiles, right: Tiles) -> Tiles:

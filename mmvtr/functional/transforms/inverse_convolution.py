@@ -12,12 +12,14 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.tiles import ENTRIES
 
 __all__ = ['inverse_convolution', 'invgc']
 
 
+@arrays_too
 def inverse_convolution(
     gallery: Tensor, bank: Tensor, *, strength: float, share: Optional[float] = None
 ) -> Tensor:
@@ -62,6 +64,7 @@ def inverse_convolution(
     return gallery - strength * shared
 
 
+@arrays_too
 def invgc(
     gallery: Tensor,
     *,

@@ -13,6 +13,7 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.metrics.first_places import first_places
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_empty, refuse_non_finite
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 
+@arrays_too
 def sinkhorn_scores(
     scores: Tensor,
     bank: Tensor | Tiles,
@@ -69,6 +71,7 @@ def sinkhorn_scores(
     return _with_sinkhorn(scores, bank, row_marginals=bank_marginals, **options)
 
 
+@arrays_too
 def unbalanced_sinkhorn(
     scores: Tensor,
     bank: Tensor | Tiles,
@@ -117,6 +120,7 @@ def _with_sinkhorn(scores: Tensor, bank: Tensor | Tiles, **options: Any) -> Tens
     return scores + sinkhorn(bank, **options).columns.to(scores)
 
 
+@arrays_too
 def inverted_softmax(
     scores: Tensor, bank: Tensor | Tiles, *, temperature: float | Tensor
 ) -> Tensor:
@@ -147,25 +151,27 @@ def inverted_softmax(
     return scores + _bank_biases(scores, bank, temperature)
 
 
+@arrays_too
 def qb_norm(
-    scores: Tensor, bank: Tensor | Tiles, *, temperature: float | Tensor, k: int = 1
+    scores: Tensor, bank: Tensor | Tiles, *, temperature: float | Tensor, neighbours: int = 1
 ) -> Tensor:
     """Dynamic inverted softmax (QB-Norm, Bogolin et al. 2022).
 
-    :func:`inverted_softmax` for the queries whose best item is among the ``k`` best of some bank
-    query; the others keep their raw scores.  So rows differ in scale: rank within a row only.
+    :func:`inverted_softmax` for the queries whose best item is among the ``neighbours`` best of
+    some bank query; the others keep their raw scores.  So rows differ in scale: rank within a row
+    only.
 
     Args:
         scores: float [Q, N] of the queries asked.
         bank: float [K, N] of the bank queries with the same items, or its tiles.
         temperature: divides scores; positive.
-        k: how many best items of a bank query count, 1 to N.
+        neighbours: how many best items of a bank query count, 1 to N.
 
     Returns:
         float [Q, N], float32 or better.
 
     Raises:
-        ValueError: as :func:`sinkhorn_scores`, or ``k`` out of range.
+        ValueError: as :func:`sinkhorn_scores`, or ``neighbours`` out of range.
 
     Example:
         The bank's queries all find item 0: only the first query, which finds it too, changes. ::
@@ -176,10 +182,11 @@ def qb_norm(
                     [ 0.2000,  0.3000]])
     """
     scores, bank = checked_scores(scores, bank)
-    active = activation_set(bank, k=k).to(scores.device)[scores.argmax(1)]
+    active = activation_set(bank, k=neighbours).to(scores.device)[scores.argmax(1)]
     return torch.where(active[:, None], scores + _bank_biases(scores, bank, temperature), scores)
 
 
+@arrays_too
 def dual_softmax(scores: Tensor, bank: Tensor | Tiles, *, temperature: float | Tensor) -> Tensor:
     """Dual softmax (CAMoE, Cheng et al. 2021), as its users apply it at test time.
 
@@ -214,39 +221,41 @@ def dual_softmax(scores: Tensor, bank: Tensor | Tiles, *, temperature: float | T
     return times_exp(scores, exponent) * bank.shape[0]
 
 
-def csls(scores: Tensor, bank: Tensor | Tiles, *, k: int = 10) -> Tensor:
+@arrays_too
+def csls(scores: Tensor, bank: Tensor | Tiles, *, neighbours: int = 10) -> Tensor:
     """Cross-domain similarity local scaling (Conneau et al. 2018): ``2 s_ij - r_i - r_j``.
 
-    r_j is the mean of the ``k`` highest bank scores of item j, r_i that of the ``k`` highest
+    r_j is the mean of the ``neighbours`` highest bank scores of item j, r_i that of as many highest
     gallery scores of query i (the same for the whole row: it leaves its ranks as they are).
 
     Args:
         scores: float [Q, N], s, of the queries asked.
         bank: float [K, N] of the bank queries with the same items, or its tiles.
-        k: neighbours, 1 to the smaller of K and N.
+        neighbours: 1 to the smaller of K and N.
 
     Returns:
         float [Q, N] in score units, float32 or better.
 
     Raises:
-        ValueError: as :func:`sinkhorn_scores`, or ``k`` out of range.
+        ValueError: as :func:`sinkhorn_scores`, or ``neighbours`` out of range.
 
     Example:
         The bank's best are 0.9 and 0.7, the query's is 0.7. ::
 
             >>> bank = torch.tensor([[0.9, 0.1], [0.8, 0.7]])
-            >>> csls(torch.tensor([[0.7, 0.65]]), bank, k=1)
+            >>> csls(torch.tensor([[0.7, 0.65]]), bank, neighbours=1)
             tensor([[-0.2000, -0.1000]])
     """
     scores, bank = checked_scores(scores, bank)
-    _check_k(k, bank.shape[0], 'bank queries')
-    _check_k(k, scores.shape[1], 'gallery items')
-    own = scores.topk(k, dim=1).values.mean(1, keepdim=True)
-    return 2 * scores - own - _nearest(bank, k).to(scores)
+    _check_k(neighbours, bank.shape[0], 'bank queries')
+    _check_k(neighbours, scores.shape[1], 'gallery items')
+    own = scores.topk(neighbours, dim=1).values.mean(1, keepdim=True)
+    return 2 * scores - own - nearest_mean(bank, neighbours).to(scores)
 
 
+@arrays_too
 def local_scaling(
-    scores: Tensor, bank: Tensor | Tiles, *, strength: float, share: float = 0.05
+    scores: Tensor, bank: Tensor | Tiles, *, strength: float = 0.5, share: float = 0.05
 ) -> Tensor:
     """Scores less a part of what an item scores with the queries that it is nearest to.
 
@@ -255,7 +264,7 @@ def local_scaling(
     r_j is the mean of the highest ``share`` of item j's bank scores, at least of one.  Above 0
     items that many queries are near to fall, hubs and general captions; below 0 they rise, and what
     is true of many is found before what was written for one (docs/agreement.md).  At a half the
-    order is that of :func:`csls`, with a share of queries in place of a number.
+    order, the default's, is that of :func:`csls`, with a share of queries in place of a number.
 
     Args:
         scores: float [Q, N], s, of the queries asked.
@@ -280,42 +289,47 @@ def local_scaling(
     scores, bank = checked_scores(scores, bank)
     check_local_scaling(strength, share)
     k = max(1, round(share * bank.shape[0]))
-    return scores - strength * _nearest(bank, k).to(scores)
+    return scores - strength * nearest_mean(bank, k).to(scores)
 
 
-def nnn(scores: Tensor, bank: Tensor | Tiles, *, k: int = 16, alpha: float = 0.75) -> Tensor:
+@arrays_too
+def nnn(
+    scores: Tensor, bank: Tensor | Tiles, *, neighbours: int = 16, alpha: float = 0.75
+) -> Tensor:
     """Nearest neighbour normalisation (NNN; Chowdhury et al. 2024): ``s_ij - alpha * r_j``.
 
-    r_j is the mean of item j's ``k`` highest bank scores: :func:`local_scaling` with a number of
-    queries in place of a share.  The paper chooses both by validation; the authors' code begins
-    with k = 256 and alpha = .5.
+    r_j is the mean of item j's ``neighbours`` highest bank scores: :func:`local_scaling` with a
+    number of queries in place of a share.  The paper chooses both by validation; the authors' code
+    begins with 256 neighbours and alpha = .5.
 
     Args:
         scores: float [Q, N], s, of the queries asked.
         bank: float [K, N] of the bank queries with the same items, or its tiles.
-        k: 1 to K.
+        neighbours: 1 to K.
         alpha: strength; 0 = raw scores.
 
     Returns:
         float [Q, N] in score units, float32 or better.
 
     Raises:
-        ValueError: as :func:`sinkhorn_scores`; ``k`` out of range, an alpha that is not finite.
+        ValueError: as :func:`sinkhorn_scores`; ``neighbours`` out of range, an alpha that is not
+            finite.
 
     Example:
         The two best of three bank scores are .9 and .7, and .2 and .2. ::
 
             >>> bank = torch.tensor([[0.9, 0.1], [0.7, 0.2], [0.1, 0.2]])
-            >>> nnn(torch.tensor([[0.8, 0.3]]), bank, k=2, alpha=0.5)
+            >>> nnn(torch.tensor([[0.8, 0.3]]), bank, neighbours=2, alpha=0.5)
             tensor([[0.4000, 0.2000]])
     """
     scores, bank = checked_scores(scores, bank)
-    _check_k(k, bank.shape[0], 'bank queries')
+    _check_k(neighbours, bank.shape[0], 'bank queries')
     if not math.isfinite(alpha):
         raise ValueError(f'alpha must be finite, not {alpha}')
-    return scores - alpha * _nearest(bank, k).to(scores)
+    return scores - alpha * nearest_mean(bank, neighbours).to(scores)
 
 
+@arrays_too
 def hedged_scaling(
     scores: Tensor,
     bank: Tensor | Tiles,
@@ -363,7 +377,7 @@ def hedged_scaling(
     scores, bank = checked_scores(scores, bank)
     for one in (first, strength):
         check_local_scaling(one, share)
-    near = _nearest(bank, max(1, round(share * bank.shape[0]))).to(scores)
+    near = nearest_mean(bank, max(1, round(share * bank.shape[0]))).to(scores)
     return first_places(scores - strength * near, scores - first * near, places=places)
 
 
@@ -379,9 +393,25 @@ def times_exp(scores: Tensor, exponent: Tensor) -> Tensor:
     return scores * (exponent - exponent.amax(1, keepdim=True).clamp_min(0)).exp()
 
 
-def _nearest(bank: Tiles, k: int) -> Tensor:
-    """The mean of the k highest bank scores of each item, [N]."""
-    return bank.finite().per_column(lambda tile: tile.topk(k, dim=0).values.mean(0))
+def nearest_mean(bank: Tensor | Tiles, neighbours: int) -> Tensor:
+    """The mean of the highest bank scores of each item, [N].
+
+    Args:
+        bank: float [K, N], or its tiles.
+        neighbours: how many, 1 to K.
+
+    Raises:
+        ValueError: ``neighbours`` out of range, a score that is not finite.
+
+    Example:
+        ::
+
+            >>> nearest_mean(torch.tensor([[0.9, 0.1], [0.7, 0.2]]), 1)
+            tensor([0.9000, 0.2000])
+    """
+    tiles = as_tiles(bank)
+    _check_k(neighbours, tiles.shape[0], 'bank queries')
+    return tiles.finite().per_column(lambda tile: tile.topk(neighbours, dim=0).values.mean(0))
 
 
 def check_local_scaling(strength: float, share: float) -> None:
@@ -405,6 +435,7 @@ def check_local_scaling(strength: float, share: float) -> None:
         raise ValueError(f'share must lie in (0, 1], not {share}')
 
 
+@arrays_too
 def activation_set(bank: Tensor | Tiles, *, k: int = 1) -> Tensor:
     """The items that are among the ``k`` best of some bank query (QB-Norm): bool [N].
 
@@ -477,4 +508,4 @@ def _refuse_constant(tiles: Tiles) -> None:
 
 def _check_k(k: int, available: int, what: str) -> None:
     if not 1 <= k <= available:
-        raise ValueError(f'k must be 1 to {available}, the number of {what}, not {k}')
+        raise ValueError(f'neighbours must be 1 to {available}, the number of {what}, not {k}')

@@ -12,6 +12,7 @@ from typing import Callable, Iterable, NamedTuple, Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_empty
 
 __all__ = ['Biases', 'column_biases', 'sinkhorn', 'sinkhorn_by_rows']
@@ -32,6 +33,7 @@ class Biases(NamedTuple):
     columns: Tensor
 
 
+@arrays_too
 def sinkhorn(
     scores: Tensor | Tiles,
     *,
@@ -106,6 +108,7 @@ def sinkhorn(
     return Biases(log_alpha.log_softmax(0) / scale, log_beta.log_softmax(0) / scale)
 
 
+@arrays_too
 def sinkhorn_by_rows(
     blocks: Callable[[], Iterable[Tensor]],
     *,
@@ -155,6 +158,7 @@ def sinkhorn_by_rows(
     return Biases(rows.log_softmax(0) / scale, (log_c - total).log_softmax(0) / scale)
 
 
+@arrays_too
 def column_biases(
     scores: Tensor | Tiles,
     row_biases: Tensor,

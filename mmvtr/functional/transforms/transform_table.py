@@ -5,17 +5,15 @@ One row a transform; hooks, inferencer, galleries and tools look names up here.
 
 from __future__ import annotations
 
-from functools import partial
 from inspect import Parameter, signature
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Optional
 
 from torch import Tensor
 
 from mmvtr.functional.metrics.first_places import sure_first
-from mmvtr.functional.similarities.tiles import Tiles, as_tiles
+from mmvtr.functional.similarities.tiles import Tiles
 from mmvtr.functional.transforms.dual_banks import db_norm, dbsn
 from mmvtr.functional.transforms.score_transforms import (
-    checked_scores,
     csls,
     dual_softmax,
     hedged_scaling,
@@ -26,11 +24,26 @@ from mmvtr.functional.transforms.score_transforms import (
     sinkhorn_scores,
     unbalanced_sinkhorn,
 )
-from mmvtr.functional.transforms.sinkhorn import in_own_unit, sinkhorn
 
 
-class ScoreTransform(NamedTuple):
-    """What is known of a test-time transform.
+class _Option(NamedTuple):
+    """One option of a transform.
+
+    Attributes:
+        name: of it.
+        type: as it is written in the function's signature.
+        default: Parameter.empty where it must be given.
+        unit: what its numbers mean.
+    """
+
+    name: str
+    type: str
+    default: Any
+    unit: str
+
+
+class TransformSpec(NamedTuple):
+    """What is known of a test-time transform; no other place states a name, a default or a form.
 
     Attributes:
         function: scores [Q, N] of queries with a gallery, what it reads, and options -> [Q, N].
@@ -39,10 +52,13 @@ class ScoreTransform(NamedTuple):
             (:func:`expected_truth`);
             ``'bank_gallery'``, scores [K, M] of the bank with items seen before, and
             ``'item_bank'``, scores [M, N] of these with the gallery, each a keyword of its name.
-        as_sinkhorn: of one that adds a number to each item, which can be stored with it: the
-            options of :func:`sinkhorn` that it fixes.  None: it is no such number, or none that
-            further items can be told.
-        adds: it adds a number to each item, whatever the query.
+        form: what its order is by: ``'additive'``: score + b_j, the same b_j for all queries, so
+            that one more dimension of a vector holds it; ``'gated'``: the same for some queries, by
+            their best item, the raw score for the others; ``'row'``: a function of the whole row.
+        claim: what it is for.
+        source: who proposed it.
+        as_sinkhorn: of one that a store keeps with its items: the options of :func:`sinkhorn` that
+            it fixes.  None: a store does not offer it.
 
     Example:
         ::
@@ -50,33 +66,44 @@ class ScoreTransform(NamedTuple):
             >>> import torch
             >>> from mmvtr.functional.transforms.transform_table import TRANSFORMS
             >>> bank, scores = torch.tensor([[0.9, 0.1], [0.8, 0.7]]), torch.tensor([[0.7, 0.6]])
-            >>> TRANSFORMS['csls'](scores, bank, temperature=0.1, k=1)  # which has no temperature
+            >>> TRANSFORMS['csls'](scores, bank, temperature=0.1, neighbours=1)  # no temperature
             tensor([[-0.2000, -0.2000]])
-            >>> TRANSFORMS['inverted_softmax'].biases(bank, temperature=0.1)
-            tensor([-0.9313, -0.7002])
             >>> TRANSFORMS['unbalanced_sinkhorn'].options['strictness']
             0.8
     """
 
     function: Callable[..., Tensor]
     reads: tuple[str, ...]
+    form: str
+    claim: str
+    source: str
     as_sinkhorn: Optional[Mapping[str, float]] = None
-    adds: bool = False
+
+    @property
+    def described(self) -> list[_Option]:
+        """Return its options, with types, defaults and units."""
+        taken = signature(self.function).parameters.values()
+        return [
+            _Option(x.name, str(x.annotation), self._default(x), UNITS.get(x.name, 'number'))
+            for x in taken
+            if x.kind is Parameter.KEYWORD_ONLY and x.name not in self.reads
+        ]
+
+    def _default(self, x: Parameter) -> Any:
+        return TEMPERATURE if x.name == 'temperature' and 'bank' in self.reads else x.default
 
     @property
     def options(self) -> dict[str, Any]:
-        """Names and defaults of what the function takes; of :attr:`needs` Parameter.empty."""
-        taken = signature(self.function).parameters.values()
-        named = {x.name: x.default for x in taken if x.kind is Parameter.KEYWORD_ONLY}
-        return {name: default for name, default in named.items() if name not in self.reads}
+        """Return names and defaults of its options; of :attr:`needs` Parameter.empty."""
+        return {option.name: option.default for option in self.described}
 
     @property
     def needs(self) -> set[str]:
-        """Options without a default."""
+        """Return the names of options without a default."""
         return {name for name, default in self.options.items() if default is Parameter.empty}
 
     def __call__(self, scores: Tensor, read: Tensor | Tiles, **options: Any) -> Tensor:
-        """Transformed scores [Q, N].
+        """Return transformed scores [Q, N].
 
         Args:
             scores: float [Q, N].
@@ -92,7 +119,7 @@ class ScoreTransform(NamedTuple):
         return self.function(scores, read, **options)
 
     def sinkhorn_options(self, **given: Optional[float]) -> dict[str, Any]:
-        """The iterations and the strictness with which its biases are those of :func:`sinkhorn`.
+        """Return the iterations and the strictness with which its biases are :func:`sinkhorn`'s.
 
         Args:
             **given: None = the transform's default; what the transform fixes cannot be given.
@@ -101,70 +128,104 @@ class ScoreTransform(NamedTuple):
         named = {**self.options, **given, **self.as_sinkhorn}
         return {name: named[name] for name in ('iterations', 'strictness')}
 
-    def biases(self, bank: Tensor | Tiles, **given: Any) -> Tensor:
-        """What it adds to the score of each item, of one that :attr:`adds`.
 
-        Those of Sinkhorn are in the unit in which a :class:`mmvtr.normaliser.Normaliser` gives
-        them, strictness times those of :func:`column_biases`: the function itself normalises them
-        over the gallery, and so adds less to each item the more of them there are.
+#: The temperature of a transform where none is given: a share of the bank's :func:`.reach`.
+TEMPERATURE = '20%'
+#: What the numbers of options mean.
+UNITS = dict(
+    temperature="units of scores, or a share of the bank's reach such as '20%'",
+    item_temperature="units of scores; None: the share of the items' reach that temperature is",
+    iterations='rounds',
+    tolerance='relative error of the row marginals; None: all rounds',
+    bank_marginals='weights of bank queries that sum to one; None: all alike',
+    strictness='0 (raw) to 1 (Sinkhorn)',
+    neighbours='bank queries; of qb_norm and db_norm items of a bank query',
+    alpha='share of the mean of the nearest bank scores',
+    strength='share of the mean of the nearest bank scores, of either sign',
+    first='as strength, of the first places',
+    places='items',
+    share='of the bank queries, in (0, 1]',
+    dynamic='bool',
+    sure='probability, 0 to 1',
+)
 
-        Args:
-            bank: float [K, N], or its tiles.
-            **given: the options of the function, ``temperature`` above all, and what else it reads
-                by name; None = the default, and what the transform does not take is dropped.
-
-        Returns:
-            float [N], in score units, in float32 or better.
-
-        Raises:
-            ValueError: as of the function.
-        """
-        taken = {*self.options, *self.reads}
-        given = {name: x for name, x in given.items() if x is not None and name in taken}
-        like = as_tiles(bank).columns(slice(0, 1))
-        known = like.new_zeros(1, bank.shape[1])
-        known[0, 0] = 1  # scores that are all alike would be refused
-        if self.function not in (sinkhorn_scores, unbalanced_sinkhorn):
-            return (self(known, bank, **given) - known)[0]
-        _, tiles = checked_scores(known, bank)
-        options = {**self.options, **given, **self.as_sinkhorn}
-        options['row_marginals'] = options.pop('bank_marginals')
-        found = sinkhorn(tiles, **options)
-        unit = {name: options[name] for name in ('temperature', 'strictness')}
-        return in_own_unit(found.columns, tiles, found.rows, **unit)
-
-
-_bank, _bank_and_row = (partial(ScoreTransform, reads=x) for x in (('bank',), ('bank', 'row')))
+_EVEN = 'every item is found equally often by the bank'
+_ROW = ('bank', 'row')
 
 #: All of them.
-TRANSFORMS: Mapping[str, ScoreTransform] = dict(
-    sinkhorn=_bank(sinkhorn_scores, as_sinkhorn=dict(strictness=1.0), adds=True),
-    unbalanced_sinkhorn=_bank(unbalanced_sinkhorn, as_sinkhorn={}, adds=True),
-    inverted_softmax=_bank(
-        inverted_softmax, as_sinkhorn=dict(iterations=0, strictness=1.0), adds=True
+TRANSFORMS: Mapping[str, TransformSpec] = dict(
+    sinkhorn=TransformSpec(
+        sinkhorn_scores, ('bank',), 'additive', _EVEN, 'NCL, Park et al. 2022', dict(strictness=1.0)
     ),
-    dual_softmax=_bank(dual_softmax),
-    qb_norm=_bank_and_row(qb_norm),
-    csls=_bank_and_row(csls),
-    local_scaling=_bank(local_scaling, adds=True),
-    nnn=_bank(nnn, adds=True),
-    dbsn=ScoreTransform(
-        dbsn, reads=('bank', 'bank_gallery'), as_sinkhorn=dict(strictness=1.0), adds=True
+    unbalanced_sinkhorn=TransformSpec(
+        unbalanced_sinkhorn,
+        ('bank',),
+        'additive',
+        'items that are found too often pay for it in part',
+        'ours, of Chizat et al. 2018',
+        {},
     ),
-    db_norm=ScoreTransform(db_norm, reads=('bank', 'row', 'item_bank')),  # the row if dynamic
-    hedged_scaling=_bank_and_row(hedged_scaling),
-    sure_first=ScoreTransform(sure_first, reads=('row', 'truth')),
+    inverted_softmax=TransformSpec(
+        inverted_softmax,
+        ('bank',),
+        'additive',
+        'the bank asks for every item equally often',
+        'Smith et al. 2017',
+        dict(iterations=0, strictness=1.0),
+    ),
+    dual_softmax=TransformSpec(
+        dual_softmax, ('bank',), 'row', 'a match is the best of both directions', 'CAMoE 2021'
+    ),
+    qb_norm=TransformSpec(
+        qb_norm, _ROW, 'gated', 'inverted softmax where a hub would be found', 'Bogolin et al. 2022'
+    ),
+    csls=TransformSpec(
+        csls, _ROW, 'additive', 'items near to many queries fall', 'Conneau et al. 2018'
+    ),
+    local_scaling=TransformSpec(
+        local_scaling, ('bank',), 'additive', 'CSLS with a share of the bank', 'ours, of CSLS'
+    ),
+    nnn=TransformSpec(
+        nnn, ('bank',), 'additive', 'items near to many queries fall', 'Chowdhury et al. 2024'
+    ),
+    dbsn=TransformSpec(
+        dbsn,
+        ('bank', 'bank_gallery'),
+        'additive',
+        'Sinkhorn in which queries also have their own items',
+        'Pan et al. 2025',
+        dict(strictness=1.0),
+    ),
+    db_norm=TransformSpec(  # the row if dynamic
+        db_norm,
+        ('bank', 'row', 'item_bank'),
+        'additive',
+        'items near to many queries or many items fall',
+        'Wang et al. 2023',
+    ),
+    hedged_scaling=TransformSpec(
+        hedged_scaling, _ROW, 'row', 'what is true of many first, then what is specific', 'ours'
+    ),
+    sure_first=TransformSpec(
+        sure_first, ('row', 'truth'), 'row', 'the first text surely holds', 'ours'
+    ),
 )
-#: Names of those that give a gallery biases with a temperature alone.
-ADDED = tuple(name for name, x in TRANSFORMS.items() if x.adds and x.needs <= {'temperature'})
+#: Names of those that a bank is fitted for with default options, see :func:`.fit_biases`.
+FITTED = tuple(name for name, x in TRANSFORMS.items() if 'bank' in x.reads and not x.needs)
+#: Names of those that give a gallery biases by a bank file alone, with a temperature.
+ADDED = tuple(
+    name
+    for name, x in TRANSFORMS.items()
+    if x.form == 'additive' and not x.needs and not {'row', 'item_bank'} & {*x.reads}
+)
 #: Names of those whose biases can be stored with the items of a gallery, and of these those that
 #: read queries alone, no items seen before.
 STORED = tuple(name for name, x in TRANSFORMS.items() if x.as_sinkhorn is not None)
 OF_QUERIES = tuple(name for name in STORED if TRANSFORMS[name].reads == ('bank',))
 
 
-def transform_named(name: str, among: Iterable[str] = tuple(TRANSFORMS)) -> ScoreTransform:
-    """The transform of a name.
+def transform_named(name: str, among: Iterable[str] = tuple(TRANSFORMS)) -> TransformSpec:
+    """Return the transform of a name.
 
     Args:
         name: of it.

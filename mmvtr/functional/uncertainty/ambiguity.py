@@ -13,6 +13,7 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.similarities.selection import highest
 
 __all__ = [
@@ -30,6 +31,7 @@ STRATEGIES = ('ours', 'positive', 'ignore')
 # -- Eq. 5 -------------------------------------------------------------------------------------
 
 
+@arrays_too
 def pair_uncertainty(texts: Tensor, frames: Tensor, best: Tensor) -> Tensor:
     """u of each text and video (Eq. 5, left): mean of U^q and of U^v at the matched frame.
 
@@ -52,6 +54,7 @@ def pair_uncertainty(texts: Tensor, frames: Tensor, best: Tensor) -> Tensor:
     return frame_uncertainty(texts, frames[torch.arange(len(frames), device=best.device), best])
 
 
+@arrays_too
 def frame_uncertainty(texts: Tensor, frames: Tensor) -> Tensor:
     """u^f of P texts and the frames each is compared with (Eq. 5, right): their means.
 
@@ -114,6 +117,7 @@ class Moments:
         return mean + spread * math.sqrt(max(squares / count - mean**2, 0.0))
 
 
+@arrays_too
 def own_positive(scores: Tensor, positives: Tensor, *, slack: float = 0.0) -> Tensor:
     """tau_s of each text: its best positive score less ``slack``, float [T, 1].
 
@@ -194,6 +198,7 @@ def ambiguous_set(
 # -- Tab. 6 ------------------------------------------------------------------------------------
 
 
+@arrays_too
 def apply_strategy(
     strategy: str,
     positives: Tensor,

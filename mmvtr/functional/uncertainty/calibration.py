@@ -13,6 +13,7 @@ from typing import Any, Literal, Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.similarities.tiles import refuse_non_finite
 from mmvtr.functional.uncertainty.isotonic import between_knots
 
@@ -21,7 +22,7 @@ __all__ = ['Calibration']
 Method = Literal['platt', 'isotonic', 'temperature']
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Calibration:
     """A fitted map from scores to P(match).
 
@@ -56,6 +57,11 @@ class Calibration:
     debiased: bool = False
     counts: Optional[Tensor] = None
 
+    def __repr__(self) -> str:
+        kind = 'debiased' if self.debiased else 'raw'
+        return f'Calibration({self.method!r}, {len(self.scores)} {kind} scores)'
+
+    @arrays_too
     def probabilities(
         self, scores: Tensor, *, log_sums: Optional[Tensor] = None, candidates: Optional[int] = None
     ) -> Tensor:
@@ -100,6 +106,7 @@ class Calibration:
         """Of the method of that name, in score units."""
         return self.fitted[0].item()
 
+    @arrays_too
     def interval(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """Bounds of P(match) (of 95 % of the bootstrap's fits), float64 [...] each.
 
@@ -111,6 +118,7 @@ class Calibration:
         x = scores.double()
         return tuple(between_knots(x, self.scores, y) for y in (self.lower, self.upper))
 
+    @arrays_too
     def threshold(
         self,
         precision: float,
@@ -149,6 +157,7 @@ class Calibration:
         good = ((reached >= precision) & last).nonzero().flatten()
         return x[good[-1]].item() if len(good) else math.inf
 
+    @arrays_too
     def accepts(
         self, scores: Tensor, *, precision: float, candidates: Optional[int] = None
     ) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.tiles import refuse_non_finite
 from mmvtr.functional.uncertainty.calibration import Calibration, Method
@@ -27,6 +28,7 @@ SHARES = torch.logspace(-3, 1, 161, dtype=torch.float64)
 ROUNDS = 50
 
 
+@arrays_too
 def fit_calibration(
     scores: Tensor,
     matches: Tensor,
@@ -51,7 +53,7 @@ def fit_calibration(
 
     Raises:
         ValueError: shapes that differ, no pairs, a score that is not finite, matches outside
-            [0, 1], pairs of one class, an unknown method.
+            [0, 1], pairs of one class, matches that score lower than the others, an unknown method.
 
     Example:
         ::
@@ -64,6 +66,7 @@ def fit_calibration(
         raise ValueError(f"method must be 'platt' or 'isotonic', not {str(method)[:80]!r}")
     x, y = check_pairs(scores, matches)
     _refuse_one_class(y)
+    _refuse_falling(x, y)
     fit = _platt if method == 'platt' else _isotonic
     fitted = fit(x, y, torch.ones_like(x))
     grid, counts = _kept(x, GRID)
@@ -80,6 +83,7 @@ def fit_calibration(
     return Calibration(method, fitted, grid, lower, upper, debiased=debiased, counts=counts)
 
 
+@arrays_too
 def fit_to_pairs(
     scores: Tensor,
     positives: Optional[Tensor] = None,
@@ -132,6 +136,30 @@ def fit_to_pairs(
     return dataclasses.replace(fit, candidates=scores.shape[1])
 
 
+def platt_line(x: Tensor, y: Tensor) -> Tensor:
+    """Return Platt's line (slope, offset), which does not fall.
+
+    Args:
+        x: float64 [M].
+        y: float64 [M], 0 or 1.
+
+    Returns:
+        float64 [2]; a slope of 0 where matches do not lie higher.
+
+    Example:
+        ::
+
+            >>> x = torch.tensor([0.0, 1.0, 0.0, 1.0]).double()
+            >>> (platt_line(x, x)[0] > 0).item(), platt_line(x, 1 - x)[0].item()
+            (True, 0.0)
+    """
+    line = _platt(x, y, torch.ones_like(x))
+    if line[0] > 0:
+        return line
+    share = (y.sum() + 1) / (len(y) + 2)
+    return torch.stack([share.new_zeros(()), (share / (1 - share)).log()])
+
+
 def _curve(method: str, fitted: Tensor, grid: Tensor) -> Tensor:
     if method == 'platt':
         return (fitted[0] * grid + fitted[1]).sigmoid()
@@ -181,6 +209,7 @@ def _fit_temperature(
     if not asked.any() or positives.all():
         raise ValueError('a calibration needs pairs that match and pairs that do not')
     x, own = at_least_float32(scores[asked]), positives[asked]
+    _refuse_falling(x.double().flatten(), own.double().flatten())
     reach = (x.amax(1) - x.mean(1)).mean().double().item()
     if not reach > 0:
         raise ValueError('all scores of a query are one value: no temperature fits')
@@ -216,6 +245,16 @@ def _refuse_one_class(y: Tensor) -> None:
     if y.min() == y.max():
         what = 'match' if y.min() > 0.5 else 'do not match'
         raise ValueError(f'all {len(y)} pairs {what}: a calibration needs pairs of both classes')
+
+
+def _refuse_falling(x: Tensor, y: Tensor) -> None:
+    """The slope of Platt's line, whose loss is convex, has the sign of this difference."""
+    matched, others = ((w * x).sum() / w.sum() for w in (y, 1 - y))
+    if matched < others:
+        raise ValueError(
+            f'matches score {matched:.4g} on average, pairs that do not match {others:.4g}: are '
+            'these distances? Higher must be better: give -x'
+        )
 
 
 def _kept(x: Tensor, most: int) -> tuple[Tensor, Tensor]:

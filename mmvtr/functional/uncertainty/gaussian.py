@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.precision import at_least_float32
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 
+@arrays_too
 def wasserstein2(mean_t: Tensor, log_std_t: Tensor, mean_v: Tensor, log_std_v: Tensor) -> Tensor:
     """Squared 2-Wasserstein distance of all pairs (DVTR Eq. 9).
 
@@ -57,6 +59,7 @@ def wasserstein2(mean_t: Tensor, log_std_t: Tensor, mean_v: Tensor, log_std_v: T
     return squared_distances(t, v)
 
 
+@arrays_too
 def closed_form_distance(
     mean_t: Tensor, log_std_t: Tensor, mean_v: Tensor, log_std_v: Tensor
 ) -> Tensor:
@@ -84,6 +87,7 @@ def closed_form_distance(
     return squared_distances(mean_t, mean_v) + t[:, None] + v
 
 
+@arrays_too
 def squared_distances(t: Tensor, v: Tensor) -> Tensor:
     """Squared Euclidean distances of all pairs of rows: float [T, D], [V, D] -> [T, V] >= 0.
 
@@ -100,6 +104,7 @@ def squared_distances(t: Tensor, v: Tensor) -> Tensor:
     return squared.clamp_min(0)
 
 
+@arrays_too
 def kl_divergence(mean_p: Tensor, log_std_p: Tensor, mean_q: Tensor, log_std_q: Tensor) -> Tensor:
     """KL(p || q) row by row (DVTR Eq. 8), summed over D: float [N, D] x 4 -> [N], in nats.
 
@@ -114,6 +119,7 @@ def kl_divergence(mean_p: Tensor, log_std_p: Tensor, mean_q: Tensor, log_std_q: 
     return 0.5 * (ratio + distance - 1).sum(-1) + (log_std_q - log_std_p).sum(-1)
 
 
+@arrays_too
 def kl_to_unit(mean: Tensor, log_std: Tensor) -> Tensor:
     """KL(p || N(0, I)) row by row (UATVR Eq. 12), summed over D: float [N, D] x 2 -> [N], in nats.
 
@@ -129,6 +135,7 @@ def kl_to_unit(mean: Tensor, log_std: Tensor) -> Tensor:
     return 0.5 * (mean.square() + torch.expm1(2 * log_std)).sum(-1) - log_std.sum(-1)
 
 
+@arrays_too
 def geometric_sigma(log_std: Tensor) -> Tensor:
     """Geometric mean of sigma over D, an item's uncertainty (UATVR Fig. 3): float [N, D] -> [N].
 
@@ -141,6 +148,7 @@ def geometric_sigma(log_std: Tensor) -> Tensor:
     return log_std.mean(-1).exp()
 
 
+@arrays_too
 def sample(
     mean: Tensor, log_std: Tensor, num_samples: int, generator: Optional[torch.Generator] = None
 ) -> Tensor:
@@ -186,6 +194,7 @@ def check_num_samples(num_samples: int) -> None:
         raise ValueError(f'num_samples (K) must be at least 1, not {num_samples}')
 
 
+@arrays_too
 def mean_unit_sample(
     mean: Tensor,
     log_std: Tensor,
@@ -229,6 +238,7 @@ def mean_unit_sample(
     return torch.cat(parts)
 
 
+@arrays_too
 def mean_sample_cosine(t: Tensor, v: Tensor) -> Tensor:
     """Mean cosine over all S x S sample pairs of matched rows: float [N, S, D] x 2 -> [N].
 
@@ -244,6 +254,7 @@ def mean_sample_cosine(t: Tensor, v: Tensor) -> Tensor:
     return (F.normalize(t, dim=-1).mean(1) * F.normalize(v, dim=-1).mean(1)).sum(-1)
 
 
+@arrays_too
 def mean_sample_dot(t: Tensor, v: Tensor) -> Tensor:
     """Mean inner product over all S x S sample pairs (DVTR Eq. 8): float [N, S, D] x 2 -> [N].
 
@@ -256,6 +267,7 @@ def mean_sample_dot(t: Tensor, v: Tensor) -> Tensor:
     return (t.mean(1) * v.mean(1)).sum(-1)
 
 
+@arrays_too
 def bounded(x: Tensor, low: float, high: float) -> Tensor:
     """``x.clamp(low, high)`` that can come back: float [...] -> [...].
 

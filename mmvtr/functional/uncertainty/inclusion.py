@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.precision import at_least_float32
 
 __all__ = ['inclusion', 'inclusion_loss', 'inclusion_matrix']
@@ -20,6 +21,7 @@ __all__ = ['inclusion', 'inclusion_loss', 'inclusion_matrix']
 ENTRIES = 2**22
 
 
+@arrays_too
 def inclusion(
     mean_a: Tensor,
     log_std_a: Tensor,
@@ -68,6 +70,7 @@ def inclusion(
     return -2 * x - y - 0.5 * precision.log() - distance
 
 
+@arrays_too
 def inclusion_matrix(
     mean_a: Tensor,
     log_std_a: Tensor,
@@ -104,6 +107,7 @@ def inclusion_matrix(
     return torch.cat(parts)
 
 
+@arrays_too
 def inclusion_loss(
     mean_a: Tensor,
     log_std_a: Tensor,

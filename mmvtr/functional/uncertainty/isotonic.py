@@ -7,9 +7,12 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
+
 __all__ = ['between_knots', 'isotonic']
 
 
+@arrays_too
 def isotonic(x: Tensor, y: Tensor, weight: Optional[Tensor] = None) -> tuple[Tensor, Tensor]:
     """Knots of the least-squares function of x that never falls (pool adjacent violators).
 
@@ -68,6 +71,7 @@ def isotonic(x: Tensor, y: Tensor, weight: Optional[Tensor] = None) -> tuple[Ten
     return places[kept], value[kept]
 
 
+@arrays_too
 def between_knots(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
     """Lines between knots, and beyond them the first and the last value.
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.similarities.tiles import refuse_non_finite
 
 __all__ = ['Reliability', 'reliability']
@@ -44,6 +45,7 @@ class Reliability(NamedTuple):
         return (distance.sum() / self.pairs.sum()).item()
 
 
+@arrays_too
 def reliability(probabilities: Tensor, matches: Tensor, *, bins: int = 10) -> Reliability:
     """Compare probabilities with what came true (Guo et al. 2017).
 

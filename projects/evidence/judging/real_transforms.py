@@ -61,9 +61,9 @@ def settings() -> Iterator[Setting]:
         for strictness in (0.8, 0.5):
             yield setting('unbalanced_sinkhorn', reach=share, strictness=strictness)
     for k in (3, 10, 20, 50):
-        yield setting('csls', k=k)
+        yield setting('csls', neighbours=k)
     for k, alpha in ((16, 0.75), (16, 0.5), (128, 0.75)):
-        yield setting('nnn', k=k, alpha=alpha)
+        yield setting('nnn', neighbours=k, alpha=alpha)
     for strength in (0.25, 0.5, 0.75, 1.0):
         yield setting('local_scaling', strength=strength)
     for item, query in ((1.0, 1.0), (0.3, 0.3), (1.0, 0.3)):
@@ -74,8 +74,8 @@ def settings() -> Iterator[Setting]:
 SHOWN = (
     *(setting(name, reach=0.11) for name in BY_TEMPERATURE),
     setting('unbalanced_sinkhorn', reach=0.067, strictness=0.8),
-    setting('csls', k=10),
-    setting('nnn', k=16, alpha=0.75),
+    setting('csls', neighbours=10),
+    setting('nnn', neighbours=16, alpha=0.75),
     setting('local_scaling', strength=0.75),
     setting('invgc', item_strength=1.0, query_strength=0.3),
 )
@@ -97,8 +97,8 @@ def transformed(one: Setting, part: Part, source: str) -> Optional[Tensor]:
     reads = TRANSFORMS[one.transform].reads
     if 'reach' in options:
         options['temperature'] = options.pop('reach') * reach(bank)
-    if 'k' in options:
-        options['k'] = min(int(options['k']), *bank.shape)
+    if 'neighbours' in options:
+        options['neighbours'] = min(int(options['neighbours']), *bank.shape)
     for name in {'bank_gallery', 'item_bank'} & {*reads}:
         if source == 'bank':
             options[name] = getattr(part, name)

@@ -71,7 +71,7 @@ def _shrunk(scores: Tensor, bank: Tensor, temperature: float, share: float) -> T
 
 FUNCTIONS: Mapping[str, Callable[[Tensor, Tensor, float, float], Tensor]] = dict(
     raw=lambda s, g, t, x: s,
-    csls=lambda s, g, t, x: fn.csls(s, g, k=min(int(x), *g.shape)),
+    csls=lambda s, g, t, x: fn.csls(s, g, neighbours=min(int(x), *g.shape)),
     qb_norm=lambda s, g, t, x: fn.qb_norm(s, g, temperature=t),
     inverted_softmax=lambda s, g, t, x: fn.inverted_softmax(s, g, temperature=t),
     dual_softmax=lambda s, g, t, x: fn.dual_softmax(s, g, temperature=t),

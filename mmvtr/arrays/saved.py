@@ -1,0 +1,173 @@
+"""A fitted Debiaser on disk: ``debiaser.json`` and ``debiaser.safetensors``, which hold no code.
+
+The gallery is not written: it may be larger than memory, and is the user's.  What tells it from
+another one is: the length of each row and its product with one fixed vector.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Optional, Union
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mmvtr.arrays.inputs import GEOMETRIES, Bank, Vectors, read_ids, read_vectors
+from mmvtr.arrays.list_chances import ListChances
+from mmvtr.functional.transforms.item_biases import ItemBiases
+from mmvtr.functional.transforms.transform_table import TRANSFORMS
+
+#: Of the layout; files of another one are refused.
+VERSION = 1
+FACTS, TENSORS = 'debiaser.json', 'debiaser.safetensors'
+#: Fields of what is written, beside the tensors.
+FIELDS = {
+    'version', 'transform', 'geometry', 'seed', 'options', 'why', 'fitted', 'ids', 'given',
+    'temperature', 'content',
+}  # fmt: skip
+#: Relative difference of two readings of one row.
+CLOSE = 1e-3
+
+
+def save(debiaser: Any, folder: Union[str, Path]) -> None:
+    """Write a fitted Debiaser; each file appears when it is complete.
+
+    Raises:
+        TypeError: ids that json cannot hold.
+        OSError: the folder cannot be written.
+    """
+    from mmvtr.storage import naming, write_tensors, write_text  # which loads safetensors
+
+    folder = Path(folder)
+    fitted, bank, chances = debiaser._fitted, debiaser._bank, debiaser.calibration_
+    tensors: dict[str, Optional[Tensor]] = dict(gallery=_traces(debiaser._gallery))
+    if fitted is not None:
+        tensors.update(items=fitted.items, active=fitted.active, rows=fitted.rows)
+        tensors['bank_marginals'] = fitted.options.get('bank_marginals')
+    if bank is not None:
+        tensors.update(texts=bank.texts, bank_items=bank.items, pairs=bank.pairs)
+    if chances is not None:
+        tensors.update({name: x for name, x in chances._asdict().items() if name != 'temperature'})
+    told = None
+    if fitted is not None:
+        plain = {k: x for k, x in fitted.options.items() if not isinstance(x, Tensor)}
+        told = dict(transform=fitted.transform, options=plain, shift=fitted.shift)
+    ids = None if debiaser._ids is None else debiaser._ids.tolist()
+    held = {name: x for name, x in tensors.items() if x is not None}
+    facts = dict(
+        version=VERSION,
+        transform=debiaser.transform,
+        geometry=debiaser.geometry,
+        seed=debiaser.seed,
+        options={k: x for k, x in debiaser.options.items() if not isinstance(x, Tensor)},
+        why=debiaser.why_,
+        fitted=told,
+        ids=ids,
+        given=None if bank is None else bank.given,
+        temperature=None if chances is None else chances.temperature,
+        content={name: list(x.shape) for name, x in held.items()},
+    )
+    try:
+        text = json.dumps(facts, indent=1)
+    except TypeError as error:
+        raise TypeError(f'ids must be texts or whole numbers to be saved: {error}') from error
+    with naming(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_tensors(held, folder / TENSORS)
+    write_text(folder / FACTS, text + '\n')
+
+
+def load(kind: type, folder: Union[str, Path], videos: Any, ids: Any = None) -> Any:
+    """Return what :func:`save` wrote.
+
+    Args:
+        kind: Debiaser.
+        folder: that was written.
+        videos: the same gallery, float [N, D], those that were added as well.
+        ids: of them; default those that were saved.
+
+    Raises:
+        FileNotFoundError: there is no such folder.
+        RuntimeError: a file that is damaged, cut, of another version, or of another Debiaser.
+        ValueError: another gallery (names the first row that differs); ids that do not fit.
+    """
+    folder = Path(folder)
+    facts = _facts(folder / FACTS)
+    from mmvtr.storage import read_tensors
+
+    held = read_tensors(folder / TENSORS, kind='debiaser')
+    if {name: list(x.shape) for name, x in held.items()} != facts['content']:
+        raise RuntimeError(f'{folder}: {FACTS} and {TENSORS} are not of one Debiaser')
+    gallery = read_vectors(videos, 'videos', facts['geometry'])
+    _check_gallery(gallery, held['gallery'], folder)
+    made = kind(facts['transform'], geometry=facts['geometry'], seed=facts['seed'])
+    made.options = dict(facts['options'])
+    made._gallery, made.why_ = gallery, facts['why']
+    made._ids = read_ids(facts['ids'] if ids is None else ids, len(gallery))
+    if 'texts' in held:
+        own = (held.get('bank_items'), held.get('pairs'))
+        made._bank = Bank(held['texts'], facts['given'], *own)
+    if facts['fitted'] is not None:
+        options = dict(facts['fitted']['options'])
+        if 'bank_marginals' in held:
+            options['bank_marginals'] = held['bank_marginals']
+        made._fitted = ItemBiases(
+            facts['fitted']['transform'],
+            options,
+            held['items'],
+            facts['fitted']['shift'],
+            held.get('active'),
+            held.get('rows'),
+        )
+    if facts['temperature'] is not None:
+        names = [name for name in ListChances._fields if name != 'temperature']
+        made.calibration_ = ListChances(facts['temperature'], *(held[name] for name in names))
+    return made
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise FileNotFoundError(f'{path} does not exist: Debiaser.save writes it')
+    try:
+        facts = json.loads(path.read_text(encoding='utf-8'))
+    except ValueError as error:
+        raise RuntimeError(f'{path} is damaged or cut: {error}') from error
+    version = facts.get('version') if isinstance(facts, dict) else None
+    if version != VERSION:
+        raise RuntimeError(f'{path} is of version {str(version)[:20]!r}, this reads {VERSION}')
+    if {*facts} != FIELDS:
+        wrong = sorted({*facts} ^ FIELDS)[:4]
+        raise RuntimeError(f'{path} is no Debiaser of version {VERSION}: see its fields {wrong}')
+    names = ('auto', None, *(one for one, x in TRANSFORMS.items() if 'bank' in x.reads))
+    of_fitted = (facts['fitted'] or dict(transform=None)).get('transform')
+    if facts['transform'] not in names or of_fitted not in names[1:]:
+        raise RuntimeError(f'{path} names the transform {str(facts["transform"])[:80]!r}')
+    if facts['geometry'] not in GEOMETRIES:
+        raise RuntimeError(f'{path} names the geometry {str(facts["geometry"])[:80]!r}')
+    return facts
+
+
+def _traces(gallery: Vectors) -> Tensor:
+    """What tells each row from others, float32 [N, 2]: length, product with a fixed vector."""
+    probe = np.random.default_rng(0).normal(size=gallery.width) / gallery.width**0.5
+    probe = torch.from_numpy(probe.astype(np.float32))
+    parts = []
+    for start in range(0, len(gallery), 2**14):
+        rows = gallery.unit(slice(start, start + 2**14)).cpu()
+        parts.append(torch.stack([rows.norm(dim=1), rows @ probe], dim=1))
+    found = torch.cat(parts)
+    found[:, 0] *= torch.cat([x.cpu() for x in gallery.lengths])
+    return found
+
+
+def _check_gallery(gallery: Vectors, known: Tensor, folder: Path) -> None:
+    if len(gallery) != len(known):
+        raise ValueError(f'{folder} is of a gallery of {len(known)} videos, not {len(gallery)}')
+    wrong = ~torch.isclose(_traces(gallery), known, rtol=CLOSE, atol=CLOSE).all(1)
+    if wrong.any():
+        raise ValueError(
+            f'{folder} is of another gallery: {int(wrong.sum())} of {len(known)} videos differ, '
+            f'the first is row {int(wrong.nonzero()[0])}'
+        )

@@ -1,0 +1,64 @@
+"""Functions of tensors that take numpy arrays, too, and then give arrays."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import Any, Callable, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Function = TypeVar('Function', bound=Callable[..., Any])
+#: What is no array, by the module of its type, and what makes one of it.
+CONVERSIONS = dict(
+    pandas='x.to_numpy()', polars='x.to_numpy()', pyarrow='x.to_numpy(zero_copy_only=False)'
+)
+
+
+def arrays_too(function: Function) -> Function:
+    """Return a function of tensors that takes numpy arrays in their place.
+
+    Where an argument is an array, tensors of what it returns become arrays.  Data frames and
+    columns of pandas, polars and pyarrow are refused with the conversion.
+
+    Example:
+        ::
+
+            >>> import numpy as np
+            >>> @arrays_too
+            ... def half(x):
+            ...     return x / 2
+            >>> half(np.ones(2)).tolist(), half(torch.ones(2)).tolist()
+            ([0.5, 0.5], [0.5, 0.5])
+    """
+
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        given = (*args, *kwargs.values())
+        for one in given:
+            made = CONVERSIONS.get(type(one).__module__.split('.')[0])
+            if made:
+                raise TypeError(
+                    f'{function.__name__} takes numpy arrays or torch tensors, not '
+                    f'{type(one).__name__}: give {made}'
+                )
+        if not any(isinstance(one, np.ndarray) for one in given):
+            return function(*args, **kwargs)
+        made = {name: _tensor(one) for name, one in kwargs.items()}
+        return _back(function(*(_tensor(one) for one in args), **made))
+
+    return called
+
+
+def _tensor(x: Any) -> Any:
+    return torch.from_numpy(np.array(x)) if isinstance(x, np.ndarray) else x
+
+
+def _back(x: Any) -> Any:
+    if isinstance(x, Tensor):
+        return x.detach().cpu().numpy()
+    if isinstance(x, tuple):
+        parts = [_back(one) for one in x]
+        return type(x)(*parts) if hasattr(x, '_fields') else tuple(parts)
+    return x

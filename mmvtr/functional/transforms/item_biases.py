@@ -1,0 +1,220 @@
+"""A transform fitted to a bank: what it adds to each item, and what it makes of a row of scores.
+
+Every place that debiases scores does it by :func:`fit_biases`, so that all of them agree.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any, Mapping, NamedTuple, Optional
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.metrics.first_places import first_places
+from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.similarities.tiles import Tiles, as_tiles, reach, refuse_non_finite
+from mmvtr.functional.transforms.dual_banks import dbsn_rows, own_share
+from mmvtr.functional.transforms.score_transforms import activation_set, nearest_mean, times_exp
+from mmvtr.functional.transforms.sinkhorn import column_biases, in_own_unit, sinkhorn
+from mmvtr.functional.transforms.transform_table import TransformSpec, transform_named
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class ItemBiases(NamedTuple):
+    """A transform that was fitted to a bank and a gallery of N items.
+
+    Attributes:
+        transform: its name.
+        options: all of them, the temperature in units of scores.
+        items: float [N], what each item gets, of mean 0 where the transform is additive.
+        shift: what was subtracted for that; further items get it subtracted, too.
+        active: bool [N], of a gated transform: queries whose best item is one of these change.
+        rows: float [K], of Sinkhorn's kind: the row biases, by which further items get theirs.
+    """
+
+    transform: str
+    options: dict[str, Any]
+    items: Tensor
+    shift: float = 0.0
+    active: Optional[Tensor] = None
+    rows: Optional[Tensor] = None
+
+    def changed(self, scores: Tensor) -> Tensor:
+        """Return what ranks the items of each row: score + bias where the transform is additive.
+
+        Args:
+            scores: float [Q, N], raw, of queries with all items.
+
+        Returns:
+            float [Q, N], float32 or better.
+        """
+        refuse_non_finite(scores)
+        raw = at_least_float32(scores)
+        items = self.items.to(raw)
+        if self.active is not None:
+            gate = self.active.to(raw.device)[raw.argmax(1)]
+            return torch.where(gate[:, None], raw + items, raw)
+        if self.transform == 'dual_softmax':
+            return times_exp(raw, (raw + items) / self.options['temperature'])
+        if self.transform == 'hedged_scaling':
+            first, rest, places = (self.options[x] for x in ('first', 'strength', 'places'))
+            return first_places(raw + rest * items, raw + first * items, places=places)
+        return raw + items
+
+    def further(self, bank: Tensor | Tiles, item_bank: Optional[Tensor | Tiles] = None) -> Tensor:
+        """Return the biases of further items, float [n]; those of the others stay as they are.
+
+        Args:
+            bank: float [K, n] of the same bank queries with these, or its tiles.
+            item_bank: float [M, n] of the same items seen before with these, where it reads them.
+        """
+        return _columns(self.transform, as_tiles(bank), self.rows, self.options, item_bank) - (
+            self.shift
+        )
+
+
+def fit_biases(
+    transform: str,
+    bank: Tensor | Tiles,
+    *,
+    beside: Mapping[str, Tensor | Tiles] = _NOTHING,
+    **options: Any,
+) -> ItemBiases:
+    """Return a transform fitted to a bank.
+
+    Args:
+        transform: one of the table that reads a bank.
+        bank: float [K, N], scores of K queries seen before with the N items, or its tiles.
+        beside: what else the transform reads, by name: ``bank_gallery`` [K, M], ``item_bank``
+            [M, N].
+        **options: of the transform; None = its default, of ``neighbours`` at most the bank.  A
+            ``temperature`` is in units of scores, or a share of the bank's :func:`.reach`, such as
+            ``'20%'``, its default.
+
+    Raises:
+        ValueError: an unknown transform or option, one that is needed and missing, or out of range;
+            no items seen before for one that reads them; the dynamic form of ``db_norm``, which is
+            no bias of each item.
+
+    Example:
+        Item 0 is near to both bank queries. ::
+
+            >>> bank = torch.tensor([[0.9, 0.1], [0.8, 0.7]])
+            >>> fit_biases('nnn', bank, neighbours=1, alpha=0.5).items
+            tensor([-0.0500,  0.0500])
+    """
+    spec = transform_named(transform)
+    if 'bank' not in spec.reads:
+        raise ValueError(f'{transform} is not fitted to a bank: it reads {spec.reads}')
+    tiles = as_tiles(bank)._replace(name='bank')
+    given = _options(transform, spec, tiles, options)
+    missing = {'bank_gallery', 'item_bank'} & {*spec.reads} - {*beside}
+    if missing:
+        raise ValueError(f'{transform} reads items seen before: bank=(texts, videos)')
+    read = {name: as_tiles(x)._replace(name=name) for name, x in beside.items()}
+    if not tiles.shape[0]:
+        raise ValueError(f'the bank is empty {list(tiles.shape)}: it needs queries seen before')
+    if 'item_temperature' in given and given['item_temperature'] is None:
+        given['item_temperature'] = own_share(given['temperature'], tiles, read['item_bank'])
+    rows, items = _sinkhorn(transform, tiles, given, read)
+    if items is None:
+        items = _columns(transform, tiles, rows, given, read.get('item_bank'))
+    active = activation_set(tiles, k=given['neighbours']) if spec.form == 'gated' else None
+    shift = items.mean().item() if spec.form == 'additive' else 0.0
+    return ItemBiases(transform, given, items - shift, shift, active, rows)
+
+
+def _temperature(given: Any, bank: Tiles) -> float:
+    """In units of scores, of a positive number or a share of the bank's reach such as '20%'."""
+    share = None
+    try:
+        if isinstance(given, str) and given.endswith('%'):
+            share = float(given[:-1]) / 100
+        value = float(given) if share is None else share
+    except (TypeError, ValueError):
+        value = -1.0
+    if not 0 < value < float('inf'):
+        raise ValueError(
+            f"temperature must be positive, or a positive share of the reach such as '20%', not "
+            f'{str(given)[:80]!r}'
+        )
+    if share is None:
+        return value
+    found = share * reach(bank)
+    if not found > 0:
+        raise ValueError('all items score alike with the bank: nothing to rank, and no reach')
+    return found
+
+
+def _options(
+    transform: str, spec: TransformSpec, bank: Tiles, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    unknown = sorted({*given} - {*spec.options})
+    if unknown:
+        raise ValueError(f'{transform} takes {sorted(spec.options)}, not {unknown[0]!r}')
+    found = {**spec.options, **{name: x for name, x in given.items() if x is not None}}
+    missing = sorted(name for name in spec.needs if name not in given)
+    if missing:
+        raise ValueError(f'{transform} needs {missing[0]}=')
+    if found.get('dynamic'):
+        raise ValueError(
+            f'the dynamic form of {transform} is no bias of each item: '
+            f'mmvtr.functional.{transform} has it'
+        )
+    if 'temperature' in found:
+        found['temperature'] = _temperature(found['temperature'], bank.finite())
+    if given.get('neighbours') is None and 'neighbours' in found:
+        most = bank.shape[spec.form == 'gated']
+        found['neighbours'] = min(found['neighbours'], most)
+    if 'share' in found and not 0 < found['share'] <= 1:
+        raise ValueError(f'share must lie in (0, 1], not {found["share"]}')
+    return found
+
+
+def _sinkhorn(
+    transform: str, bank: Tiles, options: Mapping[str, Any], read: Mapping[str, Tiles]
+) -> tuple[Optional[Tensor], Optional[Tensor]]:
+    """Row biases [K] of Sinkhorn's kind, and biases of the items [N] where these come with them."""
+    spec = transform_named(transform)
+    if transform == 'dbsn':
+        how = {name: options[name] for name in ('temperature', 'iterations')}
+        return dbsn_rows(bank, read['bank_gallery'], **how), None
+    if spec.as_sinkhorn is None:
+        return None, None
+    how = {**options, **spec.as_sinkhorn}
+    how['row_marginals'] = how.pop('bank_marginals', None)
+    found = sinkhorn(bank, **how)
+    unit = {name: how[name] for name in ('temperature', 'strictness')}
+    return found.rows, in_own_unit(found.columns, bank, found.rows, **unit)
+
+
+def _columns(
+    transform: str,
+    bank: Tiles,
+    rows: Optional[Tensor],
+    options: Mapping[str, Any],
+    item_bank: Optional[Tensor | Tiles],
+) -> Tensor:
+    """What each item gets, float [n]; that of one item depends on no other."""
+    temperature = options.get('temperature')
+    if rows is not None:
+        strictness = {**options, **transform_named(transform).as_sinkhorn}['strictness']
+        return strictness * column_biases(bank, rows, temperature=temperature)
+    if transform in ('qb_norm', 'dual_softmax', 'db_norm'):
+        found = _inverted(bank, temperature)
+        if transform != 'db_norm':
+            return found
+        second = options['item_temperature']
+        of_items = _inverted(as_tiles(item_bank), second).to(found)
+        return (second * found + temperature * of_items) / (temperature + second)
+    if 'neighbours' in options:
+        near = nearest_mean(bank, options['neighbours'])
+        return -(0.5 if transform == 'csls' else options['alpha']) * near
+    near = nearest_mean(bank, max(1, round(options['share'] * bank.shape[0])))
+    return -near if transform == 'hedged_scaling' else -options['strength'] * near
+
+
+def _inverted(bank: Tiles, temperature: float) -> Tensor:
+    return column_biases(bank, torch.zeros(bank.shape[0]), temperature=temperature)
