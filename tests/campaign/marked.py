@@ -17,6 +17,8 @@ ROWS, COLUMNS, BITS = 6, 8, 10
 MARK = np.array([int(bit) for bit in '1101000110101110010111100010'], dtype=bool)
 #: How far the mean of a block may be from black or white.
 MAX_OFF = 90
+#: How far the shape of a picture may be from that of the grid: pixels of H.263 are 12:11.
+STRETCHED = 0.1
 
 #: Display matrices (a, b, c, d): the pixel (x, y) is shown at (a x + c y, b x + d y).
 MATRICES = {
@@ -71,15 +73,21 @@ def read(image: np.ndarray) -> Optional[Mark]:
     for name, (a, b, c, d) in MATRICES.items():
         upright = turn(image, (a, c, b, d))  # the transposed matrix turns back
         height, width = upright.shape[:2]
-        if height * COLUMNS == width * ROWS and height % ROWS == 0:
-            number = _read_upright(upright, height // ROWS)
+        if abs(height * COLUMNS / (width * ROWS) - 1) <= STRETCHED:
+            number = _read_upright(upright)
             if number is not None:
                 return Mark(number, name)
     return None
 
 
-def _read_upright(image: np.ndarray, block: int) -> Optional[int]:
-    blocks = image.mean(2).reshape(ROWS, block, COLUMNS, block).mean((1, 3)).ravel()
+def _read_upright(image: np.ndarray) -> Optional[int]:
+    edges = (
+        np.linspace(0, n, k + 1).round().astype(int) for n, k in zip(image.shape, (ROWS, COLUMNS))
+    )
+    rows, columns = (edge[:-1] for edge in edges)
+    sums = np.add.reduceat(np.add.reduceat(image.mean(2), rows, 0), columns, 1)
+    counts = np.add.reduceat(np.add.reduceat(np.ones(image.shape[:2]), rows, 0), columns, 1)
+    blocks = (sums / counts).ravel()
     if ((blocks > MAX_OFF) & (blocks < 255 - MAX_OFF)).any():
         return None
     bits = blocks[: 3 * BITS : 3] > 127

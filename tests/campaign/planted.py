@@ -81,7 +81,7 @@ FAULTS = {
     )),
     # -- videos ----------------------------------------------------------------------------------
     'damaged pictures are accepted': _fault('videos', (
-        VIDEOS, 'if frame.is_corrupt:', 'if False:',
+        VIDEOS, 'sound = not frame.is_corrupt and (sound or _stands_alone(frame))', 'sound = True',
     )),
     'the length is not checked': _fault('videos', (
         VIDEOS, 'if states_length and missing >', 'if False and missing >',
@@ -90,10 +90,9 @@ FAULTS = {
         'mmvtr/datasets/videos/video_files.py', "av.open('file:' + path,", 'av.open(path,',
     )),
     'a mirrored picture is only turned': _fault('players', (
-        VIDEOS,
-        "return upright(converter.reformat(frame, format='rgb24').to_ndarray(), frame)",
-        "image = converter.reformat(frame, format='rgb24').to_ndarray()\n"
-        '    return np.ascontiguousarray(np.rot90(image, round(frame.rotation / 90)))',
+        'mmvtr/datasets/videos/shown_pictures.py',
+        'matrix = frame.side_data.get(Type.DISPLAYMATRIX)',
+        'return np.ascontiguousarray(np.rot90(image, round(frame.rotation / 90)))\n    matrix = None',
     )),
     'flags of key frames are trusted': _fault('players', (
         VIDEOS,
@@ -117,8 +116,8 @@ FAULTS = {
         "'missing': [],",
     ), (
         'mmvtr/apis/loading.py',
-        'model.load_state_dict(check_weights(model, weights, checkpoint))',
-        'model.load_state_dict(check_weights(model, weights, checkpoint), strict=False)',
+        "model.load_state_dict(check_weights(model, content['state_dict'], checkpoint))",
+        "model.load_state_dict(check_weights(model, content['state_dict'], checkpoint), False)",
     )),
     'a digit of the digest does not count': _fault('flips', (
         'mmvtr/storage/seal.py',

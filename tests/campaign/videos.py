@@ -92,18 +92,20 @@ def _read_here(folder: str, name: str) -> tuple[int, str]:
 def _read_by_pyav(path: str) -> tuple[int, str]:
     """Decodes from the first frame to the last, twice, and knows nothing of packets."""
     with av.open(path) as container:
-        count = sum(1 for _ in container.decode(video=0))
+        count = sum(1 for _ in container.decode(container.streams.best('video')))
     wanted = set(uniform(np.arange(count), FRAMES).tolist())
     with av.open(path) as container:
-        frames = [
-            _upright(frame) for i, frame in enumerate(container.decode(video=0)) if i in wanted
-        ]
+        stream = container.streams.best('video')
+        ratio = stream.sample_aspect_ratio or 1
+        shown = enumerate(container.decode(stream))
+        frames = [_upright(frame, round(frame.width * ratio)) for i, frame in shown if i in wanted]
     return count, _digest(frames)
 
 
-def _upright(frame: av.VideoFrame) -> np.ndarray:
-    """By the display matrix, if there is one."""
-    image, matrix = frame.to_ndarray(format='rgb24'), frame.side_data.get('DISPLAYMATRIX')
+def _upright(frame: av.VideoFrame, width: int) -> np.ndarray:
+    """Of square pixels, and turned by the display matrix, if there is one."""
+    image = frame.to_ndarray(format='rgb24', width=width)
+    matrix = frame.side_data.get('DISPLAYMATRIX')
     if matrix is None:
         return image
     a, b, _, c, d = np.sign(np.frombuffer(matrix, np.int32)[:5]).tolist()
@@ -113,7 +115,8 @@ def _upright(frame: av.VideoFrame) -> np.ndarray:
 def _damage(path: str) -> tuple[int, int]:
     """How many frames there are, and how many of those that are read the decoder calls damaged."""
     with av.open(path) as container:
-        damaged = [frame.is_corrupt for frame in container.decode(video=0)]
+        stream = container.streams.best('video')
+        damaged = [frame.is_corrupt for frame in container.decode(stream)]
     wanted = uniform(np.arange(len(damaged)), FRAMES).tolist()
     return len(damaged), sum(damaged[i] for i in wanted)
 

@@ -1,4 +1,4 @@
-"""A video file as ffmpeg opens it: its first stream of moving pictures, on the clock of a player.
+"""A video file as ffmpeg opens it: the moving pictures that a player shows, on its clock.
 
 Only ordinary files are opened (a named pipe would wait for a writer), and never what a file names.
 Titles and other metadata are not read.
@@ -13,12 +13,11 @@ from functools import cache
 from typing import Iterator, Optional
 
 import av
-import numpy as np
 from av.container import InputContainer
-from av.sidedata.sidedata import Type
 from av.stream import Disposition
 
 from mmvtr.datasets.videos.decoding_limits import limit_pictures
+from mmvtr.datasets.videos.packet_times import MAY_JUMP, Clock
 from mmvtr.datasets.videos.stated_size import stated_size
 
 #: Formats in place of whose files ffmpeg opens what they name, or a device.
@@ -92,7 +91,7 @@ def _kind(mode: int) -> str:
 
 @contextmanager
 def open_video(path: str) -> Iterator[tuple[InputContainer, av.VideoStream]]:
-    """The container and its first stream of moving pictures (a cover picture is none).
+    """The container and the stream of moving pictures that players show (a cover is none).
 
     Raises:
         BrokenVideoError: a list of other files, or no video stream; without the path, as
@@ -102,9 +101,14 @@ def open_video(path: str) -> Iterator[tuple[InputContainer, av.VideoStream]]:
         streams = [s for s in container.streams.video if _moves(s)]
         if not streams:
             raise BrokenVideoError('no video stream')
-        streams[0].codec_context.thread_count = 1  # data workers are the parallelism
-        limit_pictures(streams[0])
-        yield container, streams[0]
+        # What players show of several: the one that is marked as default, or the richest one.
+        best = container.streams.best('video')
+        stream = next(
+            (s for s in streams if best is not None and s.index == best.index), streams[0]
+        )
+        stream.codec_context.thread_count = 1  # data workers are the parallelism
+        limit_pictures(stream)
+        yield container, stream
 
 
 def _container(path: str) -> InputContainer:
@@ -164,13 +168,15 @@ def pictures_span(path: str) -> tuple[float, float]:
         if start is None or stream.start_time is None:
             return 0.0, _length(container, stream)
         begin = max(0.0, stream.start_time * unit - start)
-        if stream.duration:
+        if stream.duration and not _may_start_again(container):
             return begin, begin + stream.duration * unit
         return begin, _length(container, stream)
 
 
 def _length(container: InputContainer, stream: av.VideoStream) -> float:
     start = start_of(container)
+    if start is not None and _may_start_again(container):
+        return _last_shown(container, stream) - start
     from_zero = any(name in container.format.name for name in FROM_ZERO)
     if container.duration and not (start and from_zero):
         return container.duration / av.time_base
@@ -184,30 +190,28 @@ def _length(container: InputContainer, stream: av.VideoStream) -> float:
     return max(b for _, b in times) * unit - begin
 
 
+def _may_start_again(container: InputContainer) -> bool:
+    return bool(container.format.flags & MAY_JUMP) or 'flv' in container.format.name
+
+
+def _last_shown(container: InputContainer, stream: av.VideoStream) -> float:
+    """Second at which the last picture goes, on the joined clock; the sound may last longer."""
+    clock, unit, last, whole = Clock(container), float(stream.time_base), 0, 0.0
+
+    def of_stream() -> Iterator[av.Packet]:
+        nonlocal whole
+        for packet in container.demux():
+            if packet.pts is not None and packet.time_base:
+                whole = max(whole, float((packet.pts + (packet.duration or 0)) * packet.time_base))
+            if packet.stream.index == stream.index:
+                yield packet
+
+    for packet in clock.joined(of_stream()):
+        if packet.pts is not None and packet.size:
+            last = max(last, packet.pts + (packet.duration or 0))
+    return last * unit if clock.offset else max(whole, last * unit)
+
+
 def start_of(container: InputContainer) -> Optional[float]:
     """Second of its timestamps at which a player begins: the earliest of all streams, or None."""
     return None if container.start_time is None else container.start_time / av.time_base
-
-
-def upright(image: np.ndarray, frame: av.VideoFrame) -> np.ndarray:
-    """Turn and mirror a picture as its display matrix says, as players do.
-
-    The matrix [[a, b], [c, d]] sends a point (x, y) of the picture to (a x + c y, b x + d y) of the
-    screen, so that its signs are those of the axes, swapped where b and c are the larger entries
-    (all eight orientations; other angles are shown as the nearest of them).
-
-    Args:
-        image: [H, W, 3], as it was decoded.
-        frame: that the picture is of.
-
-    Returns:
-        [H, W, 3] or [W, H, 3], contiguous.
-    """
-    matrix = frame.side_data.get(Type.DISPLAYMATRIX)
-    if matrix is not None:
-        a, b, _, c, d, *_ = np.frombuffer(bytes(matrix), dtype='<i4').astype(float)
-        swapped = abs(b) + abs(c) > abs(a) + abs(d)
-        if swapped:
-            image, a, d = image.swapaxes(0, 1), c, b
-        image = image[:: -1 if d < 0 else 1, :: -1 if a < 0 else 1]
-    return np.ascontiguousarray(image)

@@ -23,17 +23,17 @@ import numpy as np
 from av.container import InputContainer
 from av.video.codeccontext import VideoCodecContext
 from av.video.frame import PictureType
-from av.video.reformatter import VideoReformatter
 
 from mmvtr.datasets.videos.decoding_limits import decoded
 from mmvtr.datasets.videos.frame_sampling import TIME_SLACK, window
+from mmvtr.datasets.videos.packet_times import Clock, Damage, once
+from mmvtr.datasets.videos.shown_pictures import ShownPictures
 from mmvtr.datasets.videos.video_files import (
     BrokenVideoError,
     errors_name,
     missing_bytes,
     open_video,
     start_of,
-    upright,
 )
 
 #: Frames that a seek must skip to be worth its cost.
@@ -60,7 +60,7 @@ def read_frames(
     end: Optional[float] = None,
     max_bytes: int = MAX_BYTES,
 ) -> list[np.ndarray]:
-    """Decode the selected frames of the first video stream, upright.
+    """Decode the selected frames of the video stream that players show, upright, pixels square.
 
     Seconds are those that a player shows: 0 is where the file begins, which is where its sound
     does if that comes before the first picture.
@@ -118,7 +118,7 @@ def decode_all(
         if found is not None:
             return len(found)
         with _open(clip) as (container, stream):
-            shown = _same_size(_shown(container.demux(stream)))
+            shown = _same_size(_all_sound(decoded(container.demux(stream))))
             return len(_choose(_times_shown(container, stream, shown), clip))
 
 
@@ -141,9 +141,14 @@ class _Clip(NamedTuple):
     missing: Optional[str] = None
     keeps: bool = True
 
-    def check_memory(self, picture: Union[av.VideoFrame, VideoCodecContext], count: int) -> None:
+    def check_memory(
+        self,
+        picture: Union[av.VideoFrame, VideoCodecContext],
+        shown: ShownPictures,
+        count: int,
+    ) -> None:
         """Refuse ``count`` pictures of that size before anything is allocated for them."""
-        width, height = picture.width, picture.height
+        width, height = max(picture.width, shown.width(picture.width)), picture.height
         count = count if self.keeps else 1
         if 3 * width * height * count > self.max_bytes:
             raise BrokenVideoError(
@@ -160,7 +165,9 @@ class _Listed(NamedTuple):
         first: the time of the packet that the file begins with.
         doubtful: it is no key frame, or all are, so that even the first picture may never be shown.
         ordered: the times may be those of showing; else they are the order of the packets, and the
-            decoder shows them in another one (as of packed B-frames).
+            decoder shows them in another one (as of packed B-frames), or they start again, so that
+            a time is no place to jump to.
+        damage: which pictures are damaged.
     """
 
     pts: list[int]
@@ -168,6 +175,7 @@ class _Listed(NamedTuple):
     first: int
     doubtful: bool
     ordered: bool
+    damage: Damage
 
 
 class _NotAsListedError(Exception):
@@ -181,8 +189,10 @@ def _read_by_time(clip: _Clip) -> Optional[list[np.ndarray]]:
         if listed is None:
             return None
         times = _on_the_clock(listed.pts, container, stream)
-        wanted = [listed.pts[i] for i in _choose(times, clip)]
-        clip.check_memory(stream.codec_context, len(wanted))
+        chosen = _choose(times, clip)
+        wanted = [listed.pts[i] for i in chosen]
+        _check_damage(listed, chosen, times, clip)
+        clip.check_memory(stream.codec_context, ShownPictures(stream), len(wanted))
         try:
             if listed.ordered:
                 return _read_with_jumps(container, stream, listed, wanted, clip)
@@ -190,7 +200,7 @@ def _read_by_time(clip: _Clip) -> Optional[list[np.ndarray]]:
             pass  # a jump may be to blame
     with _open(clip) as (container, stream):
         try:
-            return _pick(_from_here(container, stream, listed), wanted, clip, len(wanted))
+            return _pick(_from_here(container, stream, listed), stream, wanted, clip, len(wanted))
         except _NotAsListedError:
             return None
 
@@ -208,7 +218,7 @@ def _read_with_jumps(
     frames: list[np.ndarray] = []
     for key, run in _runs(wanted, listed):
         container.seek(key, stream=stream)
-        frames += _pick(_from_here(container, stream, listed), run, clip, len(wanted))
+        frames += _pick(_from_here(container, stream, listed), stream, run, clip, len(wanted))
     return frames
 
 
@@ -216,24 +226,29 @@ def _list_packets(
     container: InputContainer, stream: av.VideoStream, clip: _Clip
 ) -> Optional[_Listed]:
     """All packets, without decoding; None if they have no times of their own."""
-    pts, keys, first, last = [], [], None, 0.0
+    pts, keys, first, last, damage = [], [], None, 0.0, Damage(clip.path)
     counts, units = Counter(), {s.index: float(s.time_base or 0) for s in container.streams}
-    for packet in container.demux():
-        time, size, index = packet.pts, packet.size, packet.stream.index
-        counts[index] += size > 0
-        if time is not None:
-            last = max(last, (time + (packet.duration or 0)) * units.get(index, 0))
-        if index != stream.index or not size:
-            continue
+
+    def of_stream() -> Iterator[av.Packet]:
+        nonlocal last
+        for packet in container.demux():
+            counts[packet.stream.index] += packet.size > 0
+            if packet.pts is not None:
+                end = packet.pts + (packet.duration or 0)
+                last = max(last, end * units.get(packet.stream.index, 0))
+            if packet.stream.index == stream.index and packet.size:
+                yield packet
+
+    clock = Clock(container)
+    for packet in clock.joined(_each_once(of_stream(), container)):
         if first is None:
             first = packet
         if packet.is_discard:
             continue
-        if packet.is_corrupt:
-            raise BrokenVideoError(clip.missing or 'a packet is cut short')
-        pts.append(time)
+        damage.see(packet, container)
+        pts.append(packet.pts)
         if packet.is_keyframe:
-            keys.append(time)
+            keys.append(packet.pts)
     # Bytes may be missing that no picture needs: then all packets of the file's index are there.
     if clip.missing and not all(counts[s.index] == s.frames > 0 for s in container.streams):
         raise BrokenVideoError(clip.missing)
@@ -247,8 +262,26 @@ def _list_packets(
     # Avi has no times of showing, and MPEG-4 keeps its packed B-frames when it moves elsewhere.
     packed = codec.has_b_frames and ('avi' in container.format.name or codec.name == 'mpeg4')
     ordered = not packed or any(b < a for a, b in zip(pts, pts[1:]))
+    ordered = ordered and not clock.offset and not damage.doubled
     every = len(keys) == len(pts) and not codec.codec.intra_only
-    return _Listed(sorted(pts), sorted(keys), first.pts, every or not first.is_keyframe, ordered)
+    doubtful = every or not first.is_keyframe
+    return _Listed(sorted(pts), sorted(keys), first.pts, doubtful, ordered, damage)
+
+
+def _each_once(packets: Iterable[av.Packet], container: InputContainer) -> Iterator[av.Packet]:
+    """Packets of a stream, in a format that allows them twice each once."""
+    return once(packets) if container.format.name == 'mpegts' else iter(packets)
+
+
+def _check_damage(listed: _Listed, chosen: Sequence[int], times: np.ndarray, clip: _Clip) -> None:
+    """Refuse damaged pictures that are asked for; those elsewhere in the file do no harm."""
+    bad = [i for i in chosen if listed.pts[i] in listed.damage.pts]
+    if bad:
+        raise BrokenVideoError(
+            clip.missing
+            or f'damaged pictures at {times[bad[0]]:.2f} s: data are missing in '
+            f'{len(listed.damage.pts)} of {len(listed.pts)} pictures'
+        )
 
 
 def _check_length(container: InputContainer, last: float) -> None:
@@ -297,14 +330,15 @@ def _from_here(
         _NotAsListedError: a frame at another time than the next one of the list; or, anywhere but
             at the beginning of the file, a picture that needs others where a key frame should be.
     """
-    packets = container.demux(stream)
+    packets = Clock(container).joined(_each_once(container.demux(stream), container))
+    packets = listed.damage.mended(packets)
     landed = next((packet for packet in packets if packet.size), None)
     if landed is None or landed.pts is None:
         raise _NotAsListedError
     beginning = landed.pts == listed.first
     place = 0 if beginning else bisect_left(listed.pts, landed.pts)
     keys = () if beginning else {landed.pts, *listed.keys}
-    for frame in _shown(chain([landed], packets)):
+    for frame in decoded(chain([landed], packets)):
         time = frame.pts
         if time is None or place == len(listed.pts):
             raise _NotAsListedError
@@ -322,7 +356,11 @@ def _stands_alone(frame: av.VideoFrame) -> bool:
 
 
 def _pick(
-    shown: Iterator[av.VideoFrame], run: Sequence[int], clip: _Clip, count: int
+    shown: Iterator[av.VideoFrame],
+    stream: av.VideoStream,
+    run: Sequence[int],
+    clip: _Clip,
+    count: int,
 ) -> list[np.ndarray]:
     """The frames at the times ``run``, of ``count`` in all; empty arrays if none is to be kept.
 
@@ -330,11 +368,12 @@ def _pick(
         _NotAsListedError: some are not shown.
     """
     frames: list[np.ndarray] = []
-    wanted, converter = set(run), VideoReformatter()
-    for frame in shown if clip.keeps else _same_size(shown):
+    wanted, pictures = set(run), ShownPictures(stream)
+    for frame, sound in _judged(shown if clip.keeps else _same_size(shown)):
         if frame.pts in wanted:
-            clip.check_memory(frame, count)
-            frames.append(_rgb(frame, converter) if clip.keeps else np.empty(0))
+            _check_sound(frame, sound)
+            clip.check_memory(frame, pictures, count)
+            frames.append(pictures.rgb(frame) if clip.keeps else np.empty(0))
         if frame.pts >= run[-1]:
             break
     if len(frames) < len(run):
@@ -345,14 +384,15 @@ def _pick(
 def _read_by_count(clip: _Clip) -> list[np.ndarray]:
     """The selected frames, by decoding everything twice and counting what is shown."""
     with _open(clip) as (container, stream):
-        times = _times_shown(container, stream, _shown(container.demux(stream)))
+        times = _times_shown(container, stream, decoded(container.demux(stream)))
     wanted, frames = set(_choose(times, clip)), []
     with _open(clip) as (container, stream):
-        converter = VideoReformatter()
-        for i, frame in enumerate(_shown(container.demux(stream))):
+        pictures = ShownPictures(stream)
+        for i, (frame, sound) in enumerate(_judged(decoded(container.demux(stream)))):
             if i in wanted:
-                clip.check_memory(frame, len(wanted))
-                frames.append(_rgb(frame, converter))
+                _check_sound(frame, sound)
+                clip.check_memory(frame, pictures, len(wanted))
+                frames.append(pictures.rgb(frame))
     return frames
 
 
@@ -390,12 +430,24 @@ def _choose(times: np.ndarray, clip: _Clip) -> list[int]:
     return (part.start + clip.select(times[part])).tolist()
 
 
-def _shown(packets: Iterable[av.Packet]) -> Iterator[av.VideoFrame]:
-    """Decode them; pictures that the decoder patched up from damaged data are an error."""
-    for frame in decoded(packets):
-        if frame.is_corrupt:
-            raise BrokenVideoError(f'damaged pictures at {frame.time} s')
+def _judged(shown: Iterable[av.VideoFrame]) -> Iterator[tuple[av.VideoFrame, bool]]:
+    """Pictures, and whether they are sound: neither patched up from damaged data by the decoder,
+    nor made of one that is."""
+    sound = True
+    for frame in shown:
+        sound = not frame.is_corrupt and (sound or _stands_alone(frame))
+        yield frame, sound
+
+
+def _all_sound(shown: Iterable[av.VideoFrame]) -> Iterator[av.VideoFrame]:
+    for frame, sound in _judged(shown):
+        _check_sound(frame, sound)
         yield frame
+
+
+def _check_sound(frame: av.VideoFrame, sound: bool) -> None:
+    if not sound:
+        raise BrokenVideoError(f'damaged pictures at {frame.time} s')
 
 
 def _same_size(shown: Iterator[av.VideoFrame]) -> Iterator[av.VideoFrame]:
@@ -411,15 +463,6 @@ def _check_sizes(sizes: set[tuple[int, ...]]) -> None:
         raise BrokenVideoError(f'pictures of several sizes: {sorted(sizes)}')
 
 
-def _rgb(frame: av.VideoFrame, converter: VideoReformatter) -> np.ndarray:
-    """Uint8 [H, W, 3], upright.
-
-    One converter a file: ``frame.to_ndarray`` would set up a new one for each frame, half the time
-    of reading a small clip.
-    """
-    return upright(converter.reformat(frame, format='rgb24').to_ndarray(), frame)
-
-
 @contextmanager
 def _open(clip: _Clip) -> Iterator[tuple[InputContainer, av.VideoStream]]:
     """The file, if one of its pictures fits into memory.
@@ -430,7 +473,7 @@ def _open(clip: _Clip) -> Iterator[tuple[InputContainer, av.VideoStream]]:
     """
     try:
         with open_video(clip.path) as (container, stream):
-            clip.check_memory(stream.codec_context, 1)
+            clip.check_memory(stream.codec_context, ShownPictures(stream), 1)
             yield container, stream
     except av.error.FFmpegError as error:
         if clip.missing:

@@ -125,9 +125,9 @@ def test_flags_were_falsified(made):
 @pytest.mark.parametrize('name', ['mpeg4 mp4', 'h264 mp4', 'h264 mkv, open', 'mjpeg avi'])
 def test_true_flags_still_save_decoding(made, name, monkeypatch):
     path, plain = made(name, False)
-    shown, original = [], video_io._shown
+    shown, original = [], video_io.decoded
     monkeypatch.setattr(
-        video_io, '_shown', lambda packets: (shown.append(f) or f for f in original(packets))
+        video_io, 'decoded', lambda packets: (shown.append(f) or f for f in original(packets))
     )
     read_frames(path, lambda times: np.array([len(plain) - 1]))
     assert len(shown) <= 18

@@ -1,0 +1,61 @@
+"""Decoded pictures as a player shows them: RGB, upright, of square pixels."""
+
+from __future__ import annotations
+
+import av
+import numpy as np
+from av.sidedata.sidedata import Type
+from av.video.reformatter import VideoReformatter
+
+#: Ratios of width to height of a pixel that are believed; beyond these pixels count as square.
+RATIOS = 1 / 8, 8.0
+
+
+class ShownPictures:
+    """Converts the pictures of a stream.
+
+    One converter a file: ``frame.to_ndarray`` would set up a new one for each frame, half the time
+    of reading a small clip.
+
+    Args:
+        stream: says how wide its pixels are, as the container and the codec have it.
+    """
+
+    def __init__(self, stream: av.VideoStream) -> None:
+        ratio = stream.sample_aspect_ratio
+        self._ratio = ratio if ratio and RATIOS[0] <= ratio <= RATIOS[1] else 1
+        self._converter = VideoReformatter()
+
+    def width(self, columns: int) -> int:
+        """Return the width of a picture of so many columns, once its pixels are square."""
+        return max(1, round(columns * self._ratio))
+
+    def rgb(self, frame: av.VideoFrame) -> np.ndarray:
+        """Return a picture as uint8 [H, W, 3], upright."""
+        width = self.width(frame.width)
+        made = self._converter.reformat(frame, width=width, format='rgb24')
+        return upright(made.to_ndarray(), frame)
+
+
+def upright(image: np.ndarray, frame: av.VideoFrame) -> np.ndarray:
+    """Turn and mirror a picture as its display matrix says, as players do.
+
+    The matrix [[a, b], [c, d]] sends a point (x, y) of the picture to (a x + c y, b x + d y) of the
+    screen, so that its signs are those of the axes, swapped where b and c are the larger entries
+    (all eight orientations; other angles are shown as the nearest of them).
+
+    Args:
+        image: [H, W, 3], as it was decoded.
+        frame: that the picture is of.
+
+    Returns:
+        [H, W, 3] or [W, H, 3], contiguous.
+    """
+    matrix = frame.side_data.get(Type.DISPLAYMATRIX)
+    if matrix is not None:
+        a, b, _, c, d, *_ = np.frombuffer(bytes(matrix), dtype='<i4').astype(float)
+        swapped = abs(b) + abs(c) > abs(a) + abs(d)
+        if swapped:
+            image, a, d = image.swapaxes(0, 1), c, b
+        image = image[:: -1 if d < 0 else 1, :: -1 if a < 0 else 1]
+    return np.ascontiguousarray(image)
