@@ -92,7 +92,8 @@ FAULTS = {
     'a mirrored picture is only turned': _fault('players', (
         'mmvtr/datasets/videos/shown_pictures.py',
         'matrix = frame.side_data.get(Type.DISPLAYMATRIX)',
-        'return np.ascontiguousarray(np.rot90(image, round(frame.rotation / 90)))\n    matrix = None',
+        'return np.ascontiguousarray(np.rot90(image, round(frame.rotation / 90)))\n'
+        '    matrix = None',
     )),
     'flags of key frames are trusted': _fault('players', (
         VIDEOS,

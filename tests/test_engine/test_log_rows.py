@@ -34,7 +34,10 @@ def test_a_step():
     'line, expected',
     [
         ('Epoch(train) [2][1/3]  loss: nan', 'Epoch(train) [2][1/3]  loss: nan'),
-        ('Epoch(val) [1][1/2]    eta: 0:00  time: 1  ', 'Epoch(val) [1][1/2]  time_left: 0:00  time: 1'),
+        (
+            'Epoch(val) [1][1/2]    eta: 0:00  time: 1  ',
+            'Epoch(val) [1][1/2]  time_left: 0:00  time: 1',
+        ),
         ('Iter(train) [ 5/9]  lr: 1e-2  b.lr: 1', 'Iter(train) [ 5/9]  lr: 1.00e-02  b.lr: 1'),
         ('Epoch(train)  [1][ 2/9]  time: 1  loss: 2', 'Epoch(train)  [1][ 2/9]  loss: 2  time: 1'),
         ('Epoch(test) [1/2]  ', 'Epoch(test) [1/2]'),

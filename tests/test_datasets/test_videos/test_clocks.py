@@ -1,4 +1,4 @@
-"""Times that start again or jump, counters that do not go on, pixels and tracks as players have them."""
+"""Times that start again or jump, lost and doubled packets, pixels and tracks as of players."""
 
 from fractions import Fraction
 
@@ -16,6 +16,10 @@ CODECS = dict(ts='libx264', flv='flv1', mpg='mpeg2video', mkv='libx264', mp4='li
 
 def every(times):
     return np.arange(len(times))
+
+
+def at(*places):
+    return lambda times: np.array(places)
 
 
 def write(path, greys, *, size=(96, 64), ratio=None, later=0, texture=False):
@@ -95,7 +99,7 @@ def test_a_short_gap_is_a_gap(tmp_path, later):
 
 
 def packets_of(path, pid=256):
-    """The packets of a stream, by their place in the file; and of each, whether a picture begins."""
+    """The packets of a stream, by place in the file, and those with which a picture begins."""
     raw = path.read_bytes()
     blocks = [raw[i : i + 188] for i in range(0, len(raw), 188)]
     own = [n for n, b in enumerate(blocks) if (b[1] & 31) << 8 | b[2] == pid]
@@ -131,7 +135,7 @@ def test_a_lost_packet_refuses_the_pictures_that_need_it_and_no_others(stream, t
     copy.write_bytes(b''.join(b for n, b in enumerate(blocks) if n != lost))
     before, behind = 5 * group - 5, 5 * group + 8
     for place in {max(before, 0), behind}:
-        (found,) = read_frames(str(copy), lambda times: np.array([place]))
+        (found,) = read_frames(str(copy), at(place))
         np.testing.assert_array_equal(found, expected[place])
     with pytest.raises(
         BrokenVideoError, match=r'lost.ts: damaged pictures at \d+\.\d\d s: data are'

@@ -106,7 +106,9 @@ def test_chosen_frames_are_the_asked_ones(clip):
 def test_a_late_frame_costs_a_jump_not_a_decode(clip, monkeypatch):
     shown = []
     original = video_io.decoded
-    monkeypatch.setattr(video_io, 'decoded', lambda *a: (shown.append(f) or f for f in original(*a)))
+    monkeypatch.setattr(
+        video_io, 'decoded', lambda *a: (shown.append(f) or f for f in original(*a))
+    )
     read_frames(clip, at(3, 58))
     assert len(shown) <= 4 + 5
 
