@@ -1,9 +1,13 @@
 """A query log asks the same again and again: wherever biases are fitted, different texts count."""
 
+import ast
+
 import numpy as np
 import pytest
 import torch
 
+import mmvtr
+from children import ROOT
 from mmvtr.functional import distinct_rows
 from mmvtr.functional.transforms.transform_table import OF_QUERIES
 from mmvtr.gallery.mteb_index import DebiasedIndex
@@ -45,3 +49,39 @@ def test_the_index(transform):
         index.add_documents(VIDEOS, [str(i) for i in range(len(VIDEOS))])
         found.append(index.search(ASK, 5))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize('transform', ['sinkhorn', 'unbalanced_sinkhorn', 'nnn', 'auto'])
+def test_arrays(transform):
+    once, often = (mmvtr.fit(VIDEOS, bank, transform) for bank in (BANK, LOG))
+    np.testing.assert_array_equal(once.search(ASK, 5).ids, often.search(ASK, 5).ids)
+
+
+#: Who fits biases, and where what it fits them from has each query once.
+PLACES = {
+    'mmvtr/arrays/choice.py': 'arrays/inputs.py: read_bank',
+    'mmvtr/arrays/debiaser.py': 'arrays/inputs.py: read_bank',
+    'mmvtr/arrays/list_chances.py': 'arrays/inputs.py: read_bank',
+    'mmvtr/engine/transforms/score_transforms.py': 'engine/transforms/query_queue.py: different',
+    'mmvtr/gallery/store/refits.py': 'normaliser.py: fit',
+    'mmvtr/inferencer/transforms.py': 'engine/transforms/query_queue.py: different',
+    'tools/analysis_tools/eval_scores.py': 'itself',
+}
+
+
+def test_all_places_at_which_biases_are_fitted_are_known():
+    """A further one says in :data:`PLACES` who takes the repeats out, and has a test above."""
+    found = set()
+    for path in [*(ROOT / 'mmvtr').rglob('*.py'), *(ROOT / 'tools').rglob('*.py')]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                if called.endswith(('fit_biases', 'Normaliser.fit')):
+                    found.add(str(path.relative_to(ROOT)))
+    assert found == set(PLACES)
+    for fits, takes_out in PLACES.items():
+        file, _, name = takes_out.partition(': ')
+        text = (ROOT / (fits if file == 'itself' else f'mmvtr/{file}')).read_text()
+        assert (
+            'distinct_rows(' in text or 'row_groups(' in text
+        ) and f'def {name}' in text + 'def '

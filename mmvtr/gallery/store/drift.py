@@ -6,6 +6,7 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
+from mmvtr.functional.similarities.distinct import distinct_rows
 from mmvtr.gallery.store.protocol import GalleryStore
 
 #: Queries of either kind that are looked at, and hits of each.
@@ -63,7 +64,10 @@ def drift_of(store: GalleryStore, *, seed: int = 0) -> Optional[Drift]:
     there = store.count() - len(store.quarantined)
     if there < LEAST_ITEMS:
         return None
-    served, bank = sample.queries(), normaliser.queries.numpy()
+    served, bank = (  # a query that is asked again and again is one
+        queries[distinct_rows(queries).numpy()]
+        for queries in (sample.queries(), normaliser.queries.numpy())
+    )
     count = min(len(served), len(bank), QUERIES)
     if count < LEAST_QUERIES:
         return None
