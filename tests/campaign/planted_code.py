@@ -176,7 +176,7 @@ FAULTS = {
 }
 
 
-def tests_of(copy: Path, name: str) -> subprocess.CompletedProcess:
+def run_tests(copy: Path, name: str) -> subprocess.CompletedProcess:
     """Run the tests of a fault in a copy of the code, up to the first that fails."""
     command = [sys.executable, '-m', 'pytest', '-x', '-q', '-p', 'no:cacheprovider']
     environ = dict(os.environ, PYTHONPATH=str(copy), PYTHONDONTWRITEBYTECODE='1')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from campaign.planted import ROOT, copy_code, planted
-from campaign.planted_code import FAULTS, tests_of
+from campaign.planted_code import FAULTS, run_tests
 
 
 @pytest.mark.parametrize('name', FAULTS)
@@ -31,6 +31,6 @@ def test_a_planted_fault_is_seen(copy, name):
     before = path.read_text()
     try:
         path.write_text(planted(before, FAULTS[name].edit, name))
-        assert tests_of(copy, name).returncode == 1
+        assert run_tests(copy, name).returncode == 1
     finally:
         path.write_text(before)
