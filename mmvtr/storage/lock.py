@@ -190,6 +190,19 @@ class FolderLock:
         self.release()
 
 
+def in_use(folder: Union[str, Path]) -> bool:
+    """Whether a process that lives, or may live, holds the lock of a folder."""
+    path = Path(folder, NAME)
+    holder = _holder(_read(path))
+    living = None if holder is None else lives(Process(*holder[:4]))
+    if living is not None:
+        return living
+    try:
+        return time.time() - path.stat().st_mtime < ABANDONED
+    except FileNotFoundError:
+        return False
+
+
 def _link(source: Path, target: Path) -> bool:
     """Give a file a second name, unless that is taken."""
     try:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
 import re
 import shutil
 from dataclasses import asdict, dataclass, field, fields
@@ -119,26 +118,9 @@ class Manifest:
         """
         path = Path(folder, NAME)
         try:
-            raw = path.read_bytes()
-            said = json.loads(raw)
+            return checked(read_sealed(path, (1, FORMAT)), path)
         except FileNotFoundError:
             raise FileNotFoundError(f'{folder} holds no store: {NAME} is missing') from None
-        except (ValueError, RecursionError) as error:
-            raise RuntimeError(f'{path} is damaged: {str(error)[:80]}') from error
-        version = said.pop('format', None) if isinstance(said, dict) else None
-        if version not in (1, FORMAT) or isinstance(version, bool):
-            raise RuntimeError(
-                f'{path} is of format {str(version)[:80]}, expected {FORMAT}: it is damaged, or of '
-                'another version'
-            )
-        if version == FORMAT and not (
-            said.pop('sha256', None) and own_digest_holds(raw, io.BytesIO())
-        ):
-            raise RuntimeError(
-                f'{path} is damaged: its bytes do not have the SHA-256 that it was written with; '
-                'export the gallery again'
-            )
-        return checked(said, path)
 
     def files(self) -> set[str]:
         """Names of the files of a store, and of the folder of LanceDB's."""
@@ -146,6 +128,38 @@ class Manifest:
         undo = (self.undo or {}).get('file')
         names = {self.biases, self.normaliser, self.queue, self.config, self.table, earlier, undo}
         return {*names, self.items} - {None} if self.engine == 'faiss' else names - {None}
+
+
+def read_sealed(path: Path, formats: tuple[int, ...]) -> dict[str, Any]:
+    """What a file of json says that carries its digest, those of before the last format excepted.
+
+    Args:
+        path: of the file.
+        formats: that can be read, the one that is written last.
+
+    Raises:
+        FileNotFoundError: there is none.
+        RuntimeError: it is damaged, or of another format.
+    """
+    try:
+        raw = path.read_bytes()
+        said = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise RuntimeError(f'{path} is damaged: {str(error)[:80]}') from error
+    version = said.pop('format', None) if isinstance(said, dict) else None
+    if version not in formats or isinstance(version, bool):
+        raise RuntimeError(
+            f'{path} is of format {str(version)[:80]}, expected {formats[-1]}: it is damaged, or '
+            'of another version'
+        )
+    if version == formats[-1] and not (
+        said.pop('sha256', None) and own_digest_holds(raw, io.BytesIO())
+    ):
+        raise RuntimeError(
+            f'{path} is damaged: its bytes do not have the SHA-256 that it was written with; '
+            'export the gallery again'
+        )
+    return said
 
 
 def checked(said: dict[str, Any], path: Path) -> Manifest:
@@ -204,12 +218,6 @@ def _unlink(path: Path) -> None:
         path.unlink(missing_ok=True)
     except OSError:
         pass
-
-
-def stamp(folder: Union[str, Path]) -> tuple[int, int]:
-    """What differs after every change: cheap to ask before every search."""
-    status = os.stat(Path(folder, NAME))
-    return status.st_ino, status.st_mtime_ns
 
 
 # -- what a value may be -----------------------------------------------------------------------
