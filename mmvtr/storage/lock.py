@@ -22,7 +22,7 @@ try:
 except ImportError:  # no POSIX
     fcntl = None
 
-from mmvtr.storage.atomic import ABANDONED, part_name
+from mmvtr.storage.atomic import ABANDONED, naming, part_name
 from mmvtr.storage.processes import Process, lives, this_process
 
 #: The name of the file.
@@ -116,7 +116,8 @@ class FolderLock:
 
     def _write(self) -> Path:
         mine = Path(part_name(self.path))
-        mine.write_text(self._text)
+        with naming(mine):
+            mine.write_text(self._text)
         return mine
 
     def _clear(self) -> Optional[str]:

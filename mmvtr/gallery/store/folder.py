@@ -416,21 +416,32 @@ class FolderStore(GalleryStore):
         with self._changing:
             if online is None:
                 self.online = self.refit_every = None
+                self._commit(online=None, sampled=False)
                 Path(self.folder, self._manifest.queue).unlink(missing_ok=True)
             else:
                 online = {'refit_every': None, **online}
                 self._open_queue(online)
-            self._commit(online=online and dict(online))
+                self._commit(online=dict(online))
 
     def _open_queue(self, online: Mapping[str, Any]) -> None:
         self.online, self.refit_every = reservoir_of(self.dim, online), online['refit_every']
         path = self.folder / self._manifest.queue
         if path.is_file():
             self.online.read(path)
+        elif self._manifest.sampled:
+            self.online = self.refit_every = None
+            raise RuntimeError(
+                f'{path} is missing, which holds the sample of served queries: put it back, or '
+                'export the gallery again'
+            )
 
     def _persist(self) -> None:
+        if self._filling and (self._manifest.undo or self._manifest.before):
+            self._commit(undo=None, before=None)  # what it was filled with stays
         if self.online is not None:
             self.online.write(self.folder / self._manifest.queue)
+            if not self._manifest.sampled:
+                self._commit(sampled=True)
 
 
 def _check_config(folder: Path, manifest: Manifest) -> None:

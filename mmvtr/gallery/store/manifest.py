@@ -63,6 +63,7 @@ class Manifest:
         highest: no bias is above it.
         refit: options of the last refit.
         online: options of the queue of served queries, None: nothing is kept.
+        sampled: whether the file of served queries has been written.
         index: options of the approximate index, None: there is none.
         norms: least and largest norm of the vectors ever added; None: there were none.
         table: folder of LanceDB's files.
@@ -92,6 +93,7 @@ class Manifest:
     highest: float = 0.0
     refit: Optional[dict[str, Any]] = None
     online: Optional[dict[str, Any]] = None
+    sampled: bool = False
     index: Optional[dict[str, Any]] = None
     norms: Optional[list[float]] = None
     table: str = 'items.lance'
@@ -299,7 +301,10 @@ def _digests(value: Any) -> bool:
 
 
 #: Keys that older stores do not have.
-_LATER = {'table', 'queue', 'config', 'before', 'digests', 'calibration', 'undo', 'quarantined'}
+_LATER = {
+    *('table', 'queue', 'config', 'before', 'digests', 'calibration', 'undo', 'quarantined'),
+    'sampled',
+}
 _RULES: dict[str, Callable[[Any], bool]] = dict(
     engine=lambda value: value in ('lance', 'faiss'),
     dim=lambda value: _whole(value, 1) and value < 2**20,
@@ -314,6 +319,7 @@ _RULES: dict[str, Callable[[Any], bool]] = dict(
     highest=_number,
     refit=_maybe(_refit),
     online=_maybe(_online),
+    sampled=lambda value: isinstance(value, bool),
     index=_maybe(_index),
     norms=_maybe(lambda value: len(value) == 2 and all(map(_number, value))),
     table=_named('table'),
