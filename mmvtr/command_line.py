@@ -9,6 +9,7 @@ import argparse
 import functools
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any, Callable, Mapping, Optional, Sequence
 
@@ -234,6 +235,21 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
             said = reason(error)
             if said is None:
                 raise
-            raise SystemExit(f'error: {said}') from error
+            raise SystemExit(f'error: {said}' if _first_to_say(said) else 1) from error
 
     return run
+
+
+def _first_to_say(message: str) -> bool:
+    """Return whether no other process of a distributed run has said the same before.
+
+    Before the processes have met, the first one of each machine says it.
+    """
+    distributed = sys.modules.get('torch.distributed')
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return os.environ.get('LOCAL_RANK', '0') == '0'
+    try:
+        store = distributed.distributed_c10d._get_default_store()
+        return store.add(f'mmvtr/{message}', 1) == 1
+    except RuntimeError:  # the process that keeps the store is gone
+        return True

@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional
 
+from mmvtr.names_code import refusing_code
+
 #: How a model is named that lies in a folder with ``open_clip_config.json``.
 FOLDER = 'local-dir:'
 
@@ -153,18 +155,25 @@ def tokenizer(model: str | dict) -> Callable[[list[str]], Any]:
 
     Raises:
         OSError: it is on the hub and cannot be downloaded.
-        ValueError, FileNotFoundError: see :func:`model_config`.
+        ValueError: it needs code of its own; see also :func:`model_config`.
+        FileNotFoundError: see there.
     """
     import open_clip  # takes seconds
 
     text = model_config(model)['text_cfg']
+    theirs = text.get('hf_tokenizer_name')
     if isinstance(model, str):
         name = model if model.startswith(FOLDER) else model.replace('/', '-')
-        return open_clip.get_tokenizer(name)
+        if not theirs:
+            return open_clip.get_tokenizer(name)
+        with refusing_code(model):  # whatever the config of a folder says
+            return open_clip.get_tokenizer(name, trust_remote_code=False)
     settings = dict(text.get('tokenizer_kwargs') or {}, context_length=context_length(model))
-    if text.get('hf_tokenizer_name'):
+    settings.pop('trust_remote_code', None)
+    if theirs:
         settings['tokenizer_mode'] = text.get('tokenizer_mode')
-        return open_clip.tokenizer.HFTokenizer(text['hf_tokenizer_name'], **settings)
+        with refusing_code(theirs):
+            return open_clip.tokenizer.HFTokenizer(theirs, trust_remote_code=False, **settings)
     return open_clip.SimpleTokenizer(**settings)
 
 

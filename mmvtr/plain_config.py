@@ -2,7 +2,8 @@
 
 A config names components by their registered names, and mmengine takes any dotted name for one: of
 ``dict(type='os.system', command=...)`` it would build that.  So what comes from elsewhere is shown
-to :func:`refuse_code` before anything is built of it.
+to :func:`refuse_code` before anything is built of it; what of a component names or loads code, its
+author declares (:func:`mmvtr.names_code.names_code`).
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ import sys
 from pathlib import Path
 from typing import Any, Iterator, Mapping
 
+from mmcv.transforms import RandomChoiceResize, RandomResize
 from mmengine.config import Config
+from mmengine.model import PretrainedInit
 from mmengine.registry import WEIGHT_INITIALIZERS, Registry
 
 from mmvtr.datasets.files import is_file_name
+from mmvtr.names_code import code_entries, code_given, names_code
 from mmvtr.registry import (
     DATASETS,
     FUNCTIONS,
@@ -35,6 +39,11 @@ TEXTS = ('.txt', '.json', '.csv', '.tsv')
 #: Keys of a run that are nobody else's.
 _OF_THE_RUN = ('work_dir', 'load_from', 'load_from_prefixes', 'resume', 'launcher')
 _PLAIN = (str, int, float, bool, type(None))
+
+# Of others, who cannot declare it themselves: a dotted name is imported, a file or URL is read.
+names_code('resize_type')(RandomResize)
+names_code('resize_type')(RandomChoiceResize)
+names_code('checkpoint')(PretrainedInit)
 
 
 def as_data(cfg: Config) -> tuple[dict[str, Any], dict[str, Path]]:
@@ -116,23 +125,26 @@ def as_config(data: Mapping[str, Any], name: str) -> Config:
         ValueError: it is no config of a retriever, or asks for code (:func:`refuse_code`).
     """
     _require_parts(data, name)
-    refuse_code(data, name)
     try:
-        return Config(dict(data))
+        cfg = Config(dict(data))
     except KeyError as error:  # a name that mmengine keeps for itself
         raise ValueError(f'{name}: {str(error.args[0])[:200]}') from error
+    refuse_code(data, name)
+    return cfg
 
 
 def refuse_code(data: Mapping[str, Any], name: str) -> None:
-    """See that what is built of a config is registered, and that it imports nothing new.
+    """See that what is built of a config is registered, and that it names and loads no code.
 
     Args:
-        data: a config, of which ``model`` and ``test_dataloader`` are looked at.
+        data: a config, of which ``model`` and ``test_dataloader`` are built, and searched for
+            components; keys that load code are searched for in all of it.
         name: what error messages call it.
 
     Raises:
         ValueError: it inherits from another file, imports a module that is not imported yet, names
-            a component that no registry has, or a scope that is not known.
+            a component that no registry has, a scope that is not known, an argument that is
+            declared to name code, a key that loads it (``trust_remote_code``) or a file of it.
     """
     if '_base_' in data:
         raise ValueError(f'{name} inherits from {str(data["_base_"])[:80]}: a whole one expected')
@@ -164,13 +176,38 @@ def refuse_code(data: Mapping[str, Any], name: str) -> None:
         *((p, (TRANSFORMS,), loader['dataset'].get(p)) for p in _PIPELINES),
     )
     for place, registries, part in parts:
-        known = set().union(*map(_names, registries))
+        known = _names(*registries)
         for where, found in _types(part, place):
             if not isinstance(found, str) or found not in known:
                 raise ValueError(
                     f'{name}: {where} is {str(found)[:80]!r}, which is no registered component of '
                     'this version; one of another project is registered when its module is imported'
                 )
+        _refuse_code_arguments(part, f'{name}: {place}', known)
+    _refuse_code_arguments(data, name, {})  # of no component: keys alone
+
+
+def _refuse_code_arguments(part: Any, place: str, known: Mapping[str, list[Any]]) -> None:
+    """See that no dict of a part names or loads code.
+
+    Args:
+        part: of a config.
+        place: what error messages call it.
+        known: components by name; one without declarations may have the name, too.
+
+    Raises:
+        ValueError: one does (says where).
+    """
+    for where, entry in _walk(_listed(part or []), place):
+        kind = entry.get('type')
+        components = known.get(kind, []) if isinstance(kind, str) else []
+        given = [key for component in components for key in code_given(component, entry)]
+        for key in [*given, *code_entries(entry)]:
+            raise ValueError(
+                f'{where}.{key} is {repr(entry[key])[:80]}, by which code is named or loaded, and '
+                'this config may be of somebody else: write a config of your own with it, or give '
+                'the model in code'
+            )
 
 
 def refuse_unregistered(data: Mapping[str, Any], name: str) -> None:
@@ -181,10 +218,11 @@ def refuse_unregistered(data: Mapping[str, Any], name: str) -> None:
         name: what error messages call it.
 
     Raises:
-        ValueError: a component that no registry has, or a scope that is not known.
+        ValueError: a component that no registry has, a scope that is not known, or what names or
+            loads code, as of :func:`refuse_code`.
     """
     register_all_modules(init_default_scope=False)
-    known = set().union(*map(_names, (DATASETS, TASK_UTILS, TRANSFORMS, FUNCTIONS, METRICS)))
+    known = _names(DATASETS, TASK_UTILS, TRANSFORMS, FUNCTIONS, METRICS)
     scopes = {node.scope for node in _nodes(DATASETS)}
     for where, part in _walk(_listed(data), name):
         for key, allowed in (('type', known), ('_scope_', scopes)):
@@ -194,6 +232,7 @@ def refuse_unregistered(data: Mapping[str, Any], name: str) -> None:
                     f'{where}.{key} is {str(found)[:80]!r}, which is not registered here; one of '
                     'another project is registered when its module is imported'
                 )
+    _refuse_code_arguments(data, name, known)
 
 
 def _listed(value: Any) -> Any:
@@ -274,10 +313,12 @@ def _nodes(registry: Registry) -> Iterator[Registry]:
         queue.extend(node.children.values())
 
 
-def _names(registry: Registry) -> set[str]:
-    """All names that a registry finds without an import, with and without their scopes."""
-    names: set[str] = set()
-    for node in _nodes(registry):
+def _names(*registries: Registry) -> dict[str, list[Any]]:
+    """All that registries find without an import, by names with and without their scopes."""
+    names: dict[str, list[Any]] = {}
+    for node in (node for registry in registries for node in _nodes(registry)):
         node.import_from_location()
-        names.update(node.module_dict, (f'{node.scope}.{name}' for name in node.module_dict))
+        for name, component in node.module_dict.items():
+            for known in (name, f'{node.scope}.{name}'):
+                names.setdefault(known, []).append(component)
     return names

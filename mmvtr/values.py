@@ -53,6 +53,8 @@ def read(text: str, kind: Any = Any) -> Any:
                 return reads(text, one, kinds)
             except (ValueError, OverflowError):
                 continue
+    if _in_braces(text) and any(map(_is_sequence, kinds)):
+        return _mapping(text, dict, kinds)  # a component in place of what it builds
     raise ValueError(f'{expected(kinds)} expected, got {text[:80]!r}')
 
 
@@ -179,13 +181,17 @@ def _bool(text: str, kind: Any, kinds: Sequence[Any]) -> bool:
 
 def _sequence(text: str, kind: Any, kinds: Sequence[Any]) -> Any:
     content = _enclosed(text.strip(), '[(')
-    if content is None and takes_text(kinds):
+    if content is None and (takes_text(kinds) or _in_braces(text)):
         raise ValueError(text)
     parts = split(text if content is None else content)
     values = [_element(part, one) for part, one in zip(parts, _elements(kind, len(parts)))]
     bracket = '' if content is None else text.strip()[0]
     of_tuples = tuple in (kind, get_origin(kind))
     return tuple(values) if bracket == '(' or (of_tuples and not bracket) else values
+
+
+def _in_braces(text: str) -> bool:
+    return text.strip()[:1] == '{'
 
 
 def _mapping(text: str, kind: Any, kinds: Sequence[Any]) -> dict:

@@ -3,7 +3,9 @@
 import os
 
 import pytest
+import torch.distributed as dist
 
+from children import MP
 from mmvtr.command_line import (
     Parser,
     check_files,
@@ -193,3 +195,42 @@ def test_other_arguments_are_unrecognized(monkeypatch, capsys):
 def test_texts_may_stand_behind_options(monkeypatch):
     args = parsed(monkeypatch, 'c.py', 'a.pth', 'a cat', '--out', 'x', 'a dog', more='texts')
     assert (args.checkpoint, args.texts) == ('a.pth', ['a cat', 'a dog'])
+
+
+def fails(message):
+    @tool
+    def main():
+        split(message)
+
+    with pytest.raises(SystemExit) as raised:
+        main()
+    return raised.value.code
+
+
+def says(rank, folder, queue, meets):
+    os.environ['LOCAL_RANK'] = str(rank)
+    if meets:
+        dist.init_process_group(
+            'gloo', init_method=f'file://{folder}/store', rank=rank, world_size=3
+        )
+    queue.put((rank, fails('('), fails(')' * (rank + 1))))
+    if meets:
+        dist.barrier()
+        dist.destroy_process_group()
+
+
+@pytest.mark.parametrize('meets', [True, False])
+def test_an_error_of_all_processes_is_said_once(tmp_path, meets):
+    queue = MP.SimpleQueue()
+    children = [MP.Process(target=says, args=(rank, tmp_path, queue, meets)) for rank in range(3)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    found = sorted(queue.get() for _ in children)
+    shared = [one for _, one, _ in found]
+    assert sum(isinstance(code, str) for code in shared) == 1 and shared.count(1) == 2
+    own = [code for _, _, code in found]  # what one of them alone has met
+    assert [isinstance(code, str) for code in own] == (
+        [True] * 3 if meets else [True, False, False]
+    )

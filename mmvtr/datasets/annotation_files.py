@@ -38,8 +38,10 @@ def read_text(path: Path) -> str:
         ValueError: not UTF-8, or null characters; names the line.
     """
     raw = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
-    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise problem(Place(path), f'no UTF-8 but UTF-16; {_SAVE}')
+    for mark, encoding in _MARKS.items():
+        if raw.startswith(mark):
+            how = f'{_SAVE}, or convert it: `iconv -f {encoding} -t utf-8`'
+            raise problem(Place(path), f'no UTF-8 but {encoding.upper()}; {how}')
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
@@ -209,8 +211,15 @@ def read_column(path: Path, column: str) -> list[str]:
     return once(((identifier(row[column], at), at) for at, row in rows), 'video')
 
 
-#: What to do about a file of another encoding.
-_SAVE = "save it as UTF-8 (Excel: 'CSV UTF-8'; or `iconv -f latin1 -t utf-8`)"
+#: What to do about a file of another encoding.  Without a mark nothing tells which one it is.
+_SAVE = "save it as UTF-8 in the program that wrote it (Excel: 'CSV UTF-8')"
+#: What a file of another encoding begins with; the longer marks first.
+_MARKS = {
+    codecs.BOM_UTF32_LE: 'utf-32',
+    codecs.BOM_UTF32_BE: 'utf-32',
+    codecs.BOM_UTF16_LE: 'utf-16',
+    codecs.BOM_UTF16_BE: 'utf-16',
+}
 
 
 def _line(raw: bytes, start: int) -> str:

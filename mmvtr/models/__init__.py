@@ -67,6 +67,7 @@ from mmvtr.models.similarities import (
 from mmvtr.models.supervisions import (
     AdaptiveMarginSupervision,
     ARLSupervision,
+    Belief,
     CMGSDSupervision,
     ColumnSupervision,
     DVTRSupervision,
@@ -105,6 +106,7 @@ __all__ = [
     'AdaptiveMarginSupervision',
     'AdaptiveMaxMarginLoss',
     'BackdoorRetriever',
+    'Belief',
     'BestFrameSimilarity',
     'BestPartSimilarity',
     'CEEncoder',

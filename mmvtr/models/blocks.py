@@ -101,7 +101,7 @@ def losses_in_blocks(
         rows: texts a block, at most.
         retrieval: with the losses, not with the supervision alone.
     """
-    temperature, supervision = model.temperature(), model.supervision
+    temperature, supervision = model.temperature(), model.judge
     losses = dict(model.losses) if retrieval else {}
     prepare, compare = _in_two(model.similarity)
     t, v = prepare(texts), prepare(videos)

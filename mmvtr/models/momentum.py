@@ -187,6 +187,8 @@ class MomentumRetriever(VideoTextRetriever):
         """What a bank remembers of the queries themselves."""
         if self.supervision is None:
             return {}
+        if self.belief is not None:
+            queries = self.belief.seen(queries)
         return {GAUSSIAN: queries[GAUSSIAN].map(Tensor.detach)}
 
     def _candidates(self, side: str, keys: Levels, queries: Levels, video: Tensor) -> Candidates:
@@ -224,7 +226,7 @@ class MomentumRetriever(VideoTextRetriever):
         weights = torch.where(old, there & ~same, self.in_batch).to(torch.get_default_dtype())
         if self.supervision is not None:
             of_one = (texts.video[:, None] == videos.video) & (videos.video != NOBODY)
-            weights = weights * self.supervision.weigh(
+            weights = weights * self.judge.weigh(
                 texts.judged, videos.judged, of_one, rows=rows, columns=columns
             )
         return Target(same & ~old, weights=weights)

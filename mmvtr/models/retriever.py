@@ -17,6 +17,7 @@ from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.models.annotation import JointIds, own_match
 from mmvtr.models.blocks import losses_in_blocks, whole_needed
 from mmvtr.models.gradient_cache import each_once, encode_in_parts
+from mmvtr.models.gradient_watch import GradientWatch, why_nothing
 from mmvtr.models.layers.pooling import empty_levels
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.supervisions.negatives.columns import check_columns
@@ -55,6 +56,9 @@ class VideoTextRetriever(BaseModel):
             a matrix, by name), or None.  With a method ``own_levels(inputs, data_samples, device)``
             it gives levels of its own of this process' texts and videos, which are gathered and
             handed to it beside the encoder's.
+        belief: whose word the target is, a
+            :class:`~mmvtr.models.supervisions.belief.Belief`: that of this model as it was
+            earlier; None: its own.
         objectives: dict name -> module for what is no loss of a score matrix (captioning, KL);
             called as ``objective(texts, videos, target, batch)``: levels and target of the joint
             batch (the annotated one where a supervision makes one a matrix), and this process' own
@@ -98,6 +102,7 @@ class VideoTextRetriever(BaseModel):
         head_reads: str = 'global',
         detach_heads: bool = True,
         supervision: Optional[dict | nn.Module] = None,
+        belief: Optional[dict | nn.Module] = None,
         objectives: Optional[dict[str, dict | nn.Module]] = None,
         micro_batch: Optional[int] = None,
         block_rows: Optional[int] = None,
@@ -126,12 +131,21 @@ class VideoTextRetriever(BaseModel):
         check_columns(self.supervision, self.similarity, self.losses)
         if hasattr(self.supervision, 'sees'):
             self.supervision.sees(self.data_preprocessor)
+        self.belief = None if belief is None else build(belief)
+        if self.belief is not None:
+            self.belief.of(self)
         self.objectives = nn.ModuleDict(
             {name: build(objective) for name, objective in (objectives or {}).items()}
         )
         self.watchers: list[Callable[[Levels, Levels, dict], None]] = []
+        self._gradient_watch = GradientWatch()
         self._stage: Optional[str] = None
         self._trainable = {name for name, p in self.named_parameters() if p.requires_grad}
+
+    @property
+    def judge(self) -> Optional[nn.Module]:
+        """Who makes the target in training: the belief where there is one."""
+        return self.supervision if self.belief is None else self.belief
 
     # -- encoding and scoring -------------------------------------------------------------
 
@@ -142,19 +156,23 @@ class VideoTextRetriever(BaseModel):
         ``<name>=``.  Without ``video`` (all videos of a batch were broken and skipped): levels of
         none.
         """
-        return self._add_gaussian(video_levels(self.encoder, inputs), 'video')
+        return self.encoded_by(self, inputs, 'video')
 
     def encode_text(self, inputs: dict[str, Tensor]) -> Levels:
         """``text`` int64 [T, L] and ``text_mask`` bool [T, L] -> levels of T texts, as above."""
-        return self._add_gaussian(text_levels(self.encoder, inputs), 'text')
+        return self.encoded_by(self, inputs, 'text')
 
-    def _add_gaussian(self, levels: Levels, side: str) -> Levels:
-        if not self.heads:
+    def encoded_by(self, parts: nn.Module, inputs: dict[str, Tensor], side: str) -> Levels:
+        """Levels of the ``'video'`` or the ``'text'`` of ``inputs``, by another's ``encoder`` and
+        ``heads``."""
+        encode = video_levels if side == 'video' else text_levels
+        levels = encode(parts.encoder, inputs)
+        if not parts.heads:
             return levels
         features = levels[self.head_reads]
         if self.detach_heads:
             features = features.map(torch.Tensor.detach)
-        return {**levels, 'gaussian': self.heads[side](features)}
+        return {**levels, 'gaussian': parts.heads[side](features)}
 
     def score(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
         """All matrices [T, V]: ``'scores'`` (fused), one a level, and the supervision's own."""
@@ -204,12 +222,19 @@ class VideoTextRetriever(BaseModel):
             further = self.supervision.own_levels(inputs, data_samples, device)
             for side, levels in zip((texts, videos), further):
                 side.update(gather_levels(levels))
+        if self.belief is not None and self.stage != 'uncertainty':
+            for side, levels in zip((texts, videos), self.belief.own_levels(inputs)):
+                side.update(gather_levels(levels))
         if self._in_blocks(known.shape):
-            how = dict(rows=self.block_rows, retrieval=self.stage != 'uncertainty')
+            target, how = None, dict(rows=self.block_rows, retrieval=self.stage != 'uncertainty')
             losses = losses_in_blocks(self, texts, videos, known, **how)
         else:
             own = LocalBatch(inputs, own_texts, own_videos, own_match(data_samples, device))
-            losses = self._losses_of_matrix(texts, videos, known, own)
+            target, losses = self._losses_of_matrix(texts, videos, known, own)
+        figures = {name: x.detach() for name, x in losses.items() if 'loss' not in name}
+        self._gradient_watch(
+            (texts, videos), lambda: why_nothing(known.target(), target, self.supervision, figures)
+        )
         if self.stage == 'retrieval':
             alone = {f'loss_{name}' for name in self.losses}
             losses = {k: v for k, v in losses.items() if k in alone or 'loss' not in k}
@@ -224,12 +249,12 @@ class VideoTextRetriever(BaseModel):
 
     def _losses_of_matrix(
         self, texts: Levels, videos: Levels, known: JointIds, own: LocalBatch
-    ) -> dict[str, Tensor]:
-        """Losses of supervision, losses and objectives from whole matrices of the joint batch."""
+    ) -> tuple[Target | dict[str, Target], dict[str, Tensor]]:
+        """The target of the joint batch, and all losses and figures of its matrices."""
         annotated = known.target()
         target, losses = annotated, {}
-        if self.supervision is not None:
-            target, losses = self.supervision(texts, videos, target)
+        if self.judge is not None:
+            target, losses = self.judge(texts, videos, target)
         losses = dict(losses)
         if self.stage != 'uncertainty':
             temperature = self.temperature()
@@ -241,7 +266,7 @@ class VideoTextRetriever(BaseModel):
                 check_readable(one, objective)
                 values = objective(texts, videos, one, own)
                 losses.update({f'{name}_{key}': value for key, value in values.items()})
-        return losses
+        return target, losses
 
     def _compared(
         self,

@@ -8,19 +8,56 @@ from pathlib import Path
 from typing import Any, Iterable, Mapping, Optional, Sequence
 
 from mmengine.config import Config
+from mmengine.hooks import Hook
 
-from mmvtr.registry import without_scopes
+from mmvtr.registry import HOOKS, bare_name, without_scopes
 from mmvtr.rehearsal.simulated_model import NARROW
 from mmvtr.storage import write_atomically
 
+#: What a training reads of a config.  Not in it: what is shown or written down, what a test does,
+#: where files go, presets, and variables of the config's own.
+_READ = (
+    *('model', 'data_preprocessor', 'train_dataloader', 'optim_wrapper', 'param_scheduler'),
+    *('train_cfg', 'default_hooks', 'custom_hooks', 'randomness', 'load_from', 'auto_scale_lr'),
+    *('default_scope', 'custom_imports', 'find_unused_parameters', 'model_wrapper_cfg'),
+)
+#: Of ``train_cfg``: when a training is tested.
+_TESTED = ('val_interval', 'val_begin', 'dynamic_intervals')
+#: Of ``default_hooks``: what a training shows and writes, by mmengine's names.
+_SHOWN = ('timer', 'logger', 'checkpoint', 'visualization', 'progress', 'eta')
+#: Of ``train_dataloader``: how batches are fetched, which are the same however they are.
+_FETCHED = ('num_workers', 'persistent_workers', 'prefetch_factor', 'pin_memory')
+#: Hooks that look at a training and leave it as it is.
+_WATCHING = ('EtaMonitorHook', 'PicturesHook', 'ModalityGapHook', 'ProgressHook')
+
 
 def fingerprint(cfg: Config) -> str:
-    """Of a config's content; whether our names have our scope is no part of it, nor are presets,
-    which change nothing until they are asked for."""
-    content = without_scopes(cfg.to_dict())
-    content.pop('presets', None)
+    """Return 12 hexadecimal digits of what a training reads of a config.
+
+    Whether our names have our scope is no part of it.
+    """
+    content = without_scopes({key: x for key, x in cfg.to_dict().items() if key in _READ})
+    content['train_cfg'] = _without(content.get('train_cfg'), _TESTED)
+    content['train_dataloader'] = _without(content.get('train_dataloader'), _FETCHED)
+    content['default_hooks'] = _without(content.get('default_hooks'), _SHOWN)
+    content['custom_hooks'] = [x for x in content.get('custom_hooks') or [] if _acts(x)]
     content = json.dumps(content, sort_keys=True, default=str)
     return hashlib.sha256(content.encode()).hexdigest()[:12]
+
+
+def _without(part: Optional[dict[str, Any]], keys: Sequence[str]) -> dict[str, Any]:
+    return {key: x for key, x in (part or {}).items() if key not in keys}
+
+
+def _acts(hook: Any) -> bool:
+    """Whether a hook may change a training: one that is only called in tests does not."""
+    kind = bare_name(hook)
+    component = HOOKS.get(kind) if kind else None
+    if component is None:
+        return True
+    calls = [name for name in dir(Hook) if name.startswith(('before_', 'after_'))]
+    own = [x for x in calls if getattr(component, x) is not getattr(Hook, x)]
+    return kind not in _WATCHING and any('val' not in x and 'test' not in x for x in own)
 
 
 def read_results(path: Path) -> dict[str, dict[str, Any]]:

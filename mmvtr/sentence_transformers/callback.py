@@ -5,14 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from transformers import TrainerCallback
 
 from mmvtr.sentence_transformers.bank import write_bank
 
 
 class LossCallback(TrainerCallback):
-    """Tells a supervision how far the training is, and writes a queue into each checkpoint.
+    """Connect a loss with its trainer: progress, figures in the log, queues in checkpoints.
+
+    A row of the log with the loss of the training gets the mean of each figure of the supervision
+    since the row before (``guided_per_text``, ``eta_negative`` ...).  Callbacks that stand before
+    this one, such as TensorBoard's, have written their row by then: to reach them, make it the
+    first by ``trainer.callback_handler.callbacks.insert(0, LossCallback(loss))``.
 
     Args:
         loss: of this package; the one that the trainer has.
@@ -25,6 +31,7 @@ class LossCallback(TrainerCallback):
 
     def __init__(self, loss: nn.Module) -> None:
         self.loss = loss
+        self._seen: dict[str, list[Tensor]] = {}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **told: Any) -> None:
         loader = told.get('train_dataloader')
@@ -36,6 +43,19 @@ class LossCallback(TrainerCallback):
         for part in self.loss.modules():
             if hasattr(part, 'progress'):
                 part.progress = share
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **told: Any) -> None:
+        for name, value in self.loss.figures.items():
+            if 'loss' not in name:
+                self._seen.setdefault(name, []).append(value)
+
+    def on_log(self, args: Any, state: Any, control: Any, **told: Any) -> None:
+        logs = told.get('logs')
+        if logs is not None and 'loss' in logs:
+            figures = {k: round(float(torch.stack(x).mean()), 4) for k, x in self._seen.items()}
+            logs.update(figures)
+            state.log_history[-1].update(figures)
+            self._seen = {}
 
     def on_save(self, args: Any, state: Any, control: Any, **told: Any) -> None:
         bank = self.loss.bank() if hasattr(self.loss, 'bank') else None

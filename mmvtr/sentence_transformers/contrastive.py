@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Iterable, Optional
@@ -14,13 +15,14 @@ from mmvtr.dist import gather_levels, gather_rows, sum_processes, world_size
 from mmvtr.functional.losses.negative_weights import RULES
 from mmvtr.models.blocks import losses_in_blocks, whole_needed
 from mmvtr.models.combined import CombinedSupervision
+from mmvtr.models.gradient_watch import GradientWatch, why_nothing
 from mmvtr.models.losses import ContrastiveLoss
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.negatives.guide import GuideSupervision
-from mmvtr.models.target import check_read
+from mmvtr.models.target import Target, check_read
 from mmvtr.registry import build
 from mmvtr.sentence_transformers.guide import LEVEL, Reader
-from mmvtr.sentence_transformers.labels import NOBODY, Labels, checked_labels
+from mmvtr.sentence_transformers.labels import NOBODY, Labels, checked_labels, warn_of_few
 from mmvtr.structures import Embedding, Levels
 
 try:
@@ -57,7 +59,9 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         guide: a model with ``encode`` for texts, of any tokenizer.  What it finds about as near to
             a text as its own document is no negative; videos and images it judges by their texts
             (:class:`~mmvtr.models.supervisions.negatives.guide.GuideSupervision`).
-        guide_margin, guide_strategy: ``margin`` and ``rule`` of that.
+        guide_margin, guide_strategy: ``margin`` and ``rule`` of that.  As in sentence-transformers'
+            GISTEmbedLoss the margin is 0 by default: a wider one spares every negative where the
+            guide's cosines lie close together.
         temperature: divides the cosines, 1 / ``scale`` of sentence-transformers.
         form, direction, weighted: see :class:`~mmvtr.models.losses.ContrastiveLoss`; the losses of
             sentence-transformers look from texts to documents alone, ``direction='t2v'``.
@@ -85,7 +89,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         *,
         supervision: Optional[nn.Module | dict | str] = None,
         guide: Optional[Any] = None,
-        guide_margin: float = 0.1,
+        guide_margin: float = 0.0,
         guide_strategy: str = 'absolute',
         temperature: float = 0.05,
         form: str = 'pooled',
@@ -125,6 +129,8 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
             self.heads.update({side: build(heads, dim=dim) for side in ('text', 'document')})
         self.figures: dict[str, Tensor] = {}
         self._guided: Optional[list[Tensor]] = None
+        self._gradient_watch = GradientWatch(warn=warnings.warn)
+        self._few_labels = False
         self._own_gradients: list[tuple[nn.Parameter, Tensor]] = []
         self._alike = False
 
@@ -184,6 +190,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         labels = self._joint_labels(labels, len(columns[0]), columns[0].device)
         nobody = torch.full_like(labels, NOBODY)
         known = [labels, labels, *[nobody] * (len(columns) - 2)]
+        self._few_labels = self._few_labels or warn_of_few(labels)
         vectors = [self._levels(column, number) for number, column in enumerate(columns)]
         texts, documents = vectors[0], _cat(vectors[1:])
         known = Labels(labels, torch.cat(known[1:]))
@@ -192,28 +199,36 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
             if side in self.heads:
                 self._check_width(levels['global'].mean.shape[1])
                 levels[GAUSSIAN] = self.heads[side](_one_token(levels['global'].mean.detach()))
-        losses = self._losses(texts, documents, known)
-        self.figures = {name: x.detach() for name, x in losses.items()}
+        target, losses = self._losses(texts, documents, known)
+        self.figures = figures = {name: x.detach() for name, x in losses.items()}
+        self._gradient_watch(
+            [{'global': side['global']} for side in (texts, documents)],
+            lambda: why_nothing(known.target(), target, self.supervision, figures),
+        )
         return sum(value for name, value in losses.items() if 'loss' in name)
 
-    def _losses(self, texts: Levels, documents: Levels, known: Labels) -> dict[str, Tensor]:
+    def _losses(
+        self, texts: Levels, documents: Levels, known: Labels
+    ) -> tuple[Optional[Target], dict[str, Tensor]]:
+        """Target of the joint batch (None where it is made in blocks), losses and figures."""
         temperature = torch.as_tensor(self.temperature, device=texts['global'].mean.device)
         parts = SimpleNamespace(
             temperature=lambda: temperature,
             similarity=self.similarity,
             supervision=self.supervision,
+            judge=self.supervision,
             losses=dict(contrastive=self.loss),
             objectives={},
         )
         shared = world_size() == 1 or self.gather_across_devices
         rows = max(self.mini_batch_size or known.shape[0], ROWS)
         if shared and known.shape[0] > rows and not whole_needed(parts):
-            return losses_in_blocks(parts, texts, documents, known, rows=rows)
+            return None, losses_in_blocks(parts, texts, documents, known, rows=rows)
         target, losses = known.target(), {}
         if self.supervision is not None:
             target, losses = self.supervision(texts, documents, target)
         matrices = self.similarity(texts, documents)
-        return dict(losses, loss_contrastive=self.loss(matrices, target, temperature))
+        return target, dict(losses, loss_contrastive=self.loss(matrices, target, temperature))
 
     def _check_width(self, width: int) -> None:
         if width != self._width:

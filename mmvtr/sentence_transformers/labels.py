@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Callable, Optional, Sequence
 
 import torch
@@ -12,6 +13,8 @@ from mmvtr.models.target import Target
 
 #: The label of a hard negative: it belongs to no text.
 NOBODY = -1
+#: Rows for each label of a batch from which on its labels are called few.
+FEW = 4
 
 
 def with_labels(dataset: Any, by: str) -> Any:
@@ -130,3 +133,26 @@ def checked_labels(labels: Optional[Tensor], count: int, device: torch.device) -
     if (labels < 0).any():
         raise ValueError(f'labels must be 0 or more, not {int(labels.min())}')
     return labels.to(device)
+
+
+def warn_of_few(labels: Tensor) -> bool:
+    """Warn of labels that make most of a batch matches, and return whether they do.
+
+    Args:
+        labels: int64 [N], of the joint batch.
+    """
+    count, rows = len(labels.unique()), len(labels)
+    if rows < 2 * FEW or count * FEW > rows:
+        return False
+    found = (
+        'all rows have one label, so that no document is a negative and nothing is learned'
+        if count == 1
+        else f'{rows} rows have {count} labels: {rows / count:.0f} documents match each text'
+    )
+    warnings.warn(
+        f'{found}: the column `label` says which rows belong together (the id of the video, by '
+        'with_labels(dataset, COLUMN)), not whether a pair matches nor of which class it is; '
+        'without the column each row is a pair of its own',
+        stacklevel=2,
+    )
+    return True

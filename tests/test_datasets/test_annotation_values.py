@@ -1,6 +1,8 @@
 """Checks of annotation values: what fits, what does not, and what the error says."""
 
 import json
+import re
+import subprocess
 
 import pytest
 
@@ -165,3 +167,29 @@ def test_rows_have_their_places(tmp_path):
     path.write_text('a\n')
     with pytest.raises(ValueError, match='rows: has no rows'):
         files.read_column(path, 'a')
+
+
+@pytest.mark.parametrize('encoding', ['utf-16', 'utf-16-be', 'utf-32', 'utf-32-be'])
+@pytest.mark.parametrize('text', ['a,b\n動画,2\n', 'a,b\n“red” dog,2\n', 'a,b\nплывёт,2\n'])
+def test_the_hint_for_a_marked_encoding_does_as_it_says(tmp_path, encoding, text):
+    path = tmp_path / 'notes.csv'
+    path.write_bytes((text if encoding[-1].isdigit() else '\ufeff' + text).encode(encoding))
+    with pytest.raises(ValueError, match='no UTF-8 but UTF-(16|32)') as error:
+        files.read_text(path)
+    command = re.search('`(iconv .*)`', str(error.value))[1]
+    path.write_bytes(subprocess.run([*command.split(), path], capture_output=True).stdout)
+    assert files.read_text(path) == text
+
+
+@pytest.mark.parametrize(
+    'encoding', ['shift_jis', 'cp1252', 'latin1', 'gb18030', 'euc_kr', 'koi8_r']
+)
+def test_no_encoding_is_guessed(tmp_path, encoding):
+    text = dict(
+        shift_jis='動画', cp1252='“é”', latin1='é', gb18030='视频', euc_kr='영상', koi8_r='кот'
+    )
+    path = tmp_path / 'notes.csv'
+    path.write_bytes(f'a,b\n{text[encoding]},2\n'.encode(encoding))
+    with pytest.raises(ValueError, match='no UTF-8') as error:
+        files.read_text(path)
+    assert 'iconv' not in str(error.value)

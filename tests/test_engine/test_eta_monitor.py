@@ -3,6 +3,7 @@
 import logging
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -113,3 +114,44 @@ def test_judges_the_sound_supervision(caplog, trained):
     _, figures = DVTRSupervision()(texts, videos, Target(torch.eye(16).bool()))
     levels = [level for level, _ in an_epoch(EtaMonitorHook(), caplog, [figures])]
     assert levels == (['INFO'] if trained else ['INFO', 'WARNING'])
+
+
+def val_of(eta, mode='val'):
+    relation = SimpleNamespace(positives=torch.eye(3, dtype=torch.bool))
+    return SimpleNamespace(mode=mode, matrices={'eta': eta}, relation=relation)
+
+
+@pytest.mark.parametrize('prefixes', [('',), ('', 'live_')], ids=['alone', 'belief'])
+def test_warns_once_of_pairs_that_are_learnt_by_heart(caplog, prefixes):
+    """Where a Belief acts the model's own figures are read, and there is nothing to warn of."""
+    hook, figures = EtaMonitorHook(), (0.97, 0.95, 0.9, 0.02, 1.0)
+    step = {f'{p}{name}': value for p in prefixes for name, value in zip(FIGURES, figures)}
+    if len(prefixes) > 1:
+        step['match_positive'] = 0.5
+    runner = SimpleNamespace(logger=logging.getLogger('eta'))
+    an_epoch(hook, caplog, [step])
+    caplog.clear()
+    hook.after_scoring(runner, val_of(torch.full((3, 3), 0.3)))  # p = .7: a gap of .2
+    hook.after_scoring(runner, val_of(torch.full((3, 3), 0.9), mode='test'))
+    with caplog.at_level(logging.INFO, logger='eta'):
+        for _ in range(2):
+            hook.after_scoring(runner, val_of(torch.eye(3) * 0.8))
+    said = [(r.levelname, r.getMessage()) for r in caplog.records]
+    assert [m for level, m in said if level == 'INFO'] == [
+        'match probability of annotated pairs: training 0.900, val 0.200'
+    ] * 2
+    warned = [m for level, m in said if level == 'WARNING']
+    assert len(warned) == (len(prefixes) == 1)
+    assert all('learnt by heart' in m and "type='Belief'" in m for m in warned)
+
+
+def test_says_which_share_of_the_unannotated_pairs_is_true(caplog):
+    truth, own = np.ones((2, 3), dtype=bool), np.eye(2, 3, dtype=bool)
+    truth[0, 2] = False
+    dataset = SimpleNamespace(truth=lambda: truth, positives=lambda: own)
+    runner = SimpleNamespace(
+        logger=logging.getLogger('eta'), train_dataloader=SimpleNamespace(dataset=dataset)
+    )
+    with caplog.at_level(logging.INFO, logger='eta'):
+        EtaMonitorHook().before_train(runner)
+    assert '75.000 % are true' in caplog.records[-1].getMessage()

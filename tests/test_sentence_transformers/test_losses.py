@@ -400,3 +400,48 @@ def test_what_cannot_be_is_refused(tmp_path):
     swapped = [student.preprocess(VIDEOS), student.preprocess(TEXTS)]
     with pytest.raises(ValueError, match='make the texts the first one'):
         DebiasedContrastiveLoss(student, guide=guide)(swapped, None)
+
+
+@pytest.mark.parametrize(
+    'labels, said',
+    [
+        ([1] * 8, 'all rows have one label'),
+        ([0] * 8, 'all rows have one label'),
+        ([0, 1] * 4, '8 rows have 2 labels: 4 documents match each text'),
+        ([3, 3, 3, 3, 3, 3, 3, 7], '8 rows have 2 labels'),
+    ],
+)
+@pytest.mark.parametrize('size', [None, 4])
+def test_labels_that_are_no_ids_are_warned_of_once(labels, said, size):
+    loss = DebiasedContrastiveLoss(Vectors(), mini_batch_size=size)
+    with pytest.warns(UserWarning, match=said) as found:
+        for _ in range(3):
+            loss(PAIRS, torch.tensor(labels))
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    'labels', [None, [*range(8)], [0, 0, 0, 1, 1, 2, 2, 2], [0] * 4 + [5, 6, 7, 8]]
+)
+@pytest.mark.filterwarnings('error')
+def test_labels_that_are_ids_are_not(labels):
+    loss = DebiasedContrastiveLoss(Vectors())
+    loss(PAIRS, None if labels is None else torch.tensor(labels))
+
+
+@pytest.mark.parametrize('size', [None, 4])
+def test_a_guide_that_spares_everything_is_warned_of(size):
+    """Its cosines lie within the margin, as those of many encoders do."""
+    model = Vectors()
+    model.tokenizer.batch_decode = lambda ids, **how: [str(row) for row in ids.tolist()]
+    near = 1 + 0.01 * torch.arange(24.0)
+    guide = SimpleNamespace(
+        encode=lambda texts, **how: torch.stack([near[: len(texts)], near.flip(0)[: len(texts)]], 1)
+    )
+    loss = DebiasedContrastiveLoss(model, guide=guide, guide_margin=0.1, mini_batch_size=size)
+    with pytest.warns(
+        UserWarning, match='no gradient for 10 steps. (GuideSupervision spares every|Look at)'
+    ):
+        for _ in range(10):
+            loss(PAIRS, None).backward()
+    assert loss.figures['guided_per_text'] == 7

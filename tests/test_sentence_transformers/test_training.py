@@ -71,6 +71,9 @@ def test_texts_and_videos_train(tmp_path, size):
     found = losses_of(trainer)
     assert np.mean(found[-5:]) < np.mean(found[:5]) - 0.2
     assert loss.supervision.progress == pytest.approx(39 / 40)
+    rows = [row for row in trainer.state.log_history if 'loss' in row]
+    assert len(rows) == 40 and all(0 <= row['eta_negative'] <= 1 for row in rows)
+    assert rows[-1]['eta_negative'] == pytest.approx(float(loss.figures['eta_negative']), abs=1e-4)
     assert len(own) > 10  # heads and supervision train with it
     assert not any(torch.equal(a, b) for a, b in zip(before, own))
 

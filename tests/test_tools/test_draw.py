@@ -26,7 +26,7 @@ def trained(tmp_path_factory):
     code, printed = run_tool(
         folder, 'train.py', 'p.py', '--cfg-options',
         'default_hooks.pictures.type=PicturesHook', 'default_hooks.pictures.queries=2',
-        'visualizer.vis_backends.0.type=TensorboardVisBackend',
+        "visualizer.vis_backends=[{'type': 'LocalVisBackend'}, {'type': 'TensorboardVisBackend'}]",
     )  # fmt: skip
     assert code == 0, printed
     return folder, printed
@@ -37,6 +37,7 @@ def test_tensorboard(trained):
     (events,) = {path.parent for path in folder.rglob('events.out.*')}
     found = EventAccumulator(str(events), size_guidance=dict(images=0))
     found.Reload()
+    assert [*folder.rglob('scalars.json')]  # beside it
     images = {tag: found.Images(tag) for tag in found.Tags()['images']}
     assert images.keys() == {f'{mode}_{name}' for mode in ('val', 'test') for name in NAMES}
     assert all([x.step for x in images[f'val_{name}']] == [1, 2] for name in NAMES)

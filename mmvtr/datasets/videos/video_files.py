@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import contextmanager
+from functools import cache
 from typing import Iterator, Optional
 
 import av
@@ -17,10 +18,16 @@ from av.container import InputContainer
 from av.sidedata.sidedata import Type
 from av.stream import Disposition
 
+from mmvtr.datasets.videos.decoding_limits import limit_pictures
 from mmvtr.datasets.videos.stated_size import stated_size
 
-#: Formats whose files are a few lines of text, in place of which ffmpeg opens what they name.
-LISTS = ('concat', 'hls', 'dash')
+#: Formats in place of whose files ffmpeg opens what they name, or a device.
+LISTS = {
+    'alsa', 'concat', 'dash', 'fbdev', 'hls', 'image2', 'imf', 'lavfi', 'rtsp', 'sdp',
+    'video4linux2,v4l2', 'webm_dash_manifest', 'x11grab',
+}  # fmt: skip
+#: What a list begins with, for the message: ffmpeg does not say as what it has refused a file.
+LIST_MARKS = (b'ffconcat', b'#EXTM3U', b'v=0', b'<MPD', b'<?xml')
 
 #: Formats whose header may count from zero where the timestamps do not.
 FROM_ZERO = ('matroska', 'flv')
@@ -91,15 +98,37 @@ def open_video(path: str) -> Iterator[tuple[InputContainer, av.VideoStream]]:
         BrokenVideoError: a list of other files, or no video stream; without the path, as
             :func:`errors_name` adds it.
     """
-    # Without "file:" ffmpeg takes what stands before a colon for a protocol.
-    with av.open('file:' + path, **LENIENT) as container:
-        if container.format.name in LISTS:
-            raise BrokenVideoError(f'a list of other files ({container.format.name}), not a video')
+    with _container(path) as container:
         streams = [s for s in container.streams.video if _moves(s)]
         if not streams:
             raise BrokenVideoError('no video stream')
         streams[0].codec_context.thread_count = 1  # data workers are the parallelism
+        limit_pictures(streams[0])
         yield container, streams[0]
+
+
+def _container(path: str) -> InputContainer:
+    """The file as ffmpeg opens it, and nothing but the file.
+
+    Raises:
+        BrokenVideoError: a list of other files.
+    """
+    try:
+        # Without "file:" ffmpeg takes what stands before a colon for a protocol.
+        allowed = dict(format_whitelist=_whole_files(), protocol_whitelist='file')
+        return av.open('file:' + path, options=allowed, **LENIENT)
+    except (av.error.ArgumentError, av.error.InvalidDataError):
+        with open(path, 'rb') as file:
+            head = file.read(64).lstrip(b'\xef\xbb\xbf \t\r\n')
+        if head.startswith(LIST_MARKS):
+            raise BrokenVideoError('a list of other files, not a video') from None
+        raise
+
+
+@cache
+def _whole_files() -> str:
+    """The formats that ffmpeg reads from the file itself, for its option ``format_whitelist``."""
+    return ','.join(sorted(name for name in av.formats_available if name not in LISTS))
 
 
 def _moves(stream: av.VideoStream) -> bool:

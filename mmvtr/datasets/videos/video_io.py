@@ -25,6 +25,7 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.frame import PictureType
 from av.video.reformatter import VideoReformatter
 
+from mmvtr.datasets.videos.decoding_limits import decoded
 from mmvtr.datasets.videos.frame_sampling import TIME_SLACK, window
 from mmvtr.datasets.videos.video_files import (
     BrokenVideoError,
@@ -391,11 +392,10 @@ def _choose(times: np.ndarray, clip: _Clip) -> list[int]:
 
 def _shown(packets: Iterable[av.Packet]) -> Iterator[av.VideoFrame]:
     """Decode them; pictures that the decoder patched up from damaged data are an error."""
-    for packet in packets:
-        for frame in packet.decode():
-            if frame.is_corrupt:
-                raise BrokenVideoError(f'damaged pictures at {frame.time} s')
-            yield frame
+    for frame in decoded(packets):
+        if frame.is_corrupt:
+            raise BrokenVideoError(f'damaged pictures at {frame.time} s')
+        yield frame
 
 
 def _same_size(shown: Iterator[av.VideoFrame]) -> Iterator[av.VideoFrame]:

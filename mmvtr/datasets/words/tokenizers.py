@@ -15,6 +15,7 @@ from typing import Any, Sequence
 import numpy as np
 from mmcv.transforms import BaseTransform
 
+from mmvtr.names_code import refusing_code
 from mmvtr.registry import TRANSFORMS
 
 Results = dict[str, Any]
@@ -128,7 +129,8 @@ class HFTokenize(BaseTransform):
 
     Raises:
         OSError: the model is neither a local folder nor can it be downloaded.
-        ValueError: ``spans`` of a tokenizer that does not know them.
+        ValueError: ``spans`` of a tokenizer that does not know them; a tokenizer that needs code of
+            its own.
     """
 
     def __init__(
@@ -137,7 +139,8 @@ class HFTokenize(BaseTransform):
         from transformers import AutoTokenizer  # imports in seconds: only where it is used
 
         try:
-            self.tokenizer = AutoTokenizer.from_pretrained(model)
+            with refusing_code(model):
+                self.tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
         except OSError as error:
             raise OSError(
                 f'HFTokenize: {model!r} is neither a local tokenizer folder nor a name that can '

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 from mmvtr.dist import gather_rows, world_size
 from mmvtr.engine.loop.evaluation import bare
 from mmvtr.models.annotation import match, own_match
-from mmvtr.models.supervisions.arl import ARLSupervision, Statistics
+from mmvtr.models.supervisions.arl import Statistics
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Levels, cat_levels
 
@@ -105,17 +105,18 @@ class AmbiguityHook(Hook):
         data_batch: Optional[dict] = None,
         outputs: Optional[dict] = None,
     ) -> None:
-        supervision: ARLSupervision = bare(runner.model).supervision
-        if self._truth is None or not supervision.found:
+        model = bare(runner.model)
+        sets: dict[str, Tensor] = model.judge.found
+        if self._truth is None or not sets:
             return
         samples = data_batch['data_samples']
-        device = supervision.ready.device
+        device = model.supervision.ready.device
         text, video = (
             gather_rows(samples[f'{kind}_idx'].to(device)).cpu() for kind in ('text', 'video')
         )
         positives = match(samples, device).cpu()
         soft = self._truth[text][:, video] & ~positives
-        for found in supervision.found.values():
+        for found in sets.values():
             found = found.cpu()
             counts = found.sum(), (found & soft).sum(), soft.sum(), (~positives).sum()
             self._counts += torch.tensor([*map(float, counts), float(len(text))])

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional
 
+import numpy as np
 from mmengine.hooks import Hook
 
 from mmvtr.registry import HOOKS
 
 #: What the supervisions report at each step.
 FIGURES = ('eta_negative', 'eta_sure', 'match_positive', 'match_negative', 'eta_ramp')
+#: What else they may report.
+MORE = ('spared_per_text', 'spared_share')
+#: Before the figures of a model's own supervision, where a Belief acts in its place.
+LIVE = 'live_'
 
 
 @HOOKS.register_module()
@@ -23,6 +28,13 @@ class EtaMonitorHook(Hook):
 
     It warns only once eta is in use (the ramp of the supervision is half up).
 
+    Two more things are said.  Before a training on a set whose truth is known (planted data): which
+    share of its unannotated pairs is true, to compare ``spared_share`` with.  And after each
+    validation: the match probability of val pairs beside that of training pairs.  Where the first
+    is much lower, the pairs are learnt by heart, the false negatives as well, and eta of training
+    pairs says little; it warns once (``model.belief`` is the remedy, docs/dvtr.md; where that acts
+    there is nothing to warn of).
+
     Args:
         gap: the match probability of positives must exceed that of negatives by this much.
         low: mean eta of negatives below which the loss is said to have lost its negatives.
@@ -33,6 +45,7 @@ class EtaMonitorHook(Hook):
             Fig. 4 has over 95 % there, trainings with 60 % general captions (8 % of the pairs are
             soft positives) 40 to 70 % while the ramp goes up; a slope and a bias that cannot move
             leave 0 to 20 %.
+        heart: match probability that training pairs may have more than val pairs.
     """
 
     priority = 'BELOW_NORMAL'
@@ -45,12 +58,26 @@ class EtaMonitorHook(Hook):
         high: float = 0.98,
         discount: float = 0.8,
         sure: float = 0.3,
+        heart: float = 0.3,
     ) -> None:
         self.gap = gap
         self.low = low
         self.high = high
         self.discount = discount
         self.sure = sure
+        self.heart = heart
+        self.learnt: Optional[float] = None
+        self._warned = False
+
+    def before_train(self, runner) -> None:
+        dataset = runner.train_dataloader.dataset
+        truth = dataset.truth() if hasattr(dataset, 'truth') else None
+        if truth is not None:
+            share = true_share(truth, dataset.positives())
+            runner.logger.info(
+                f'of the unannotated training pairs {100 * share:.3f} % are true (spared_share to '
+                'compare with: the mean of 1 - eta)'
+            )
 
     def before_train_epoch(self, runner) -> None:
         self.sums: dict[str, dict[str, float]] = {}
@@ -64,8 +91,8 @@ class EtaMonitorHook(Hook):
             who = (member + prefix.rstrip('_')).strip()
             sums = self.sums.setdefault(who, dict.fromkeys(FIGURES, 0.0))
             self.counts[who] = self.counts.get(who, 0) + 1
-            for name in FIGURES:
-                sums[name] += float(outputs[prefix + name])
+            for name in (*FIGURES, *(name for name in MORE if prefix + name in outputs)):
+                sums[name] = sums.get(name, 0.0) + float(outputs[prefix + name])
 
     def after_train_epoch(self, runner) -> None:
         for who, sums in self.sums.items():
@@ -75,9 +102,31 @@ class EtaMonitorHook(Hook):
                 f'eta{of} over the epoch: '
                 + ', '.join(f'{name} {value:.3f}' for name, value in means.items())
             )
-            verdict = self.collapse(means) if means['eta_ramp'] >= 0.5 else None
+            live = who.endswith(LIVE.rstrip('_'))
+            verdict = self.collapse(means) if means['eta_ramp'] >= 0.5 and not live else None
             if verdict:
                 runner.logger.warning(f'eta{of} has collapsed: {verdict}')
+            if live or len(self.sums) == 1:
+                self.learnt, self._warned = means['match_positive'], self._warned or live
+
+    def after_scoring(self, runner, evaluation) -> None:
+        """Compare the match probability of val pairs with that of the training pairs before."""
+        eta = evaluation.matrices.get('eta')
+        if evaluation.mode != 'val' or eta is None or self.learnt is None:
+            return
+        held_out = float(1 - eta[evaluation.relation.positives].double().mean())
+        runner.logger.info(
+            f'match probability of annotated pairs: training {self.learnt:.3f}, val {held_out:.3f}'
+        )
+        if self.learnt - held_out > self.heart and not self._warned:
+            self._warned = True
+            runner.logger.warning(
+                f'the match probability of annotated pairs is {self.learnt:.2f} in training and '
+                f'{held_out:.2f} on val (gap > {self.heart}): training pairs are learnt by heart, '
+                'their false negatives too, so that eta spares few of these from now on. Let an '
+                "earlier model say what is spared: model.belief=dict(type='Belief', at=0.15) "
+                '(docs/dvtr.md)'
+            )
 
     def collapse(self, means: dict[str, float]) -> Optional[str]:
         """What is wrong with an epoch's means, or None."""
@@ -109,6 +158,11 @@ class EtaMonitorHook(Hook):
                 'debiased loss is the plain one.'
             )
         return None
+
+
+def true_share(truth: np.ndarray, positives: np.ndarray) -> float:
+    """Share of true pairs among the unannotated ones, of bool [T, V] twice."""
+    return float((truth & ~positives).sum()) / max(int((~positives).sum()), 1)
 
 
 def _reporters(outputs: Mapping[str, Any]) -> list[str]:

@@ -1,17 +1,18 @@
-"""Rows of a log that fit on a screen, what matters first."""
+"""Rows of a log with what matters first, folded to the width of a terminal."""
 
 from __future__ import annotations
 
 import logging
 import re
 import textwrap
+from typing import Sequence
 
 from mmengine.runner import LogProcessor, Runner
 
 #: Columns of a row.
 WIDTH = 100
 #: What stands first of a step, where it is known; the learning rate with fewer digits.
-FIRST = ('loss', 'lr', 'eta', 'time')
+FIRST = ('loss', 'lr', 'time_left', 'time')
 
 
 def folded(text: str, width: int = WIDTH) -> str:
@@ -61,25 +62,38 @@ class FoldingFormatter(logging.Formatter):
 
 
 def fold_rows(logger: logging.Logger) -> None:
-    """Let all handlers of a logger write rows of :data:`WIDTH` columns."""
+    """Let a logger write rows of :data:`WIDTH` columns on terminals.
+
+    In files and pipes a message stays one row, for ``grep`` and the like.
+    """
     for handler in logger.handlers:
-        if handler.formatter is not None and not isinstance(handler.formatter, FoldingFormatter):
+        stream = getattr(handler, 'stream', None)
+        if stream is None or not stream.isatty() or handler.formatter is None:
+            continue
+        if not isinstance(handler.formatter, FoldingFormatter):
             handler.setFormatter(FoldingFormatter(handler.formatter))
 
 
 class RowsLogProcessor(LogProcessor):
-    """mmengine's LogProcessor, whose lines of a step begin with loss, learning rate and times.
+    """mmengine's LogProcessor, whose lines of a step begin with loss, learning rates and times.
 
-    What goes to the visualizer (``scalars.json``, TensorBoard) is mmengine's.
+    ``lr`` is the lowest to the highest rate of the optimizer's groups, ``time_left`` is mmengine's
+    ``eta``, which here would be read as the matching uncertainty.  What goes to the visualizer
+    (``scalars.json``, TensorBoard) is mmengine's: its ``lr`` is that of the first group.
     """
 
     def get_log_after_iter(self, runner: Runner, batch_idx: int, mode: str) -> tuple[dict, str]:
         tag, line = super().get_log_after_iter(runner, batch_idx, mode)
-        return tag, what_matters_first(line)
+        rates = runner.optim_wrapper.get_lr().get('lr', []) if mode == 'train' else []
+        return tag, what_matters_first(line, rates)
 
 
-def what_matters_first(line: str) -> str:
+def what_matters_first(line: str, rates: Sequence[float] = ()) -> str:
     """A line of mmengine's, ``Epoch(train) [1][2/3]  base_lr: 1e-3 lr: 1e-3  loss: 2``, in order.
+
+    Args:
+        line: mmengine's.
+        rates: of the optimizer's groups; none: the one of the line is the only one.
 
     Example:
         ::
@@ -92,6 +106,9 @@ def what_matters_first(line: str) -> str:
     if values.get('base_lr') == values.get('lr'):
         values.pop('base_lr', None)
     if 'lr' in values:
-        values['lr'] = f'{float(values["lr"]):.2e}'
+        shown = sorted({f'{rate:.2e}' for rate in rates or [float(values['lr'])]}, key=float)
+        values['lr'] = ' to '.join(dict.fromkeys([shown[0], shown[-1]]))
+    if 'eta' in values:
+        values['time_left'] = values.pop('eta')
     values = {**{name: values[name] for name in FIRST if name in values}, **values}
     return '  '.join([head, *(f'{name}: {value}' for name, value in values.items())])

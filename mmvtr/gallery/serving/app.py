@@ -7,11 +7,11 @@ import os
 import tempfile
 import time
 from bisect import bisect_left
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
 from importlib.resources import files
 from itertools import zip_longest
-from typing import Annotated, Any, AsyncIterator, Iterable, Literal, Optional
+from typing import Annotated, Any, AsyncIterator, Iterable, Iterator, Literal, Optional
 
 try:
     from fastapi import Body as JsonBody
@@ -36,6 +36,7 @@ from mmvtr.gallery.serving.bodies import (
     Quarantine,
     Refit,
     Search,
+    SearchTexts,
     Undo,
     When,
     sendable,
@@ -155,21 +156,18 @@ def _add_metrics(app: FastAPI, gallery: Gallery, observed: Observed) -> None:
 
 
 def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
-    @app.post('/search')
-    async def search(body: Search, request: Request) -> Found:
-        """The best items for a text, for a vector, or for an item of the gallery."""
+    async def by_text(text: str, body: Search | SearchTexts, request: Request) -> Found:
         began = time.perf_counter()
-        transform = body.like is None if body.transform is None else body.transform
+        with stage(request.scope, 'encode'):
+            query = await asyncio.wrap_future(gallery.thread.text(text))
+        return await answer_of(query, body, request, began)
+
+    async def answer_of(
+        query: Asked, body: Search | SearchTexts, request: Request, began: float, like: bool = False
+    ) -> Found:
+        """``like``: the query is an item of the gallery, for which no biases are fitted."""
         asker = None
-        if body.text is not None:
-            with stage(request.scope, 'encode'):
-                query = await asyncio.wrap_future(gallery.thread.text(body.text))
-        elif body.vector is not None:
-            query = Asked.of(body.vector)
-        else:
-            item = await run_in_threadpool(gallery.item, body.like)
-            query = Asked(item.vector)
-        if body.like is None:
+        if not like:
             address = request.client.host if request.client else None
             asker = Client(address, trusted=writers.knows(request))
         with stage(request.scope, 'search'):
@@ -178,14 +176,30 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
                 query,
                 body.k,
                 filter=body.filter,
-                transform=transform,
+                transform=not like if body.transform is None else body.transform,
                 compare=body.compare,
-                calibrated=body.like is None,
+                calibrated=not like,
                 min_precision=body.min_precision,
                 by_moments=body.rank_by == 'moments',
                 asker=asker,
             )
         return _told(gallery, found, query, began)
+
+    @app.post('/search')
+    async def search(body: Search, request: Request) -> Found:
+        """The best items for a text, for a vector, or for an item of the gallery."""
+        if body.text is not None:
+            return await by_text(body.text, body, request)
+        began = time.perf_counter()
+        if body.vector is not None:
+            return await answer_of(Asked.of(body.vector), body, request, began)
+        item = await run_in_threadpool(gallery.item, body.like)
+        return await answer_of(Asked(item.vector), body, request, began, like=True)
+
+    @app.post('/search/texts')
+    async def search_texts(body: SearchTexts, request: Request) -> list[Found]:
+        """The best items for each of several texts, in their order."""
+        return await asyncio.gather(*(by_text(text, body, request) for text in body.texts))
 
     @app.get('/health')
     def health() -> dict[str, Any]:
@@ -268,18 +282,23 @@ async def _receive(request: Request, file: Any) -> None:
 
 def _sent(gallery: Gallery, uploads: Uploads, path: str) -> dict[str, Any]:
     """The frames of a video that was sent, within the limits."""
-    _check(uploads, path)
-    try:
-        return gallery.read(path)
-    except BrokenVideoError as error:  # its name says nothing to who has sent it
-        reason = reason_of(error, path)
-        raise BrokenVideoError(f'the body cannot be read as a video: {reason}') from error
+    with _of_the_body(path):
+        uploads.check(path)
+        with uploads.decoding():
+            return gallery.read(path)
 
 
-def _check(uploads: Uploads, path: Any) -> None:
-    """Refuse a video that was sent and is none, or that is too large."""
+def _check_all(uploads: Uploads, path: str) -> None:
+    """Refuse a video that was sent to be kept and is none, or that is too large."""
+    with _of_the_body(path):
+        uploads.check_all(path)
+
+
+@contextmanager
+def _of_the_body(path: str) -> Iterator[None]:
+    """Name the body in errors: the file's name says nothing to who has sent it."""
     try:
-        uploads.check(str(path))
+        yield
     except BrokenVideoError as error:
         reason = reason_of(error, path)
         raise BrokenVideoError(f'the body cannot be read as a video: {reason}') from error
@@ -352,7 +371,6 @@ def _add_media(app: FastAPI, gallery: Gallery, strips: Strips, writers: Writers)
             picture, media_type='image/jpeg', headers={'Cache-Control': 'private, max-age=300'}
         )
 
-    @app.head('/video', include_in_schema=False)
     @app.get('/video', response_class=Response)
     def video(request: Request, id: Id) -> Response:
         """The file of an item, or the part of it that a Range header asks for; of one in quarantine
@@ -373,7 +391,7 @@ def _add_media(app: FastAPI, gallery: Gallery, strips: Strips, writers: Writers)
             headers['Content-Range'] = f'bytes {part.first}-{part.last}/{size}'
         headers['Content-Length'] = str(length)
         kind = media_type(item.path)
-        if request.method == 'HEAD' or not length:
+        if not length:
             file.close()
             return Response(status_code=status, headers=headers, media_type=kind)
         first = 0 if part is None else part.first
@@ -436,7 +454,7 @@ def _add_kept_videos(app: FastAPI, gallery: Gallery, writers: Writers, uploads: 
             with received(gallery.library, file) as path:
                 with open(path, 'wb') as part:
                     await _receive(request, part)
-                await asyncio.wrap_future(gallery.decoders(lambda: _check(uploads, path)))
+                await asyncio.wrap_future(gallery.decoders(lambda: _check_all(uploads, str(path))))
 
             def add() -> dict[str, Any]:
                 try:

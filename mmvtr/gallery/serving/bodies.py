@@ -17,6 +17,8 @@ from mmvtr.gallery.store.items import LONGEST_ID
 
 #: Characters of a text, hits of an answer, items of a change, texts of a bank.
 LONGEST_TEXT, MOST_HITS, MOST_ITEMS, MOST_TEXTS = 1000, 1000, 100, 16384
+#: Texts of one request.
+MOST_QUERIES = 64
 #: Items of a page of the gallery.
 MOST_PAGE = 200
 #: Bytes of a body, and of a video that is searched with.
@@ -43,22 +45,20 @@ class Body(BaseModel):
     model_config = ConfigDict(extra='forbid')
 
 
+def _check_texts(texts: list[str]) -> None:
+    for row, text in enumerate(texts):
+        if not text.strip() or len(text) > LONGEST_TEXT:
+            raise ValueError(f'text {row} is empty or longer than {LONGEST_TEXT} characters')
+
+
 def _examples(*bodies: dict[str, Any]) -> ConfigDict:
     """For the reference."""
     return ConfigDict(json_schema_extra=dict(examples=list(bodies)))
 
 
-class Search(Body):
-    """One of `text`, `vector` and `like`."""
+class _Asked(Body):
+    """What all searches by text, vector or item may say."""
 
-    model_config = _examples(
-        dict(text='a dog runs', k=5, filter=dict(start=dict(max=60))),
-        dict(text='a dog runs', k=5, rank_by='moments'),
-    )
-
-    text: Optional[str] = Field(None, min_length=1, max_length=LONGEST_TEXT)
-    vector: Optional[list[float]] = Field(None, description='of a query, by the same model')
-    like: Optional[str] = Field(None, max_length=LONGEST_ID, description='id of an item')
     k: int = Field(12, ge=1, le=MOST_HITS, description='at most as many as the gallery has items')
     filter: Optional[dict[str, Any]] = Field(
         None, description='column -> value, list of values, or {"min": x, "max": y}'
@@ -79,6 +79,26 @@ class Search(Body):
     )
 
     @model_validator(mode='after')
+    def precision_of_items(self) -> '_Asked':
+        """Raise ValueError where a precision is asked of moments."""
+        if self.rank_by == 'moments' and self.min_precision is not None:
+            raise ValueError('min_precision is of items, not of moments')
+        return self
+
+
+class Search(_Asked):
+    """One of `text`, `vector` and `like`."""
+
+    model_config = _examples(
+        dict(text='a dog runs', k=5, filter=dict(start=dict(max=60))),
+        dict(text='a dog runs', k=5, rank_by='moments'),
+    )
+
+    text: Optional[str] = Field(None, min_length=1, max_length=LONGEST_TEXT)
+    vector: Optional[list[float]] = Field(None, description='of a query, by the same model')
+    like: Optional[str] = Field(None, max_length=LONGEST_ID, description='id of an item')
+
+    @model_validator(mode='after')
     def one_query(self) -> 'Search':
         """Raise ValueError unless there is one."""
         given = [name for name in ('text', 'vector', 'like') if getattr(self, name) is not None]
@@ -88,8 +108,20 @@ class Search(Body):
             raise ValueError('the text is empty')
         if self.like is not None and self.min_precision is not None:
             raise ValueError('min_precision is of texts and vectors, not of like')
-        if self.rank_by == 'moments' and self.min_precision is not None:
-            raise ValueError('min_precision is of items, not of moments')
+        return self
+
+
+class SearchTexts(_Asked):
+    """Several texts, each searched for as `/search` does."""
+
+    model_config = _examples(dict(texts=['a dog runs', 'two people dance'], k=5))
+
+    texts: list[str] = Field(min_length=1, max_length=MOST_QUERIES)
+
+    @model_validator(mode='after')
+    def good_texts(self) -> 'SearchTexts':
+        """Raise ValueError where a text is empty or too long."""
+        _check_texts(self.texts)
         return self
 
 
@@ -142,9 +174,7 @@ class Refit(Body):
     @model_validator(mode='after')
     def good_texts(self) -> 'Refit':
         """Raise ValueError where a text is empty or too long."""
-        for row, text in enumerate(self.texts or []):
-            if not text.strip() or len(text) > LONGEST_TEXT:
-                raise ValueError(f'text {row} is empty or longer than {LONGEST_TEXT} characters')
+        _check_texts(self.texts or [])
         return self
 
 

@@ -25,10 +25,12 @@ HEADERS = {
 
 
 class Guard:
-    """ASGI middleware: refuses other host names and large bodies, and adds headers.
+    """ASGI middleware: refuse other host names, other sites and large bodies, add headers.
 
     A page of another site can point its own name at this machine (DNS rebinding); the Host header
-    then has that name.
+    then has that name.  It can also send a request in the name of a visitor, which its browser
+    marks with the site's ``Origin``; whoever is no browser sends none.  HEAD is answered as GET is,
+    without the body.
 
     Args:
         hosts: names that this service is called by; None: any.
@@ -54,6 +56,10 @@ class Guard:
             )
             await refusal(scope, receive, send)
             return
+        if scope['method'] not in ('GET', 'HEAD') and not _same_site(headers):
+            refusal = answer(403, 'a page of another site may not send this; ask without a browser')
+            await refusal(scope, receive, send)
+            return
         most = self._uploads.get(scope['path'], self._body)
         stated = headers.get('content-length', '0')
         if not (stated.isascii() and stated.isdigit()) or int(stated) > most:
@@ -69,7 +75,11 @@ class Guard:
                 raise HTTPException(413, f'a body may have {most} bytes here')
             return message
 
+        head = scope['method'] == 'HEAD'
+
         async def with_headers(message: dict) -> None:
+            if message['type'] == 'http.response.body' and head:
+                message = dict(message, body=b'')
             if message['type'] == 'http.response.start':
                 known = {name.lower() for name, _ in message['headers']}
                 for name, value in HEADERS.items():
@@ -77,11 +87,19 @@ class Guard:
                         message['headers'].append((name.lower().encode(), value.encode()))
             await send(message)
 
-        await self._app(scope, counted, with_headers)
+        await self._app(dict(scope, method='GET') if head else scope, counted, with_headers)
 
 
 def _too_large(most: int) -> Any:
     return answer(413, f'a body may have {most} bytes here', Connection='close')
+
+
+def _same_site(headers: Headers) -> bool:
+    """Return whether a request comes from a page of this service, or from no page at all."""
+    site, origin = headers.get('sec-fetch-site'), headers.get('origin')
+    if site is not None and site not in ('same-origin', 'none'):
+        return False
+    return origin is None or origin.partition('://')[2] == headers.get('host')
 
 
 def _without_port(host: str) -> str:

@@ -28,9 +28,9 @@ KEPT = 256
 class Moment(NamedTuple):
     """Where a text matches and where the item itself is, in seconds of the file."""
 
-    begin: float
+    start: float
     end: float
-    item_begin: float
+    item_start: float
     item_end: float
 
 

@@ -6,7 +6,13 @@ import threading
 from contextlib import contextmanager
 from typing import Iterator
 
+from mmvtr.datasets.videos.decoding_limits import (
+    DecodingLimits,
+    TooMuchToDecode,
+    decoding_within,
+)
 from mmvtr.datasets.videos.video_files import errors_name, open_video
+from mmvtr.datasets.videos.video_io import decode_all
 from mmvtr.gallery.serving.batching import Busy
 
 #: Pixels of a frame: 4096 x 2304.
@@ -15,10 +21,8 @@ FRAME = 4096 * 2304
 RECEIVING = 300
 #: Pixels of all frames: 1280 x 720 at 30 frames a second for 72 seconds.
 PIXELS = 2_000_000_000
-
-
-class TooMuchToDecode(ValueError):
-    """A video that would take longer, or more memory, than one request may have."""
+#: Seconds of the processor that decoding may take.
+SECONDS = 60.0
 
 
 class Uploads:
@@ -27,10 +31,12 @@ class Uploads:
     Args:
         pixels: width x height x frames of one video.
         at_once: videos that are received or decoded at a time.
+        seconds: of the processor for the decoding of one video.
     """
 
-    def __init__(self, *, pixels: int = PIXELS, at_once: int = 4) -> None:
+    def __init__(self, *, pixels: int = PIXELS, at_once: int = 4, seconds: float = SECONDS) -> None:
         self._pixels, self._at_once = pixels, at_once
+        self._limits = DecodingLimits(FRAME, pixels, seconds)
         self._places = threading.Semaphore(at_once)
 
     @contextmanager
@@ -46,6 +52,27 @@ class Uploads:
             yield
         finally:
             self._places.release()
+
+    @contextmanager
+    def decoding(self) -> Iterator[None]:
+        """Read a video that was sent: the limits hold for each picture, whatever the headers say.
+
+        Raises:
+            TooMuchToDecode: (within) a picture is too large, or all are too many or take too long.
+        """
+        with decoding_within(self._limits):
+            yield
+
+    def check_all(self, path: str) -> None:
+        """Refuse a video to be kept by its headers, and by each of its pictures.
+
+        Raises:
+            BrokenVideoError: no video file, or one that cannot be decoded whole.
+            TooMuchToDecode: as :meth:`check` and :meth:`decoding`.
+        """
+        self.check(path)
+        with self.decoding():
+            decode_all(path)
 
     def check(self, path: str) -> None:
         """Refuse a video by what its headers and packets say, before a frame is decoded.

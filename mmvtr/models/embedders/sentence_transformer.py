@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from mmvtr.models.embedders.raw_items import RawItemsEncoder
 from mmvtr.models.layers.pooling import empty_levels
+from mmvtr.names_code import names_code, refusing_code
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
@@ -22,6 +23,7 @@ DUAL = {
 
 
 @MODELS.register_module()
+@names_code('trust_remote_code')
 class SentenceTransformerEncoder(RawItemsEncoder):
     """A SentenceTransformer as encoder: what its ``encode`` gives, of unit length, with gradients.
 
@@ -33,7 +35,8 @@ class SentenceTransformerEncoder(RawItemsEncoder):
         text_prompt, video_prompt: put before texts, and said of videos where the model takes that;
             None: the model's own default prompt.
         processing_kwargs: for the model's processor, by modality: ``dict(video=...)``.
-        trust_remote_code: run code that comes with the model.
+        trust_remote_code: run code that comes with the model; a config that somebody else made
+            cannot ask for it.
 
     Attributes:
         dim: D.
@@ -41,7 +44,8 @@ class SentenceTransformerEncoder(RawItemsEncoder):
     Raises:
         ImportError: sentence-transformers is not installed.
         RuntimeError: the model is neither there nor can it be downloaded.
-        ValueError: a model without texts or without videos.
+        ValueError: a model without texts or without videos, or with code of its own that is not
+            trusted.
     """
 
     def __init__(
@@ -90,7 +94,7 @@ def load_embedder(name: str, trust_remote_code: bool = False) -> nn.Module:
     """A SentenceTransformer by its name or folder, on the CPU.
 
     Raises:
-        ImportError, RuntimeError: see :class:`SentenceTransformerEncoder`.
+        ImportError, RuntimeError, ValueError: see :class:`SentenceTransformerEncoder`.
     """
     try:
         from sentence_transformers import SentenceTransformer
@@ -100,7 +104,8 @@ def load_embedder(name: str, trust_remote_code: bool = False) -> nn.Module:
             "sentence-transformers is not installed: pip install 'mmvtr[sentence-transformers]'"
         ) from error
     try:
-        model = SentenceTransformer(name, device='cpu', trust_remote_code=trust_remote_code)
+        with refusing_code(name):
+            model = SentenceTransformer(name, device='cpu', trust_remote_code=trust_remote_code)
     except OSError as error:
         raise RuntimeError(
             f'{_name(name)} is neither a folder of a model, nor in the Hugging Face cache, nor can '
@@ -108,10 +113,16 @@ def load_embedder(name: str, trust_remote_code: bool = False) -> nn.Module:
         ) from error
     kind = getattr(model.config, 'model_type', None)
     if not model.supports('video') and kind in DUAL:
-        made = Transformer(
-            name, modality_config=DUAL[kind], module_output_name='sentence_embedding'
+        no_code = dict.fromkeys(
+            ('model_kwargs', 'processor_kwargs', 'config_kwargs'), dict(trust_remote_code=False)
         )
-        model = SentenceTransformer(modules=[made], device='cpu')
+        made = Transformer(
+            name,
+            modality_config=DUAL[kind],
+            module_output_name='sentence_embedding',
+            **no_code,
+        )
+        model = SentenceTransformer(modules=[made], device='cpu', trust_remote_code=False)
     return model
 
 

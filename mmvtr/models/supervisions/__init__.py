@@ -2,6 +2,7 @@
 
 from mmvtr.models.supervisions.adaptive_margin import AdaptiveMarginSupervision
 from mmvtr.models.supervisions.arl import ARLSupervision
+from mmvtr.models.supervisions.belief import Belief
 from mmvtr.models.supervisions.cmgsd import CMGSDSupervision
 from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision
 from mmvtr.models.supervisions.dvtr_steps import DVTRStepsSupervision
@@ -27,6 +28,7 @@ from mmvtr.models.supervisions.teachers import (
 __all__ = [
     'ARLSupervision',
     'AdaptiveMarginSupervision',
+    'Belief',
     'CMGSDSupervision',
     'ColumnSupervision',
     'DVTRStepsSupervision',

@@ -17,6 +17,7 @@ from huggingface_hub import constants, try_to_load_from_cache
 from torch import nn
 
 from mmvtr.models.towers.open_clip_files import is_torchscript, load_file
+from mmvtr.names_code import refusing_code
 from mmvtr.open_clip_configs import FOLDER, model_config, preprocessings, tag_config
 
 _HUB_FILES = ('open_clip_model.safetensors', 'open_clip_pytorch_model.bin')
@@ -72,6 +73,14 @@ def build_open_clip(model: str | dict, pretrained: str | Literal[False] | None =
     return OpenCLIP(clip, config['embed_dim'], *_mean_and_std(model, tag, weights=path is not None))
 
 
+def _refuse_code(name: str) -> None:
+    """Raise ValueError where a text tower of transformers needs code of its own: open_clip asks."""
+    from transformers import AutoConfig
+
+    with refusing_code(name):
+        AutoConfig.from_pretrained(name, trust_remote_code=False)
+
+
 def folder_weights(folder: Path) -> Path:
     """The file of weights that ``open_clip.create_model`` takes of a folder.
 
@@ -118,6 +127,8 @@ def _build(config: dict) -> nn.Module:
         config['text_cfg'] = {**config['text_cfg'], 'hf_model_pretrained': False}
     kind = open_clip.CoCa if 'multimodal_cfg' in config else open_clip.CustomTextCLIP
     try:
+        if config['text_cfg'].get('hf_model_name'):
+            _refuse_code(config['text_cfg']['hf_model_name'])
         return kind(**config)
     except TypeError as error:
         raise ValueError(f'open_clip cannot build {str(config)[:200]}: {error}') from error

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from mmvtr.models.towers.base import Tower, check_frames, check_text
 from mmvtr.models.towers.transformers_weights import load_transformer
+from mmvtr.names_code import refusing_code
 from mmvtr.registry import MODELS
 
 
@@ -173,7 +174,8 @@ def _statistics(
     from transformers import AutoImageProcessor  # only configs with such a model need it
 
     try:
-        processor = AutoImageProcessor.from_pretrained(model)
+        with refusing_code(model):
+            processor = AutoImageProcessor.from_pretrained(model, trust_remote_code=False)
     except OSError:  # a folder of weights alone: the preprocessor asks for numbers
         return None, None
     return tuple(processor.image_mean), tuple(processor.image_std)

@@ -17,6 +17,7 @@ import torch
 from mmengine.logging import print_log
 from torch import Tensor, nn
 
+from mmvtr.names_code import refusing_code
 from mmvtr.storage.weights import first_of, refuse_not_finite, wrapper_before
 
 
@@ -47,7 +48,9 @@ def load_transformer(
 
     auto = getattr(transformers, kind)
     if not isinstance(model, str):
-        return auto.from_config(transformers.AutoConfig.for_model(**model))
+        config = transformers.AutoConfig.for_model(**model)
+        with refusing_code('the model of a dict'):
+            return auto.from_config(config, trust_remote_code=False)
     with _quiet():
         found, told = _read(auto, model)
         mapping = _renaming(found, told, model)
@@ -80,13 +83,15 @@ def _read(
 ) -> tuple[nn.Module, dict[str, Any]]:
     """The model, and names that are ``missing_keys``, ``unexpected_keys``, ``mismatched_keys``."""
     try:
-        return auto.from_pretrained(
-            model,
-            dtype=torch.float32,
-            key_mapping=mapping,
-            ignore_mismatched_sizes=True,  # they are refused below, by name
-            output_loading_info=True,
-        )
+        with refusing_code(model):
+            return auto.from_pretrained(
+                model,
+                dtype=torch.float32,
+                key_mapping=mapping,
+                ignore_mismatched_sizes=True,  # they are refused below, by name
+                output_loading_info=True,
+                trust_remote_code=False,
+            )
     except OSError as error:
         raise RuntimeError(
             f'transformers cannot load {model!r} ({error}). It is neither a local folder nor '

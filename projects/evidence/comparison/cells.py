@@ -51,6 +51,18 @@ HOOKS = {
 SURE_FIRST = dict(type='SureFirstHook', temperature=0.02, sure=0.8, name=SURE)
 #: Of a config's own hooks, those that training needs; the others measure or transform.
 KEPT_HOOKS = ('AmbiguityHook',)
+#: What no training reads, as it was when the cells were made: their hashes hold.
+SHOWN = dict(
+    log_level='INFO',
+    log_processor=dict(by_epoch=True, window_size=20),
+    visualizer=dict(type='Visualizer', vis_backends=[dict(type='LocalVisBackend')]),
+)
+WATCHING = dict(
+    timer=dict(type='IterTimerHook'),
+    logger=dict(type='LoggerHook', interval=20),
+    progress=dict(type='ProgressHook'),
+    eta=dict(type='EtaMonitorHook'),
+)
 #: A training may be wanted twice at a time, for itself and for a sum.
 LOCKS: dict[Path, threading.Lock] = defaultdict(threading.Lock)
 
@@ -101,8 +113,8 @@ class Training(NamedTuple):
         configs = [config_of(part).to_dict() for part in self.parts]
         for config in configs:
             config.pop('fit_warmup', None)  # read where a training has one or two epochs
-            # It watches alone, and was among the hooks of all configs when the cells were made.
-            config['default_hooks'].setdefault('eta', dict(type='EtaMonitorHook'))
+            config.update(SHOWN)
+            config['default_hooks'].update(WATCHING)
         parts = [METHODS[self.method].transforms, without_scopes(configs)]
         text = json.dumps(parts, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]

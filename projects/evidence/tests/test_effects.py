@@ -84,6 +84,31 @@ def cells_of(work):
     return {cell['method']: cell for cell in map(json.loads, lines)}
 
 
+def test_what_no_training_reads_makes_no_other_cell(plan_of, monkeypatch):
+    cells = importlib.import_module('comparison.cells')
+    plan = plan_of()
+    name, methods = next(iter(plan.wanted.items()))
+    training = plan.training(name, methods[0], 3, {'optim_wrapper.optimizer.lr': 0.002})
+    sha, config_of = training.sha, cells.config_of
+
+    def changed(training, **values):
+        cfg = config_of(training)
+        cfg.merge_from_dict(values)
+        return cfg
+
+    shown = {
+        'default_hooks.logger.interval': 7,
+        'log_processor.window_size': 5,
+        'log_level': 'ERROR',
+        'visualizer': dict(type='another.Visualizer'),
+    }
+    for key, value in shown.items():
+        monkeypatch.setattr(cells, 'config_of', lambda t, k=key, v=value: changed(t, **{k: v}))
+        assert training.sha == sha, key
+    monkeypatch.setattr(cells, 'config_of', lambda t: changed(t, **{'train_cfg.max_epochs': 77}))
+    assert training.sha != sha
+
+
 def test_every_training_has_a_config(tool, plan_of):
     cells = importlib.import_module('comparison.cells')
     plan = plan_of()

@@ -133,7 +133,7 @@ def test_a_browser(browser, place):
         find('.strip')[0].click()
         now = 'return document.getElementById("video").currentTime'
         moment = client('POST', '/moment', dict(id=raw[0]['id'], text='hello'))[2]
-        until(lambda: browser.execute_script(now) > moment['begin'])
+        until(lambda: browser.execute_script(now) > moment['start'])
         find('#close')[0].click()
         assert not [x for x in browser.get_log('browser') if x['level'] == 'SEVERE']
         find('#text')[0].clear()

@@ -62,6 +62,60 @@ def test_answers(client, place, folder):
     assert (health['items'], health['writable'], health['note']) == (7, True, 'toys')
 
 
+def test_several_texts_in_one_request(client):
+    texts = ['hello', 'xxxxx', 'yyabc', 'hello']  # of one length: the toy tower reads its padding
+    options = dict(k=4, transform=True, compare=True, filter=dict(odd=[True, False]))
+    status, _, found = client('POST', '/search/texts', dict(texts=texts, **options))
+    assert status == 200 and len(found) == 4
+    for text, one in zip(texts, found):
+        alone = client.search(text=text, **options)
+        assert dict(one, ms=0) == dict(alone, ms=0)
+    for texts, said in [
+        ([], 'at least 1'), (['x'] * 65, 'at most 64'), (['x', ' '], 'text 1 is empty'),
+        (['y' * 1001], 'text 0 is empty or longer'), ('x', 'list'),
+    ]:  # fmt: skip
+        status, sentence = client.error('POST', '/search/texts', dict(texts=texts))
+        assert status == 422 and said in sentence
+    status, sentence = client.error('POST', '/search/texts', dict(texts=['x'], like='a'))
+    assert status == 422 and 'like' in sentence
+
+
+def test_head_is_get_without_a_body(client):
+    for path in ('/', '/health', '/stats', '/style.css', '/docs', '/video?id=a', '/thumb?id=a'):
+        status, headers, content = client('HEAD', path)
+        expected = client('GET', path)
+        assert status == expected[0] == 200 and content == b'', path
+        assert headers.get_content_type() == expected[1].get_content_type()
+        assert headers['content-length'] in (None, expected[1]['content-length'])
+    assert client('HEAD', '/video?id=nobody')[0] == 404
+    assert client('HEAD', '/search')[0] == 405
+
+
+@pytest.mark.parametrize(
+    'headers, allowed',
+    [
+        ({}, True),
+        (dict(Origin='http://127.0.0.1:{port}'), True),
+        (dict(Origin='http://127.0.0.1:{port}', Sec_Fetch_Site='same-origin'), True),
+        (dict(Sec_Fetch_Site='none'), True),
+        (dict(Origin='https://elsewhere.example'), False),
+        (dict(Origin='null'), False),
+        (dict(Origin='http://127.0.0.1:1'), False),
+        (dict(Sec_Fetch_Site='cross-site'), False),
+        (dict(Sec_Fetch_Site='same-site'), False),
+    ],
+)
+def test_another_site_sends_nothing_in_a_visitors_name(client, folder, headers, allowed):
+    headers = {name: value.format(port=client.port) for name, value in headers.items()}
+    video = (folder / 'd.mp4').read_bytes()
+    for path, body in [('/search/video?k=2', video), ('/search', b'{"text": "x", "k": 2}')]:
+        sent = dict(headers, Content_Type='text/plain' if body is video else 'application/json')
+        status, _, said = client('POST', path, body, **sent)
+        assert (status == 200) == allowed, said
+        assert allowed or (status == 403 and 'another site' in said['error'])
+    assert client('GET', '/health', **headers)[0] == 200  # of which no other page sees the answer
+
+
 def test_texts_in_flight_are_one_batch_and_equal_those_that_come_alone(client):
     # Of one length: the toy tower reads its padding.
     texts = [f'text {i:02d} {"abc"[i % 3]}' for i in range(24)]
@@ -122,7 +176,7 @@ def test_pictures_and_parts_of_files(client, folder):
     status, headers, content = client('HEAD', '/video?id=a', Range='bytes=0-9')
     assert (status, content, headers['Content-Length']) == (206, b'', '10')
     status, _, moment = client('POST', '/moment', dict(id='a', text='hello'))
-    assert status == 200 and moment['item_begin'] == 0 <= moment['begin'] < moment['end']
+    assert status == 200 and moment['item_start'] == 0 <= moment['start'] < moment['end']
     assert moment['end'] <= moment['item_end'] == pytest.approx(0.4)
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import http.client
+import io
 import socket
 import threading
 import time
+from fractions import Fraction
 
+import av
 import pytest
+from PIL import Image
 
 from mmvtr.datasets.videos.video_files import BrokenVideoError
-from services import served
+from services import TOKEN, served
 
 pytest.importorskip('uvicorn', reason="the service is an extra: pip install '.[serve]'")
 pytest.importorskip('faiss', reason="a store in memory is an extra: pip install '.[index]'")
@@ -39,6 +43,28 @@ def test_a_frame_is_bounded_too(write_video, tmp_path, size):
         return
     with pytest.raises(TooMuchToDecode, match=f'{size[1]} x {size[0]} pixels; 4096 x 2304'):
         Uploads().check(path)
+
+
+@pytest.mark.parametrize('path', ['/search/video?k=1', '/add/video?file=new.mkv'])
+def test_later_pictures_are_bounded_before_the_file_is_kept(folder, place, tmp_path, path):
+    large = Image.new('L', (4096, 2400)), Image.new('L', (64, 64))
+    jpegs = [io.BytesIO() for _ in large]
+    for file, picture in zip(jpegs, large):
+        picture.save(file, 'JPEG')
+    with av.open(str(tmp_path / 'x.mkv'), 'w') as container:
+        stream = container.add_stream('mjpeg', rate=10)
+        stream.width, stream.height, stream.pix_fmt = 64, 64, 'yuvj420p'
+        for number in range(10):
+            packet = av.Packet(jpegs[number < 9].getvalue())
+            packet.stream, packet.time_base, packet.is_keyframe = stream, Fraction(1, 1000), True
+            packet.pts = packet.dts = 100 * number
+            container.mux(packet)
+    video, library = (tmp_path / 'x.mkv').read_bytes(), tmp_path / 'library'
+    library.mkdir()
+    with served(Gallery.open(place, library=library)) as client:
+        status, _, said = client('POST', path, video, Authorization=f'Bearer {TOKEN}')
+        assert status == 413 and 'pixels' in said['error'], said
+    assert not [*library.iterdir()]
 
 
 def test_what_is_no_video(tmp_path):

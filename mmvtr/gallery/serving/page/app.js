@@ -127,6 +127,8 @@ function address(kept) {
   history[kept ? 'replaceState' : 'pushState'](null, '', url);
 }
 
+// Biases are fitted for texts: similar videos are ranked raw.
+const debiases = (query) => Boolean(health.transform) && Boolean(query?.text);
 const transformed = () => document.querySelector('[name=transform]:checked').value === 'yes';
 
 function clear() {
@@ -139,7 +141,7 @@ function clear() {
 function show(view) {
   const browsing = view === 'browse';
   $('browse').hidden = !browsing;
-  $('switch').hidden = browsing || !health.transform;
+  $('switch').hidden = browsing || !health.transform || (asked !== null && !debiases(asked));
   $('ranking').hidden = browsing || !health.windows?.count;
   $('precision').hidden = browsing || !health.calibration || byMoments();
   $('view').textContent = browsing ? 'Search' : 'Browse';
@@ -162,8 +164,8 @@ async function search(query, kept = false) {
   const same = asked && !query.video && query.text === asked.text && query.like === asked.like;
   if (!same) { moments = new Map(); wanted = HITS; }
   if (asked?.browse !== undefined) clear();
-  const transform = Boolean(health.transform) && transformed();
-  const k = Math.min(wanted, health.items), compare = Boolean(health.transform);
+  const compare = debiases(query), transform = compare && transformed();
+  const k = Math.min(wanted, health.items);
   const rank_by = byMoments() ? 'moments' : 'items';
   document.body.classList.add('busy');
   try {
@@ -178,6 +180,7 @@ async function search(query, kept = false) {
     asked = query;
     show('search');
     address(kept || same);
+    found.compared = compare;
     fill(found, query, k);
     document.body.classList.add('searched');
     await Promise.all([markAll(signal), query.text ? findMoments(query.text, signal) : null]);
@@ -212,7 +215,7 @@ function fill(found, query, k) {
 }
 
 // A window of a hit, as /moment tells a moment.
-const span = (window) => ({begin: window.start, end: window.end, item_begin: window.item_start, item_end: window.item_end});
+const span = (window) => ({start: window.start, end: window.end, item_start: window.item_start, item_end: window.item_end});
 
 // Behind the last hit that is likely enough.
 function line(found, items) {
@@ -231,9 +234,9 @@ function line(found, items) {
 function sayFound(found, query) {
   const name = query.text || query.like || query.video.name;
   const about = make('bdi', {textContent: query.text ? `“${short(name, 80)}”` : short(name, 80), title: name});
-  const moved = found.hits.filter((hit) => health.transform && hit.moved !== hit.rank).length;
+  const moved = found.hits.filter((hit) => hit.moved !== hit.rank).length;
   const other = found.transform ? 'raw scores' : 'debiased scores';
-  const movement = health.transform ? ` · ${moved} of ${found.hits.length} stand elsewhere by ${other}` : '';
+  const movement = debiases(query) ? ` · ${moved} of ${found.hits.length} stand elsewhere by ${other}` : '';
   const unfiltered = query.video && filters.value() ? ' · the filter is not for videos' : '';
   $('said').replaceChildren(query.like ? 'videos like ' : '', about, ` · ${found.ms.toFixed(0)} ms${movement}${unfiltered}`);
 }
@@ -287,7 +290,7 @@ async function findMoments(text, signal) {
       if (!moments.has(id)) moments.set(id, await post('moment', {id, text}, signal));
     } catch (error) {
       if (error.name === 'AbortError') return;
-      moments.set(id, {begin: null});
+      moments.set(id, {start: null});
     }
     cards.moment(li, moments.get(id));
   }

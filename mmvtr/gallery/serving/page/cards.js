@@ -90,7 +90,7 @@ export function hit(li, hit, found, health, on) {
     : health.transform ? `bias ${sign}${size} left out` : '';
   match(li, hit, found);
   part(li, 'strip').setAttribute('aria-label', `Play ${hit.id} at the moment that fits`);
-  moved(part(li, 'moved'), hit, found.transform, health);
+  moved(part(li, 'moved'), hit, found);
   return li;
 }
 
@@ -106,11 +106,11 @@ function match(li, hit, found) {
   part(li, 'p').textContent = `P(match) ${hit.p_match.toFixed(2)}`;
 }
 
-function moved(place, hit, transform, health) {
+function moved(place, hit, found) {
   place.className = 'moved';
   place.textContent = '';
-  if (!health.transform) return;
-  const other = transform ? 'raw' : 'debiased';
+  if (!found.compared) return;
+  const other = found.transform ? 'raw' : 'debiased';
   if (hit.moved === null) {
     place.textContent = `↑ from beyond the 100th ${other}`;
     place.classList.add('up');
@@ -144,10 +144,10 @@ export function listed(li, item, place, stats, on) {
 // Where in its strip an item fits; nothing where that is not known.
 export function moment(li, at) {
   const bar = part(li, 'at'), when = part(li, 'when');
-  bar.hidden = when.hidden = !at || at.begin === null;
+  bar.hidden = when.hidden = !at || at.start === null;
   if (bar.hidden) return;
-  const length = at.item_end - at.item_begin;
-  bar.style.left = `${100 * (at.begin - at.item_begin) / length}%`;
-  bar.style.width = `${100 * (at.end - at.begin) / length}%`;
-  when.textContent = `${clock(at.begin)} to ${clock(at.end)}`;
+  const length = at.item_end - at.item_start;
+  bar.style.left = `${100 * (at.start - at.item_start) / length}%`;
+  bar.style.width = `${100 * (at.end - at.start) / length}%`;
+  when.textContent = `${clock(at.start)} to ${clock(at.end)}`;
 }

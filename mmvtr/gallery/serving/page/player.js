@@ -13,14 +13,14 @@ export async function play(item, text, moments) {
   const mine = turn += 1;
   $('player').showModal();
   if (text && !moments.has(item.id)) {
-    const found = await post('moment', {id: item.id, text}).catch(() => ({begin: null}));
+    const found = await post('moment', {id: item.id, text}).catch(() => ({start: null}));
     moments.set(item.id, found);
     if (mine !== turn) return;
   }
   const moment = moments.get(item.id);
-  if (moment && moment.begin !== null) {
-    startsAt = moment.begin;
-    $('when').textContent = `fits best at ${clock(moment.begin)} to ${clock(moment.end)}`;
+  if (moment && moment.start !== null) {
+    startsAt = moment.start;
+    $('when').textContent = `fits best at ${clock(moment.start)} to ${clock(moment.end)}`;
   } else if (item.start !== null) {
     $('when').textContent = `begins at ${clock(item.start)}`;
   }

@@ -18,6 +18,7 @@ from mmvtr.functional.losses.distillation import mean_products
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.supervisions.teachers.stored_vectors import PREFIX, stored_levels
 from mmvtr.models.target import Target
+from mmvtr.names_code import names_code
 from mmvtr.registry import MODELS, forget_pretrained
 from mmvtr.storage.weights import check_weights, read_checkpoint
 from mmvtr.structures import Levels, drop_tokens
@@ -108,6 +109,7 @@ class StoredTeachers(Teachers):
 
 
 @MODELS.register_module()
+@names_code('members')
 class FrozenTeachers(Teachers):
     """Teachers that see the same batch: other retrievers, whose weights stay as they are.
 

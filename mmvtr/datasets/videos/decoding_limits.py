@@ -1,0 +1,92 @@
+"""How much may be decoded of a video: pixels of a picture, of all pictures, and time."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Iterable, Iterator, NamedTuple, Optional
+
+import av
+
+#: Pixels of a picture of any file, 16,384 x 8,192: more would take half a gigabyte as RGB.
+MAX_PICTURE = 2**27
+
+
+class TooMuchToDecode(ValueError):
+    """A video that would take longer, or more memory, than is allowed."""
+
+
+class DecodingLimits(NamedTuple):
+    """What may be decoded of one file.
+
+    Attributes:
+        picture: pixels of a picture.
+        pixels: of all pictures that are decoded.
+        seconds: of the processor.
+    """
+
+    picture: int
+    pixels: int
+    seconds: float
+
+
+_LIMITS: ContextVar[Optional[DecodingLimits]] = ContextVar('decoding_limits', default=None)
+
+
+@contextmanager
+def decoding_within(limits: DecodingLimits) -> Iterator[None]:
+    """Decode videos within limits, in this thread.
+
+    Raises:
+        TooMuchToDecode: (where pictures are read) a picture, or all pictures, go beyond them.
+    """
+    token = _LIMITS.set(limits)
+    try:
+        yield
+    finally:
+        _LIMITS.reset(token)
+
+
+def limit_pictures(stream: av.VideoStream) -> None:
+    """Let the decoder refuse larger pictures before it has memory for them."""
+    limits = _LIMITS.get()
+    largest = MAX_PICTURE if limits is None else min(limits.picture, MAX_PICTURE)
+    stream.codec_context.options = {**stream.codec_context.options, 'max_pixels': str(largest)}
+
+
+def decoded(packets: Iterable[av.Packet]) -> Iterator[av.VideoFrame]:
+    """Decode packets within the limits of this thread.
+
+    Raises:
+        TooMuchToDecode: a picture is too large, or all are too many or take too long.
+        av.error.FFmpegError: as the decoder's.
+    """
+    limits, pixels, began = _LIMITS.get(), 0, time.thread_time()
+    for packet in packets:
+        try:
+            frames = packet.decode()
+        except av.error.ArgumentError:  # what decoders answer to a size beyond max_pixels
+            if limits is None:
+                raise
+            raise TooMuchToDecode(_picture('a picture', limits)) from None
+        for frame in frames:
+            pixels += frame.width * frame.height
+            if limits is not None and frame.width * frame.height > limits.picture:
+                size = f'a picture, {frame.width} x {frame.height},'
+                raise TooMuchToDecode(_picture(size, limits))
+            if limits is not None and pixels > limits.pixels:
+                raise TooMuchToDecode(
+                    f'its pictures have more than {limits.pixels:,} pixels: send a shorter part '
+                    'or a smaller copy'
+                )
+            yield frame
+        if limits is not None and time.thread_time() - began > limits.seconds:
+            raise TooMuchToDecode(
+                f'it takes more than {limits.seconds:g} s to decode: send a shorter part or a '
+                'smaller copy'
+            )
+
+
+def _picture(what: str, limits: DecodingLimits) -> str:
+    return f'{what} has more than {limits.picture:,} pixels, or no size: send a smaller copy'

@@ -1,0 +1,331 @@
+"""Whose word a supervision's weights are: that of the model as it was before it learnt by heart.
+
+A supervision that is taught by the labels which it corrects learns the wrong ones, too, once the
+model memorises its training pairs: DVTR's eta of a false negative then goes to 1, and nothing is
+spared any more.  What the model believed of a pair before that is what its later self is taught by.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+from typing import Any, Mapping, Optional
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from mmvtr.dist import world_size
+from mmvtr.functional.losses.contrastive import ByDirection
+from mmvtr.models.pairs import Pairs
+from mmvtr.models.similarities.cosine import token_levels
+from mmvtr.models.target import Target, mean_weights
+from mmvtr.registry import MODELS
+from mmvtr.structures import Levels, drop_tokens
+
+#: What a believer is a copy of.
+PARTS = ('encoder', 'heads', 'supervision')
+#: Before the name of a level that is the believer's.
+PREFIX = 'belief.'
+#: How fast the power of a calibrated sparing follows, and the logarithm of its largest value.
+RATE, LIMIT = 0.2, math.log(1e4)
+#: The most that is spared of a pair before the power is taken, which 1 would not feel.
+SUREST = 0.999
+
+
+@MODELS.register_module()
+class Belief(nn.Module):
+    """Lets an earlier model say what the supervision of a retriever says: ``model.belief``.
+
+    A copy of encoder, heads and supervision, the believer, encodes each training batch without
+    gradient, and its supervision makes the target that the losses read.  The losses by which the
+    supervision learns stay those of the model itself, which goes on from where it was; before the
+    believer acts, the model's own supervision has the word.  What the believer says is faded in at
+    once, whatever the ramp.
+
+    It suits every supervision that makes a target of levels: DVTR and its kin with PCME and with
+    triplets, ARL (its thresholds are those at the time of the copy; taken as soon as there are
+    sets), relative scores.  No gradient flows through the target, so a supervision of columns is
+    refused.
+
+    Memory: encoder, heads and supervision once more (without gradients and optimizer state), and
+    the believer's vectors of a joint batch; time: one more forward pass a step.
+
+    Logs of what acts: the supervision's figures; ``spared_per_text``, negatives of a text that
+    weigh less than 1/2; ``spared_share``, the mean of 1 - weight over the unannotated pairs.  The
+    figures of the model's own supervision are ``live_<name>``.
+
+    Args:
+        at: share of the training at which the believer is taken and begins to act, in [0, 1).
+        momentum: None: the believer stays as it was at ``at``; m in [0, 1): it is the moving
+            average ``m believer + (1 - m) model`` over all training batches so far, and goes on
+            following (its buffers are those of the model).
+        share: of the unannotated pairs, how many are false negatives, in (0, 1), or None.  With it
+            ``1 - weight`` is raised to a power that makes ``spared_share`` as large: a belief that
+            spares 6 pairs a text where .75 are false negatives spares the surest .75.  The power
+            follows from step to step.
+
+    Attributes:
+        progress: share of the training done; ProgressHook sets it, a loop of your own must.
+        believer: encoder, heads and supervision of the copy, saved with the model; None before it
+            is taken.
+
+    Raises:
+        ValueError: an argument outside its range; a retriever without a supervision, or with one
+            of columns; ``momentum`` for a supervision that looks up thresholds (ARL).
+        RuntimeError: (in training) nobody has set ``progress``.
+    """
+
+    def __init__(
+        self, *, at: float = 0.15, momentum: Optional[float] = None, share: Optional[float] = None
+    ) -> None:
+        super().__init__()
+        if not 0 <= at < 1:
+            raise ValueError(f'at is a share of the training, in [0, 1), not {at}')
+        if momentum is not None and not 0 <= momentum < 1:
+            raise ValueError(f'momentum must lie in [0, 1), not {momentum}')
+        if share is not None and not 0 < share < 1:
+            raise ValueError(f'share of the unannotated pairs must lie in (0, 1), not {share}')
+        self.at, self.momentum, self.share = at, momentum, share
+        self.progress: Optional[float] = None
+        self.register_module('believer', None)
+        self.register_buffer('log_power', torch.zeros(()))
+
+    def of(self, model: nn.Module) -> None:
+        """Say whose belief it is: a retriever, which keeps it as ``model.belief``."""
+        supervision = model.supervision
+        if supervision is None:
+            raise ValueError('a belief says what a supervision says, but the retriever has none')
+        if getattr(supervision, 'kinds', ()):
+            raise ValueError(
+                f'{type(supervision).__name__} fills columns, whose scores need the gradients that '
+                'a belief has not: leave the columns out, or the belief'
+            )
+        if self.momentum is not None and hasattr(supervision, 'refresh'):
+            raise ValueError(
+                f'the thresholds of {type(supervision).__name__} are those of one model, not of an '
+                'average: leave momentum away'
+            )
+        object.__setattr__(self, '_model', model)  # no child: it is the other way round
+
+    @property
+    def supervision(self) -> nn.Module:
+        """Of the model itself."""
+        return self._model.supervision
+
+    @property
+    def acts(self) -> bool:
+        """Whether the believer has the word by now."""
+        late = self.believer is not None and (self.progress or 0.0) >= self.at
+        return late and self._model.stage != 'uncertainty'
+
+    @property
+    def acting(self) -> nn.Module:
+        """The supervision whose target the losses read."""
+        return self.believer.supervision if self.acts else self.supervision
+
+    def train(self, mode: bool = True) -> Belief:
+        super().train(mode)
+        if self.believer is not None:
+            self.believer.eval()
+        return self
+
+    @property
+    def found(self) -> dict[str, Tensor]:
+        """Sets of the last batch by branch, of an ARLSupervision."""
+        return self.acting.found
+
+    # -- the copy --------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def _keep_up(self) -> None:
+        """Take the believer when it is time, or move the average."""
+        if self.progress is None:
+            raise RuntimeError(
+                'a Belief must know how far the training is: add a ProgressHook, or set '
+                'model.belief.progress to the share that is done, in [0, 1), before each step'
+            )
+        if self.believer is not None:
+            if self.momentum is not None:
+                self._average()
+        elif self.momentum is not None or self.progress >= self.at:
+            if getattr(self.supervision, 'ready', True):
+                self._take()
+                self._agree()
+
+    def _take(self) -> None:
+        """Copy what the supervision's word depends on."""
+        self.believer = nn.Module()
+        for name in PARTS:
+            self.believer.add_module(name, deepcopy(getattr(self._model, name)))
+        self.believer.requires_grad_(False).eval()
+
+    def _agree(self) -> None:
+        """Have one believer on all processes, whose buffers may have differed."""
+        if world_size() > 1:
+            for tensor in self.believer.state_dict().values():
+                dist.broadcast(tensor, 0)
+
+    def _average(self) -> None:
+        for name, copy in self.believer.named_children():
+            part = getattr(self._model, name)
+            for old, new in zip(copy.parameters(), part.parameters()):
+                old.lerp_(new.to(old.dtype), 1 - self.momentum)
+            for old, new in zip(copy.buffers(), part.buffers()):
+                old.copy_(new)
+
+    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
+        """A believer is there after loading if one was there when the weights were saved."""
+        if not any(name.startswith(f'{prefix}believer.') for name in state_dict):
+            self.believer = None
+        elif self.believer is None:
+            self._take()
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    # -- what the believer sees ------------------------------------------------------------------
+
+    @torch.no_grad()
+    def own_levels(self, inputs: dict[str, Tensor]) -> tuple[Levels, Levels]:
+        """The believer's levels of this process' texts and videos, ``'belief.<name>'``.
+
+        None of them before it acts.  Called once a training batch, in which the believer is taken.
+        """
+        if self._model.training:
+            self._keep_up()
+        if not self.acts:
+            return {}, {}
+        sides, keep = [], token_levels(self._model.similarity)
+        for side in ('text', 'video'):
+            levels = self._model.encoded_by(self.believer, inputs, side)
+            levels = drop_tokens(levels, keep=keep)
+            sides.append({PREFIX + name: level for name, level in levels.items()})
+        return sides[0], sides[1]
+
+    def seen(self, levels: Levels) -> Levels:
+        """Of the levels of a joint batch, those that the acting supervision is to read."""
+        live = {name: level for name, level in levels.items() if not name.startswith(PREFIX)}
+        if not self.acts:
+            return live
+        believed = {
+            name.removeprefix(PREFIX): level
+            for name, level in levels.items()
+            if name.startswith(PREFIX)
+        }
+        return {**live, **believed}
+
+    def _believer(self) -> nn.Module:
+        """Its supervision, faded in."""
+        supervision = self.believer.supervision
+        for module in supervision.modules():
+            if hasattr(module, 'progress'):
+                module.progress = 1.0
+        return supervision
+
+    # -- as a supervision ------------------------------------------------------------------------
+
+    def forward(
+        self, texts: Levels, videos: Levels, target: Target
+    ) -> tuple[Target | dict[str, Target], dict[str, Tensor]]:
+        """Levels and target of the joint batch -> what the believer makes of the target, and the
+        losses of the model's own supervision."""
+        live, logs = self.supervision(texts, videos, target)
+        if not self.acts:
+            return live, logs
+        with torch.no_grad():
+            made, figures = self._believer()(self.seen(texts), self.seen(videos), target)
+        sums = {}
+        if isinstance(made, Target):
+            made, sums = self._spared(made, target, self.log_power)
+        return made, {**_together(logs, figures), **self._figures(sums)}
+
+    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Any]:
+        """As that of the supervision, of both."""
+        begun = dict(live=self.supervision.begin(texts, videos, pairs))
+        if self.acts:
+            with torch.no_grad():
+                believed = self._believer().begin(self.seen(texts), self.seen(videos), pairs)
+            begun.update(believed=believed, log_power=self.log_power.clone())
+        return begun
+
+    def block(
+        self, begun: dict[str, Any], rows: slice, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
+        """The target of the texts ``rows`` -> the believer's, and sums of both."""
+        live, sums = self.supervision.block(begun['live'], rows, target)
+        if 'believed' not in begun:
+            return live, sums
+        with torch.no_grad():
+            made, believed = self._believer().block(begun['believed'], rows, target)
+            made, own = self._spared(made, target, begun['log_power'])
+        sums = {f'live.{name}': value for name, value in sums.items()}
+        sums.update({f'believed.{name}': value for name, value in believed.items()})
+        return made, {**sums, **own}
+
+    def finish(self, begun: dict[str, Any], sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Sums over all blocks -> losses and figures, as those of :meth:`forward`."""
+        if 'believed' not in begun:
+            return self.supervision.finish(begun['live'], sums)
+        logs = self.supervision.finish(begun['live'], _named(sums, 'live.'))
+        with torch.no_grad():
+            figures = self._believer().finish(begun['believed'], _named(sums, 'believed.'))
+        return {**_together(logs, figures), **self._figures(sums)}
+
+    def weigh(self, texts: Levels, videos: Levels, same: Tensor, **where: slice) -> Tensor:
+        """Weights alone, of pairs with a bank, whose levels are those of :meth:`seen`."""
+        if not self.acts:
+            return self.supervision.weigh(texts, videos, same, **where)
+        weights = self._believer().weigh(texts, videos, same, **where)
+        return self._calibrated(weights, self.log_power)
+
+    # -- how much is spared ----------------------------------------------------------------------
+
+    def _calibrated(self, weights: ByDirection, log_power: Tensor) -> ByDirection:
+        if self.share is None:
+            return weights
+        if isinstance(weights, Mapping):
+            return {way: self._calibrated(one, log_power) for way, one in weights.items()}
+        return 1 - (1 - weights).clamp(0, SUREST).pow(log_power.exp())
+
+    def _spared(
+        self, made: Target, known: Target, log_power: Tensor
+    ) -> tuple[Target, dict[str, Tensor]]:
+        """A target, calibrated, and sums over its unannotated pairs."""
+        if made.weights is None:
+            return made, {}
+        made = made._replace(weights=self._calibrated(made.weights, log_power))
+        negatives, weights = ~known.positives, mean_weights(made)
+        sums = dict(
+            spared=(1 - weights).masked_fill(~negatives, 0.0).sum(),
+            spared_count=((weights < 0.5) & negatives).sum(),
+            unannotated=negatives.sum(),
+            texts=torch.tensor(len(weights), device=weights.device),
+        )
+        return made, {f'belief.{name}': x.to(weights.dtype) for name, x in sums.items()}
+
+    def _figures(self, sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        """For the log; and the power goes to where the share is right."""
+        sums = _named(sums, PREFIX)
+        if not sums:
+            return {}
+        share = sums['spared'] / sums['unannotated'].clamp_min(1)
+        figures = dict(
+            spared_share=share, spared_per_text=sums['spared_count'] / sums['texts'].clamp_min(1)
+        )
+        if self.share is None:
+            return figures
+        figures['spared_power'] = self.log_power.exp()
+        if self._model.training:
+            step = RATE * (share.clamp_min(1e-12).log() - math.log(self.share)).clamp(-LIMIT, LIMIT)
+            self.log_power.copy_((self.log_power + step).clamp(-LIMIT, LIMIT))
+        return figures
+
+
+def _named(sums: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): x for k, x in sums.items() if k.startswith(prefix)}
+
+
+def _together(live: Mapping[str, Tensor], believed: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Losses of the one, figures of the other; those of the one are ``live_<name>``."""
+    losses = {name: x for name, x in live.items() if 'loss' in name}
+    figures = {f'live_{name}': x for name, x in live.items() if 'loss' not in name}
+    return {**losses, **figures, **{n: x for n, x in believed.items() if 'loss' not in n}}
