@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Mapping, NamedTuple, NoReturn, Optional, Sequence
 
 from mmvtr.datasets.annotation_files import check_columns, read_json_lines, read_table
@@ -60,7 +61,7 @@ class Row(NamedTuple):
     end: Optional[float] = None
     duration: Optional[float] = None
     split: Optional[str] = None
-    more: Mapping[str, Any] = {}
+    more: Mapping[str, Any] = MappingProxyType({})
 
 
 class Table(NamedTuple):

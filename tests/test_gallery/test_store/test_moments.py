@@ -408,6 +408,7 @@ def full(*args, **kwargs):
 def test_a_disk_that_is_full_between_windows_and_items(tmp_path, monkeypatch, change):
     pytest.importorskip('faiss')
     store, moments = made(tmp_path, 'faiss')
+    moments.persist()
     with moments.kept():
         moments.refit(BANK, temperature=0.05, fewer=True)
     before = biases(store), biases(moments.windows)
