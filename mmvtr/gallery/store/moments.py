@@ -21,7 +21,7 @@ from mmvtr.gallery.store.items import (
 )
 from mmvtr.gallery.store.joint import WINDOWS, as_one
 from mmvtr.gallery.store.moved import Moved
-from mmvtr.gallery.store.opening import create_store, is_url, open_store
+from mmvtr.gallery.store.opening import create_store, is_url, opened
 from mmvtr.gallery.store.protocol import GalleryStore
 from mmvtr.gallery.store.refits import Fit, Vectors
 from mmvtr.gallery.store.replacing import holds_gallery
@@ -156,7 +156,7 @@ class MomentStore:
         """
         place = beside(location)
         try:
-            windows = open_store(place, write=write)
+            windows = opened(place, write=write)
         except FileNotFoundError as error:
             if is_url(location) or not holds_gallery(place):
                 raise

@@ -83,15 +83,20 @@ def open_store(
         ImportError: says what to install.
         RuntimeError: a file is damaged, or is a link.
     """
+    store = opened(location, write=write, verify=verify)
+    if store.unfinished is not None:
+        print_log(f'{store}: {store.unfinished}', 'current', logging.WARNING)
+    return store
+
+
+def opened(location: Union[str, Path], *, write: bool = False, verify: bool = True) -> GalleryStore:
+    """As :func:`open_store`, without the warning: of windows, whose items have given it."""
     if is_url(location):
         from mmvtr.gallery.store.qdrant import QdrantStore
 
         return QdrantStore.open(str(location), write=write)
     folder = Path(location)
-    store = _FOLDERS[valid(folder).engine].open(folder, write=write, verify=verify)
-    if store.unfinished is not None:
-        print_log(f'{store}: {store.unfinished}', 'current', logging.WARNING)
-    return store
+    return _FOLDERS[valid(folder).engine].open(folder, write=write, verify=verify)
 
 
 def is_url(location: Union[str, Path]) -> bool:

@@ -453,3 +453,41 @@ def test_a_change_that_fails_on_one_of_both_changes_neither(tmp_path, monkeypatc
         assert [x.name for x in tmp_path.glob('joint*')] == []
     with open_store(tmp_path) as store, MomentStore.open(store, tmp_path) as moments:
         assert [biases(store), biases(moments.windows, 'of_item')] == held
+
+
+def cut_short(folder, engine, monkeypatch):
+    """A gallery and windows of a joint refit that ends right behind its moment; the biases then."""
+    store, moments = made(folder, engine)
+    with store, moments:
+        moments.persist()
+        with monkeypatch.context() as patch:
+            patch.setattr('mmvtr.gallery.store.joint._settle', lambda changed: None)
+            with moments.kept():
+                moments.refit(BANK, temperature=0.05, fewer=True)
+        return [biases(store), biases(moments.windows, 'of_item')]
+
+
+@pytest.mark.parametrize('name', ['faiss', 'lance'])
+def test_a_change_that_was_cut_short_is_whole_and_said_once(tmp_path, monkeypatch, name):
+    pytest.importorskip(dict(lance='lancedb').get(name, name))
+    new, said = cut_short(tmp_path, name, monkeypatch), []
+    for place in ('opening', 'joint'):
+        place = f'mmvtr.gallery.store.{place}.print_log'
+        monkeypatch.setattr(place, lambda text, *_: said.append(text))
+    for write, words in [(False, 'was cut short by a kill'), (True, 'is whole now'), (False, None)]:
+        with open_store(tmp_path, write=write) as store:
+            with MomentStore.open(store, tmp_path, write=write) as moments:
+                assert [biases(store), biases(moments.windows, 'of_item')] == new and moments.alike
+                assert (store.unfinished is None) == (words != 'was cut short by a kill')
+        assert [words in text for text in said] == ([] if words is None else [True])
+        said.clear()
+    assert not (tmp_path / 'joint.json').exists()
+
+
+def test_windows_alone_say_that_a_change_was_cut_short(tmp_path, monkeypatch):
+    pytest.importorskip('faiss')
+    new, said = cut_short(tmp_path, 'faiss', monkeypatch), []
+    monkeypatch.setattr('mmvtr.gallery.store.opening.print_log', lambda x, *_: said.append(x))
+    with open_store(tmp_path / 'moments') as windows:
+        assert biases(windows, 'of_item') == new[1]
+    assert len(said) == 1 and 'was cut short by a kill' in said[0]
