@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Iterable, Optional, Union
 
 from mmengine.logging import MMLogger
@@ -49,11 +50,12 @@ def _typed(values: list[Any]) -> list[Value]:
     there = [x for x in values if x is not None]
     if there and all(type(x) is bool for x in there):
         return values
-    for kind in (int, float):
-        try:
-            made = {id(x): kind(x) if isinstance(x, str) else x for x in there}
-        except ValueError:
-            continue
-        if all(isinstance(x, (int, kind)) and not isinstance(x, bool) for x in made.values()):
-            return [None if x is None else kind(made[id(x)]) for x in values]
+    for kind, fits in ((int, _WHOLE), (float, _NUMBER)):
+        if all(type(x) is not bool and fits.fullmatch(str(x).strip()) for x in there):
+            return [None if x is None else kind(x) for x in values]
     return [None if x is None else str(x) for x in values]
+
+
+#: Numbers that a type keeps as they are: not 007, which is a name, nor more digits than 64 bits.
+_WHOLE = re.compile(r'0|-?[1-9]\d{0,17}', re.ASCII)
+_NUMBER = re.compile(r'-?(0|[1-9]\d{0,17})(\.\d+)?([eE][+-]?\d{1,2})?', re.ASCII)

@@ -13,6 +13,7 @@ import torch
 from children import ROOT
 from mmvtr.functional import dbsn
 from mmvtr.gallery.store import Normaliser, create_store, open_store
+from mmvtr.gallery.store.biases import append_biases
 from mmvtr.gallery.store.qdrant import QdrantStore
 from mmvtr.storage import FolderInUse
 
@@ -396,3 +397,10 @@ def test_a_winner_outside_of_the_first_candidates(tmp_path, engine, monkeypatch,
         store.add(['late'], -query)
         assert_best(store.search(query, 3), (raw + biases)[None], NAMES, 3)
         assert NAMES[-1] in [hit.item.id for hit in store.search(query, 2)[0]]
+
+
+def test_a_full_disk_is_told_with_the_file_of_biases(tmp_path, full_disk):
+    path = tmp_path / 'biases-1.f32'
+    with full_disk(100), pytest.raises(OSError) as error:
+        append_biases(path, 0, np.zeros(9000, np.float32))
+    assert error.value.filename == str(path)
