@@ -13,7 +13,7 @@ import numpy as np
 from mmvtr.gallery.store.biases import append_biases, read_biases
 from mmvtr.gallery.store.items import Rows, norms_of
 from mmvtr.gallery.store.joint import cut_short, finish, mend, stamp, valid
-from mmvtr.gallery.store.manifest import PART, Manifest, refuse_link, sweep
+from mmvtr.gallery.store.manifest import PART, Manifest, check_config, refuse_link, sweep
 from mmvtr.gallery.store.online import reservoir_of
 from mmvtr.gallery.store.protocol import Fit, GalleryStore
 from mmvtr.gallery.store.undoing import Change, Reversal
@@ -286,7 +286,7 @@ class FolderStore(GalleryStore):
             normaliser = name and Normaliser.read(self.folder / name)
             if normaliser is not None:
                 normaliser.check(manifest.dim, self.folder / name)
-        _check_config(self.folder, manifest)
+        check_config(self.folder, manifest)
         expected = manifest.digests.get(manifest.biases)
         path = self.folder / manifest.biases
         biases, digest = read_biases(path, manifest.next, expected)
@@ -442,13 +442,3 @@ class FolderStore(GalleryStore):
             self.online.write(self.folder / self._manifest.queue)
             if not self._manifest.sampled:
                 self._commit(sampled=True)
-
-
-def _check_config(folder: Path, manifest: Manifest) -> None:
-    """Raise RuntimeError where the config of a store is not the one that was written."""
-    name = manifest.config
-    if name is not None and file_digest(folder / name) != manifest.digests.get(name):
-        raise RuntimeError(
-            f'{folder / name} is damaged: its bytes do not have the SHA-256 that they were written '
-            'with; export the gallery again'
-        )

@@ -24,7 +24,7 @@ from mmvtr.gallery.store.calibrated import stored_calibration
 from mmvtr.gallery.store.items import TYPES, checked_ids, is_column
 from mmvtr.gallery.store.online import reservoir_of
 from mmvtr.gallery.store.undoing import KINDS
-from mmvtr.storage import write_atomically
+from mmvtr.storage import file_digest, write_atomically
 from mmvtr.storage.digests import ROOM, own_digest_holds, write_with_digest
 
 #: Its name, and the version of the format; format 1 had no digests.
@@ -198,6 +198,16 @@ def refuse_link(path: Path) -> None:
     if path.is_symlink():
         raise RuntimeError(
             f'{path} is a link, but the files of a store lie in its own folder: put a copy there'
+        )
+
+
+def check_config(folder: Path, manifest: Manifest) -> None:
+    """Raise RuntimeError where the config of a store is not the one that was written."""
+    name = manifest.config
+    if name is not None and file_digest(folder / name) != manifest.digests.get(name):
+        raise RuntimeError(
+            f'{folder / name} is damaged: its bytes do not have the SHA-256 that they were written '
+            'with; export the gallery again'
         )
 
 
