@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Callable, Optional, Sequence
+from typing import Callable, ContextManager, Iterator, Optional, Sequence
 
 import av
 import numpy as np
@@ -28,6 +31,25 @@ def shared() -> Path:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     """The project built as a wheel and installed where no checkout is in sight."""
     return install(tmp_path_factory.mktemp('installed'))
+
+
+@pytest.fixture(scope='session')
+def full_disk() -> Callable[[int], ContextManager[None]]:
+    """``with full_disk(most):`` no file can be written that has more bytes."""
+    return limited
+
+
+@contextmanager
+def limited(most: int) -> Iterator[None]:
+    """A limit on the size of files, which is what a full disk is to who writes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 @pytest.fixture(scope='session')

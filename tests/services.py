@@ -86,6 +86,7 @@ def kept(folder, place, engine='faiss', names=NAMES, config='config'):
             levels = apis.encode_videos(model, cfg, paths).levels
             given = dict(sigmas=apis.sigmas(levels), metadata=dict(odd=[*map(_odd, names)]))
             store.add(list(names), apis.vectors(model, levels), paths=paths, **given)
+            store.persist()
             bank = apis.encode_texts(model, cfg, ['x', 'yy', 'zxy', 'q'])
             store.refit(apis.vectors(model, bank.levels), temperature=0.1, fewer=True)
         store.persist()

@@ -307,6 +307,7 @@ def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, It
         vectors=apis.vectors(model, videos.levels),
         paths=[paths.get(name) for name in videos.ids],
         sigmas=apis.sigmas(videos.levels),
+        metadata=metadata_of(dataset, videos.ids),
     )
     protocol = dataset.protocol()
     origin = dict(
@@ -314,6 +315,19 @@ def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, It
         examples=drawn([text.get('text') for text in dataset.texts]),
     )
     return origin, iter([part])
+
+
+def metadata_of(dataset: Any, ids: list[str]) -> dict[str, list[Any]]:
+    """Further columns of a table of one's own, by column; what a store cannot have is said."""
+    from mmvtr.gallery.store.items import is_column
+
+    known = getattr(dataset, 'metadata', {})
+    names = list(dict.fromkeys(name for row in known.values() for name in row))
+    strange = [name for name in names if not is_column(name)]
+    if strange:
+        print(f'columns that no filter can name are left out: {", ".join(strange)[:200]}')
+    rows = [known.get(video, {}) for video in ids]
+    return {name: [row.get(name) for row in rows] for name in names if name not in strange}
 
 
 def drawn(captions: list[Optional[str]], most: int = 6) -> list[str]:

@@ -22,7 +22,7 @@ try:
 except ImportError:  # no POSIX
     fcntl = None
 
-from mmvtr.storage.atomic import ABANDONED, part_name
+from mmvtr.storage.atomic import ABANDONED, naming, part_name
 from mmvtr.storage.processes import Process, lives, this_process
 
 #: The name of the file.
@@ -116,7 +116,8 @@ class FolderLock:
 
     def _write(self) -> Path:
         mine = Path(part_name(self.path))
-        mine.write_text(self._text)
+        with naming(mine):
+            mine.write_text(self._text)
         return mine
 
     def _clear(self) -> Optional[str]:
@@ -188,6 +189,19 @@ class FolderLock:
 
     def __exit__(self, *exception: Any) -> None:
         self.release()
+
+
+def in_use(folder: Union[str, Path]) -> bool:
+    """Whether a process that lives, or may live, holds the lock of a folder."""
+    path = Path(folder, NAME)
+    holder = _holder(_read(path))
+    living = None if holder is None else lives(Process(*holder[:4]))
+    if living is not None:
+        return living
+    try:
+        return time.time() - path.stat().st_mtime < ABANDONED
+    except FileNotFoundError:
+        return False
 
 
 def _link(source: Path, target: Path) -> bool:

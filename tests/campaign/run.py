@@ -58,6 +58,12 @@ PARTS = {
         'the old one or the new one. A command deletes and adds, and adding fails: all is as it '
         'was.',
     ),
+    'joint': Part(
+        120,
+        'A refit of videos and their windows, or the undo of one, is killed before any change of a '
+        'file. Both have the biases of before, or both the new ones, computed by numpy; so it is '
+        'when they are opened for writing, and an undo takes the last refit of both back.',
+    ),
     'flips': Part(
         300,
         'One bit of a checkpoint is flipped, anywhere, or one digit of its digest is another. The '

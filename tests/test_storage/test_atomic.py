@@ -1,8 +1,6 @@
 """Files appear when they are complete; what killed processes leave is known as theirs."""
 
 import os
-import resource
-import signal
 import subprocess
 import time
 
@@ -59,17 +57,7 @@ WRITERS = {
 
 
 @pytest.mark.parametrize('kind', WRITERS)
-def test_a_full_disk_is_told_with_the_file(tmp_path, kind):
-    """A limit on the size of files is what a full disk is to who writes."""
-    before, handler = (
-        resource.getrlimit(resource.RLIMIT_FSIZE),
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
-    )
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
-    try:
-        with pytest.raises(OSError) as error:
-            WRITERS[kind](tmp_path / 'x')
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
+def test_a_full_disk_is_told_with_the_file(tmp_path, full_disk, kind):
+    with full_disk(2000), pytest.raises(OSError) as error:
+        WRITERS[kind](tmp_path / 'x')
     assert error.value.filename == str(tmp_path / 'x') and not os.listdir(tmp_path)

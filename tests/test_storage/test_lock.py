@@ -35,6 +35,14 @@ def age(folder, seconds):
     os.utime(folder / '.lock', (then, then))
 
 
+def test_a_full_disk_is_told_with_the_file(tmp_path, full_disk):
+    with full_disk(5), pytest.raises(OSError) as error:
+        FolderLock(tmp_path).take()
+    assert error.value.filename.startswith(str(tmp_path / '.lock'))
+    with FolderLock(tmp_path) as lock:
+        lock.take()
+
+
 def test_held_and_given_back(tmp_path):
     folder = tmp_path / 'deep' / 'work'
     with FolderLock(folder) as lock:

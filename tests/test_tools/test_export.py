@@ -453,6 +453,26 @@ def test_banks_that_do_not_fit(folder, error, tmp_path, levels, message):
     assert not (tmp_path / 'i').exists()
 
 
+def test_further_columns_of_a_table_are_metadata(folder, tool, tmp_path):
+    pytest.importorskip('faiss')
+    rows = ['video,text,kind,year,no good', 'g,g,sea,1999,x', 'h,h,land,2001,x', 'i,i,sea,2003,x']
+    (tmp_path / 'own.csv').write_text('\n'.join([*rows, '']))
+    own = f"type='TableDataset', split='all', table='{tmp_path}/own.csv', videos='.'"
+    own = f"test_dataloader['dataset'].update({own})\ndel test_dataloader['dataset']['names']\n"
+    (tmp_path / 'own.py').write_text(CONFIG + own)
+    place = tmp_path / 'gallery'
+    printed = tool('export_index.py', tmp_path / 'own.py', 'bare.pth', '--out', place)
+    assert 'columns that no filter can name are left out: no good' in printed
+    with open_store(place) as store:
+        assert store.types == dict(kind='str', year='int')
+        assert {x.id: x.metadata for x in store.get(['g', 'h'])} == {
+            'g': dict(kind='sea', year=1999),
+            'h': dict(kind='land', year=2001),
+        }
+    found = tool('search.py', place, 'g', '--filter', 'kind=sea')
+    assert ' i  ' in found and ' h  ' not in found
+
+
 def contents(folder):
     return {path.name: path.read_bytes() for path in folder.rglob('*') if path.is_file()}
 

@@ -16,6 +16,7 @@ from mmvtr.datasets.problems import NAMED, Problems
 from mmvtr.datasets.records import Records
 from mmvtr.datasets.tables.division import check_fractions, divide
 from mmvtr.datasets.tables.files import Sources, bare, open_sources
+from mmvtr.datasets.tables.metadata import metadata_of
 from mmvtr.datasets.tables.pairs import Pair, check_pairs, pairs_of, repeated, with_text_ids
 from mmvtr.datasets.tables.records import make_texts, make_videos
 from mmvtr.datasets.tables.rows import read_rows, some
@@ -60,6 +61,9 @@ class TableDataset(VideoTextDataset):
         read_durations: read the seconds of files that the table does not tell, for results of
             moments; opens each video once.
         **kwargs: of :class:`VideoTextDataset`.
+
+    Further columns are metadata of the videos (attribute ``metadata``, by id), which an export
+    keeps for filters.
 
     What is wrong with a table is one error: all kinds of it, with their counts and first rows, of
     all splits.  Where there is nothing but missing files it is a FileNotFoundError, and nothing but
@@ -124,6 +128,7 @@ class TableDataset(VideoTextDataset):
             raise problem(Place(self.table), f'of split {shown(self.split)} no row is left')
         records = make_videos(here, seen.seconds)
         texts = make_texts(here)
+        self.metadata = metadata_of(here, name_of(self.table))
         self._say(records, texts, sources.others(pair.source for pair in pairs if pair.source))
         if again := repeated(chosen):
             MMLogger.get_current_instance().warning(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Mapping, NamedTuple, NoReturn, Optional, Sequence
 
 from mmvtr.datasets.annotation_files import check_columns, read_json_lines, read_table
@@ -49,6 +50,7 @@ class Row(NamedTuple):
         start, end: seconds, the part of the file that the text tells of; None = begin, end.
         duration: seconds of the whole file, if the table says it.
         split: if the table says it.
+        more: values of the columns that are none of ours.
     """
 
     place: Place
@@ -59,6 +61,7 @@ class Row(NamedTuple):
     end: Optional[float] = None
     duration: Optional[float] = None
     split: Optional[str] = None
+    more: Mapping[str, Any] = MappingProxyType({})
 
 
 class Table(NamedTuple):
@@ -102,7 +105,10 @@ def read_rows(path: Path, columns: Mapping[str, str], problems: Optional[Problem
             one
             for place, row in raw
             for one in _rows_of(
-                {name: row.get(theirs) for name, theirs in ours.items()}, place, problems
+                {name: row.get(theirs) for name, theirs in ours.items()},
+                {name: value for name, value in row.items() if name not in ours.values()},
+                place,
+                problems,
             )
         ]
     return Table(rows, set(ours))
@@ -226,7 +232,9 @@ def _nearest(name: str, wanted: str, found: Sequence[str]) -> Optional[str]:
 # -- values ----------------------------------------------------------------------------------------
 
 
-def _rows_of(row: dict[str, Any], place: Place, problems: Problems) -> list[Row]:
+def _rows_of(
+    row: dict[str, Any], more: dict[str, Any], place: Place, problems: Problems
+) -> list[Row]:
     """The rows of one row of the table: one for each of its texts.
 
     One whose caption or times are noted as unfit has none of these: its file can still be looked
@@ -251,6 +259,7 @@ def _rows_of(row: dict[str, Any], place: Place, problems: Problems) -> list[Row]
             text_id=text_id if text_id is None or len(texts) == 1 else f'{text_id}#{n}',
             **names,
             **times,
+            more=more,
         )
         for n, text in enumerate(texts)
     ]

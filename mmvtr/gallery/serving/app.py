@@ -218,6 +218,7 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
             columns=store.types,
             windows=None if moments is None else windows_told(moments),
             writable=store.writable,
+            unfinished=store.unfinished,
             changes=writers.any,
             library=gallery.library.folder is not None,
             texts=thread.texts,
@@ -351,6 +352,7 @@ def windows_told(moments: MomentStore) -> dict[str, Any]:
         transform=None if windows.normaliser is None else refit.get('transform'),
         length=None if windowing is None else windowing.length,
         step=None if windowing is None else windowing.step,
+        alike=moments.alike,
     )
 
 

@@ -183,6 +183,10 @@ class Gallery(Changes):
                 f'{last["transform"]!r}, and the items seen before that it reads are not kept by '
                 'galleries of before (export it again, and they are)'
             )
+        if store.unfinished is not None:
+            said.append(store.unfinished)
+        if self.moments is not None and not self.moments.alike:
+            said.append('videos and their windows have biases of different refits: re-fit both')
         if self.moments is not None and self.moments.windowing is None:
             said.append(f'videos that are added get no windows: {NOT_NOTED}')
         return said

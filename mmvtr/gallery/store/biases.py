@@ -9,6 +9,8 @@ from typing import Any, Optional
 
 import numpy as np
 
+from mmvtr.storage import naming
+
 
 def append_biases(path: Path, start: int, values: np.ndarray, before: Optional[Any] = None) -> str:
     """Write biases from place ``start`` on; what an unfinished add left there goes.
@@ -23,7 +25,7 @@ def append_biases(path: Path, start: int, values: np.ndarray, before: Optional[A
         SHA-256 of all biases then.
     """
     raw = np.ascontiguousarray(values, dtype='<f4').tobytes()
-    with open(path, 'r+b' if path.exists() else 'w+b') as file:
+    with naming(path), open(path, 'r+b' if path.exists() else 'w+b') as file:
         file.truncate(4 * start)
         file.seek(4 * start)
         file.write(raw)

@@ -151,7 +151,7 @@ class FlatStore(FolderStore):
         digest = append_biases(self.folder / name, 0, state.biases)
         new = replace(new, biases=name, digests={**new.digests, name: digest})
         new = replace(new, digests=self._digests(new))
-        new.write(self.folder)
+        self._make_valid(new)
         self._manifest, self._written, self._unwritten = new, new, None
         self._sweep()
 
@@ -159,17 +159,26 @@ class FlatStore(FolderStore):
     def kept(self) -> Iterator['FlatStore']:
         """See :meth:`~mmvtr.gallery.store.protocol.GalleryStore.kept`."""
         with self._changing:
-            before = self._manifest, self._normaliser, self._state, self._unwritten
+            mark = self._mark()
             try:
                 yield self
                 self.persist()
             except BaseException:
-                if self._manifest not in (before[0], self._written):
-                    self._manifest, self._normaliser, old, self._unwritten = before
-                    # Its index may have grown.
-                    parts = old.vectors, old.biases, old.columns
-                    self._state = self._made(*parts, self._manifest.index)
+                if self._manifest is not self._written:
+                    self._return_to(mark)
                 raise
+
+    def _mark(self) -> Any:
+        return super()._mark(), self._unwritten, self._written
+
+    def _return_to(self, mark: Any) -> None:
+        manifest, state = self._manifest, self._state
+        general, self._unwritten, self._written = mark
+        super()._return_to(general)
+        if self._manifest is not manifest or self._state is not state:
+            old = self._state  # its index may have grown
+            parts = old.vectors, old.biases, old.columns
+            self._state = self._made(*parts, self._manifest.index)
 
     # -- changes -----------------------------------------------------------------------------
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from mmvtr.gallery.store.biases import append_biases, read_biases
 from mmvtr.gallery.store.items import Rows, norms_of
-from mmvtr.gallery.store.manifest import PART, Manifest, refuse_link, stamp, sweep
+from mmvtr.gallery.store.joint import cut_short, finish, mend, stamp, valid
+from mmvtr.gallery.store.manifest import PART, Manifest, check_config, refuse_link, sweep
 from mmvtr.gallery.store.online import reservoir_of
 from mmvtr.gallery.store.protocol import Fit, GalleryStore
 from mmvtr.gallery.store.undoing import Change, Reversal
@@ -29,7 +30,7 @@ class FolderStore(GalleryStore):
         self.writable = lock is not None
         self._lock = lock
         self._manifest: Optional[Manifest] = None
-        self._stamp: Optional[tuple[int, int]] = None
+        self._stamp: Optional[tuple[int, ...]] = None
         self._normaliser: Optional[Normaliser] = None
         self._verified = True
         self._bias_digest: Any = None  # hashlib's, of the biases that are valid
@@ -113,11 +114,13 @@ class FolderStore(GalleryStore):
             FolderInUse: another process writes there.
             RuntimeError: a file is damaged, or is a link.
         """
-        Manifest.read(folder)
+        valid(folder)
         lock = FolderLock(folder) if write else None
         if lock is not None:
             lock.take()
         try:
+            if write:
+                mend(folder)
             store = cls(folder, lock)
             store._verified = verify
             store._refresh()
@@ -257,13 +260,14 @@ class FolderStore(GalleryStore):
     def _refresh(self) -> None:
         """Read what is valid."""
         for attempt in range(20):
-            at, manifest = stamp(self.folder), Manifest.read(self.folder)
+            at, manifest = stamp(self.folder), valid(self.folder)
             if manifest.engine != self.engine:
                 raise RuntimeError(f'{self} is of the engine {manifest.engine}, not {self.engine}')
             for name in manifest.files():
                 refuse_link(self.folder / name)
             try:
-                self._take(manifest)
+                if manifest != self._manifest:  # else its journal has gone
+                    self._take(manifest)
                 break
             except FileNotFoundError:
                 # A writer has gone on in between, and removed what nothing refers to any more.
@@ -282,7 +286,7 @@ class FolderStore(GalleryStore):
             normaliser = name and Normaliser.read(self.folder / name)
             if normaliser is not None:
                 normaliser.check(manifest.dim, self.folder / name)
-        _check_config(self.folder, manifest)
+        check_config(self.folder, manifest)
         expected = manifest.digests.get(manifest.biases)
         path = self.folder / manifest.biases
         biases, digest = read_biases(path, manifest.next, expected)
@@ -293,9 +297,27 @@ class FolderStore(GalleryStore):
         """Make a new state valid, and serve it."""
         manifest = replace(self._manifest, commit=self._manifest.commit + 1, **changes)
         manifest = replace(manifest, digests=self._digests(manifest))
-        manifest.write(self.folder)
+        self._make_valid(manifest)
         self._take(manifest)
         self._sweep()
+
+    def _make_valid(self, manifest: Manifest) -> None:
+        """Write what is valid from now on; within a change of two stores, at its end."""
+        if self._joint:
+            self._unpublished = manifest
+        else:
+            finish(self.folder)  # or who reads would believe what a change of both has left
+            manifest.write(self.folder)
+
+    def _mark(self) -> Any:
+        return self._manifest, self._normaliser, self._state, self._bias_digest
+
+    def _return_to(self, mark: Any) -> None:
+        self._manifest, self._normaliser, self._state, self._bias_digest = mark
+
+    @property
+    def unfinished(self) -> Optional[str]:
+        return None if self.writable else cut_short(self.folder)
 
     def _digests(self, manifest: Manifest) -> dict[str, str]:
         """SHA-256 of the files of a state that carry none themselves."""
@@ -376,6 +398,8 @@ class FolderStore(GalleryStore):
 
     def _sweep(self) -> None:
         """Remove files of states that are not valid any more."""
+        if self._joint:
+            return  # what is valid on disk is the state of before
         sweep(self.folder, self._manifest.files())
         for name in leftovers(self.folder):
             Path(self.folder, name).unlink(missing_ok=True)
@@ -392,28 +416,29 @@ class FolderStore(GalleryStore):
         with self._changing:
             if online is None:
                 self.online = self.refit_every = None
+                self._commit(online=None, sampled=False)
                 Path(self.folder, self._manifest.queue).unlink(missing_ok=True)
             else:
                 online = {'refit_every': None, **online}
                 self._open_queue(online)
-            self._commit(online=online and dict(online))
+                self._commit(online=dict(online))
 
     def _open_queue(self, online: Mapping[str, Any]) -> None:
         self.online, self.refit_every = reservoir_of(self.dim, online), online['refit_every']
         path = self.folder / self._manifest.queue
         if path.is_file():
             self.online.read(path)
+        elif self._manifest.sampled:
+            self.online = self.refit_every = None
+            raise RuntimeError(
+                f'{path} is missing, which holds the sample of served queries: put it back, or '
+                'export the gallery again'
+            )
 
     def _persist(self) -> None:
+        if self._filling and (self._manifest.undo or self._manifest.before):
+            self._commit(undo=None, before=None)  # what it was filled with stays
         if self.online is not None:
             self.online.write(self.folder / self._manifest.queue)
-
-
-def _check_config(folder: Path, manifest: Manifest) -> None:
-    """Raise RuntimeError where the config of a store is not the one that was written."""
-    name = manifest.config
-    if name is not None and file_digest(folder / name) != manifest.digests.get(name):
-        raise RuntimeError(
-            f'{folder / name} is damaged: its bytes do not have the SHA-256 that they were written '
-            'with; export the gallery again'
-        )
+            if not self._manifest.sampled:
+                self._commit(sampled=True)

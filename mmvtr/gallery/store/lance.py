@@ -247,6 +247,8 @@ class LanceStore(FolderStore):
 
     def _persist(self) -> None:
         super()._persist()
+        if self._joint:
+            return  # versions of before are valid until the end, and all is on disk
         with self._written() as table:
             table.optimize(cleanup_older_than=NEVER)  # the valid version may be old
         self._commit_version()

@@ -13,7 +13,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
 import re
 import shutil
 from dataclasses import asdict, dataclass, field, fields
@@ -25,7 +24,7 @@ from mmvtr.gallery.store.calibrated import stored_calibration
 from mmvtr.gallery.store.items import TYPES, checked_ids, is_column
 from mmvtr.gallery.store.online import reservoir_of
 from mmvtr.gallery.store.undoing import KINDS
-from mmvtr.storage import write_atomically
+from mmvtr.storage import file_digest, write_atomically
 from mmvtr.storage.digests import ROOM, own_digest_holds, write_with_digest
 
 #: Its name, and the version of the format; format 1 had no digests.
@@ -64,6 +63,7 @@ class Manifest:
         highest: no bias is above it.
         refit: options of the last refit.
         online: options of the queue of served queries, None: nothing is kept.
+        sampled: whether the file of served queries has been written.
         index: options of the approximate index, None: there is none.
         norms: least and largest norm of the vectors ever added; None: there were none.
         table: folder of LanceDB's files.
@@ -93,6 +93,7 @@ class Manifest:
     highest: float = 0.0
     refit: Optional[dict[str, Any]] = None
     online: Optional[dict[str, Any]] = None
+    sampled: bool = False
     index: Optional[dict[str, Any]] = None
     norms: Optional[list[float]] = None
     table: str = 'items.lance'
@@ -119,26 +120,9 @@ class Manifest:
         """
         path = Path(folder, NAME)
         try:
-            raw = path.read_bytes()
-            said = json.loads(raw)
+            return checked(read_sealed(path, (1, FORMAT)), path)
         except FileNotFoundError:
             raise FileNotFoundError(f'{folder} holds no store: {NAME} is missing') from None
-        except (ValueError, RecursionError) as error:
-            raise RuntimeError(f'{path} is damaged: {str(error)[:80]}') from error
-        version = said.pop('format', None) if isinstance(said, dict) else None
-        if version not in (1, FORMAT) or isinstance(version, bool):
-            raise RuntimeError(
-                f'{path} is of format {str(version)[:80]}, expected {FORMAT}: it is damaged, or of '
-                'another version'
-            )
-        if version == FORMAT and not (
-            said.pop('sha256', None) and own_digest_holds(raw, io.BytesIO())
-        ):
-            raise RuntimeError(
-                f'{path} is damaged: its bytes do not have the SHA-256 that it was written with; '
-                'export the gallery again'
-            )
-        return checked(said, path)
 
     def files(self) -> set[str]:
         """Names of the files of a store, and of the folder of LanceDB's."""
@@ -146,6 +130,38 @@ class Manifest:
         undo = (self.undo or {}).get('file')
         names = {self.biases, self.normaliser, self.queue, self.config, self.table, earlier, undo}
         return {*names, self.items} - {None} if self.engine == 'faiss' else names - {None}
+
+
+def read_sealed(path: Path, formats: tuple[int, ...]) -> dict[str, Any]:
+    """What a file of json says that carries its digest, those of before the last format excepted.
+
+    Args:
+        path: of the file.
+        formats: that can be read, the one that is written last.
+
+    Raises:
+        FileNotFoundError: there is none.
+        RuntimeError: it is damaged, or of another format.
+    """
+    try:
+        raw = path.read_bytes()
+        said = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise RuntimeError(f'{path} is damaged: {str(error)[:80]}') from error
+    version = said.pop('format', None) if isinstance(said, dict) else None
+    if version not in formats or isinstance(version, bool):
+        raise RuntimeError(
+            f'{path} is of format {str(version)[:80]}, expected {formats[-1]}: it is damaged, or '
+            'of another version'
+        )
+    if version == formats[-1] and not (
+        said.pop('sha256', None) and own_digest_holds(raw, io.BytesIO())
+    ):
+        raise RuntimeError(
+            f'{path} is damaged: its bytes do not have the SHA-256 that it was written with; '
+            'export the gallery again'
+        )
+    return said
 
 
 def checked(said: dict[str, Any], path: Path) -> Manifest:
@@ -185,6 +201,16 @@ def refuse_link(path: Path) -> None:
         )
 
 
+def check_config(folder: Path, manifest: Manifest) -> None:
+    """Raise RuntimeError where the config of a store is not the one that was written."""
+    name = manifest.config
+    if name is not None and file_digest(folder / name) != manifest.digests.get(name):
+        raise RuntimeError(
+            f'{folder / name} is damaged: its bytes do not have the SHA-256 that they were written '
+            'with; export the gallery again'
+        )
+
+
 def sweep(folder: Union[str, Path], valid: Container[str]) -> None:
     """Remove files and tables of stores in a folder that are not valid (any more).
 
@@ -204,12 +230,6 @@ def _unlink(path: Path) -> None:
         path.unlink(missing_ok=True)
     except OSError:
         pass
-
-
-def stamp(folder: Union[str, Path]) -> tuple[int, int]:
-    """What differs after every change: cheap to ask before every search."""
-    status = os.stat(Path(folder, NAME))
-    return status.st_ino, status.st_mtime_ns
 
 
 # -- what a value may be -----------------------------------------------------------------------
@@ -291,7 +311,10 @@ def _digests(value: Any) -> bool:
 
 
 #: Keys that older stores do not have.
-_LATER = {'table', 'queue', 'config', 'before', 'digests', 'calibration', 'undo', 'quarantined'}
+_LATER = {
+    *('table', 'queue', 'config', 'before', 'digests', 'calibration', 'undo', 'quarantined'),
+    'sampled',
+}
 _RULES: dict[str, Callable[[Any], bool]] = dict(
     engine=lambda value: value in ('lance', 'faiss'),
     dim=lambda value: _whole(value, 1) and value < 2**20,
@@ -306,6 +329,7 @@ _RULES: dict[str, Callable[[Any], bool]] = dict(
     highest=_number,
     refit=_maybe(_refit),
     online=_maybe(_online),
+    sampled=lambda value: isinstance(value, bool),
     index=_maybe(_index),
     norms=_maybe(lambda value: len(value) == 2 and all(map(_number, value))),
     table=_named('table'),

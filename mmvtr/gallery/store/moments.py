@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 import torch
-from mmengine.logging import print_log
 
 from mmvtr.gallery.store.filters import parsed
 from mmvtr.gallery.store.items import (
@@ -21,8 +19,9 @@ from mmvtr.gallery.store.items import (
     checked_vectors,
     shown,
 )
+from mmvtr.gallery.store.joint import WINDOWS, as_one
 from mmvtr.gallery.store.moved import Moved
-from mmvtr.gallery.store.opening import create_store, is_url, open_store
+from mmvtr.gallery.store.opening import create_store, is_url, opened
 from mmvtr.gallery.store.protocol import GalleryStore
 from mmvtr.gallery.store.refits import Fit, Vectors
 from mmvtr.gallery.store.replacing import holds_gallery
@@ -90,7 +89,8 @@ class MomentStore:
     undo brings back are found again.  :meth:`sweep` removes them for good.  After a kill an item
     has all of its windows or none; :meth:`missing` names those that have none.
 
-    :meth:`add`, :meth:`delete`, :meth:`refit` and :meth:`undo` change items and windows together.
+    :meth:`add`, :meth:`delete`, :meth:`refit` and :meth:`undo` are one change of items and windows
+    (:mod:`~mmvtr.gallery.store.joint`): after a kill both are old or both new.
 
     Args:
         items: the gallery.
@@ -156,7 +156,7 @@ class MomentStore:
         """
         place = beside(location)
         try:
-            windows = open_store(place, write=write)
+            windows = opened(place, write=write)
         except FileNotFoundError as error:
             if is_url(location) or not holds_gallery(place):
                 raise
@@ -234,33 +234,21 @@ class MomentStore:
     def kept(self) -> Iterator['MomentStore']:
         """For one change, as :meth:`~mmvtr.gallery.store.protocol.GalleryStore.kept` of both.
 
-        Windows are on disk first: without their items nobody finds them.  Where items that would
-        get new biases cannot be written then, the windows get those of before again.
+        Raises:
+            OSError: it cannot be written.
         """
-        items, windows = self.items.version, self.windows.version
-        try:
-            with self.items.kept(), self.windows.kept():
-                yield self
-        except BaseException:
-            if self.items.version == items and self.windows.version != windows:
-                self._give_back()
-            raise
+        with as_one(self.items, self.windows), self.items.kept(), self.windows.kept():
+            yield self
 
-    def _give_back(self) -> None:
-        """Take back a refit of the windows that is on disk already, as far as that is possible."""
-        last = self.windows.last_change
-        if last is None or last.kind != 'refit':
-            return  # of other changes nothing is found without the items
-        try:
-            with self.windows.kept():
-                self.windows.undo('refit')
-        except OSError as error:
-            print_log(
-                f'{self.windows} keeps biases of a refit that the items have not got, until the '
-                f'next one: {error}',
-                'current',
-                logging.WARNING,
-            )
+    def persist(self) -> None:
+        """Write what is in memory only, of both as one.
+
+        Raises:
+            PermissionError, OSError: as :meth:`put`.
+        """
+        with as_one(self.items, self.windows):
+            self.items.persist()
+            self.windows.persist()
 
     def add(
         self,
@@ -286,13 +274,14 @@ class MomentStore:
         if others:
             raise ValueError(f'windows of {shown(others[0])}, which is not among the new items')
         there = self.items._known(ids) - set(given.get('removing') or ())
-        if windows and not there:  # else the items are refused
-            types = self.items.types
-            owners = [owner for owner in _to_come(ids, added, given, types) if owner.id in windows]
-            names = list({**types, **(given.get('metadata') or {})})
-            rows = rows_of_windows(owners, windows, names, self.items.dim)
-            self.windows.add(**rows, model=self.items.model, removing=self._gone(False))
-        self.items.add(ids, vectors, added=added, **given)
+        with as_one(self.items, self.windows):
+            if windows and not there:  # else the items are refused
+                types = self.items.types
+                owners = [one for one in _to_come(ids, added, given, types) if one.id in windows]
+                names = list({**types, **(given.get('metadata') or {})})
+                rows = rows_of_windows(owners, windows, names, self.items.dim)
+                self.windows.add(**rows, model=self.items.model, removing=self._gone(False))
+            self.items.add(ids, vectors, added=added, **given)
 
     def delete(self, ids: Sequence[str]) -> None:
         """Remove items; their windows go with the change after, as an undo may bring them back.
@@ -301,16 +290,9 @@ class MomentStore:
             ValueError, PermissionError, OSError: as of
                 :meth:`~mmvtr.gallery.store.protocol.GalleryStore.delete`.
         """
-        self.items.delete(ids)
-        try:
+        with as_one(self.items, self.windows):
+            self.items.delete(ids)
             self.sweep(undoable=False)
-        except OSError as error:
-            # The items are gone, nobody finds their windows, and the next change tries again.
-            print_log(
-                f'{self.windows} still has windows of items that are gone: {error}',
-                'current',
-                logging.WARNING,
-            )
 
     def refit(self, queries: Optional[Vectors] = None, **options: Any) -> Moved:
         """New biases of all items, and of all windows with the same options and queries.
@@ -324,22 +306,19 @@ class MomentStore:
         Raises:
             ValueError, PermissionError, OSError: as of that.
         """
-        with self.items._changing:  # or a query that is served meanwhile joins the sample
+        # A query that is served meanwhile does not join the sample.
+        with as_one(self.items, self.windows):
             bank = queries
             if queries is None and self.items.online is not None:
                 bank = self.items.online.queries()
             alike = self._alike()
             moved = self.items.refit(queries, **options)
             now = Fit(self.items.normaliser, self.items.last_refit)
-            try:
-                self.sweep()  # else windows that nobody finds had a part in the biases of all
-                if not alike:  # as the items were, so that an undo finds both so
-                    before = self.items._before
-                    self._follow(before, before.normaliser and before.normaliser.queries)
-                self._follow(now, bank)
-            except BaseException:
-                self.items.undo('refit')
-                raise
+            self.sweep()  # else windows that nobody finds had a part in the biases of all
+            if not alike:  # as the items were, so that an undo finds both so
+                before = self.items._before
+                self._follow(before, before.normaliser and before.normaliser.queries)
+            self._follow(now, bank)
             return moved
 
     def _follow(self, fit: Fit, bank: Optional[Vectors]) -> None:
@@ -351,6 +330,11 @@ class MomentStore:
             return
         options = {name: fit.refit[name] for name in _ALIKE[:-1]}
         self.windows.refit(bank, items=fit.normaliser.items, **options, fewer=True)
+
+    @property
+    def alike(self) -> bool:
+        """Whether one refit gave items and windows their biases; so it is without windows."""
+        return not self.windows.count() or self._alike()
 
     def _alike(self) -> bool:
         """Whether the last refits of items and windows were one change."""
@@ -370,14 +354,11 @@ class MomentStore:
         """
         before = self.items._before, self.windows._before
         both = None not in before and self._alike() and _one_change(*before)
-        undone = self.items.undo(kind)
-        if undone.change.kind == 'refit' and both:
-            try:
+        with as_one(self.items, self.windows):
+            undone = self.items.undo(kind)
+            if undone.change.kind == 'refit' and both:
                 self.windows.undo('refit')
-            except BaseException:
-                self.items.undo('refit')
-                raise
-        return undone
+            return undone
 
     # -- answers -----------------------------------------------------------------------------
 
@@ -489,7 +470,7 @@ class MomentStore:
 
 def beside(location: Union[str, Path]) -> str:
     """Where the windows of a gallery are, by its folder or URL."""
-    return f'{location}.moments' if is_url(location) else str(Path(location, 'moments'))
+    return f'{location}.moments' if is_url(location) else str(Path(location, WINDOWS))
 
 
 def _owner(window: Item) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any, Mapping, Optional, Union
 
+from mmengine.logging import print_log
+
 from mmvtr.gallery.store.flat import FlatStore
+from mmvtr.gallery.store.joint import valid
 from mmvtr.gallery.store.lance import LanceStore
-from mmvtr.gallery.store.manifest import Manifest
 from mmvtr.gallery.store.protocol import GalleryStore
 
 #: Engines by name; those of a folder, and Qdrant by URL.
@@ -64,6 +67,9 @@ def open_store(
 ) -> GalleryStore:
     """A store that is there, whatever its engine.
 
+    A warning tells of a change of items and windows that a kill has cut short: who reads has all of
+    it, who opens the store for writing puts its files in order.
+
     Args:
         location: as :func:`create_store`.
         write: whether it may be changed from here: one process at a time.
@@ -77,12 +83,20 @@ def open_store(
         ImportError: says what to install.
         RuntimeError: a file is damaged, or is a link.
     """
+    store = opened(location, write=write, verify=verify)
+    if store.unfinished is not None:
+        print_log(f'{store}: {store.unfinished}', 'current', logging.WARNING)
+    return store
+
+
+def opened(location: Union[str, Path], *, write: bool = False, verify: bool = True) -> GalleryStore:
+    """As :func:`open_store`, without the warning: of windows, whose items have given it."""
     if is_url(location):
         from mmvtr.gallery.store.qdrant import QdrantStore
 
         return QdrantStore.open(str(location), write=write)
     folder = Path(location)
-    return _FOLDERS[Manifest.read(folder).engine].open(folder, write=write, verify=verify)
+    return _FOLDERS[valid(folder).engine].open(folder, write=write, verify=verify)
 
 
 def is_url(location: Union[str, Path]) -> bool:

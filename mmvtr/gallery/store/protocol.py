@@ -83,6 +83,8 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     def __init__(self) -> None:
         self._changing = threading.RLock()
         self._filling = False  # a new store, until it is first persisted
+        self._joint = False  # within a change of two stores, and what it is to make valid here
+        self._unpublished: Any = None
 
     # -- what is known of the whole ----------------------------------------------------------
 
@@ -131,6 +133,13 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     @property
     def config(self) -> Optional[Path]:
         """File of the config of the model, where the store keeps one."""
+        return None
+
+    @property
+    def unfinished(self) -> Optional[str]:
+        """A sentence about a change of items and windows that a kill has cut short; None: all that
+        was begun is finished, or this store is open for writing.
+        """
         return None
 
     # -- changes -----------------------------------------------------------------------------
@@ -466,6 +475,27 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     @abstractmethod
     def _persist(self) -> None:
         """See :meth:`persist`."""
+
+    def _mark(self) -> Any:
+        """What :meth:`_return_to` needs."""
+        return self.version
+
+    def _return_to(self, mark: Any) -> None:
+        """Be as before a change of two stores that has failed, as far as the engine can.
+
+        An engine that makes a change valid at once takes the last one back.
+        """
+        last = self.last_change
+        if self.version == mark or last is None:
+            return
+        try:
+            self.undo('refit' if last.kind == 'refit' else None)
+        except (OSError, ValueError) as error:
+            print_log(
+                f'{self} keeps the {last}, which the store beside it has not got: {error}',
+                'current',
+                logging.WARNING,
+            )
 
     def _leaders(self, query: np.ndarray, m: int, column: str, how: How) -> tuple[list[Hit], int]:
         """Of the best m items of a query [1, D] the first of each value of a column, best first;

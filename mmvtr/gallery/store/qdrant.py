@@ -425,7 +425,11 @@ class QdrantStore(GalleryStore):
                 ask.upsert(f'{self.name}.bank', points)
 
     def _persist(self) -> None:
-        self._collected()
+        state = self._collected()
+        if self._filling and (state.get('undo') or state.get('before')):
+            tags = [(state.get('before') or {}).get('bank'), _undo_tag(state)]
+            rubbish = [tag for tag in tags if tag is not None]
+            self._commit(state, undo=None, before=None, rubbish=rubbish)
         if self.online is None:
             return
         models, queries = _models(), self.online.queries()

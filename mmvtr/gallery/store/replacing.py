@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Iterator, Union
 
 from mmvtr.gallery.store.folder import FolderStore
+from mmvtr.gallery.store.joint import mend
 from mmvtr.gallery.store.manifest import FILES, NAME, PART, Manifest, sweep
 from mmvtr.gallery.store.opening import create_store
 from mmvtr.storage import FolderLock
@@ -41,6 +42,7 @@ def replace_store(folder: Union[str, Path], dim: int, **options: Any) -> Iterato
     lock = FolderLock(folder)
     lock.take()
     try:
+        mend(folder)
         shutil.rmtree(part, ignore_errors=True)
         with create_store(part, dim, first=_unused(folder), **options) as store:
             yield store

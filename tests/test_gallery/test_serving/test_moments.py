@@ -167,7 +167,7 @@ def test_filters_and_quarantine(client):
 def test_health_says_whether_there_are_windows(client, place):
     said = client('GET', '/health')[2]['windows']
     count = len(rows(place)[0])
-    assert said == dict(count=count, transform='sinkhorn', length=0.2, step=0.1)
+    assert said == dict(count=count, transform='sinkhorn', length=0.2, step=0.1, alike=True)
 
 
 def test_a_gallery_without_windows(films, folder, tmp_path):

@@ -230,6 +230,7 @@ def test_a_store_of_before_calibrations_is_read_and_goes_on(tmp_path):
     pytest.importorskip('faiss')
     with create_store(tmp_path, DIM, engine='faiss') as store:
         store.add(['a', 'b'], vectors(1, 2))
+        store.persist()
         store.refit(vectors(2, 9), temperature=0.5)
         store.persist()
     said = json.loads((tmp_path / 'store.json').read_text())

@@ -13,6 +13,7 @@ import torch
 from children import ROOT
 from mmvtr.functional import dbsn
 from mmvtr.gallery.store import Normaliser, create_store, open_store
+from mmvtr.gallery.store.biases import append_biases
 from mmvtr.gallery.store.qdrant import QdrantStore
 from mmvtr.storage import FolderInUse
 
@@ -374,3 +375,32 @@ def test_the_best_item_of_each_value_of_a_column(tmp_path, engine):
             np.testing.assert_allclose([x.score for x in hits], sorted(best)[::-1], atol=1e-5)
         with pytest.raises(ValueError, match="no column 'file'"):
             store.search(QUERIES, one_per='file')
+
+
+@pytest.mark.parametrize('first', [-0.5, 0.6])
+def test_a_winner_outside_of_the_first_candidates(tmp_path, engine, monkeypatch, first):
+    """Best, or next to the nearest, is the last by raw score; also after an add of a low bias."""
+    raw = np.array([0.95, *np.linspace(0.5, 0.45, 298), 0.2])
+    biases = np.array([first, *np.linspace(-0.5, -0.4, 298), 0.95])
+    vectors = np.zeros((300, DIM), np.float32)
+    vectors[:, 0], vectors[:, 1] = raw, np.sqrt(1 - raw**2)
+    given, query = dict(zip(map(bytes, vectors), biases)), np.eye(1, DIM, dtype=np.float32)
+
+    def fixed(self, rows):
+        return torch.tensor([given.get(bytes(row), -0.6) for row in rows.numpy()]).float()
+
+    with created(tmp_path, engine) as store, monkeypatch.context() as patch:
+        store.add(NAMES, vectors)
+        patch.setattr(Normaliser, 'biases', fixed)
+        store.refit(units(20, 5), temperature=0.05, fewer=True)
+        assert_best(store.search(query, 3), (raw + biases)[None], NAMES, 3)
+        store.add(['late'], -query)
+        assert_best(store.search(query, 3), (raw + biases)[None], NAMES, 3)
+        assert NAMES[-1] in [hit.item.id for hit in store.search(query, 2)[0]]
+
+
+def test_a_full_disk_is_told_with_the_file_of_biases(tmp_path, full_disk):
+    path = tmp_path / 'biases-1.f32'
+    with full_disk(100), pytest.raises(OSError) as error:
+        append_biases(path, 0, np.zeros(9000, np.float32))
+    assert error.value.filename == str(path)

@@ -408,6 +408,7 @@ def full(*args, **kwargs):
 def test_a_disk_that_is_full_between_windows_and_items(tmp_path, monkeypatch, change):
     pytest.importorskip('faiss')
     store, moments = made(tmp_path, 'faiss')
+    moments.persist()
     with moments.kept():
         moments.refit(BANK, temperature=0.05, fewer=True)
     before = biases(store), biases(moments.windows)
@@ -424,22 +425,69 @@ def test_a_disk_that_is_full_between_windows_and_items(tmp_path, monkeypatch, ch
             assert [x[2] for x in now] == pytest.approx([x[2] for x in kept], abs=1e-6)
 
 
-def test_what_is_done_is_not_said_to_have_failed(tmp_path, monkeypatch):
+@pytest.mark.parametrize('change', ['undo', 'delete', 'refit', 'add'])
+def test_a_change_that_fails_on_one_of_both_changes_neither(tmp_path, monkeypatch, change):
     """An engine that writes each change at once."""
     pytest.importorskip('lancedb')
     store, moments = made(tmp_path, 'lance')
     with store, moments:
         moments.refit(BANK, temperature=0.05, fewer=True)
-        before = biases(store)
+        moments.delete(NAMES[:1])  # its windows go with the change after
+        held = [biases(store), biases(moments.windows, 'of_item')]
+        if change == 'undo':
+            moments.undo()
+            held = [biases(store), biases(moments.windows, 'of_item')]
+        failing = {'undo': 'undo', 'delete': 'delete', 'refit': 'refit'}.get(change)
         with monkeypatch.context() as patch:
-            patch.setattr(moments.windows, 'undo', full)
+            patch.setattr(store if failing is None else moments.windows, failing or 'add', full)
             with pytest.raises(OSError, match='a full disk'), moments.kept():
-                moments.undo()
-        assert [x[2] for x in biases(store)] == pytest.approx([x[2] for x in before], abs=1e-6)
-        moments.delete(NAMES[:1])
-        monkeypatch.setattr(moments.windows, 'delete', full)
-        said = []
-        monkeypatch.setattr('mmvtr.gallery.store.moments.print_log', lambda x, *_: said.append(x))
-        moments.delete(NAMES[1:2])
-        assert len(said) == 1 and 'still has windows of items that are gone' in said[0]
-        assert store.count() == ITEMS - 2
+                if change == 'undo':
+                    moments.undo('refit')
+                elif change == 'delete':
+                    moments.delete(NAMES[1:2])
+                elif change == 'refit':
+                    moments.refit(QUERIES, temperature=0.05, fewer=True)
+                else:
+                    moments.add(['n'], GALLERY[:1], windows=dict(n=windows_of(0)))
+        assert [biases(store), biases(moments.windows, 'of_item')] == held
+        assert [x.name for x in tmp_path.glob('joint*')] == []
+    with open_store(tmp_path) as store, MomentStore.open(store, tmp_path) as moments:
+        assert [biases(store), biases(moments.windows, 'of_item')] == held
+
+
+def cut_short(folder, engine, monkeypatch):
+    """A gallery and windows of a joint refit that ends right behind its moment; the biases then."""
+    store, moments = made(folder, engine)
+    with store, moments:
+        moments.persist()
+        with monkeypatch.context() as patch:
+            patch.setattr('mmvtr.gallery.store.joint._settle', lambda changed: None)
+            with moments.kept():
+                moments.refit(BANK, temperature=0.05, fewer=True)
+        return [biases(store), biases(moments.windows, 'of_item')]
+
+
+@pytest.mark.parametrize('name', ['faiss', 'lance'])
+def test_a_change_that_was_cut_short_is_whole_and_said_once(tmp_path, monkeypatch, name):
+    pytest.importorskip(dict(lance='lancedb').get(name, name))
+    new, said = cut_short(tmp_path, name, monkeypatch), []
+    for place in ('opening', 'joint'):
+        place = f'mmvtr.gallery.store.{place}.print_log'
+        monkeypatch.setattr(place, lambda text, *_: said.append(text))
+    for write, words in [(False, 'was cut short by a kill'), (True, 'is whole now'), (False, None)]:
+        with open_store(tmp_path, write=write) as store:
+            with MomentStore.open(store, tmp_path, write=write) as moments:
+                assert [biases(store), biases(moments.windows, 'of_item')] == new and moments.alike
+                assert (store.unfinished is None) == (words != 'was cut short by a kill')
+        assert [words in text for text in said] == ([] if words is None else [True])
+        said.clear()
+    assert not (tmp_path / 'joint.json').exists()
+
+
+def test_windows_alone_say_that_a_change_was_cut_short(tmp_path, monkeypatch):
+    pytest.importorskip('faiss')
+    new, said = cut_short(tmp_path, 'faiss', monkeypatch), []
+    monkeypatch.setattr('mmvtr.gallery.store.opening.print_log', lambda x, *_: said.append(x))
+    with open_store(tmp_path / 'moments') as windows:
+        assert biases(windows, 'of_item') == new[1]
+    assert len(said) == 1 and 'was cut short by a kill' in said[0]

@@ -88,6 +88,25 @@ def test_queries_are_kept_only_where_that_was_asked_for(tmp_path, engine, module
         assert store.online is None and not [*tmp_path.glob('queue*')]
 
 
+@pytest.mark.parametrize('engine, module', [('lance', 'lancedb'), ('faiss', 'faiss')])
+def test_a_sample_that_was_written_and_is_gone(tmp_path, engine, module):
+    """Who reads does not need it, who would go on from nothing is told; so it is before it is."""
+    pytest.importorskip(module)
+    with create_store(tmp_path, DIM, engine=engine) as store:
+        store.add(['a', 'b'], vectors(1, 2))
+        store.persist()
+        store.keep_queries(dict(capacity=8))
+    with open_store(tmp_path, write=True) as store:
+        store.keep_queries(dict(capacity=8))
+        store.persist()
+    (path,) = tmp_path.glob('queue*')
+    path.unlink()
+    assert open_store(tmp_path).count() == 2
+    for _ in range(2):  # the lock is free again
+        with pytest.raises(RuntimeError, match=f'{path} is missing, .* sample of served queries'):
+            open_store(tmp_path, write=True)
+
+
 def test_a_refit_every_so_many_queries(tmp_path):
     pytest.importorskip('faiss')
     online = dict(capacity=8, refit_every=10)
