@@ -10,7 +10,7 @@ import torch
 from mmengine.logging import print_log
 from torch import Tensor
 
-from mmvtr.functional.transforms.transform_table import OF_QUERIES, STORED, transform_named
+from mmvtr.functional.transforms.transform_table import STORED, transform_named
 from mmvtr.gallery.store.items import checked_vectors
 from mmvtr.gallery.store.moved import Moved, Moves
 from mmvtr.normaliser import Normaliser
@@ -72,8 +72,7 @@ class Refits:
                 Sinkhorn.
             temperature: positive; default as the last refit, at first that of the export
                 (``about['temperature']``), one of which there must have been.
-            iterations: of Sinkhorn-Knopp; default as the last refit, at first 4; of DBSN as the
-                last refit with it, at first 10.
+            iterations: default as the last refit with it, at first the transform's own.
             strictness: of the unbalanced one; default as the last refit with it, at first .8.
             sample: items, drawn by ``seed``, that the row biases are found on; of fewer items all.
                 With DBSN draw as large a share of ``items``.
@@ -141,10 +140,10 @@ class Refits:
                 "not tell the model's"
             )
         again = last.get('transform') == transform
-        if iterations is None and (again or transform in OF_QUERIES):
+        if iterations is None and again:
             iterations = last.get('iterations')
         if iterations is None:
-            iterations = 4 if transform in OF_QUERIES else takes['iterations']
+            iterations = takes.get('iterations', 0)  # the inverted softmax has none
         if strictness is None and 'strictness' in takes and again:
             strictness = last.get('strictness')
         return dict(
