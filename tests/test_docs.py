@@ -161,7 +161,10 @@ def test_an_equation_is_two_clicks_from_the_readme(page, number, function):
     found = re.findall(r'\[`[\w/.]+: (\w+)`\]\((\S+)\)', row[-2])
     name, link = next(pair for pair in found if pair[0] == function.__name__)
     file = (ROOT / 'docs' / link).resolve()
-    assert file == Path(inspect.getfile(inspect.unwrap(function))) and f'\ndef {name}(' in file.read_text()
+    assert (
+        file == Path(inspect.getfile(inspect.unwrap(function)))
+        and f'\ndef {name}(' in file.read_text()
+    )
 
 
 @each_page

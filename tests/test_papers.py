@@ -69,16 +69,6 @@ def test_the_paper_has_no_others(heading, shared):
     assert found <= expected(heading) and len(expected(heading) - found) <= 2, found
 
 
-@pytest.mark.parametrize('name', ['dvtr', 'ncl', 'uatvr', 'arl', 'causal'])
-def test_each_paper_has_a_page_of_the_same_shape(name):
-    page = (ROOT / f'docs/{name}.md').read_text()
-    brief, equations = re.split(r'^## ', page, flags=re.MULTILINE)[1:3]
-    assert brief.startswith('In brief\n') and equations.startswith('Equations\n')
-    says = dict(re.findall(r'^\| (\w[^|]*) \| (\w|`)', brief, flags=re.MULTILINE))
-    assert list(says) == BRIEF
-    assert '\n$$\n' in equations and '(equations.md#' in equations and '| equation |' in equations
-
-
 def test_figures_and_sweeps_have_rows():
     named = set(re.findall(r'`figure (\w+)', PAGE))
     assert named == FIGURES.keys() - {'cost'}

@@ -119,10 +119,16 @@ def protocol_line(protocol: Mapping[str, object]) -> str:
             'protocol: split test | texts 1000'
     """
     items = [f'{name} {value}' for name, value in protocol.items() if value is not None]
-    glued = ' | '.join(item.replace(' ', '\xa0') for item in items)  # an item stays on one line
-    return textwrap.fill(f'protocol: {glued}', WIDTH, subsequent_indent=' ' * 10).replace(
-        '\xa0', ' '
+    # An item stays on one line, if it fits there.
+    kept = [x.replace(' ', '\xa0') if len(x) < WIDTH - 12 else x for x in items]
+    wrapped = textwrap.fill(
+        f'protocol: {" | ".join(kept)}',
+        WIDTH,
+        subsequent_indent=' ' * 10,
+        break_on_hyphens=False,
+        break_long_words=False,
     )
+    return wrapped.replace('\xa0', ' ')
 
 
 def _rows(keys: Sequence[str]) -> list[_Row]:

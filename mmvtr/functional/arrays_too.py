@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import wraps
 from typing import Any, Callable, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -43,7 +42,7 @@ def arrays_too(function: Function) -> Function:
                     f'{function.__name__} takes numpy arrays or torch tensors, not '
                     f'{type(one).__name__}: give {made}'
                 )
-        if not any(isinstance(one, np.ndarray) for one in given):
+        if not any(map(_is_array, given)):
             return function(*args, **kwargs)
         made = {name: _tensor(one) for name, one in kwargs.items()}
         return _back(function(*(_tensor(one) for one in args), **made))
@@ -51,8 +50,15 @@ def arrays_too(function: Function) -> Function:
     return called
 
 
+def _is_array(x: Any) -> bool:
+    """Return whether something is a numpy array, without importing numpy."""
+    return any(
+        kind.__module__ == 'numpy' and kind.__name__ == 'ndarray' for kind in type(x).__mro__
+    )
+
+
 def _tensor(x: Any) -> Any:
-    return torch.from_numpy(np.array(x)) if isinstance(x, np.ndarray) else x
+    return torch.tensor(x) if _is_array(x) else x
 
 
 def _back(x: Any) -> Any:

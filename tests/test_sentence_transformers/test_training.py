@@ -139,13 +139,13 @@ def test_what_the_evaluator_cannot_do_is_refused(tmp_path):
         (dict(relevant=[0, 1]), 'relevant is of 2 queries'),
         (dict(relevant=[0, 1, 3]), 'query 2 belongs to .3.: positions are 0 to 2'),
         (dict(bank=[]), 'the bank is empty'),
-        (dict(transform='magic'), 'transform must be one of'),
+        (dict(transform='magic'), "transform must be 'auto', None or one of"),
     ]:
         given = dict(queries=['a'] * 3, corpus=['b'] * 3)
         with pytest.raises(ValueError, match=reason):
             DebiasedEvaluator(**given | wrong)
     model = tiny_embedders.text_model(tmp_path)
-    with pytest.raises(ValueError, match='bank is of another model'):
+    with pytest.raises(ValueError, match='bank texts have width'):
         DebiasedEvaluator(TEXTS[:3], TEXTS[3:6], bank=torch.rand(5, 7))(model)
     with pytest.raises(FileNotFoundError, match='has no bank'):
         read_bank(tmp_path)

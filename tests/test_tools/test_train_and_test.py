@@ -224,7 +224,7 @@ def test_best_on_test(retrieval):
     assert code == 0, printed
     *epochs, end = protocols(printed)
     assert len(epochs) == 3 and 'checkpoint chosen on test' in end
-    ids = re.findall(r'ids (\w+)', ' '.join([*epochs, end]))
+    ids = re.findall(r'\| ids (\w+)', ' '.join([*epochs, end]))  # of the test set
     assert len(ids) == 4 and len(set(ids)) == 1
     best = retrieval / 'w' / 'best.pth'
     for epoch in (1, 2, 3):  # all are kept, none of them is marked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import textwrap
-from typing import Sequence
+from typing import Any, Sequence
 
 from mmengine.runner import LogProcessor, Runner
 
@@ -68,10 +68,14 @@ def fold_rows(logger: logging.Logger) -> None:
     """
     for handler in logger.handlers:
         stream = getattr(handler, 'stream', None)
-        if stream is None or not stream.isatty() or handler.formatter is None:
+        if handler.formatter is None or not _is_terminal(stream):
             continue
         if not isinstance(handler.formatter, FoldingFormatter):
             handler.setFormatter(FoldingFormatter(handler.formatter))
+
+
+def _is_terminal(stream: Any) -> bool:
+    return stream is not None and not getattr(stream, 'closed', False) and stream.isatty()
 
 
 class RowsLogProcessor(LogProcessor):

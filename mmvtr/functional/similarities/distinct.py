@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from hashlib import blake2b
 from typing import Any, Iterator
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -35,7 +35,7 @@ def row_groups(rows: Any) -> Tensor:
             tensor([0, 1, 0])
     """
     squares = sum(float(part.square().sum(dtype=torch.float64)) for part in _parts(rows))
-    size = max(1, int(np.prod(rows.shape)))
+    size = max(1, math.prod(rows.shape))
     step = STEP * (squares / size) ** 0.5 or 1.0
     number: dict[bytes, int] = {}
     found = [
@@ -61,13 +61,14 @@ def distinct_rows(rows: Any) -> Tensor:
             >>> distinct_rows(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
             tensor([0, 1])
     """
-    first = np.unique(row_groups(rows).numpy(), return_index=True)[1]
-    return torch.from_numpy(first)
+    groups = row_groups(rows)
+    before = torch.cat([groups.new_tensor([-1]), groups.cummax(0).values])[: len(groups)]
+    return (groups > before).nonzero().flatten()
 
 
 def _parts(rows: Any) -> Iterator[Tensor]:
     for start in range(0, len(rows), ROWS):
         part = rows[start : start + ROWS]
         if not isinstance(part, Tensor):
-            part = torch.from_numpy(np.array(part, dtype=np.float32))
+            part = torch.tensor(part)
         yield part.detach().float().flatten(1).cpu()
