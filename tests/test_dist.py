@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import children  # noqa: F401 - the server that forks the processes has imported all
 from mmvtr.datasets import collate_retrieval
-from mmvtr.dist import gather_levels, gather_padded, gather_rows
+from mmvtr.dist import gather_levels, gather_nested, gather_padded, gather_rows
 from mmvtr.engine.transforms.query_queue import QueryQueueHook
 from mmvtr.models.annotation import annotated_target
 from mmvtr.models.losses.matrix import ContrastiveLoss, NormalizedContrastiveLoss
@@ -255,6 +255,33 @@ def test_relevance_and_truth_of_the_joint_batch(tmp_path):
             assert 0 < expected['relevance'].mean() < 1 and expected['overlap'].any()
             assert (expected['truth'] & ~expected['positives']).any()
             assert expected['agreement'].std() > 0.1
+
+
+#: No bfloat16 has these.
+FINE = 1.0 + 2.0**-20 * torch.arange(1, 4)
+
+
+def mixed_nest(rank):
+    """Half and single precision, and whole numbers, of one process."""
+    half = torch.arange(4.0).add(rank).to(torch.bfloat16)
+    return dict(half=half, single=FINE + rank, whole=torch.tensor([2**40 + rank]), none=None)
+
+
+def mixed_worker(rank, folder):
+    dist.init_process_group('gloo', init_method=f'file://{folder}/store', rank=rank, world_size=2)
+    torch.save(gather_nested(mixed_nest(rank)), f'{folder}/rank{rank}.pt')
+    dist.destroy_process_group()
+
+
+def test_each_precision_arrives_as_it_was(tmp_path):
+    mp.start_processes(mixed_worker, (str(tmp_path),), nprocs=2, start_method='forkserver')
+    for rank in (0, 1):
+        for sender, found in enumerate(torch.load(tmp_path / f'rank{rank}.pt')):
+            expected = mixed_nest(sender)
+            assert found.keys() == expected.keys() and found['none'] is None
+            for name in ('half', 'single', 'whole'):
+                assert found[name].dtype == expected[name].dtype
+                assert torch.equal(found[name], expected[name]), (rank, sender, name)
 
 
 def test_one_process_is_the_identity():
