@@ -15,6 +15,7 @@ from mmvtr.datasets.videos.frame_sampling import (
     stride,
     uniform,
     window,
+    windows,
 )
 
 
@@ -139,3 +140,12 @@ def test_a_window_before_the_first_picture_is_empty():
     for end in (1.0, 1.99, 2.0):
         with pytest.raises(ValueError, match='lasts 6.00 s, and shows its first picture at 2.00 s'):
             window(times, 0.0, end)
+
+
+def test_a_frame_that_its_container_shows_half_a_millisecond_late_is_in_its_window():
+    times = np.arange(20) / 10
+    late = times + np.where(np.arange(20) > 0, 5e-4, 0.0)
+    early = times - np.where(np.arange(20) > 0, 5e-4, 0.0)
+    for shown in (times, late, early):
+        found = windows(shown, length=2, rate=5, stride=1)
+        assert found.tolist() == [[4, 6], [14, 16]]
