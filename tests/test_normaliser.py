@@ -10,7 +10,7 @@ pytest.importorskip('faiss')
 from mmvtr.gallery.store import Normaliser, create_store  # noqa: E402
 
 DIM = 24
-TRANSFORMS = [('sinkhorn', 4), ('unbalanced_sinkhorn', 4), ('inverted_softmax', 0)]
+TRANSFORMS = [('sinkhorn', 4), ('unbalanced_sinkhorn', 10), ('inverted_softmax', 0)]
 STRICTNESS = dict(sinkhorn=1.0, unbalanced_sinkhorn=0.8, inverted_softmax=1.0)
 
 

@@ -116,7 +116,7 @@ def test_what_cannot_be_is_refused():
         index.search(torch.eye(3), 1)
     index = DebiasedIndex()
     index.add_documents(torch.eye(3), ['a', 'b', 'c'])
-    with pytest.raises(ValueError, match='queries of 4 dimensions'):
+    with pytest.raises(ValueError, match='texts have width 4'):
         index.search(torch.eye(4), 1)
 
 
