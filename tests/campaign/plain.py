@@ -73,7 +73,8 @@ def table(path: Path, columns: tuple[str, ...], some: tuple[str, ...] = ()) -> l
     for separator in ',;\t':
         try:
             rows = [row for row in rows_of(content, separator) if row]
-            rows[:1] = [[name.strip() for name in row] for row in rows[:1]]
+            # A mark of the encoding is no part of a name, wherever files were joined.
+            rows[:1] = [[x.strip().strip('\ufeff').strip() for x in row] for row in rows[:1]]
         except Unreadable:
             continue
         if rows and all(rows[0].count(column) == 1 for column in columns):
