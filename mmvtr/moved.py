@@ -67,7 +67,6 @@ MODULES: dict[str, str] = {
     'mmvtr.mteb_model': 'mmvtr.gallery.mteb_model',
     'mmvtr.onnx_export': 'mmvtr.gallery.onnx_export',
     'mmvtr.serving': 'mmvtr.gallery.serving',
-    'mmvtr.store.normaliser': 'mmvtr.normaliser',
     'mmvtr.store': 'mmvtr.gallery.store',
     **{
         f'mmvtr.engine.{name}': f'mmvtr.engine.{room}.{name}'

@@ -386,6 +386,7 @@ def replacing(where: Any, engine: str, dim: int, about: dict[str, Any]) -> Itera
     from mmvtr.gallery.store import create_store
 
     options = dict(engine=engine, model=about['weights'], about=about)
+    options['geometry'] = 'inner_product'  # the model's scores
     if engine == 'qdrant':
         with create_store(where, dim, **options) as store:
             yield store

@@ -88,6 +88,11 @@ class Bank:
     items: Optional[Tensor] = None
     pairs: Optional[Tensor] = None
 
+    def to(self, device: Any) -> Bank:
+        """Return the same on a device."""
+        items = None if self.items is None else self.items.to(device)
+        return dataclasses.replace(self, texts=self.texts.to(device), items=items)
+
     @property
     def said(self) -> str:
         """Return how many different texts there are."""
@@ -140,7 +145,8 @@ def read_bank(bank: Any, width: int, geometry: Geometry = 'cosine') -> Bank:
     """Return a bank, checked: an array of queries, or a pair of these and their own items.
 
     Args:
-        bank: float [B, D], or a tuple or list of two of them; the second may be None.
+        bank: float [B, D], or a tuple or list of two of them; the second may be None; or one that
+            was read before.
         width: D.
         geometry: of the scores.
 
@@ -148,6 +154,10 @@ def read_bank(bank: Any, width: int, geometry: Geometry = 'cosine') -> Bank:
         TypeError, ValueError: as :func:`read_vectors`; items without queries, numbers that differ,
             another width.
     """
+    if isinstance(bank, Bank):
+        if bank.texts.shape[1] != width:
+            raise ValueError(f'bank texts have width {bank.texts.shape[1]}, the videos {width}')
+        return bank
     if isinstance(bank, list) and not any(isinstance(x, (np.ndarray, Tensor)) for x in bank):
         read_vectors(bank, 'bank texts')  # says what a list becomes
     if not isinstance(bank, (tuple, list)):
@@ -157,23 +167,41 @@ def read_bank(bank: Any, width: int, geometry: Geometry = 'cosine') -> Bank:
     texts, videos = bank
     if texts is None:
         raise ValueError('the bank has videos only: it needs texts, queries seen before')
-    queries = read_vectors(texts, 'bank texts', geometry)
-    check_width(queries, width, 'bank texts')
-    rows = queries.unit()
-    group = row_groups(rows)
-    kept = _first(group)
+    rows, group = _different(texts, 'bank texts', width, geometry)
     if videos is None:
-        return Bank(rows[kept], len(rows))
-    own = read_vectors(videos, 'bank videos', geometry)
-    check_width(own, width, 'bank videos')
-    if len(own) != len(queries):
+        return Bank(rows, len(group))
+    items, item = _different(videos, 'bank videos', width, geometry)
+    if len(item) != len(group):
         raise ValueError(
-            f'the bank has {len(queries)} texts and {len(own)} videos: row i of both is one pair'
+            f'the bank has {len(group)} texts and {len(item)} videos: row i of both is one pair'
         )
-    items = own.unit()
-    item = row_groups(items)
     pairs = torch.stack([group, item], dim=1).unique(dim=0)
-    return Bank(rows[kept], len(rows), items[_first(item)], pairs)
+    return Bank(rows, len(group), items, pairs)
+
+
+def unpaired_bank(texts: Any, items: Any, width: int, geometry: Geometry = 'cosine') -> Bank:
+    """Return queries and items seen before of which nobody knows who belongs to whom.
+
+    Args:
+        texts: float [K, D].
+        items: float [M, D], or None.
+        width, geometry: of :func:`read_bank`.
+
+    Raises:
+        TypeError, ValueError: as :func:`read_bank`.
+    """
+    rows, group = _different(texts, 'bank texts', width, geometry)
+    seen = None if items is None else _different(items, 'bank videos', width, geometry)[0]
+    return Bank(rows, len(group), seen)
+
+
+def _different(array: Any, name: str, width: int, geometry: Geometry) -> tuple[Tensor, Tensor]:
+    """Different rows float32 [k, D], of equal ones the first, and the place of each row there."""
+    given = read_vectors(array, name, geometry)
+    check_width(given, width, name)
+    rows = given.unit()
+    group = row_groups(rows.cpu())
+    return rows[_first(group).to(rows.device)], group
 
 
 def check_width(vectors: Vectors, width: int, name: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import mmvtr
-from mmvtr.arrays.debiaser import NAMES
+from mmvtr.functional.transforms.transform_table import OF_BANK as NAMES
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 
 OPTIONS = dict(hedged_scaling=dict(first=-0.3, strength=0.6))

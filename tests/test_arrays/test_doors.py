@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import mmvtr
-from mmvtr.arrays.debiaser import NAMES
 from mmvtr.functional.transforms.item_biases import fit_biases
+from mmvtr.functional.transforms.transform_table import OF_BANK as NAMES
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 from mmvtr.gallery.mteb_index import DebiasedIndex
 

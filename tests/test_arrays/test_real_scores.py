@@ -5,9 +5,9 @@ import pytest
 import torch
 
 import mmvtr
-from mmvtr.arrays.debiaser import NAMES
 from mmvtr.functional import fit_calibration, reliability
 from mmvtr.functional.transforms.transform_table import FITTED
+from mmvtr.functional.transforms.transform_table import OF_BANK as NAMES
 
 
 @pytest.fixture(scope='module')

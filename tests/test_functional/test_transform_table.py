@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from children import ROOT
-from mmvtr.arrays.debiaser import NAMES
 from mmvtr.engine.transforms.score_transforms import ScoreTransformHook, TransformHook
 from mmvtr.functional.transforms.item_biases import fit_biases
 from mmvtr.functional.transforms.transform_table import ADDED, OF_QUERIES, STORED, TRANSFORMS
+from mmvtr.functional.transforms.transform_table import OF_BANK as NAMES
 from mmvtr.gallery.store import Normaliser
 from mmvtr.gallery.store.manifest import _refit
 from mmvtr.inferencer.transforms import check_transform

@@ -277,12 +277,13 @@ def test_a_video_added_later(folder, tool, tmp_path, engine, needs):
     model, cfg = load_retriever('config.py', 'trained.pth', device='cpu')
     loaded = open_store(tmp_path)
     assert loaded.engine == engine
-    bank, rows, temperature, strictness, _ = loaded.normaliser
-    assert strictness == 1
-    assert loaded.about['iterations'] == 2 and temperature == 0.05
+    assert loaded.geometry == 'inner_product'
+    fitted = loaded.debiaser
+    assert fitted.transform_ == 'sinkhorn' and loaded.about['iterations'] == 2
+    assert fitted.options_['temperature'] == 0.05
     assert loaded.about['examples'] == list('ghij')
     video = model.similarity.flat(encode_videos(model, cfg, ['k.mp4']).levels)
-    bias = -0.05 * ((bank @ video.t())[:, 0].add(rows) / 0.05).exp().sum().log()
+    bias = fitted.biases_of(video)[0]
     query = model.similarity.flat(encode_texts(model, cfg, ['g', 'h']).levels)
     for text, score in zip('gh', query @ video[0] + bias):
         (new,) = (hit for hit in after[text] if hit[0] == 'k')
@@ -312,12 +313,12 @@ def test_windows_of_the_videos_beside_them(folder, tool, error, tmp_path, engine
     query = model.similarity.flat(encode_texts(model, cfg, ['g']).levels)
     spans = [(i * length / 4, i * length / 4 + length / 2) for i in range(3)]
     with open_store(tmp_path / 'moments') as windows:
-        normaliser = windows.normaliser
+        debiaser = windows.debiaser
     best = {}
     for name in TEST:
         found = encode_videos(model, cfg, [f'{name}.mp4'] * 3, ids=[*'abc'], spans=spans).levels
         vectors = model.similarity.flat(found)
-        best[name] = (query @ vectors.T + normaliser.biases(vectors)).max().item()
+        best[name] = (query @ vectors.T + debiaser.biases_of(vectors)).max().item()
     expected = sorted(best, key=best.get, reverse=True)[:2]
     assert [float(line[2]) for line in lines] == pytest.approx(
         [best[name] for name in expected], abs=1e-4

@@ -120,9 +120,9 @@ def test_refit_and_undo(folder, gallery, tool, capsys):
     printed = tool('search.py', gallery, '--refit', 'texts.txt')
     assert f'{gallery}: refitted: ' in printed and 'of 5 queries of the bank find' in printed
     store = open_store(gallery)
-    assert store.last_refit['temperature'] == 0.2 and store.normaliser is not None
+    assert store.last_refit['temperature'] == 0.2 and store.debiaser is not None
     assert 'the last refit is taken back' in tool('search.py', gallery, '--undo')
-    assert open_store(gallery).normaliser is None
+    assert open_store(gallery).debiaser is None
     (folder / 'few.txt').write_text('a\n')
     assert 'refitted' in tool('search.py', gallery, '--refit', 'few.txt', '--fewer')
     for wrong in (('--undo', '--refit', 'few.txt'), ('a', '--fewer'), ('--undo', '--delete', 'g')):

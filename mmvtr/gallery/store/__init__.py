@@ -3,14 +3,12 @@
 from mmvtr.gallery.store.items import Hit, Item
 from mmvtr.gallery.store.opening import ENGINES, create_store, open_store
 from mmvtr.gallery.store.protocol import GalleryStore
-from mmvtr.normaliser import Normaliser
 
 __all__ = [
     'ENGINES',
     'GalleryStore',
     'Hit',
     'Item',
-    'Normaliser',
     'create_store',
     'open_store',
 ]

@@ -37,7 +37,7 @@ class Calibrated(ABC):
         self._check_writable()
         with self._changing:
             if calibration is not None:
-                check_calibration(calibration, biased=self.normaliser is not None)
+                check_calibration(calibration, biased=self.debiaser is not None)
             self._keep_calibration(None if calibration is None else calibration.to_dict())
 
     def p_match(self, hits: Sequence[Hit]) -> Optional[list[float]]:

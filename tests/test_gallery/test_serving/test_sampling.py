@@ -123,7 +123,7 @@ def test_a_refit_that_fails_is_nothing_to_who_searches(tmp_path):
         store.add(['a', 'b'], GALLERY[:2])
         sampler = Sampler()  # no temperature is known: each refit is refused
         assert all(sampler.offer(store, GALLERY[3], f'{i}', LOCAL) for i in range(6))
-        assert store.normaliser is None and len(store.online) == 6
+        assert store.debiaser is None and len(store.online) == 6
 
 
 def test_lengths():

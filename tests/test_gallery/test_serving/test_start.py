@@ -28,7 +28,7 @@ def dbsn(folder, tmp_path):
     place = kept(folder, tmp_path / 'store')
     with open_store(place, write=True) as store:
         options = dict(transform='dbsn', items=SEEN, temperature=0.1, fewer=True)
-        store.refit(store.normaliser.queries, **options)
+        store.refit(store.debiaser.bank_.texts, **options)
         store.persist()
     return place
 
@@ -41,8 +41,8 @@ def test_a_refit_of_dbsn_names_nothing(dbsn, folder):
         status, _, said = client.change('/refit', texts=texts)
         assert (status, said['transform'], said['num_queries']) == (200, 'dbsn', 7)
         with open_store(dbsn) as store:
-            np.testing.assert_array_equal(store.normaliser.items, SEEN)
-            bank = store.normaliser.queries
+            np.testing.assert_array_equal(store.debiaser.bank_.items, SEEN)
+            bank = store.debiaser.bank_.texts
             biases = [item.bias for item in store.get(list('abcdefg'))]
     with open_store(dbsn, write=True) as store:  # as if they had been given
         store.refit(bank, items=SEEN, transform='dbsn', temperature=0.1, fewer=True)
@@ -52,7 +52,7 @@ def test_a_refit_of_dbsn_names_nothing(dbsn, folder):
 
 def test_a_gallery_of_before_that_keeps_no_items(dbsn, folder):
     with open_store(dbsn) as store:
-        bare = store.normaliser._replace(items=None)
+        bare = store.debiaser._replace(items=None)
         (path,) = dbsn.glob(f'normaliser-{store.version}.safetensors')
     bare.write(path)
     gallery = Gallery.open(dbsn, library=folder)

@@ -344,7 +344,7 @@ def test_undo_after_a_refit_of_the_items_alone_and_one_of_both(tmp_path, engine)
         moments.refit(BANK[:20], temperature=0.05, fewer=True)
         moments.undo()
         assert store.last_refit == alone
-        np.testing.assert_allclose(moments.windows.normaliser.queries, QUERIES, atol=1e-6)
+        np.testing.assert_allclose(moments.windows.debiaser.bank_.texts, QUERIES, atol=1e-6)
 
 
 def biases(store, column='id'):
