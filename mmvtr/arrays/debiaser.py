@@ -237,6 +237,9 @@ class Debiaser:
     def __len__(self) -> int:
         return 0 if self._gallery is None else len(self._gallery)
 
+    def __bool__(self) -> bool:
+        return True  # without a gallery, too
+
     def __repr__(self) -> str:
         if self._gallery is None:
             return f'Debiaser({self.transform!r}, geometry={self.geometry!r}), not fitted'

@@ -32,7 +32,7 @@ def test_equal_rows_are_found_in_any_encoding_noise():
 @pytest.mark.parametrize('transform', OF_QUERIES)
 def test_a_debiaser(transform):
     """Refits, biases of an export and the evaluator are made by it."""
-    how = dict(transform=transform, temperature=0.5)
+    how = dict(transform=transform)
     once, often = (Debiaser(**how).fit(torch.tensor(VIDEOS), torch.tensor(x)) for x in (BANK, LOG))
     assert len(often.bank_.texts) == 90
     assert torch.equal(once.bank_.texts, often.bank_.texts)

@@ -330,7 +330,7 @@ def test_windows_of_the_videos_beside_them(folder, tool, error, tmp_path, engine
         new = windows.table(['start', 'end', 'bias'], filter=dict(of_item='k'))[1]
         assert windows.count() == 15 and sorted(zip(new['start'], new['end'])) == spans
     found = encode_videos(model, cfg, ['k.mp4'] * 3, ids=[*'abc'], spans=spans).levels
-    biases = normaliser.biases(model.similarity.flat(found)).tolist()
+    biases = debiaser.biases_of(model.similarity.flat(found)).tolist()
     assert sorted(new['bias']) == pytest.approx(sorted(biases), abs=1e-5)
     assert '  k  ' not in tool(*asked, '--delete', 'k')
     assert '  k  ' in tool(*asked, '--undo')
@@ -392,7 +392,7 @@ def test_index_of_another_split_and_a_moved_checkpoint(folder, tool, error, tmp_
         ('bare.pth', ['--transform', 'sinkhorn'], "bare.pth holds no 'query_queue' of texts"),
         ('gone.pth', [], 'gone.pth does not exist'),
         ('trained.pth', ['--queries', 'train_queue'], 'need a --transform'),
-        ('trained.pth', ['--temperature', 1], 'need a --transform'),
+        ('trained.pth', ['--temperature', 1], '--temperature is of sinkhorn'),
         ('trained.pth', ['--transform', 'sinkhorn', '--queries', 'bank'], 'got --queries bank'),
         (
             'trained.pth',
@@ -404,10 +404,14 @@ def test_index_of_another_split_and_a_moved_checkpoint(folder, tool, error, tmp_
         (
             'trained.pth',
             ['--transform', 'inverted_softmax', '--iters', 2],
-            '--iters is of sinkhorn',
+            '--iterations is of sinkhorn',
         ),
-        ('trained.pth', ['--transform', 'sinkhorn', '--iters', -1], '--iters must be 0 or more'),
-        ('trained.pth', ['--transform', 'sinkhorn', '--temperature', 0], 'must be positive, not 0'),
+        ('trained.pth', ['--transform', 'sinkhorn', '--iters', -1], 'iterations must be 0 or more'),
+        (
+            'trained.pth',
+            ['--transform', 'sinkhorn', '--temperature', 0],
+            'temperature must be positive',
+        ),
         ('trained.pth', ['--split', 'val'], 'config.py has no val_dataloader'),
         (
             'trained.pth',

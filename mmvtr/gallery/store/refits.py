@@ -197,7 +197,7 @@ class Refits:
 
     def _switched(self, fit: Fit, anew: Callable[[np.ndarray], np.ndarray]) -> Moved:
         """Give all items the biases that ``anew`` makes; returns how far that moves the ranking."""
-        asked = fit.debiaser or self.debiaser
+        asked = self.debiaser if fit.debiaser is None else fit.debiaser
         moves = Moves(None if asked is None else asked.bank_.texts.numpy())
 
         def biases() -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -271,7 +271,8 @@ def test_the_first_refit_taken_back_leaves_no_biases(store):
         (vectors(3, 25), dict(temperature=1e-38), 'temperature'),
         (vectors(3, 25), dict(temperature=0.0), 'temperature must be positive'),
         (vectors(3, 25), dict(temperature=float('nan')), 'temperature must be positive'),
-        (vectors(3, 25) * 1e37, dict(temperature=1e-3), 'finite'),
+        (vectors(3, 25) * np.inf, {}, 'refit: vector 0 is not finite'),
+        (np.zeros((25, DIM)), {}, 'refit: vector 0 is all zeros'),
     ],
 )
 def test_refits_that_cannot_be_right(store, bank, options, words):

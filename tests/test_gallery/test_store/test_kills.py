@@ -96,7 +96,7 @@ def killed(folder, engine, kills, seed):
 def matches(store, ids, last):
     """Whether a store holds these items, with the biases of the refit of that temperature."""
     debiaser = store.debiaser
-    temperature = debiaser and debiaser.options_['temperature']
+    temperature = None if debiaser is None else debiaser.options_['temperature']
     if store.count() != len(ids) or temperature != last:
         return False
     items = store.get(ids) if ids else []

@@ -122,7 +122,7 @@ def test_a_refit_every_so_many_queries(tmp_path):
 
 
 def before_options():
-    return dict(transform='sinkhorn', temperature=0.1, iterations=4, strictness=1.0)
+    return dict(transform='sinkhorn', temperature=0.1, iterations=4)
 
 
 @pytest.mark.parametrize(
