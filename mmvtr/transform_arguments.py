@@ -50,8 +50,7 @@ def options_given(args: argparse.Namespace, transforms: Iterable[str]) -> dict[s
     Raises:
         ValueError: an option that none of them takes, or one that is missing or out of range.
     """
-    chosen = list(dict.fromkeys(transforms))
-    given = {name: x for name in UNITS if (x := getattr(args, name, None)) is not None}
+    chosen, given = list(dict.fromkeys(transforms)), numbers_given(args)
     for name in given:
         takers = [x for x, spec in TRANSFORMS.items() if name in spec.options]
         if not {*takers} & {*chosen}:
@@ -61,6 +60,11 @@ def options_given(args: argparse.Namespace, transforms: Iterable[str]) -> dict[s
     for transform, options in found.items():
         checked_options(transform, options)
     return found
+
+
+def numbers_given(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that were given, by name, whatever transform they are of."""
+    return {name: x for name in UNITS if (x := getattr(args, name, None)) is not None}
 
 
 def _of(given: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:

@@ -54,11 +54,11 @@ from mmvtr.functional import untied
 from mmvtr.functional.metrics import hubness
 from mmvtr.functional.similarities.distinct import distinct_rows
 from mmvtr.functional.similarities.tiles import inner_products
-from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS, UNITS
+from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
 from mmvtr.storage import write_text
 from mmvtr.storage.arrays import write_arrays
 from mmvtr.structures import Directed, Relation
-from mmvtr.transform_arguments import add_options, options_given
+from mmvtr.transform_arguments import add_options, numbers_given, options_given
 
 #: Neighbours of the k-occurrence.
 K = 10
@@ -198,8 +198,7 @@ def check_options(args: argparse.Namespace) -> None:
             raise ValueError(f'--transform {name} and {option} belong together')
     if 'dbsn' in args.transform and args.query_source == 'test':
         raise ValueError('dbsn reads the items of a bank: take --query-source bank')
-    given = {name: x for name in UNITS if (x := getattr(args, name, None)) is not None}
-    if args.transform or given.keys() - {'temperature'}:
+    if args.transform or numbers_given(args).keys() - {'temperature'}:
         options_given(args, args.transform)  # refuses what does not fit
     if args.gallery and args.scores.suffix != '.npy':
         raise ValueError(f'--gallery needs embeddings of texts as .npy, not {args.scores}')
@@ -397,8 +396,7 @@ def describe(
     notes = []
     if args.transform:
         protocol['query source'] = source_of(args)
-        given = {name: getattr(args, name, None) for name in UNITS}
-        told = [f'{name} {value}' for name, value in given.items() if value is not None]
+        told = [f'{name} {value}' for name, value in numbers_given(args).items()]
         protocol['options'] = ', '.join(told) or 'those of the table'
     if args.query_source == 'test':
         notes.append('transductive: the transforms have read all test queries at once')

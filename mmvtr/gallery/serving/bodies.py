@@ -64,7 +64,8 @@ def _options_of(transforms: Iterable[str]) -> type[Body]:
     fields: dict[str, Any] = {}
     for name in transforms:
         for option in TRANSFORMS[name].described:
-            kind = int if 'int' in option.type else Union[float, str]
+            kind = int if 'int' in option.type else float
+            kind = Union[float, str] if option.name == 'temperature' else kind
             if 'int' in option.type or 'float' in option.type:
                 most = dict(le=MOST_ROUNDS) if kind is int else {}
                 said = Field(None, description=option.unit, **most)

@@ -67,7 +67,7 @@ def work(folder, journal, done):
 def killed(folder, engine, kills, seed):
     """Kills at random moments, and what the store holds after each."""
     rng, journal = random.Random(seed), folder / 'journal'
-    create_store(folder / 'store', DIM, engine=engine).close()
+    create_store(folder / 'store', DIM, engine=engine, geometry='inner_product').close()
     journal.write_bytes(b'')
     steps = []
     for _ in range(kills):
