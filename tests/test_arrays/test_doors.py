@@ -388,3 +388,102 @@ def test_each_hook_is_of_the_table():
         and x.__module__.startswith('mmvtr.')
     }
     assert of_table == set(OF_BANK)
+
+
+# -- what does not fit, at the doors that read vectors ---------------------------------------------
+
+
+def fitted(videos, bank, texts, folder):
+    return mmvtr.fit(videos, bank, 'sinkhorn').search(texts, 3).ids.tolist()
+
+
+def retrieved(videos, bank, texts, folder):
+    parts = (x.numpy() for x in (texts, videos, bank))
+    return mmvtr.retrieve(*parts, 'sinkhorn', 3).ids.tolist()
+
+
+def indexed(videos, bank, texts, folder):
+    from mmvtr.gallery.mteb_index import DebiasedIndex
+
+    index = DebiasedIndex(bank, transform='sinkhorn')
+    index.add_documents(videos, [str(i) for i in range(len(videos))])
+    return index.search(texts, 3)[1]
+
+
+def evaluated(videos, bank, texts, folder):
+    pytest.importorskip('sentence_transformers')
+    from mmvtr.sentence_transformers import DebiasedEvaluator
+
+    seen = {}
+
+    class Looking(DebiasedEvaluator):
+        def _figures(self, name, scores):
+            seen[name] = scores
+            return {}
+
+        def store_metrics_in_model_card_data(self, *args):
+            pass
+
+    given = list(texts), list(videos), [0] * len(texts)
+    model = SimpleNamespace(encode=lambda rows, **how: torch.stack(rows))
+    Looking(*given, bank=bank, transform='sinkhorn')(model)
+    return seen['debiased'].topk(min(3, len(videos)), dim=1).indices.tolist()
+
+
+def stored(videos, bank, texts, folder):
+    pytest.importorskip('faiss')
+    from mmvtr.gallery.store import create_store
+
+    with create_store(folder / 'store', WIDTH, engine='faiss') as store:
+        store.add([str(i) for i in range(len(videos))], videos)
+        store.refit(bank, transform='sinkhorn', fewer=True)
+        return [[int(hit.item.id) for hit in hits] for hits in store.search(texts, 3)]
+
+
+def spoiled(rows, value):
+    rows = rows.clone()
+    rows[3] = value
+    return rows
+
+
+GIVEN = Case('sinkhorn', 0)
+READERS = [fitted, retrieved, indexed, evaluated, stored]
+ZEROS, INFINITE = r'(row|vector) 3 is all zeros', r'(row|vector) 3 is not finite'
+
+
+@pytest.mark.parametrize('reader', READERS)
+@pytest.mark.parametrize('part', ['videos', 'bank', 'texts'])
+@pytest.mark.parametrize('value, words', [(0.0, ZEROS), (torch.nan, INFINITE)])
+def test_rows_without_a_direction(reader, part, value, words, tmp_path):
+    given = dict(videos=GIVEN.videos, bank=GIVEN.bank, texts=GIVEN.texts)
+    given[part] = spoiled(given[part], value)
+    with pytest.raises(ValueError, match=words):
+        reader(**given, folder=tmp_path)
+
+
+@pytest.mark.parametrize('reader', READERS)
+@pytest.mark.parametrize('part', ['bank', 'texts'])
+def test_another_width(reader, part, tmp_path):
+    if reader is evaluated and part == 'texts':
+        pytest.skip('one model encodes texts and items')
+    given = dict(videos=GIVEN.videos, bank=GIVEN.bank, texts=GIVEN.texts)
+    given[part] = given[part][:, :3]
+    words = r'have width 3, the videos 8|holds vectors \[N, 8\], not \[\d+, 3\]'
+    with pytest.raises(ValueError, match=words):
+        reader(**given, folder=tmp_path)
+
+
+@pytest.mark.parametrize('reader', READERS)
+def test_nothing_to_rank_stays_raw(reader, tmp_path):
+    """One item, or items that are alike; a bank of one text is a bank."""
+    one = reader(GIVEN.videos[:1], GIVEN.bank, GIVEN.texts, tmp_path / 'one')
+    assert one == [[0]] * len(GIVEN.texts)
+    alike = reader(GIVEN.videos[:1].repeat(4, 1), GIVEN.bank, GIVEN.texts, tmp_path / 'alike')
+    assert all(len({*row}) == 3 for row in alike)
+    once = reader(GIVEN.videos, GIVEN.bank[:1], GIVEN.texts, tmp_path / 'once')
+    often = reader(GIVEN.videos, GIVEN.bank[:1].repeat(60, 1), GIVEN.texts, tmp_path / 'often')
+    assert (
+        once
+        == often
+        == mmvtr.fit(GIVEN.videos, GIVEN.bank[:1], 'sinkhorn').search(GIVEN.texts, 3).ids.tolist()
+    )
