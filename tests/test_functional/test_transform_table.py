@@ -18,6 +18,10 @@ from mmvtr.inferencer.transforms import check_transform
 from mmvtr.registry import HOOKS
 
 
+#: What hooks need beside the queries.
+NEEDED = dict(hedged_scaling=dict(first=0.1, rest=0.1), local_scaling=dict(t2v=0.1))
+
+
 def hooks():
     """Registered hooks of transforms by the name of their results, but for those of tests."""
     found = {}
@@ -154,7 +158,7 @@ def test_hooks_have_the_options_of_the_table(name):
         kinds = {int: 'int', float: 'float', bool: 'bool'}
         assert str(kinds.get(annotation_of(kind, option), taken[option].type)) in taken[option].type
     with pytest.raises(ValueError, match=f'{name} takes .*, not .speed.'):
-        kind(queries='train_queue', speed=1)
+        kind(queries='train_queue', speed=1, **NEEDED.get(name, {}))
 
 
 @pytest.mark.parametrize('name', OF_BANK)

@@ -436,8 +436,8 @@ def test_what_export_index_refuses(folder, error, tmp_path, checkpoint, options,
 
 def test_unknown_transform(folder, tool, tmp_path, capsys):
     with pytest.raises(SystemExit):
-        tool('export_index.py', 'config.py', 'x.pth', '--out', tmp_path, '--transform', 'csls')
-    assert "--transform: invalid choice: 'csls'" in capsys.readouterr().err
+        tool('export_index.py', 'config.py', 'x.pth', '--out', tmp_path, '--transform', 'qb_norm')
+    assert "--transform: invalid choice: 'qb_norm'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
