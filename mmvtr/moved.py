@@ -49,26 +49,26 @@ MODULES: dict[str, str] = {
         for name in _OBJECTIVES.split()
     },
     'mmvtr.models.several': 'mmvtr.models.combined',
-    'mmvtr.inferencer.given': 'mmvtr.inferencer.inputs',
+    'mmvtr.apis.inferencer.given': 'mmvtr.apis.inferencer.inputs',
     'mmvtr.engine.progress': 'mmvtr.engine.launch.timed_logger',
     'mmvtr.visualization.progress': 'mmvtr.visualization.changes',
     'mmvtr.visualization.compared': 'mmvtr.visualization.matrix',
     'mmvtr.visualization.reliability': 'mmvtr.visualization.calibration',
     'mmvtr.engine.moments': 'mmvtr.engine.hooks.moments_hook',
     'mmvtr.visualization.moments': 'mmvtr.visualization.moment_curve',
-    'mmvtr.gallery.serving.moments': 'mmvtr.gallery.serving.moment_search',
+    'mmvtr_gallery.serving.moments': 'mmvtr_gallery.serving.moment_search',
     'mmvtr.visualization.relevance': 'mmvtr.visualization.relevance_strips',
     'mmvtr.models.supervisions.teachers.relevance': (
         'mmvtr.models.supervisions.teachers.relevance_teacher'
     ),
     'mmvtr.models.supervisions.relevance': 'mmvtr.models.supervisions.ran',
     'mmvtr.models.losses.relevance': 'mmvtr.models.losses.relevance_losses',
-    'mmvtr.extraction': 'mmvtr.gallery.extraction',
-    'mmvtr.mteb_model': 'mmvtr.gallery.mteb_model',
-    'mmvtr.onnx_export': 'mmvtr.gallery.onnx_export',
-    'mmvtr.serving': 'mmvtr.gallery.serving',
+    'mmvtr.extraction': 'mmvtr_gallery.extraction',
+    'mmvtr.mteb_model': 'mmvtr_gallery.mteb_model',
+    'mmvtr.onnx_export': 'mmvtr_gallery.onnx_export',
+    'mmvtr.serving': 'mmvtr_gallery.serving',
     'mmvtr.store.normaliser': 'mmvtr.normaliser',
-    'mmvtr.store': 'mmvtr.gallery.store',
+    'mmvtr.store': 'mmvtr_gallery.store',
     **{
         f'mmvtr.engine.{name}': f'mmvtr.engine.{room}.{name}'
         for room, names in _ENGINE.items()
@@ -100,7 +100,7 @@ NAMES: dict[str, dict[str, str]] = {
     'mmvtr.functional.losses.pairwise': {
         name: FUNCTIONS[name] for name in ('bernoulli', 'bernoulli_sum')
     },
-    'mmvtr.inferencer.inputs': {
+    'mmvtr.apis.inferencer.inputs': {
         'Given': 'Inputs',
         'given_texts': 'text_inputs',
         'given_vectors': 'vector_inputs',

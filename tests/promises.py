@@ -81,7 +81,7 @@ NOT_RUN = {
     r'python tools/train\.py configs/NAME$': 'what `train` stands for',
     r'python tools/sweep\.py NAME$': 'what `sweep` stands for',
     r'python tools/analysis_tools/figures\.py CONFIG .*NAME$': 'what `figure` stands for',
-    r'(OMP_NUM_THREADS=1 )?python (tools/benchmark|projects/evidence)/': 'a study: its own tests',
+    r'(OMP_NUM_THREADS=1 )?python (tools/benchmark|projects/lab/evidence)/': 'a study: its own tests',
     r'.* --amp fp16$': 'needs a GPU',
     r'python tools/model_converters/convert\.py uatvr$': 'weights that nobody has published',
 }
@@ -93,7 +93,7 @@ def _with(options: str, *names: str) -> list[str]:
     return [f'python tools/train.py configs/{name}.py {_OPTION} {options}' for name in names]
 
 
-_GALLERY = 'python tools/export_index.py CONFIG CHECKPOINT --out DIR --transform'
+_GALLERY = 'mmvtr export_index CONFIG CHECKPOINT --out DIR --transform'
 _EVAL = 'python tools/analysis_tools/eval_scores.py scores.npy'
 #: A piece of a command -> the commands that it is a piece of.
 WHOLE = {
@@ -159,21 +159,21 @@ WHOLE = {
     'length_bias.py --action 0 54': [
         'python tools/analysis_tools/length_bias.py configs/hgr_epic.py --out DIR --action 0 54'
     ],
-    'tools/rehearse.py CONFIG --cfg-options': [
-        'python tools/rehearse.py configs/dvtr_c2v_msrvtt.py --cfg-options '
+    'projects/lab/rehearse.py CONFIG --cfg-options': [
+        'python projects/lab/rehearse.py configs/dvtr_c2v_msrvtt.py --cfg-options '
         'model.supervision.sharpness=6 '
         'optim_wrapper.paramwise_cfg.custom_keys.supervision.lr_mult=100'
     ],
     'eval_scores.py --plot': [f'{_EVAL} --plot FILE.png'],
     '--query-source test': [f'{_EVAL} --transform sinkhorn --query-source test'],
     '--positives': [f'{_EVAL} --positives POSITIVES.npy'],
-    'tools/export_index.py CONFIG CHECKPOINT --out DIR --transform sinkhorn': [
+    'mmvtr export_index CONFIG CHECKPOINT --out DIR --transform sinkhorn': [
         f'{_GALLERY} sinkhorn'
     ],
     '--bank FILE': [f'{_GALLERY} sinkhorn --bank FILE.bank'],
     '--transform unbalanced_sinkhorn': [f'{_GALLERY} unbalanced_sinkhorn'],
-    'tools/search.py DIR "text"': ['python tools/search.py DIR "text"'],
-    'tools/search.py DIR --add new.mp4': ['python tools/search.py DIR --add new.mp4'],
+    'mmvtr search DIR "text"': ['mmvtr search DIR "text"'],
+    'mmvtr search DIR --add new.mp4': ['mmvtr search DIR --add new.mp4'],
     'tools/model_converters/convert.py uatvr': ['python tools/model_converters/convert.py uatvr'],
     'expert_pickles.py videos': [
         'python tools/dataset_converters/expert_pickles.py videos out.h5 s3d.pickle'

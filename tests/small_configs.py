@@ -1,6 +1,6 @@
 """The tools on miniatures of the configs that they are given: a second each, no download, no data.
 
-Published sets are simulated as ``tools/rehearse.py`` does, with a dozen items; the planted corpus
+Published sets are simulated as ``projects/lab/rehearse.py`` does, with a dozen items; the planted corpus
 has a dozen clips.  A miniature has everything else of its config: model, losses, hooks, metrics,
 what it is chosen by.
 """
@@ -25,8 +25,8 @@ import mmvtr.sweeps
 import mmvtr.utils
 from children import ROOT, in_child, unfolded
 from mmvtr.registry import DATASETS, bare_name
-from mmvtr.rehearsal.simulated import simulate
-from mmvtr.rehearsal.simulated_model import Size, retrievers
+from mmvtr.simulation.simulated import simulate
+from mmvtr.simulation.simulated_model import Size, retrievers
 
 load_config = mmvtr.utils.load_config
 check_config = mmvtr.engine.checks.config_checks.check_config

@@ -14,7 +14,7 @@ import mmvtr.functional
 from mmvtr import moved
 from mmvtr.models.target import Annotation, Target
 from mmvtr.registry import MODELS
-from mmvtr.rehearsal.report import fingerprint
+from rehearsal.report import fingerprint
 from mmvtr.utils import load_config
 from mmvtr.values import Written
 
@@ -66,7 +66,7 @@ def test_an_old_component(tables, name):
             'binary_cross_entropy binary_cross_entropy_sum masked_mean',
         ),
         (
-            'mmvtr.inferencer.given',
+            'mmvtr.apis.inferencer.given',
             'Given given_texts given_videos given_vectors refuse_paths',
             'Inputs text_inputs video_inputs vector_inputs refuse_paths',
         ),

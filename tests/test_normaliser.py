@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 pytest.importorskip('faiss')
 
-from mmvtr.gallery.store import Normaliser, create_store  # noqa: E402
+from mmvtr_gallery.store import Normaliser, create_store  # noqa: E402
 
 DIM = 24
 TRANSFORMS = [('sinkhorn', 4), ('unbalanced_sinkhorn', 10), ('inverted_softmax', 0)]

@@ -5,7 +5,7 @@ import torch
 from mmengine.config import Config
 
 from mmvtr import registry
-from mmvtr.gallery.onnx_export import video_side
+from mmvtr_gallery.onnx_export import video_side
 from mmvtr.models import HiTEncoder
 from mmvtr.registry import bare_name
 from mmvtr.utils import register_all_modules

@@ -22,8 +22,8 @@ from campaign.watching import die_before
 from children import ROOT, in_child
 from mmvtr import apis
 from mmvtr.datasets.videos.video_io import decode_all
-from mmvtr.gallery.store import create_store, open_store
-from mmvtr.gallery.store.replacing import replace_store
+from mmvtr_gallery.store import create_store, open_store
+from mmvtr_gallery.store.replacing import replace_store
 
 DIM, ITEMS, ENGINES = 8, 30, ('faiss', 'lance')
 #: Changes that a replacement makes in the folder, and more.

@@ -6,8 +6,8 @@ import pytest
 
 from campaign import joint
 from campaign.trial import BAD
-from mmvtr.gallery.store import create_store, open_store
-from mmvtr.gallery.store.moments import MomentStore
+from mmvtr_gallery.store import create_store, open_store
+from mmvtr_gallery.store.moments import MomentStore
 
 
 @pytest.mark.parametrize('engine', ['faiss', 'lance'])

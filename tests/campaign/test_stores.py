@@ -10,7 +10,7 @@ from campaign import stores
 from campaign.trial import BAD
 from campaign.watching import changes, die_before
 from children import in_child
-from mmvtr.gallery.store import create_store
+from mmvtr_gallery.store import create_store
 
 pytest.importorskip('faiss')
 

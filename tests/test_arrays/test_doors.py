@@ -8,7 +8,7 @@ import mmvtr
 from mmvtr.arrays.debiaser import NAMES
 from mmvtr.functional.transforms.item_biases import fit_biases
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
-from mmvtr.gallery.mteb_index import DebiasedIndex
+from mmvtr_gallery.mteb_index import DebiasedIndex
 
 
 def unit(x):

@@ -10,7 +10,7 @@ import mmvtr
 from children import ROOT
 from mmvtr.functional import distinct_rows
 from mmvtr.functional.transforms.transform_table import OF_QUERIES
-from mmvtr.gallery.mteb_index import DebiasedIndex
+from mmvtr_gallery.mteb_index import DebiasedIndex
 from mmvtr.normaliser import Normaliser
 
 RANDOM = np.random.default_rng(0)
@@ -63,8 +63,8 @@ PLACES = {
     'mmvtr/arrays/debiaser.py': 'arrays/inputs.py: read_bank',
     'mmvtr/arrays/list_chances.py': 'arrays/inputs.py: read_bank',
     'mmvtr/engine/transforms/score_transforms.py': 'engine/transforms/query_queue.py: different',
-    'mmvtr/gallery/store/refits.py': 'normaliser.py: fit',
-    'mmvtr/inferencer/transforms.py': 'engine/transforms/query_queue.py: different',
+    'projects/gallery/mmvtr_gallery/store/refits.py': 'normaliser.py: fit',
+    'mmvtr/apis/inferencer/transforms.py': 'engine/transforms/query_queue.py: different',
     'tools/analysis_tools/eval_scores.py': 'itself',
 }
 

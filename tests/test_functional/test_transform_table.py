@@ -12,9 +12,9 @@ from mmvtr.arrays.debiaser import NAMES
 from mmvtr.engine.transforms.score_transforms import ScoreTransformHook, TransformHook
 from mmvtr.functional.transforms.item_biases import fit_biases
 from mmvtr.functional.transforms.transform_table import ADDED, OF_QUERIES, STORED, TRANSFORMS
-from mmvtr.gallery.store import Normaliser
-from mmvtr.gallery.store.manifest import _refit
-from mmvtr.inferencer.transforms import check_transform
+from mmvtr_gallery.store import Normaliser
+from mmvtr_gallery.store.manifest import _refit
+from mmvtr.apis.inferencer.transforms import check_transform
 from mmvtr.registry import HOOKS
 
 OF_BANK = [name for name, x in TRANSFORMS.items() if 'bank' in x.reads]
@@ -68,7 +68,7 @@ def of_manifest():
 
 def of_service():
     pytest.importorskip('fastapi')
-    from mmvtr.gallery.serving.bodies import Refit
+    from mmvtr_gallery.serving.bodies import Refit
 
     return [x for x in get_args(Refit.model_fields['transform'].annotation) if x != 'same']
 

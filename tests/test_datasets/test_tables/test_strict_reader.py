@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mmvtr.datasets.tables.rows import read_rows
-from mmvtr.gallery.extraction.rows import listed_videos
+from mmvtr_gallery.extraction.rows import listed_videos
 
 
 def own(path):
