@@ -5,10 +5,10 @@ import torch
 from mmengine.config import Config
 
 from mmvtr import registry
-from mmvtr_gallery.onnx_export import video_side
 from mmvtr.models import HiTEncoder
 from mmvtr.registry import bare_name
 from mmvtr.utils import register_all_modules
+from mmvtr_gallery.onnx_export import video_side
 from tests.test_configs import REAL, without_downloads
 
 HIT = {path.stem: path for path in REAL if 'hit' in path.stem.split('_')}

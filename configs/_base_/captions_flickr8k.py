@@ -45,7 +45,7 @@ model = dict(
     temperature=dict(type='Temperature', init=0.07),
 )
 
-# 6 visits to each text at a batch of 128 (projects/lab/evidence/pages/judged_training.md); else as on
+# 6 visits to each text at a batch of 128 (judged_training.md, as above); else as on
 # planted clips.
 train_cfg = dict(max_epochs=6, val_interval=2)
 param_scheduler = [

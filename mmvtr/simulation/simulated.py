@@ -18,7 +18,6 @@ from mmvtr.datasets.formats.published import PublishedDataset
 from mmvtr.datasets.tables.dataset import FRACTIONS, TableDataset
 from mmvtr.engine.checks.config_checks import default_hooks
 from mmvtr.engine.checks.schedule_checks import warmup_fault
-from mmvtr.moved import dataset_now
 from mmvtr.registry import DATASETS, bare_name
 from mmvtr.simulation.simulated_model import (
     Inputs,
@@ -131,7 +130,6 @@ def _dataset(
     share: float = 1.0,
     first: int = 0,
 ) -> ConfigDict:
-    dataset = dataset_now(dataset)
     kind, records = DATASETS.get(dataset.type), dataset.get('records') or {}
     split = _size_of(kind, dataset, notes)
     videos, texts = max(2, round(split.videos * share)), max(2, round(split.texts * share))

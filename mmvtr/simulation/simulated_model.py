@@ -79,7 +79,8 @@ def simulate_model(model: ConfigDict, size: Size) -> Inputs:
     if bare_name(inner) not in ENCODERS:
         raise Unknown(
             f'the simulator does not know encoder {inner.type!r}: it knows {sorted(ENCODERS)}. '
-            'Give it a function in mmvtr/simulation/simulated_model.py that replaces its towers and '
+            'Give it a function in mmvtr/simulation/simulated_model.py that replaces its towers, '
+            'and '
             'says what they read'
         )
     if model.get('supervision') and bare_name(model.supervision) == 'CombinedSupervision':

@@ -28,7 +28,7 @@ from mmengine.config import Config
 from mmvtr.command_line import Parser, count, tool
 from mmvtr.reasons import reason
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 #: Exit status of a rehearsal, in words.
 STATUS = ('met', 'NOT MET', 'cannot be rehearsed', 'crashed')
 

@@ -129,7 +129,7 @@ FAULTS = {
         'mmvtr/storage/atomic.py', 'part = part_name(path)', 'part = path',
     )),
     'a command deletes before it encodes': _fault('stores', (
-        'mmvtr search',
+        'projects/gallery/mmvtr_gallery/commands/search.py',
         '        if args.add or args.texts or bank or known:\n',
         '        store.delete(args.delete)\n        args.delete = []\n'
         '        if args.add or args.texts or bank or known:\n',

@@ -10,8 +10,8 @@ import mmvtr
 from children import ROOT
 from mmvtr.functional import distinct_rows
 from mmvtr.functional.transforms.transform_table import OF_QUERIES
-from mmvtr_gallery.mteb_index import DebiasedIndex
 from mmvtr.normaliser import Normaliser
+from mmvtr_gallery.mteb_index import DebiasedIndex
 
 RANDOM = np.random.default_rng(0)
 VIDEOS, ASK, BANK = (RANDOM.normal(size=(n, 24)).astype('f4') for n in (120, 40, 90))

@@ -7,15 +7,15 @@ from typing import get_args
 import pytest
 import torch
 
-from children import ROOT
+from children import tool_file
+from mmvtr.apis.inferencer.transforms import check_transform
 from mmvtr.arrays.debiaser import NAMES
 from mmvtr.engine.transforms.score_transforms import ScoreTransformHook, TransformHook
 from mmvtr.functional.transforms.item_biases import fit_biases
 from mmvtr.functional.transforms.transform_table import ADDED, OF_QUERIES, STORED, TRANSFORMS
+from mmvtr.registry import HOOKS
 from mmvtr_gallery.store import Normaliser
 from mmvtr_gallery.store.manifest import _refit
-from mmvtr.apis.inferencer.transforms import check_transform
-from mmvtr.registry import HOOKS
 
 OF_BANK = [name for name, x in TRANSFORMS.items() if 'bank' in x.reads]
 
@@ -75,7 +75,7 @@ def of_service():
 
 def choices(path):
     """What ``--transform`` of a tool may be."""
-    module = runpy.run_path(str(ROOT / 'tools' / path))
+    module = runpy.run_path(str(tool_file(path)))
     seen = {}
 
     class Stop(Exception):

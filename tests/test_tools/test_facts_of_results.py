@@ -12,8 +12,8 @@ import pytest
 
 from children import ROOT, run_tool
 from mmvtr.apis import load_retriever
-from mmvtr.engine.loop.facts import trainings_of
 from mmvtr.apis.inferencer import VideoRetrievalInferencer
+from mmvtr.engine.loop.facts import trainings_of
 from mmvtr.storage.weights import read_checkpoint
 from toy import RETRIEVAL
 

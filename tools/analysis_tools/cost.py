@@ -3,7 +3,7 @@
     python tools/analysis_tools/cost.py CONFIG [CONFIG ...] [--steps 5] [--out FILE.json]
 
 A row a config (frame-length paper Tab. 5, UATVR Tab. 2, ARL Tab. 3).  Published sets are simulated
-as projects/lab/rehearse.py does, at their own widths, with a layer of stand-in for pretrained towers,
+(mmvtr.simulation), at their own widths, with a layer of stand-in for pretrained towers,
 whose parameters and FLOPs are left out; the towers are measured apart, where open_clip has them, on
 frames and words of noise.  Other sets (planted, tables) are read.  FLOPs are counted by torch, two
 a multiply-add: halve them to compare with counts of multiply-adds, as thop's.

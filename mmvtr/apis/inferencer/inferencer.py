@@ -16,10 +16,6 @@ from mmengine.infer import BaseInferencer
 from torch import nn
 
 from mmvtr.apis import TextEncoder, encode_videos, load_retriever, refuse_stored_words
-from mmvtr.engine.hooks.film_strip import film_strip
-from mmvtr.engine.loop.evaluation import Encoded
-from mmvtr.engine.transforms.stored_queries import OTHER
-from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.apis.inferencer.inputs import (
     Inputs,
     Texts,
@@ -56,6 +52,10 @@ from mmvtr.apis.pretrained import (
     read_saved,
     save_pretrained,
 )
+from mmvtr.engine.hooks.film_strip import film_strip
+from mmvtr.engine.loop.evaluation import Encoded
+from mmvtr.engine.transforms.stored_queries import OTHER
+from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.storage import write_text
 from mmvtr.utils import config_names, named_config
 from mmvtr.visualization import save

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mmvtr.datasets.videos.video_files import pictures_span
 from mmvtr.apis.inferencer.ranking import RankingSample
+from mmvtr.datasets.videos.video_files import pictures_span
 
 
 def in_words(sample: RankingSample, seconds: dict[str, tuple[float, float]]) -> dict[str, Any]:

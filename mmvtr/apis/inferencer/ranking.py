@@ -9,13 +9,13 @@ from mmengine.structures import BaseDataElement
 from torch import Tensor, nn
 
 from mmvtr.apis import refuse_without_vectors, vectors
+from mmvtr.apis.inferencer.inputs import Inputs
 from mmvtr.engine.hooks.moments_hook import matches_of
 from mmvtr.engine.loop.evaluation import Encoded, check_levels, score_tiles
 from mmvtr.functional.metrics.first_places import expected_truth, sure_first
 from mmvtr.functional.similarities.tiles import Tiles, inner_products
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
-from mmvtr.apis.inferencer.inputs import Inputs
 from mmvtr.structures import Levels, take
 
 #: Queries that are scored at a time, and items of the gallery on the device at a time.

@@ -9,6 +9,8 @@ import torch
 from mmengine.logging import print_log
 from torch import Tensor, nn
 
+from mmvtr.apis.inferencer.inputs import Inputs
+from mmvtr.apis.inferencer.ranking import QUERIES, Items, Surely, check_items, flat_of
 from mmvtr.datasets import CaptionImplication
 from mmvtr.engine.transforms.stored_queries import (
     OTHER,
@@ -21,8 +23,6 @@ from mmvtr.functional.metrics.first_places import check_sure
 from mmvtr.functional.transforms.item_biases import fit_biases
 from mmvtr.functional.transforms.transform_table import ADDED, transform_named
 from mmvtr.functional.uncertainty.calibration import Calibration
-from mmvtr.apis.inferencer.inputs import Inputs
-from mmvtr.apis.inferencer.ranking import QUERIES, Items, Surely, check_items, flat_of
 from mmvtr.plain_config import refuse_unregistered
 
 #: What puts the surest text first; of the others those count that add a bias to each item.

@@ -11,10 +11,10 @@ from typing import Any, Mapping, NamedTuple, Optional, Union
 from mmengine.config import Config
 from torch import nn
 
+from mmvtr.apis.pretrained.card import VERSION, model_card, read_results
 from mmvtr.datasets.annotation_files import read_json
 from mmvtr.datasets.annotation_values import name_of
 from mmvtr.plain_config import FILES, as_data, from_data
-from mmvtr.apis.pretrained.card import VERSION, model_card, read_results
 from mmvtr.storage import file_digest, write_tensors, write_text
 
 CONFIG, WEIGHTS, ABOUT, CARD = 'config.json', 'model.safetensors', 'retriever.json', 'README.md'
@@ -98,7 +98,7 @@ def read_saved(folder: Union[str, Path]) -> Saved:
     """See that a folder is whole, of this version and without code; builds nothing.
 
     Raises:
-        FileNotFoundError, RuntimeError, ValueError: as :func:`~mmvtr.apis.pretrained.from_pretrained`.
+        FileNotFoundError, RuntimeError, ValueError: as of ``from_pretrained``.
     """
     folder = Path(folder)
     if not (folder / ABOUT).is_file():

@@ -13,10 +13,18 @@ from mmengine.config import Config
 from torch import nn
 
 from mmvtr.apis import load_retriever
+from mmvtr.apis.pretrained.card import VERSION
+from mmvtr.apis.pretrained.folder import (
+    ABOUT,
+    CARD,
+    CONFIG,
+    WEIGHTS,
+    Saved,
+    read_saved,
+    save_pretrained,
+)
 from mmvtr.datasets.annotation_values import name_of
 from mmvtr.plain_config import FILES
-from mmvtr.apis.pretrained.card import VERSION
-from mmvtr.apis.pretrained.folder import ABOUT, CARD, CONFIG, WEIGHTS, Saved, read_saved, save_pretrained
 
 #: All that is ever fetched.
 _OURS = [ABOUT, CARD, CONFIG, WEIGHTS, f'{FILES}/*']

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from mmvtr.apis import encode_texts, encode_videos, refuse_without_vectors, vectors
-from mmvtr.engine.loop.evaluation import Encoded
 from mmvtr.apis.inferencer import VideoRetrievalInferencer
+from mmvtr.engine.loop.evaluation import Encoded
 from mmvtr.structures import cat_levels
 
 #: Videos whose files lie on disk at a time: a set's table may hold them as bytes.
@@ -64,7 +64,7 @@ class MTEBRetriever:
             from mteb.models import ModelMeta
         except ImportError as error:
             raise ImportError(
-                "MTEB is not installed: pip install 'mmvtr[mteb]' (Python 3.11 or newer)"
+                "MTEB is not installed: pip install -e 'projects/gallery[mteb]' (Python 3.11+)"
             ) from error
 
         allowed = {'transform', 'bank', 'temperature', 'iterations', 'strictness'}

@@ -135,7 +135,8 @@ def need_packages() -> None:
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise ImportError(
-            f"{error}: to export needs onnx, onnxruntime and onnxscript, pip install 'mmvtr[onnx]'"
+            f'{error}: to export needs onnx, onnxruntime and onnxscript, '
+            "pip install -e 'projects/gallery[onnx]'"
         ) from error
 
 

@@ -27,7 +27,7 @@ from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
 from mmvtr.utils import register_all_modules
 
-CONFIG = Path(__file__).parents[2] / 'configs/_base_/arl_i3d.py'
+CONFIG = Path(__file__).parents[3] / 'configs/_base_/arl_i3d.py'
 WIDTH = 64
 #: Rules by name: options of ARLSupervision that a text-frame set depends on.
 RULES: dict[str, dict[str, Any]] = {

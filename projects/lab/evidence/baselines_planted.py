@@ -151,7 +151,9 @@ def bounds(method: str, seed: int) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    args = arguments(__doc__, 'projects/lab/evidence/cells/baselines_planted.json', list(COMPARISONS))
+    args = arguments(
+        __doc__, 'projects/lab/evidence/cells/baselines_planted.json', list(COMPARISONS)
+    )
     results, limits = {}, {}
     for method in args.methods:
         found = compare(method, args.seeds, args.jobs)

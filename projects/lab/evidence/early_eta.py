@@ -1,6 +1,6 @@
 """Does sparing false negatives raise paired recall where their share is that of real sets?
 
-    python projects/lab/evidence/early_eta.py run OUT.jsonl --seeds 10 11 12 13 [--minutes 20] [--also]
+    python projects/lab/evidence/early_eta.py run OUT.jsonl --seeds 10 11 12 [--minutes 20] [--also]
     python projects/lab/evidence/early_eta.py page
 
 Planted clips, captions and truth, seen through noisy vectors of facts in place of pixels, so that a

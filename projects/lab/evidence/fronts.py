@@ -1,6 +1,6 @@
 """The dial between what pairs ask for and what is true: a bias of texts at test time.
 
-    python projects/lab/evidence/fronts.py [--jobs 2] [--out projects/lab/evidence/cells/fronts.json]
+    python projects/lab/evidence/fronts.py [--jobs 2] [--out FILE]
 
 InfoNCE and implied texts (floor .07), both with InfoNCE's learning rate, are tested with a
 LocalScalingHook of many strengths, with a HedgedScalingHook, whose first text follows another

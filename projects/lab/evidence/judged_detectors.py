@@ -1,6 +1,6 @@
 """Detectors of right pairs that nobody annotated, measured on people.
 
-    python projects/lab/evidence/judged_detectors.py DATA [--sets flickr8k cxc planted] [--methods ...]
+    python projects/lab/evidence/judged_detectors.py DATA [--sets flickr8k cxc planted]
 
 DATA has the folders flickr8k/, cxc/ and coco/ of pages/judgments.md, with ExpertAnnotations.txt
 beside the crowd's.  AUC with a 95 % interval (texts are drawn), break-even, and precision at a

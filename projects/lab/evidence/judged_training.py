@@ -1,6 +1,6 @@
 """Trainings on Flickr8k's captions, judged by people: methods x batch sizes x seeds.
 
-    python projects/lab/evidence/judged_training.py DATA [--seeds 0 1 2] [--batches 128] [--methods ...]
+    python projects/lab/evidence/judged_training.py DATA [--seeds 0 1 2] [--batches 128]
         [--times 5]
 
 DATA is the folder of Flickr8k (pages/judged_training.md).  One training at a time, each about a
@@ -39,7 +39,7 @@ from mmvtr.evaluation.paired import bootstrap
 from mmvtr.functional.metrics.relevance import auc
 from mmvtr.storage import write_atomically
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 CELLS = Path(__file__).resolve().parent / 'cells'
 WORDS = Path('data/flickr8k_words')
 AT_LEAST = 0.5 + 1e-6  # more than half of the people say yes

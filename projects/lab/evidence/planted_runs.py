@@ -17,7 +17,8 @@ from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
 
 from mmvtr.engine.loop.earlier_runs import best_in
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.append(str(ROOT / 'projects/lab'))  # modules that studies share
 CELLS = ROOT / 'projects/lab/evidence/cells'
 WORK = Path('work_dirs/benchmark')
 FEATURES = Path('data/planted_features')
@@ -62,7 +63,11 @@ def make_features(
     tower = [sister_tower()] if trained else ['--random-weights']
     chosen = [f'{name}{knob}={value}' for name in SETS for knob, value in knobs.items()]
     chosen.append(f'test_dataloader.dataset.video_pipeline.0.num_frames={frames}')
-    extract = ['mmvtr extract_features', 'configs/c2v_planted.py', *tower]
+    extract = [
+        'projects/gallery/mmvtr_gallery/commands/extract_features.py',
+        'configs/c2v_planted.py',
+        *tower,
+    ]
     run(*extract, '--out', FEATURES / folder, '--cfg-options', *chosen)
 
 

@@ -17,10 +17,10 @@ from mmvtr.functional.transforms.sinkhorn import sinkhorn
 from mmvtr.models.supervisions.arl import ARLSupervision, units_of
 from mmvtr.models.supervisions.teachers.frames import StoredFrameTeacher
 from mmvtr.models.target import Target, mean_weights
+from mmvtr.structures import Levels
 from rehearsal.masses import masses, pulls_further
 from rehearsal.record import mean_of
 from rehearsal.scored import Scored, first_items
-from mmvtr.structures import Levels
 
 
 @torch.no_grad()

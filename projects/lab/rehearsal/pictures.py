@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Sequence
 
-from rehearsal.expectations import Check
 from mmvtr.visualization import canvas
+from rehearsal.expectations import Check
 
 #: Titles and judged figures of a panel, in the order of preference: the first whose first figure is
 #: there is drawn.  Of several members each has a line; of a name that ends in _, all that go on.

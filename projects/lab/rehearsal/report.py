@@ -10,7 +10,8 @@ from typing import Any, Iterable, Mapping, Optional, Sequence
 from mmengine.config import Config
 from mmengine.hooks import Hook
 
-from mmvtr.registry import HOOKS, bare_name, without_scopes
+from first_names import without_scopes
+from mmvtr.registry import HOOKS, bare_name
 from mmvtr.simulation.simulated_model import NARROW
 from mmvtr.storage import write_atomically
 
@@ -170,8 +171,9 @@ will reach. Of a whole schedule it says whether what a paper adds begins to work
 part, only whether it had begun by then.
 
 ```bash
-python projects/lab/rehearse.py CONFIG                                # one config: table and picture
-python projects/lab/rehearse.py CONFIG --out projects/lab/docs/rehearsal --page projects/lab/docs/rehearsal.md   # and its row here
+python projects/lab/rehearse.py CONFIG                  # one config: table and picture
+python projects/lab/rehearse.py CONFIG --out projects/lab/docs/rehearsal \\
+  --page projects/lab/docs/rehearsal.md                  # and its row here
 ```
 
 Two steps have the config's own widths and batch. Then its own schedule, of which the rows tell, has
@@ -184,7 +186,8 @@ changed, CPU minutes, and what came of each expectation.
 what had not come by then, and may still. Asked of every config: finite gradients, no dead
 parameter, losses that fall (or, over a whole schedule, do not rise beyond the noise of batches),
 temperature in range, R@1 of at least 5 % on unseen items (3.3 where a small set is learnt by heart;
-chance is .3). What is asked of a method is in `projects/lab/rehearsal/expectations.py`. A row is as old as
+chance is .3). What is asked of a method is in
+`rehearsal/expectations.py`. A row is as old as
 its rehearsal.
 
 | config | steps | share | verdict |

@@ -20,6 +20,9 @@ from mmvtr.functional.uncertainty.ambiguity import ambiguous_set
 from mmvtr.models.supervisions.dvtr import relative_uncertainty
 from mmvtr.models.target import Target
 from mmvtr.registry import bare_name
+from mmvtr.simulation.simulated import simulate
+from mmvtr.simulation.simulated_model import FULL, Size, Unknown
+from mmvtr.utils import load_config
 from rehearsal.expectations import Check, check
 from rehearsal.judge import _of_supervision, judge
 from rehearsal.pictures import draw, panel, spans_decades
@@ -32,11 +35,8 @@ from rehearsal.report import (
     write_results,
 )
 from rehearsal.run import rehearse
-from mmvtr.simulation.simulated import simulate
-from mmvtr.simulation.simulated_model import FULL, Size, Unknown
-from mmvtr.utils import load_config
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TINY = Size(width=16, batch=4, frames=8, layers=1)
 FAMILIES = (
     *('dvtr_c2v_msrvtt', 'ncl_clip4clip_msvd', 'uatvr_vitb16_msrvtt', 'arl_tvr_i3d'),
@@ -624,7 +624,7 @@ def test_a_schedule_no_longer_than_its_warmup_says_so():
 
 
 def test_the_tool_ends_with_a_status(tmp_path):
-    tool = [sys.executable, str(ROOT / 'tools' / 'rehearse.py')]
+    tool = [sys.executable, str(ROOT / 'projects/lab/rehearse.py')]
     done = subprocess.run([*tool, '--steps', '0', 'x.py'], capture_output=True, text=True)
     assert done.returncode == 2 and '--steps: an integer of 1 or more' in done.stderr
     done = subprocess.run(tool, capture_output=True, text=True)
@@ -634,7 +634,7 @@ def test_the_tool_ends_with_a_status(tmp_path):
 @pytest.fixture
 def tool(monkeypatch):
     """``projects/lab/rehearse.py`` as a module."""
-    monkeypatch.syspath_prepend(str(ROOT / 'tools'))
+    monkeypatch.syspath_prepend(str(ROOT / 'projects/lab'))
     monkeypatch.delitem(sys.modules, 'rehearse', raising=False)
     return importlib.import_module('rehearse')
 

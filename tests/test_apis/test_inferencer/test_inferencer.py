@@ -14,6 +14,8 @@ import mmvtr.apis
 import mmvtr.apis.inferencer.ranking
 import mmvtr.apis.inferencer.sheets
 from mmvtr.apis import load_retriever, vectors
+from mmvtr.apis.inferencer import RankingSample, VideoRetrievalInferencer
+from mmvtr.apis.inferencer.sheets import draw_sheet
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.engine.transforms.query_queue import Queries
 from mmvtr.functional.transforms.dual_banks import dbsn
@@ -21,8 +23,6 @@ from mmvtr.functional.transforms.score_transforms import inverted_softmax, nnn
 from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
 from mmvtr.functional.uncertainty.calibration_fits import fit_to_pairs
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
-from mmvtr.apis.inferencer import RankingSample, VideoRetrievalInferencer
-from mmvtr.apis.inferencer.sheets import draw_sheet
 from mmvtr.storage import write_plain
 from mmvtr.structures import take
 

@@ -10,9 +10,9 @@ tools/export_bank.py wrote; never from test queries.
 With --rows the vectors are those that mmvtr extract_features --format parquet has written, of
 the videos that its CSV lists: nothing is decoded.
 
-The gallery is a store (projects/gallery/docs/store.md): LanceDB's files where lancedb is installed, else those of
-FAISS; --engine says which. With --engine qdrant, --to http://HOST:PORT/NAME is where the videos go,
-and DIR has the config alone.
+The gallery is a store (docs/store.md of mmvtr-gallery): LanceDB's files where lancedb is installed,
+else those of FAISS; --engine says which. With --engine qdrant, --to http://HOST:PORT/NAME is where
+the videos go, and DIR has the config alone.
 """
 
 from __future__ import annotations
@@ -377,7 +377,9 @@ def settled(engine: Optional[str]) -> str:
         if importlib.util.find_spec(needs[name]) is not None:
             return name
     extra = extras[engine or 'lance']
-    raise ImportError(f'an index needs {needs[engine or "lance"]}: pip install -e ".[{extra}]"')
+    raise ImportError(
+        f"an index needs {needs[engine or 'lance']}: pip install -e 'projects/gallery[{extra}]'"
+    )
 
 
 @contextmanager

@@ -5,7 +5,7 @@
 Scores are inner products of these vectors, as in mmvtr export_index. ``DIR/retriever.json`` says
 how frames and tokens are made, for files are decoded and texts tokenized outside. Each graph is
 compared with PyTorch, on other batches than the traced one, before this is done (needs onnx,
-onnxruntime and onnxscript: ``pip install -e '.[onnx]'``).
+onnxruntime and onnxscript: ``pip install -e 'projects/gallery[onnx]'``).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ Of a tower of windows (``TorchvisionClips``, with ``LoadClips``) a row is one wi
 With ``--texts`` the text tower ``model.encoder.text`` sees their texts instead: ``TEXT_ID.npy``,
 float32 [L, D], its words and special tokens, which ``LoadTextFeatures`` reads.
 
-``--format parquet`` writes rows of the whole model for a gallery (projects/gallery/mmvtr_gallery/extraction): id,
+``--format parquet`` writes rows of the whole model for a gallery: id,
 the vector that is searched, the spread where the model has one, with ``--features`` also the frame
 features; a broken video is a row with an ``error``.  ``--videos``: a csv of id, path and, if need
 be, start and end in seconds, in place of the config's datasets.
@@ -189,12 +189,12 @@ def extract_rows(args: argparse.Namespace) -> None:
     if args.texts:
         raise SystemExit('error: --format parquet has rows of videos: --texts needs npy or hdf5')
     cfg = load_config(args.config, args.cfg_options)
+    from mmvtr.progress import show_progress
+    from mmvtr.utils import Share
     from mmvtr_gallery.extraction.engines import run_here, run_on_ray
     from mmvtr_gallery.extraction.extractor import Extractor
     from mmvtr_gallery.extraction.parts import Parts
     from mmvtr_gallery.extraction.rows import listed_videos
-    from mmvtr.progress import show_progress
-    from mmvtr.utils import Share
 
     share = Share.of_environment()
     if args.engine == 'ray' and share.world > 1:

@@ -91,7 +91,7 @@ def main() -> None:
 def serve(args: argparse.Namespace) -> None:
     """Open the gallery, and answer until a signal."""
     if importlib.util.find_spec('uvicorn') is None:
-        raise ImportError('the service needs uvicorn: pip install -e ".[serve]"')
+        raise ImportError("the service needs uvicorn: pip install -e 'projects/gallery[serve]'")
     token = read_token(args.token_file)
     listener = listen(args.host, args.port)  # first: in vain is all else if that fails
     observed = observing(args.access_log, args.metrics)

@@ -74,7 +74,9 @@ def run_on_ray(
     try:
         import ray
     except ImportError:
-        raise ImportError('--engine ray needs ray: pip install -e ".[ray]"') from None
+        raise ImportError(
+            "--engine ray needs ray: pip install -e 'projects/gallery[ray]'"
+        ) from None
 
     ray.init(ignore_reinit_error=True, log_to_driver=False, include_dashboard=False)
     ray.data.DataContext.get_current().enable_progress_bars = False

@@ -14,7 +14,9 @@ from typing import Any, Iterator, Mapping, Optional, Protocol, Sequence, Union
 try:
     import pyarrow as pa
 except ImportError:
-    raise ImportError('rows of an extraction need pyarrow: pip install -e ".[parquet]"') from None
+    raise ImportError(
+        "rows of an extraction need pyarrow: pip install -e 'projects/gallery[parquet]'"
+    ) from None
 
 import torch
 from mmengine.config import Config

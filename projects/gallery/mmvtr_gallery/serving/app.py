@@ -20,7 +20,9 @@ try:
     from starlette.background import BackgroundTask
     from starlette.concurrency import run_in_threadpool
 except ImportError:
-    raise ImportError('the service needs FastAPI: pip install -e ".[serve]"') from None
+    raise ImportError(
+        "the service needs FastAPI: pip install -e 'projects/gallery[serve]'"
+    ) from None
 
 from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr_gallery.serving.answers import Answer, NewItem

@@ -18,10 +18,10 @@ from torch import nn
 from mmvtr import apis
 from mmvtr.datasets import ItemKey, collate_retrieval
 from mmvtr.datasets.planted_corpus.dataset import PlantedDataset
-from mmvtr_gallery.store.replacing import replace_store
 from mmvtr.registry import DATASETS, MODELS
 from mmvtr.storage import write_plain
 from mmvtr.utils import load_config
+from mmvtr_gallery.store.replacing import replace_store
 
 #: Training clips, files of the gallery, and parts of each.
 CLIPS, FILES, PARTS = 600, 100, 3

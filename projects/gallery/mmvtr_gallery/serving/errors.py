@@ -15,6 +15,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from mmvtr.datasets.videos.video_files import BrokenVideoError
+from mmvtr.models.embedders.embedding_server import ServerAway, ServerRefuses, ServerUnknown
+from mmvtr.storage.lock import FolderInUse
 from mmvtr_gallery.serving.answers import Empty, InQuarantine
 from mmvtr_gallery.serving.batching import Busy
 from mmvtr_gallery.serving.bodies import sendable
@@ -23,8 +25,6 @@ from mmvtr_gallery.serving.library import Outside
 from mmvtr_gallery.serving.media import Unsatisfiable
 from mmvtr_gallery.serving.uploads import TooMuchToDecode
 from mmvtr_gallery.store.items import KnownIds, UnknownIds
-from mmvtr.models.embedders.embedding_server import ServerAway, ServerRefuses, ServerUnknown
-from mmvtr.storage.lock import FolderInUse
 
 #: The longest sentence.
 LONGEST = 400

@@ -15,6 +15,8 @@ from torch import nn
 from mmvtr import apis
 from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr.functional.transforms.transform_table import OF_QUERIES, STORED, transform_named
+from mmvtr.models.embedders.embedding_server import EmbeddingServer
+from mmvtr.storage.lock import FolderInUse
 from mmvtr_gallery.serving.answers import (
     DEPTH,
     Answer,
@@ -34,8 +36,6 @@ from mmvtr_gallery.store import GalleryStore, Hit, Item, open_store
 from mmvtr_gallery.store.drift import Drift, drift_of
 from mmvtr_gallery.store.moments import BestWindow, MomentHit, MomentStore
 from mmvtr_gallery.store.windowing import NOT_NOTED
-from mmvtr.models.embedders.embedding_server import EmbeddingServer
-from mmvtr.storage.lock import FolderInUse
 
 #: What a hit by moments and a best window both have.
 _OF_HIT = ('start', 'end', 'score', 'raw', 'bias')

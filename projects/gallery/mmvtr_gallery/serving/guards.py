@@ -51,9 +51,7 @@ class Guard:
         headers = Headers(scope=scope)
         name = _without_port(headers.get('host', ''))
         if self._hosts is not None and name not in self._hosts:
-            refusal = answer(
-                421, f'this service is not called {name[:80]!r} (mmvtr serve --name)'
-            )
+            refusal = answer(421, f'this service is not called {name[:80]!r} (mmvtr serve --name)')
             await refusal(scope, receive, send)
             return
         if scope['method'] not in ('GET', 'HEAD') and not _same_site(headers):

@@ -17,9 +17,9 @@ from mmvtr import apis
 from mmvtr.datasets.videos.video_files import pictures_span
 from mmvtr.engine.hooks.moments_hook import matches_of
 from mmvtr.engine.loop.evaluation import Encoded
-from mmvtr_gallery.store import Item
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.structures import Levels
+from mmvtr_gallery.store import Item
 
 #: Videos whose frames are kept.
 KEPT = 256

@@ -1,9 +1,9 @@
 """Galleries on disk: items, vectors and biases, behind one protocol for several engines."""
 
+from mmvtr.normaliser import Normaliser
 from mmvtr_gallery.store.items import Hit, Item
 from mmvtr_gallery.store.opening import ENGINES, create_store, open_store
 from mmvtr_gallery.store.protocol import GalleryStore
-from mmvtr.normaliser import Normaliser
 
 __all__ = [
     'ENGINES',

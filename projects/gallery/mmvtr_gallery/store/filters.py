@@ -12,8 +12,8 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
-from mmvtr_gallery.store.items import COLUMNS, TYPES, is_text, shown
 from mmvtr.values import read
+from mmvtr_gallery.store.items import COLUMNS, TYPES, is_text, shown
 
 #: Values of one condition.
 MOST_VALUES = 10_000

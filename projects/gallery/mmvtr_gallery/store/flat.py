@@ -10,6 +10,7 @@ from typing import Any, Iterable, Iterator, NamedTuple, Optional, Sequence, Unio
 import numpy as np
 import torch
 
+from mmvtr.storage import read_tensors, write_tensors
 from mmvtr_gallery.store.biases import append_biases
 from mmvtr_gallery.store.columns import Columns
 from mmvtr_gallery.store.filters import Condition
@@ -20,7 +21,6 @@ from mmvtr_gallery.store.manifest import Manifest
 from mmvtr_gallery.store.protocol import How
 from mmvtr_gallery.store.refits import Fit
 from mmvtr_gallery.store.undoing import Change, Reversal
-from mmvtr.storage import read_tensors, write_tensors
 
 BATCH = 65536
 #: Items left out of a search that looks for so many more instead, and drops them.

@@ -10,6 +10,8 @@ from typing import Any, Hashable, Iterable, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
+from mmvtr.normaliser import Normaliser
+from mmvtr.storage import FolderLock, file_digest, leftovers, write_atomically
 from mmvtr_gallery.store.biases import append_biases, read_biases
 from mmvtr_gallery.store.items import Rows, norms_of
 from mmvtr_gallery.store.joint import cut_short, finish, mend, stamp, valid
@@ -17,8 +19,6 @@ from mmvtr_gallery.store.manifest import PART, Manifest, check_config, refuse_li
 from mmvtr_gallery.store.online import reservoir_of
 from mmvtr_gallery.store.protocol import Fit, GalleryStore
 from mmvtr_gallery.store.undoing import Change, Reversal
-from mmvtr.normaliser import Normaliser
-from mmvtr.storage import FolderLock, file_digest, leftovers, write_atomically
 
 
 class FolderStore(GalleryStore):

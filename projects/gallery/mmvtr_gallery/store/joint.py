@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Iterator, Optional, Union
 
 from mmengine.logging import print_log
 
-from mmvtr_gallery.store.manifest import NAME, Manifest, checked, read_sealed, refuse_link
 from mmvtr.storage import FolderLock, in_use, write_atomically
 from mmvtr.storage.digests import ROOM, write_with_digest
+from mmvtr_gallery.store.manifest import NAME, Manifest, checked, read_sealed, refuse_link
 
 if TYPE_CHECKING:
     from mmvtr_gallery.store.protocol import GalleryStore

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Optional, Sequence,
 
 import numpy as np
 
+from mmvtr.storage import file_digest
 from mmvtr_gallery.store.filters import Condition, as_sql, literal
 from mmvtr_gallery.store.folder import FolderStore
 from mmvtr_gallery.store.items import COLUMNS, Hit, Item, Rows, refuse_several_norms
@@ -17,7 +18,6 @@ from mmvtr_gallery.store.manifest import Manifest, refuse_link
 from mmvtr_gallery.store.protocol import How
 from mmvtr_gallery.store.rerank import Found, best_with_bias
 from mmvtr_gallery.store.undoing import Change, Reversal
-from mmvtr.storage import file_digest
 
 if TYPE_CHECKING:
     from lancedb.table import Table
@@ -125,7 +125,9 @@ class LanceStore(FolderStore):
         try:
             import lancedb
         except ImportError:
-            raise ImportError('a store of LanceDB needs it: pip install -e ".[store]"') from None
+            raise ImportError(
+                "a store of LanceDB needs it: pip install -e 'projects/gallery[store]'"
+            ) from None
         return lancedb.connect(str(self.folder))
 
     def _load(self, manifest: Manifest, biases: np.ndarray) -> _State:

@@ -165,5 +165,7 @@ def load_faiss() -> Any:
     try:
         import faiss
     except ImportError:
-        raise ImportError('a store of FAISS needs it: pip install -e ".[index]"') from None
+        raise ImportError(
+            "a store of FAISS needs it: pip install -e 'projects/gallery[index]'"
+        ) from None
     return faiss

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any, Callable, Container, Optional, Union
 
 from mmvtr.functional.transforms.transform_table import STORED
+from mmvtr.storage import file_digest, write_atomically
+from mmvtr.storage.digests import ROOM, own_digest_holds, write_with_digest
 from mmvtr_gallery.store.calibrated import stored_calibration
 from mmvtr_gallery.store.items import TYPES, checked_ids, is_column
 from mmvtr_gallery.store.online import reservoir_of
 from mmvtr_gallery.store.undoing import KINDS
-from mmvtr.storage import file_digest, write_atomically
-from mmvtr.storage.digests import ROOM, own_digest_holds, write_with_digest
 
 #: Its name, and the version of the format; format 1 had no digests.
 NAME, FORMAT = 'store.json', 2

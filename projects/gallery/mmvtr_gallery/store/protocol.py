@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from mmengine.logging import print_log
 
+from mmvtr.normaliser import Normaliser
 from mmvtr_gallery.store.calibrated import Calibrated
 from mmvtr_gallery.store.filters import Condition, parsed
 from mmvtr_gallery.store.items import (
@@ -34,7 +35,6 @@ from mmvtr_gallery.store.online import Reservoir
 from mmvtr_gallery.store.quarantine import Quarantine
 from mmvtr_gallery.store.refits import Fit, Refits, Vectors
 from mmvtr_gallery.store.undoing import MOST, Change, Reversal, Undone, rows_of_items
-from mmvtr.normaliser import Normaliser
 
 #: Items that a search for different values of a column begins with for each value that is wanted,
 #: and by how much it goes on.

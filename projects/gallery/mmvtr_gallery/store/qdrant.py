@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 import numpy as np
 import torch
 
+from mmvtr.normaliser import Normaliser
 from mmvtr_gallery.store.filters import Condition
 from mmvtr_gallery.store.items import COLUMNS, Hit, Item, Rows, norms_of, refuse_several_norms
 from mmvtr_gallery.store.online import reservoir_of
 from mmvtr_gallery.store.protocol import Fit, GalleryStore, How
 from mmvtr_gallery.store.rerank import Found, best_with_bias
 from mmvtr_gallery.store.undoing import Change, Reversal, rows_of
-from mmvtr.normaliser import Normaliser
 
 #: Points in one request.
 BATCH = 500
@@ -574,7 +574,9 @@ def _connected(location: str, client: Any) -> tuple[Any, str, str]:
     try:
         from qdrant_client import QdrantClient
     except ImportError:
-        raise ImportError('a store on Qdrant needs: pip install -e ".[qdrant]"') from None
+        raise ImportError(
+            "a store on Qdrant needs: pip install -e 'projects/gallery[qdrant]'"
+        ) from None
     server, _, name = location.rpartition('/')
     if not name or not urlsplit(server).netloc:
         raise ValueError(f'http://HOST:PORT/NAME expected, got {where}')

@@ -11,9 +11,9 @@ from mmengine.logging import print_log
 from torch import Tensor
 
 from mmvtr.functional.transforms.transform_table import STORED, transform_named
+from mmvtr.normaliser import Normaliser
 from mmvtr_gallery.store.items import checked_vectors
 from mmvtr_gallery.store.moved import Moved, Moves
-from mmvtr.normaliser import Normaliser
 
 Vectors = Union[Tensor, np.ndarray]
 

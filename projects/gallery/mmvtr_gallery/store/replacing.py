@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Union
 
+from mmvtr.storage import FolderLock
 from mmvtr_gallery.store.folder import FolderStore
 from mmvtr_gallery.store.joint import mend
 from mmvtr_gallery.store.manifest import FILES, NAME, PART, Manifest, sweep
 from mmvtr_gallery.store.opening import create_store
-from mmvtr.storage import FolderLock
 
 
 def holds_gallery(folder: Union[str, Path]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Optional, Sequence
 import numpy as np
 import torch
 
+from mmvtr.storage import read_tensors, write_tensors
 from mmvtr_gallery.store.items import (
     COLUMNS,
     Item,
@@ -18,7 +19,6 @@ from mmvtr_gallery.store.items import (
     checked_vectors,
 )
 from mmvtr_gallery.store.moved import Moved
-from mmvtr.storage import read_tensors, write_tensors
 
 #: Items of a change that can be taken back; of a larger one nothing is kept.
 MOST = 10_000

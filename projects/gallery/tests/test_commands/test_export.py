@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 import torch
 
-from children import ROOT, run_tool
+from children import ROOT, run_tool, tool_file
 from mmvtr.apis import as_tested, encode_set, encode_texts, encode_videos, load_retriever
 from mmvtr.datasets import collate_retrieval
 from mmvtr.datasets.videos.video_files import pictures_span
@@ -23,12 +23,12 @@ from mmvtr.functional.transforms.score_transforms import (
     sinkhorn_scores,
     unbalanced_sinkhorn,
 )
-from mmvtr_gallery.store import open_store
 from mmvtr.models.similarities.mmt import ExpertSimilarity
 from mmvtr.models.supervisions.teachers.scores import StoredTeachers
 from mmvtr.models.target import Target
 from mmvtr.registry import DATASETS
 from mmvtr.structures import Embedding, take
+from mmvtr_gallery.store import open_store
 from tiny_sets import of_videos
 
 TRAIN, TEST = 'abcdef', 'ghij'
@@ -65,7 +65,7 @@ def tool(folder, monkeypatch, capsys):
 
     def run(name, *arguments):
         monkeypatch.setattr(sys, 'argv', [name, *map(str, arguments)])
-        runpy.run_path(str(ROOT / 'tools' / name), run_name='__main__')
+        runpy.run_path(str(tool_file(name)), run_name='__main__')
         return capsys.readouterr().out
 
     return run
@@ -514,7 +514,7 @@ def test_without_an_engine_nothing_starts(options, needs, tmp_path):
     code = (
         "import sys, runpy; sys.modules['faiss'] = sys.modules['lancedb'] = None; "
         f'sys.argv = {arguments}; '
-        f"runpy.run_path({str(ROOT / 'tools' / 'export_index.py')!r}, run_name='__main__')"
+        f"runpy.run_path({str(tool_file('export_index.py'))!r}, run_name='__main__')"
     )
     done = subprocess.run(
         [sys.executable, '-c', code], cwd=tmp_path, capture_output=True, text=True, timeout=120

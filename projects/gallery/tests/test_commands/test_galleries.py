@@ -7,11 +7,11 @@ import sys
 import numpy as np
 import pytest
 
-from children import ROOT
+from children import tool_file
 from mmvtr.apis import fingerprint, load_retriever, load_stored_retriever
-from mmvtr_gallery.store import create_store, open_store
 from mmvtr.storage import write_plain
 from mmvtr.storage.digests import file_digest
+from mmvtr_gallery.store import create_store, open_store
 from tiny_sets import of_videos
 
 MORE = """
@@ -48,7 +48,7 @@ def tool(folder, monkeypatch, capsys):
 
     def run(name, *arguments):
         monkeypatch.setattr(sys, 'argv', [name, *map(str, arguments)])
-        runpy.run_path(str(ROOT / 'tools' / name), run_name='__main__')
+        runpy.run_path(str(tool_file(name)), run_name='__main__')
         return capsys.readouterr().out
 
     return run

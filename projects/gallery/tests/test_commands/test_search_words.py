@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from children import ROOT
+from children import tool_file
 from mmvtr_gallery.store import create_store, open_store
 
 IDS = ['-4wsuPCjDBc_5_15', '--fR2dKt1U_0_10', 'a b', '-lower', 'k']
@@ -29,7 +29,7 @@ def search(store, monkeypatch, capsys):
     def run(*words):
         monkeypatch.setattr(sys, 'argv', ['search.py', str(store), *words])
         try:
-            runpy.run_path(str(ROOT / 'mmvtr search'), run_name='__main__')
+            runpy.run_path(str(tool_file('search.py')), run_name='__main__')
             status, word = 0, ''
         except SystemExit as end:
             status, word = (end.code, '') if isinstance(end.code, int) else (1, end.code)

@@ -13,10 +13,10 @@ from mmengine.config import Config
 
 from children import ROOT, log_of, run_tool, start_tool
 from mmvtr.apis import encode_videos, vectors
+from mmvtr.utils import Share
 from mmvtr_gallery.extraction import SCHEMA, Extractor, Parts, Reader
 from mmvtr_gallery.extraction.extractor import records_of
 from mmvtr_gallery.extraction.rows import listed_videos
-from mmvtr.utils import Share
 from tiny_sets import of_videos
 
 COLLATE = "test_dataloader.update(collate_fn=dict(type='mmvtr.collate_retrieval'))\n"
@@ -241,7 +241,7 @@ def test_what_does_not_go_together(folder):
 
 @pytest.mark.nightly
 def test_ray_gives_the_same_rows(folder, tmp_path):
-    pytest.importorskip('ray', reason='Ray is an extra: pip install -e ".[ray]"')
+    pytest.importorskip('ray', reason='Ray is an extra: pip install -e projects/gallery[ray]')
     code, printed = extract(folder, tmp_path / 'rows', '--engine', 'ray')
     assert code == 0, printed
     expected = by_id(Extractor(folder / 'config.py', random_weights=True).tables(records(folder)))

@@ -4,7 +4,9 @@ import threading
 
 import pytest
 
-pytest.importorskip('fastapi', reason="the service is an extra: pip install '.[serve]'")
+pytest.importorskip(
+    'fastapi', reason='the service is an extra: pip install projects/gallery[serve]'
+)
 
 from mmvtr_gallery.serving.batching import Busy, ModelThread  # noqa: E402
 

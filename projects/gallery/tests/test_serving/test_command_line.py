@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from children import ROOT
+from children import tool_file
 
-TOOL = str(ROOT / 'mmvtr serve')
+TOOL = str(tool_file('serve.py'))
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,9 @@ def test_limits_that_are_none(monkeypatch, capsys, given, words):
 
 
 def test_defaults_are_those_of_the_service(monkeypatch):
-    pytest.importorskip('uvicorn', reason="the service is an extra: pip install '.[serve]'")
+    pytest.importorskip(
+        'uvicorn', reason='the service is an extra: pip install projects/gallery[serve]'
+    )
     from mmvtr_gallery.serving.uploads import PIXELS
 
     monkeypatch.setattr(sys, 'argv', ['serve.py', 'DIR'])

@@ -16,7 +16,9 @@ import pytest
 
 from children import ROOT
 
-uvicorn = pytest.importorskip('uvicorn', reason="the service is an extra: pip install '.[serve]'")
+uvicorn = pytest.importorskip(
+    'uvicorn', reason='the service is an extra: pip install projects/gallery[serve]'
+)
 
 from mmvtr_gallery.serving.connections import Connections, Sparse, config_of  # noqa: E402
 

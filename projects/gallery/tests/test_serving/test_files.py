@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip('uvicorn', reason="the service is an extra: pip install '.[serve]'")
-pytest.importorskip('faiss', reason="a store in memory is an extra: pip install '.[index]'")
+pytest.importorskip(
+    'uvicorn', reason='the service is an extra: pip install projects/gallery[serve]'
+)
+pytest.importorskip(
+    'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
+)
 
 from mmvtr_gallery.serving.gallery import Gallery  # noqa: E402
 from mmvtr_gallery.serving.library import Library, ListedFiles, Outside, file_names  # noqa: E402

@@ -14,8 +14,12 @@ import pytest
 from mmvtr_gallery.store import open_store
 from services import NAMES, TOKEN, served
 
-pytest.importorskip('uvicorn', reason="the service is an extra: pip install '.[serve]'")
-pytest.importorskip('faiss', reason="a store in memory is an extra: pip install '.[index]'")
+pytest.importorskip(
+    'uvicorn', reason='the service is an extra: pip install projects/gallery[serve]'
+)
+pytest.importorskip(
+    'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
+)
 
 from mmvtr_gallery.serving.gallery import Gallery, try_to_take  # noqa: E402
 from mmvtr_gallery.serving.overview import Known, Overview  # noqa: E402

@@ -12,8 +12,12 @@ from mmvtr_gallery.store import create_store, open_store
 from mmvtr_gallery.store.moments import MomentStore, Windowing, Windows
 from services import TOKEN, served
 
-pytest.importorskip('uvicorn', reason="the service is an extra: pip install '.[serve]'")
-pytest.importorskip('fastapi', reason="the service is an extra: pip install '.[serve]'")
+pytest.importorskip(
+    'uvicorn', reason='the service is an extra: pip install projects/gallery[serve]'
+)
+pytest.importorskip(
+    'fastapi', reason='the service is an extra: pip install projects/gallery[serve]'
+)
 
 from mmvtr_gallery.extraction.windows import encoder_of_parts, windows_of  # noqa: E402
 from mmvtr_gallery.serving.gallery import Gallery, try_to_take  # noqa: E402
@@ -60,7 +64,9 @@ def made(films, folder, place, engine='faiss', windowing=CUT):
 
 @pytest.fixture
 def place(films, folder, tmp_path):
-    pytest.importorskip('faiss', reason="a store in memory is an extra: pip install '.[index]'")
+    pytest.importorskip(
+        'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
+    )
     return made(films, folder, tmp_path / 'store')
 
 

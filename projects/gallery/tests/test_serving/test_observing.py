@@ -5,8 +5,12 @@ import re
 
 import pytest
 
-pytest.importorskip('fastapi', reason="the service is an extra: pip install '.[serve]'")
-pytest.importorskip('faiss', reason="a store in memory is an extra: pip install '.[index]'")
+pytest.importorskip(
+    'fastapi', reason='the service is an extra: pip install projects/gallery[serve]'
+)
+pytest.importorskip(
+    'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
+)
 
 from mmvtr_gallery.serving.gallery import Gallery  # noqa: E402
 from mmvtr_gallery.serving.observing import BUCKETS, Observed  # noqa: E402

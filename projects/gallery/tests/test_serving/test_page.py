@@ -1,4 +1,4 @@
-"""The table of projects/gallery/docs/serve.md is that of the figures beside it, and the page needs nobody else."""
+"""The table of docs/serve.md is that of the figures beside it, and the page needs nobody else."""
 
 import json
 import re
@@ -30,7 +30,9 @@ def test_the_load():
 
 
 def test_the_page_loads_nothing_from_elsewhere():
-    files = [p for p in (ROOT / 'projects/gallery/mmvtr_gallery/serving/page').iterdir() if p.is_file()]
+    files = [
+        p for p in (ROOT / 'projects/gallery/mmvtr_gallery/serving/page').iterdir() if p.is_file()
+    ]
     assert len(files) == 11
     for path in files:
         assert not re.search(r'(https?:)?//\w+\.\w+', path.read_text()), path
@@ -38,7 +40,9 @@ def test_the_page_loads_nothing_from_elsewhere():
 
 def test_the_client_of_the_page(folder, place):
     """The lines of the page run, on a port of this test."""
-    pytest.importorskip('uvicorn', reason="the service is an extra: pip install '.[serve]'")
+    pytest.importorskip(
+        'uvicorn', reason='the service is an extra: pip install projects/gallery[serve]'
+    )
     from mmvtr_gallery.serving.gallery import Gallery
 
     code = re.search(r'A Python client:\n\n```python\n(.*?)```', PAGE, re.DOTALL)[1]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip('faiss', reason="a store in memory is an extra: pip install '.[index]'")
+pytest.importorskip(
+    'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
+)
 
 from mmvtr_gallery.serving.gallery import Query  # noqa: E402
 from mmvtr_gallery.serving.sampling import SHARE, Client, Sampler, cleaned, unit  # noqa: E402
@@ -164,7 +166,9 @@ def test_a_sample_of_before_is_cleaned():
 @pytest.fixture
 def sampled(folder, place):
     """A client of a service that keeps a sample, and its gallery."""
-    pytest.importorskip('uvicorn', reason="the service is an extra: pip install '.[serve]'")
+    pytest.importorskip(
+        'uvicorn', reason='the service is an extra: pip install projects/gallery[serve]'
+    )
     from mmvtr_gallery.serving.gallery import Gallery
 
     with open_store(place, write=True) as store:

@@ -11,13 +11,19 @@ import numpy as np
 import pytest
 
 from mmvtr import apis
-from mmvtr_gallery.store import open_store
 from mmvtr.storage import write_plain
+from mmvtr_gallery.store import open_store
 from services import NAMES, TOKEN, kept, served
 
-pytest.importorskip('uvicorn', reason="the service is an extra: pip install '.[serve]'")
-pytest.importorskip('fastapi', reason="the service is an extra: pip install '.[serve]'")
-pytest.importorskip('faiss', reason="a store in memory is an extra: pip install '.[index]'")
+pytest.importorskip(
+    'uvicorn', reason='the service is an extra: pip install projects/gallery[serve]'
+)
+pytest.importorskip(
+    'fastapi', reason='the service is an extra: pip install projects/gallery[serve]'
+)
+pytest.importorskip(
+    'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
+)
 
 from mmvtr_gallery.serving.gallery import Gallery, try_to_take  # noqa: E402
 

@@ -8,16 +8,22 @@ import pytest
 
 from children import ROOT
 from mmvtr import apis
-from mmvtr_gallery.store import create_store, open_store
 from mmvtr.utils import load_config
+from mmvtr_gallery.store import create_store, open_store
 from services import kept, served
 
-pytest.importorskip('uvicorn', reason="the service is an extra: pip install '.[serve]'")
-pytest.importorskip('fastapi', reason="the service is an extra: pip install '.[serve]'")
-pytest.importorskip('faiss', reason="a store in memory is an extra: pip install '.[index]'")
+pytest.importorskip(
+    'uvicorn', reason='the service is an extra: pip install projects/gallery[serve]'
+)
+pytest.importorskip(
+    'fastapi', reason='the service is an extra: pip install projects/gallery[serve]'
+)
+pytest.importorskip(
+    'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
+)
 
-from mmvtr_gallery.serving.gallery import Gallery, try_to_take  # noqa: E402
 from mmvtr.models.embedders.embedding_server import ServerUnknown  # noqa: E402
+from mmvtr_gallery.serving.gallery import Gallery, try_to_take  # noqa: E402
 
 SEEN = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, 1.0]], np.float32)
 

@@ -16,8 +16,12 @@ from PIL import Image
 from mmvtr.datasets.videos.video_files import BrokenVideoError
 from services import TOKEN, served
 
-pytest.importorskip('uvicorn', reason="the service is an extra: pip install '.[serve]'")
-pytest.importorskip('faiss', reason="a store in memory is an extra: pip install '.[index]'")
+pytest.importorskip(
+    'uvicorn', reason='the service is an extra: pip install projects/gallery[serve]'
+)
+pytest.importorskip(
+    'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
+)
 
 from mmvtr_gallery.serving.batching import Busy  # noqa: E402
 from mmvtr_gallery.serving.decoders import Decoders  # noqa: E402

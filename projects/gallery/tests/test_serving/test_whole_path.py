@@ -9,18 +9,24 @@ import numpy as np
 import pytest
 import torch
 
-from children import ROOT
+from children import ROOT, tool_file
 
-pytest.importorskip('fastapi', reason="the service is an extra: pip install '.[serve]'")
-pytest.importorskip('faiss', reason="a store in memory is an extra: pip install '.[index]'")
-parquet = pytest.importorskip('pyarrow.parquet', reason="rows: pip install '.[parquet]'")
+pytest.importorskip(
+    'fastapi', reason='the service is an extra: pip install projects/gallery[serve]'
+)
+pytest.importorskip(
+    'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
+)
+parquet = pytest.importorskip(
+    'pyarrow.parquet', reason='rows: pip install projects/gallery[parquet]'
+)
 
 from mmvtr import apis  # noqa: E402
 from mmvtr.datasets.planted_corpus.dataset import PlantedDataset  # noqa: E402
 from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn  # noqa: E402
+from mmvtr.storage import write_plain  # noqa: E402
 from mmvtr_gallery.serving.gallery import Gallery, try_to_take  # noqa: E402
 from mmvtr_gallery.store import create_store  # noqa: E402
-from mmvtr.storage import write_plain  # noqa: E402
 from services import served  # noqa: E402
 
 CONFIG = """
@@ -106,7 +112,7 @@ def extracted(tmp_path_factory):
     (folder / 'list.csv').write_text('\n'.join(listed) + '\n')
     command = [
         *(sys.executable, '-m', 'torch.distributed.run', '--standalone', '--nproc_per_node', '2'),
-        *(str(ROOT / 'mmvtr extract_features'), 'config.py', 'model.pth'),
+        *(str(tool_file('extract_features.py')), 'config.py', 'model.pth'),
         *('--format', 'parquet', '--out', 'rows', '--videos', 'list.csv'),
     ]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)

@@ -10,16 +10,20 @@ import pytest
 import mmvtr
 from services import TOKEN, served
 
-pytest.importorskip('uvicorn', reason="the service is an extra: pip install '.[serve]'")
-pytest.importorskip('faiss', reason="a store in memory is an extra: pip install '.[index]'")
+pytest.importorskip(
+    'uvicorn', reason='the service is an extra: pip install projects/gallery[serve]'
+)
+pytest.importorskip(
+    'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
+)
 
 from mmvtr.datasets.videos.video_files import BrokenVideoError  # noqa: E402
+from mmvtr.models.embedders.embedding_server import ServerAway, ServerRefuses  # noqa: E402
+from mmvtr.storage.lock import FolderInUse  # noqa: E402
 from mmvtr_gallery.serving.bodies import sendable  # noqa: E402
 from mmvtr_gallery.serving.errors import sentence_of, without_paths  # noqa: E402
 from mmvtr_gallery.serving.gallery import Gallery, reason_of  # noqa: E402
 from mmvtr_gallery.store import open_store  # noqa: E402
-from mmvtr.models.embedders.embedding_server import ServerAway, ServerRefuses  # noqa: E402
-from mmvtr.storage.lock import FolderInUse  # noqa: E402
 
 AUTHORISED = dict(Authorization=f'Bearer {TOKEN}')
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from mmvtr.functional.uncertainty.calibration import Calibration
+from mmvtr.storage.digests import ROOM, write_with_digest
 from mmvtr_gallery.store import create_store, open_store
 from mmvtr_gallery.store.qdrant import QdrantStore
-from mmvtr.storage.digests import ROOM, write_with_digest
 
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
 DIM = 6

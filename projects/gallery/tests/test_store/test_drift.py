@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-pytest.importorskip('faiss', reason="a store in memory is an extra: pip install '.[index]'")
+pytest.importorskip(
+    'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
+)
 
 from mmvtr_gallery.store import create_store  # noqa: E402
 from mmvtr_gallery.store.drift import drift_of  # noqa: E402

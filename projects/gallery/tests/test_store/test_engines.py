@@ -12,10 +12,10 @@ import torch
 
 from children import ROOT
 from mmvtr.functional import dbsn
+from mmvtr.storage import FolderInUse
 from mmvtr_gallery.store import Normaliser, create_store, open_store
 from mmvtr_gallery.store.biases import append_biases
 from mmvtr_gallery.store.qdrant import QdrantStore
-from mmvtr.storage import FolderInUse
 
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
 DIM = 20  # no multiple of what vectors are padded to

@@ -6,9 +6,9 @@ import os
 import numpy as np
 import pytest
 
-from mmvtr_gallery.store import create_store, open_store
 from mmvtr.registry import MODELS
 from mmvtr.storage.digests import ROOM, write_with_digest
+from mmvtr_gallery.store import create_store, open_store
 
 DIM = 6
 NEEDS = dict(lance='lancedb', faiss='faiss')

@@ -1,4 +1,4 @@
-"""The tables of projects/gallery/docs/store.md, and of its page for small galleries, are those of the figures."""
+"""The tables of docs/store.md, and of its page for small galleries, are those of the figures."""
 
 import json
 import runpy

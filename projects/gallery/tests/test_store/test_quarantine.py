@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from mmvtr.storage.digests import ROOM, write_with_digest
 from mmvtr_gallery.store import create_store, open_store
 from mmvtr_gallery.store.qdrant import QdrantStore
-from mmvtr.storage.digests import ROOM, write_with_digest
 
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
 DIM = 12

@@ -29,12 +29,13 @@ from comparison.kinds import LIFTED, LOWERED, RELAXED, SURE, Condition
 from comparison.plan import APART, METHODS, SUMS
 from comparison.processes import run_tool
 from comparison.records import key_of, packed, put_record, read_records
+from first_names import without_scopes
 from mmvtr.datasets.planted_corpus.knobs import Knobs
 from mmvtr.engine.loop.evaluation import Encoded
 from mmvtr.engine.loop.evaluation_loop import relation_of
 from mmvtr.functional.metrics.ranks import caption_max, rank_counts
 from mmvtr.functional.metrics.relevance import precision_at_1
-from mmvtr.registry import DATASETS, METRICS, bare_name, without_scopes
+from mmvtr.registry import DATASETS, METRICS, bare_name
 from mmvtr.structures import Directed, Relation
 from mmvtr.utils import load_config
 

@@ -60,7 +60,7 @@ FRONT_TITLE = 'What each row gains and loses, in its aim and in both directions,
 TABLES = """\
 # All tables of the comparison
 
-What stands behind [comparison.md]({front}). Made by `projects/lab/evidence/effects.py`; do not edit.
+What stands behind [comparison.md]({front}). Made by `effects.py`; do not edit.
 How to read it:
 
 - **Paired recall** (R@1, rsum) counts the annotated match only: it punishes a right answer that
@@ -208,7 +208,7 @@ def _origin(found: Found, tuning: Mapping[str, Any], link: str) -> str:
     lines = [
         '## Make it again\n',
         '```bash',
-        'python projects/lab/evidence/effects.py           # trains what has no cell yet; these pages',
+        'python projects/lab/evidence/effects.py       # trains what has no cell yet; these pages',
         'python projects/lab/evidence/effects.py --smoke   # each method once, tiny',
         'python projects/lab/evidence/again.py 77 --conditions general24 --methods dvtr_floor0',
         '```\n',

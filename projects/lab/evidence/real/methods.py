@@ -8,7 +8,7 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 from mmvtr.utils import load_config
 
-CONFIGS = Path(__file__).resolve().parents[3] / 'configs'
+CONFIGS = Path(__file__).resolve().parents[4] / 'configs'
 DIM = 128
 BASE = 'clip4clip_msrvtt'
 #: What a row takes from its config, beside the towers that it never takes.

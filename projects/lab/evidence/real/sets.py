@@ -28,7 +28,7 @@ from mmvtr.datasets.caption_similarity.caption_bags import WORD
 from mmvtr.datasets.formats.flickr8k import read_captions
 from mmvtr.storage.hdf5 import load_h5py
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 #: PCA of the features of a frame.
 WIDTH = 384
 SPLITS = ('train', 'val', 'test')

@@ -17,7 +17,7 @@ from methods import METHODS
 
 from mmvtr.evaluation.paired import holm, student, student_p
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 SHARES = ROOT / 'projects/lab/evidence/cells/real/shares.json'
 PAGES = ('docs/real_data.md', 'docs/benchmark.md', 'docs/model_zoo.md')
 Row = Mapping[str, Any]

@@ -36,7 +36,7 @@ from mmvtr.models.temperature import Temperature
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
-CONFIG = Path(__file__).resolve().parents[3] / 'configs/dvtr_c2v_planted.py'
+CONFIG = Path(__file__).resolve().parents[4] / 'configs/dvtr_c2v_planted.py'
 
 
 def peak_memory(step: Callable[[], None]) -> float:

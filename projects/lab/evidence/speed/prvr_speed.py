@@ -1,6 +1,6 @@
 """Size of the PRVR models, and their time a query on this machine (ARL Tab. 3-4).
 
-    python projects/lab/evidence/speed/prvr_speed.py [--device cuda] [--galleries 1000 1500 2000 2500]
+  python projects/lab/evidence/speed/prvr_speed.py [--device cuda] [--galleries 1000 1500 ...]
 
 A query is one text: its words are encoded and scored against a gallery that is encoded already.
 FLOPs (two a multiply-add) are of one video, one text and their score.  Vectors of the gallery are
@@ -24,7 +24,7 @@ from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 from mmvtr.utils import register_all_modules
 
-CONFIGS = Path(__file__).parents[3] / 'configs/_base_'
+CONFIGS = Path(__file__).parents[4] / 'configs/_base_'
 #: Name -> config, and options of its similarity.
 MODELS_SHOWN = {
     'MS-SL': ('mssl_i3d.py', {}),

@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-TOOL = Path(__file__).resolve().parents[3] / 'mmvtr serve'
+TOOL = Path(__file__).resolve().parents[4] / 'projects/gallery/mmvtr_gallery/commands/serve.py'
 K = 12
 
 

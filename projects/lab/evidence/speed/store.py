@@ -1,6 +1,6 @@
 """Recall and time of a store's engines and forms of search, against exact search, on made vectors.
 
-    python projects/lab/evidence/speed/store.py [--size 100000] [--engines faiss lance] [--json FILE]
+  python projects/lab/evidence/speed/store.py [--size 100000] [--engines faiss lance] [--json FILE]
 
 Videos and texts are unit vectors of 512 dimensions around a latent space of 16, with noise .2 and a
 gap between the two kinds; biases are Sinkhorn's from a bank of further texts.  Recall@10 is against
@@ -31,9 +31,9 @@ import numpy as np
 import torch
 from qdrant_client import QdrantClient
 
+from mmvtr.normaliser import Normaliser
 from mmvtr_gallery.store import GalleryStore, create_store
 from mmvtr_gallery.store.qdrant import QdrantStore
-from mmvtr.normaliser import Normaliser
 
 ENGINES = ('faiss', 'lance', 'qdrant')
 DIM, LATENT, NOISE, GAP, TEMPERATURE, K = 512, 16, 0.2, 0.8, 0.02, 10

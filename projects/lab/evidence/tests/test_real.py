@@ -1,4 +1,4 @@
-"""projects/lab/evidence/real on a tiny set of one's own: read, trained, tested, resumed and tabled."""
+"""The study of real features, on a tiny set: read, trained, tested, resumed and tabled."""
 
 import csv
 import importlib
