@@ -1,3 +1,3 @@
 """Fixtures of all tests of this repository, its projects included."""
 
-pytest_plugins = ['fixtures']
+pytest_plugins = ['common_fixtures']

@@ -300,6 +300,7 @@ class _Reader:
 ABOUT = {
     '--against [CONFIG] CHECKPOINT',
     '--method tsne',
+    'projects/lab/rehearse.py CONFIG --cfg-options',
     'pip install scikit-learn',
 }
 

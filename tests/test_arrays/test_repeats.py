@@ -11,7 +11,10 @@ from children import ROOT
 from mmvtr.functional import distinct_rows
 from mmvtr.functional.transforms.transform_table import OF_QUERIES
 from mmvtr.normaliser import Normaliser
-from mmvtr_gallery.mteb_index import DebiasedIndex
+
+pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
+
+from mmvtr_gallery.mteb_index import DebiasedIndex  # noqa: E402
 
 RANDOM = np.random.default_rng(0)
 VIDEOS, ASK, BANK = (RANDOM.normal(size=(n, 24)).astype('f4') for n in (120, 40, 90))

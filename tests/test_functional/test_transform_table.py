@@ -14,8 +14,11 @@ from mmvtr.engine.transforms.score_transforms import ScoreTransformHook, Transfo
 from mmvtr.functional.transforms.item_biases import fit_biases
 from mmvtr.functional.transforms.transform_table import ADDED, OF_QUERIES, STORED, TRANSFORMS
 from mmvtr.registry import HOOKS
-from mmvtr_gallery.store import Normaliser
-from mmvtr_gallery.store.manifest import _refit
+
+pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
+
+from mmvtr_gallery.store import Normaliser  # noqa: E402
+from mmvtr_gallery.store.manifest import _refit  # noqa: E402
 
 OF_BANK = [name for name, x in TRANSFORMS.items() if 'bank' in x.reads]
 

@@ -14,9 +14,9 @@ from miniatures import write_msrvtt
 from mmvtr.datasets import MSRVTTDataset
 from mmvtr.datasets.formats.msrvtt import SPLITS
 from mmvtr.registry import DATASETS
+from mmvtr.simulation import footprint
 from mmvtr.utils import load_config, register_all_modules
 from mmvtr.values import Written
-from rehearsal import footprint
 
 TINY = f"""
 _base_ = ['{ROOT}/configs/c2v_msrvtt_full.py']
