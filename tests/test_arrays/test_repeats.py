@@ -75,7 +75,8 @@ PLACES = {
 def test_all_places_at_which_biases_are_fitted_are_known():
     """A further one says in :data:`PLACES` who takes the repeats out, and has a test above."""
     found = set()
-    for path in [*(ROOT / 'mmvtr').rglob('*.py'), *(ROOT / 'tools').rglob('*.py')]:
+    folders = 'mmvtr', 'tools', 'projects/gallery/mmvtr_gallery'
+    for path in (path for folder in folders for path in (ROOT / folder).rglob('*.py')):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call):
                 called = ast.unparse(node.func)

@@ -13,7 +13,7 @@ PAGE = (ROOT / 'projects/gallery/docs/serve.md').read_text()
 
 
 def test_the_load():
-    said = json.loads((ROOT / 'docs/serve/load.json').read_text())
+    said = json.loads((ROOT / 'projects/gallery/docs/serve/load.json').read_text())
     tool = runpy.run_path(str(ROOT / 'projects/lab/evidence/speed/serve_load.py'))
     rows = [tool['Row'](**row) for row in said['rows']]
     assert len(rows) == 4 and all(tool['line'](row) in PAGE for row in rows)

@@ -19,7 +19,7 @@ def test_approximate_search():
     tool = runpy.run_path(str(ROOT / 'projects/lab/evidence/speed/store.py'))
     rows, pages = [], {'approximate': PAGE, 'million': PAGE, 'approximate_5k': SMALL}
     for name, page in pages.items():
-        found = json.loads((ROOT / f'docs/store/{name}.json').read_text())['rows']
+        found = json.loads((ROOT / f'projects/gallery/docs/store/{name}.json').read_text())['rows']
         assert found and all(tool['line'](tool['Row'](**row)) in page for row in found)
         rows += found
     assert len(rows) > 15
@@ -28,7 +28,7 @@ def test_approximate_search():
 
 
 def test_drift():
-    worlds = json.loads((ROOT / 'docs/store/drift.json').read_text())
+    worlds = json.loads((ROOT / 'projects/gallery/docs/store/drift.json').read_text())
     assert len(worlds) == 5
     for name in worlds[0]:
         rows = [world[name] for world in worlds]
@@ -39,7 +39,7 @@ def test_drift():
 
 
 def test_the_table_of_moments_is_that_of_its_file():
-    said = json.loads((ROOT / 'docs/store/moments.json').read_text())
+    said = json.loads((ROOT / 'projects/gallery/docs/store/moments.json').read_text())
     options = said['options']
     assert f'--bank {options["bank"]}`: {options["videos"]:,} planted videos' in PAGE
     assert f'{said["windows"]:,} windows' in PAGE and f'{options["queries"]}\ntexts' in PAGE

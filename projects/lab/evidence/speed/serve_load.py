@@ -1,6 +1,6 @@
 """How long a query takes while 50 clients ask at once, beside the bare tower and FAISS.
 
-    python projects/lab/evidence/speed/serve_load.py --out docs/serve/load.json  # --demo's gallery
+    python projects/lab/evidence/speed/serve_load.py --out LOAD.json  # --demo's gallery
 
 Each client sends its next query when it has the answer to the last one. The bare loop encodes the
 same texts one after the other and searches a flat index of vectors and biases. Every answer that is
