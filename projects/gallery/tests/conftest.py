@@ -1,11 +1,12 @@
 """The gallery's tests run where mmvtr-gallery is installed."""
 
-import sys
-from importlib.util import find_spec
-from pathlib import Path
+from importlib.metadata import PackageNotFoundError, version
 
-sys.path.append(str(Path(__file__).parent))  # services.py
-collect_ignore_glob = [] if find_spec('mmvtr_gallery') else ['*']
+try:
+    version('mmvtr-gallery')
+    collect_ignore_glob = []
+except PackageNotFoundError:
+    collect_ignore_glob = ['*']
 
 
 def pytest_report_header() -> list[str]:
