@@ -12,6 +12,9 @@ import torch
 
 import mmvtr
 from children import ROOT
+from mmvtr.apis.inferencer.inputs import vector_inputs
+from mmvtr.apis.inferencer.ranking import Gallery, rank
+from mmvtr.apis.inferencer.transforms import check_transform, fitted_to_bank
 from mmvtr.engine.loop.evaluation import Encoded, Evaluation
 from mmvtr.engine.transforms import score_transforms
 from mmvtr.engine.transforms.query_queue import Queries
@@ -22,17 +25,17 @@ from mmvtr.functional.transforms.transform_table import (
     TRANSFORMS,
     UNITS,
 )
-from mmvtr.inferencer.inputs import vector_inputs
-from mmvtr.inferencer.ranking import Gallery, rank
-from mmvtr.inferencer.transforms import check_transform, fitted_to_bank
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.temperature import Temperature
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Directed, Embedding, Relation
 from mmvtr.transform_arguments import add_options, options_given
 
+pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
 K, WIDTH = 5, 8
+
+pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
 
 
 class Case:
@@ -119,7 +122,7 @@ def of_scores(case, folder):
 
 
 def of_mteb_index(case, folder):
-    from mmvtr.gallery.mteb_index import DebiasedIndex
+    from mmvtr_gallery.mteb_index import DebiasedIndex
 
     index = DebiasedIndex(case.pair, transform=case.name, **case.options)
     index.add_documents(case.videos[:12], [str(i) for i in range(12)])
@@ -174,7 +177,7 @@ def of_commands(case, folder):
     assert options_given(parser.parse_args(words), [case.name]) == {case.name: case.options}
     if case.name in OF_QUERIES:
         pytest.importorskip('fastapi')
-        from mmvtr.gallery.serving.bodies import Refit
+        from mmvtr_gallery.serving.bodies import Refit
 
         said = Refit(transform=case.name, **case.options).model_dump(exclude_none=True)
         assert {k: x for k, x in said.items() if k in UNITS} == case.options
@@ -249,13 +252,13 @@ def of_hook(case, folder):
 
 
 def of_store(case, folder, engine='faiss'):
-    created = pytest.importorskip('mmvtr.gallery.store').create_store
+    created = pytest.importorskip('mmvtr_gallery.store').create_store
     needs = dict(faiss='faiss', lance='lancedb', qdrant='qdrant_client')
     pytest.importorskip(needs[engine])
     if engine == 'qdrant':
         from qdrant_client import QdrantClient
 
-        from mmvtr.gallery.store.qdrant import QdrantStore
+        from mmvtr_gallery.store.qdrant import QdrantStore
 
         store = QdrantStore.create('x', WIDTH, client=QdrantClient(':memory:'))
     else:
@@ -288,8 +291,8 @@ def of_qdrant(case, folder):
 def of_moments(case, folder):
     """Each video is one window."""
     pytest.importorskip('faiss')
-    from mmvtr.gallery.store import create_store
-    from mmvtr.gallery.store.moments import MomentStore, Windows
+    from mmvtr_gallery.store import create_store
+    from mmvtr_gallery.store.moments import MomentStore, Windows
 
     if case.name not in ADDITIVE:
         return  # as of_store
@@ -310,24 +313,29 @@ def of_moments(case, folder):
             case.agrees(ids, [[hit.score for hit in found] for found in hits])
 
 
+GALLERY = 'projects/gallery/mmvtr_gallery/'
+ROOMS = ('mmvtr', 'tools', GALLERY)
 #: The doors, and which callables of the sources each of them goes through.
 DOORS = {
     of_retrieve: ['mmvtr/arrays/retrieval.py: retrieve', 'mmvtr/arrays/debiaser.py: fit'],
     of_saved: ['mmvtr/arrays/debiaser.py: __init__'],
     of_vectors: [],
     of_scores: [],
-    of_mteb_index: ['mmvtr/gallery/mteb_index.py: __init__'],
+    of_mteb_index: [GALLERY + 'mteb_index.py: __init__'],
     of_evaluator: ['mmvtr/sentence_transformers/evaluator.py: __init__'],
     of_eval_scores: ['tools/analysis_tools/eval_scores.py: --transform'],
-    of_commands: ['tools/export_index.py: --transform', 'tools/search.py: --transform'],
+    of_commands: [
+        GALLERY + 'commands/export_index.py: --transform',
+        GALLERY + 'commands/search.py: --transform',
+    ],
     of_inferencer: [
-        'mmvtr/inferencer/inferencer.py: set_gallery',
-        'mmvtr/inferencer/transforms.py: check_transform',
-        'mmvtr/inferencer/transforms.py: check_calibration',
-        'mmvtr/inferencer/transforms.py: fitted_to_bank',
+        'mmvtr/apis/inferencer/inferencer.py: set_gallery',
+        'mmvtr/apis/inferencer/transforms.py: check_transform',
+        'mmvtr/apis/inferencer/transforms.py: check_calibration',
+        'mmvtr/apis/inferencer/transforms.py: fitted_to_bank',
     ],
     of_hook: [],
-    of_store: ['mmvtr/gallery/store/refits.py: refit'],
+    of_store: [GALLERY + 'store/refits.py: refit'],
     of_lance: [],
     of_qdrant: [],
     of_moments: [],
@@ -368,7 +376,7 @@ def takes_a_transform(node):
 def test_all_doors_are_known():
     """A further function that takes a transform's name is asked above, or is refused here."""
     found = set()
-    for path in [*(ROOT / 'mmvtr').rglob('*.py'), *(ROOT / 'tools').rglob('*.py')]:
+    for path in (x for room in ROOMS for x in (ROOT / room).rglob('*.py')):
         name = str(path.relative_to(ROOT))
         if name in WITHIN or 'options_of(' in name:
             continue
@@ -403,7 +411,7 @@ def retrieved(videos, bank, texts, folder):
 
 
 def indexed(videos, bank, texts, folder):
-    from mmvtr.gallery.mteb_index import DebiasedIndex
+    from mmvtr_gallery.mteb_index import DebiasedIndex
 
     index = DebiasedIndex(bank, transform='sinkhorn')
     index.add_documents(videos, [str(i) for i in range(len(videos))])
@@ -432,7 +440,7 @@ def evaluated(videos, bank, texts, folder):
 
 def stored(videos, bank, texts, folder):
     pytest.importorskip('faiss')
-    from mmvtr.gallery.store import create_store
+    from mmvtr_gallery.store import create_store
 
     with create_store(folder / 'store', WIDTH, engine='faiss') as store:
         store.add([str(i) for i in range(len(videos))], videos)

@@ -7,16 +7,18 @@ from typing import get_args
 import pytest
 import torch
 
-from children import ROOT
+from children import tool_file
+from mmvtr.apis.inferencer.transforms import check_transform
 from mmvtr.engine.checks.arguments import arguments_of
 from mmvtr.engine.checks.option_values import annotation_of
 from mmvtr.engine.transforms.score_transforms import TransformHook
 from mmvtr.functional.transforms.item_biases import fit_biases
 from mmvtr.functional.transforms.transform_table import ADDITIVE, OF_BANK, OF_QUERIES, TRANSFORMS
-from mmvtr.gallery.store.manifest import _refit
-from mmvtr.inferencer.transforms import check_transform
 from mmvtr.registry import HOOKS
 
+pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
+
+from mmvtr_gallery.store.manifest import _refit  # noqa: E402
 
 #: What hooks need beside the queries.
 NEEDED = dict(hedged_scaling=dict(first=0.1, rest=0.1), local_scaling=dict(t2v=0.1))
@@ -53,7 +55,7 @@ def of_inferencer():
 
 def of_store():
     pytest.importorskip('faiss')
-    from mmvtr.gallery.store.refits import Refits
+    from mmvtr_gallery.store.refits import Refits
 
     class Store(Refits):
         last_refit, about = None, {}
@@ -75,14 +77,14 @@ def of_manifest():
 
 def of_service():
     pytest.importorskip('fastapi')
-    from mmvtr.gallery.serving.bodies import Refit
+    from mmvtr_gallery.serving.bodies import Refit
 
     return [x for x in get_args(Refit.model_fields['transform'].annotation) if x != 'same']
 
 
 def choices(path):
     """What ``--transform`` of a tool may be."""
-    module = runpy.run_path(str(ROOT / 'tools' / path))
+    module = runpy.run_path(str(tool_file(path)))
     seen = {}
 
     class Stop(Exception):

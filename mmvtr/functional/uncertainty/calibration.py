@@ -134,8 +134,8 @@ class Calibration:
             candidates: size of the gallery, as of :meth:`probabilities`.
 
         Returns:
-            A score.  Of Platt's line always a finite one; it may lie above all that are met, and none
-            of these is answered then.  Infinite where an isotonic fit never has that precision.
+            A score.  Of Platt's line always a finite one, which may lie above all that are met, so
+            that none is answered.  Infinite where an isotonic fit never has that precision.
 
         Raises:
             ValueError: a precision out of range; a calibration by temperature, whose P is not one
