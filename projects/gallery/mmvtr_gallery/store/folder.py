@@ -11,11 +11,11 @@ from typing import Any, Hashable, Iterable, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from mmvtr.arrays import Debiaser
-from mmvtr.arrays.inputs import Geometry, check_geometry
+from mmvtr.arrays.inputs import Geometry
 from mmvtr.storage import FolderLock, file_digest, leftovers, write_atomically
 from mmvtr_gallery.store.biases import append_biases, read_biases
 from mmvtr_gallery.store.fits import read_fit, write_fit
-from mmvtr_gallery.store.items import Rows, norms_of, said_of_lengths
+from mmvtr_gallery.store.items import Rows, check_geometry, norms_of, said_of_lengths
 from mmvtr_gallery.store.joint import cut_short, finish, mend, stamp, valid
 from mmvtr_gallery.store.manifest import PART, Manifest, check_config, refuse_link, sweep
 from mmvtr_gallery.store.online import reservoir_of

@@ -22,6 +22,8 @@ RESERVED = {*COLUMNS, 'bias', 'vector', 'number', 'norm', 'text'}
 TYPES = dict(bool=bool, int=int, float=float, str=str)
 #: The longest id and string, in characters.
 LONGEST_ID, LONGEST_TEXT = 1024, 65536
+#: What a store ranks by, of one vector an item.
+GEOMETRIES = ('cosine', 'inner_product')
 #: A length that differs from 1 by less is 1, rounded.
 NEAR = 1e-6
 #: What an id cannot hold: categories of Unicode, and marks that turn the direction of writing.
@@ -130,6 +132,12 @@ def checked_vectors(vectors: Union[Tensor, np.ndarray], dim: int, *, what: str) 
     if len(wrong):
         raise ValueError(f'{what}: vector {wrong[0]} is not finite')
     return vectors
+
+
+def check_geometry(geometry: str) -> None:
+    """Raise ValueError unless a store can rank by it."""
+    if geometry not in GEOMETRIES:
+        raise ValueError(f'geometry must be one of {GEOMETRIES}, not {str(geometry)[:80]!r}')
 
 
 def in_geometry(vectors: np.ndarray, geometry: Geometry, *, what: str) -> np.ndarray:

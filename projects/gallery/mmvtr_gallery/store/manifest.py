@@ -19,12 +19,11 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Callable, Container, Optional, Union
 
-from mmvtr.arrays.inputs import GEOMETRIES
 from mmvtr.functional.transforms.transform_table import ADDITIVE, checked_options
 from mmvtr.storage import file_digest, write_atomically
 from mmvtr.storage.digests import ROOM, own_digest_holds, write_with_digest
 from mmvtr_gallery.store.calibrated import stored_calibration
-from mmvtr_gallery.store.items import TYPES, checked_ids, is_column
+from mmvtr_gallery.store.items import GEOMETRIES, TYPES, checked_ids, is_column
 from mmvtr_gallery.store.online import reservoir_of
 from mmvtr_gallery.store.refits import options_of
 from mmvtr_gallery.store.undoing import KINDS

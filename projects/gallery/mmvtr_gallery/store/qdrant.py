@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from mmvtr.arrays import Debiaser
-from mmvtr.arrays.inputs import Geometry, check_geometry
+from mmvtr.arrays.inputs import Geometry
 from mmvtr.arrays.saved import content_of, facts_of, restored, text_of
 from mmvtr_gallery.store.filters import Condition
 from mmvtr_gallery.store.fits import of_rows
@@ -27,6 +27,7 @@ from mmvtr_gallery.store.items import (
     Hit,
     Item,
     Rows,
+    check_geometry,
     norms_of,
     refuse_several_norms,
     said_of_lengths,
