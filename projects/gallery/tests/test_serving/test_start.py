@@ -5,9 +5,11 @@ from __future__ import annotations
 import embedding_stub
 import numpy as np
 import pytest
+import torch
 
 from children import ROOT
 from mmvtr import apis
+from mmvtr.storage import write_tensors
 from mmvtr.utils import load_config
 from mmvtr_gallery.store import create_store, open_store
 from services import kept, served
@@ -58,9 +60,11 @@ def test_a_refit_of_dbsn_names_nothing(dbsn, folder):
 
 def test_a_gallery_of_before_that_keeps_no_items(dbsn, folder):
     with open_store(dbsn) as store:
-        bare = store.debiaser._replace(items=None)
+        kept = store.debiaser
         (path,) = dbsn.glob(f'normaliser-{store.version}.safetensors')
-    bare.write(path)
+    rows = dict(queries=kept.bank_.texts, row_biases=kept._fitted.rows)
+    numbers = dict(temperature=torch.tensor(0.1), strictness=torch.tensor(1.0))
+    write_tensors({**rows, **numbers}, path)
     gallery = Gallery.open(dbsn, library=folder)
     assert try_to_take(gallery) is None
     (note,) = gallery.notes()
