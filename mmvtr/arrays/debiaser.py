@@ -241,6 +241,8 @@ class Debiaser:
         return True  # without a gallery, too
 
     def __repr__(self) -> str:
+        if self._fitted is not None and self._gallery is None:
+            return f'Debiaser({self.transform_}, without its gallery, {self.geometry})'
         if self._gallery is None:
             return f'Debiaser({self.transform!r}, geometry={self.geometry!r}), not fitted'
         size = f'{len(self)} items of width {self._gallery.width}'

@@ -101,7 +101,7 @@ class Refits:
             bank = unpaired_bank(torch.from_numpy(queries_), seen, self.dim, self.geometry)
             found = Debiaser(transform, geometry=self.geometry, **options)
             found.fit(torch.from_numpy(self._sampled(sample, seed)), bank.to(device))
-            told: dict[str, Any] = dict(num_queries=len(bank.texts), online=queries is None)
+            told: dict[str, Any] = dict(num_queries=bank.given, online=queries is None)
             if found.transform_ is None:
                 print_log(f'{self}: {found.why_}', 'current', logging.WARNING)
                 return self._switched(Fit(None, dict(transform=None, **told)), _none)
