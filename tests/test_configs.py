@@ -121,7 +121,7 @@ def value_at(cfg, key):
 #: Combinations of methods, and those that only the planted corpus can have.
 COMPARED = [
     path
-    for path in CONFIGS
+    for path in [*CONFIGS, *sorted(ALL[0].parents[1].glob('projects/lab/configs/*.py'))]
     if 'planted_features' in path.stem
     and {
         *('oracle', 'adaptive', 'cmgsd', 'teachtext', 'ran', 'ranp', 'ncl', 'uatvr', 'relative'),
