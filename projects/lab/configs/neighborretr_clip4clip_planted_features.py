@@ -1,6 +1,6 @@
 # NeighborRetr's losses on CLIP4Clip with cached features and imbalanced captions
 # (docs/neighborretr.md).  Control: clip4clip_planted_features.py.
-_base_ = ['clip4clip_planted_features.py']
+_base_ = ['../../../configs/clip4clip_planted_features.py']
 
 model = dict(
     similarity=dict(type='TokenVectorSimilarity'),

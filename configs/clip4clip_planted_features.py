@@ -1,10 +1,10 @@
 # CLIP4Clip on cached features and imbalanced captions, normalised at test time only: the baseline
 # of ncl_clip4clip_planted_features.py (docs/ncl.md).
 _base_ = [
-    '../../../configs/_base_/schedule_planted.py',
-    '../../../configs/_base_/planted_imbalanced_features.py',
-    '../../../configs/_base_/clip4clip_features.py',
-    '../../../configs/_base_/train_queue_planted.py',
+    '_base_/schedule_planted.py',
+    '_base_/planted_imbalanced_features.py',
+    '_base_/clip4clip_features.py',
+    '_base_/train_queue_planted.py',
 ]
 
 model = dict(losses=dict(contrastive=dict(type='ContrastiveLoss')))
