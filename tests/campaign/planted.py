@@ -18,7 +18,7 @@ from typing import Iterator, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 #: What a copy needs to run the campaign.
-PARTS = ('mmvtr', 'configs', 'tools', 'tests')
+PARTS = ('mmvtr', 'configs', 'tools', 'tests', 'projects/gallery')
 #: Seconds that a part may take.
 LIMIT = 1500
 
