@@ -166,7 +166,7 @@ def test_a_kill_loses_nothing(folder, tmp_path):
     program = (
         'import sys, time\n'
         'from mmvtr_gallery.extraction import Extractor, Parts\n'
-        'from test_gallery.test_extraction.test_extraction import records\n'
+        'from test_extraction.test_extraction import records\n'
         'from pathlib import Path\n'
         'folder = Path(sys.argv[1])\n'
         'parts = Parts(sys.argv[2], rows=2)\n'

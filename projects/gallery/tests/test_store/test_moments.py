@@ -226,7 +226,7 @@ def test_sliding():
 CHANGES = """
 import itertools, sys
 sys.path.insert(0, 'tests')
-from test_gallery.test_store.test_moments import *
+from test_store.test_moments import *
 with open_store(sys.argv[1], write=True) as store:
     with MomentStore.open(store, sys.argv[1], write=True) as moments:
         print('begun', flush=True)
@@ -274,7 +274,7 @@ def test_kills_leave_an_item_all_of_its_windows_or_none(tmp_path, engine):
 TOGETHER = """
 import itertools, sys
 sys.path.insert(0, 'tests')
-from test_gallery.test_store.test_moments import *
+from test_store.test_moments import *
 with open_store(sys.argv[1], write=True) as store:
     with MomentStore.open(store, sys.argv[1], write=True) as moments:
         print('begun', flush=True)
