@@ -3,7 +3,7 @@
 Each one imports its ``locations`` on the first ``build``, so that importing
 ``mmvtr`` costs nothing and a downstream project needs no more than
 ``custom_imports = dict(imports=['mmvtr.registry'])`` to write
-``type='mmvtr.X'``.  Losses, heads and supervisions are models.  The last three hold nothing of
+``type='mmvtr.X'``.  Losses, heads and supervisions are models.  The last four hold nothing of
 their own: without them mmengine warns at each start that the scope lacks them.
 
 Our configs are inherited by projects with a ``default_scope`` of their own.  So what mmengine's
@@ -23,6 +23,7 @@ from mmengine.registry import DATA_SAMPLERS as MMENGINE_DATA_SAMPLERS
 from mmengine.registry import DATASETS as MMENGINE_DATASETS
 from mmengine.registry import FUNCTIONS as MMENGINE_FUNCTIONS
 from mmengine.registry import HOOKS as MMENGINE_HOOKS
+from mmengine.registry import LOG_PROCESSORS as MMENGINE_LOG_PROCESSORS
 from mmengine.registry import LOOPS as MMENGINE_LOOPS
 from mmengine.registry import METRICS as MMENGINE_METRICS
 from mmengine.registry import MODEL_WRAPPERS as MMENGINE_MODEL_WRAPPERS
@@ -187,6 +188,7 @@ OPTIM_WRAPPER_CONSTRUCTORS = Registry(
     locations=['mmvtr.engine'],
 )
 
+LOG_PROCESSORS = Registry('log_processor', parent=MMENGINE_LOG_PROCESSORS)
 MODEL_WRAPPERS = Registry('model wrapper', parent=MMENGINE_MODEL_WRAPPERS)
 VISUALIZERS = Registry('visualizer', parent=MMENGINE_VISUALIZERS)
 VISBACKENDS = Registry('vis backend', parent=MMENGINE_VISBACKENDS)

@@ -102,8 +102,8 @@ class VideoTextDataset(Dataset):
             a reader (``dict(type='read_qrels', path=...)``) or what one returns; a dict of 't2v'
             and 'v2t' where the two directions were judged apart. Or 'truth' or 'relevance': what
             the set itself knows of all pairs.
-        indices: of the videos, for a trial on a few: the first N, the last N of ``-N``, or a list of
-            positions; their texts stay.  The protocol of a result says so.
+        indices: of the videos, for a trial on a few: the first N, the last N of ``-N``, or a list
+            of positions; their texts stay.  The protocol of a result says so.
         denoising, classes, environments, agreement: parts of ``records`` in the version before.
 
     Attributes:

@@ -21,8 +21,8 @@ Matrices = Mapping[str, Union[Tensor, Directed]]
 
 #: Why mmengine's ValLoop and TestLoop cannot use a metric of ours.
 BATCHWISE = (
-    '{metric} ranks all videos for each text, and ValLoop and TestLoop hand a metric one batch at a '
-    "time; use val_cfg = test_cfg = dict(type='mmvtr.RetrievalLoop')"
+    '{metric} ranks all videos for each text, and ValLoop and TestLoop hand a metric one batch at '
+    "a time; use val_cfg = test_cfg = dict(type='mmvtr.RetrievalLoop')"
 )
 
 
@@ -46,13 +46,12 @@ class Metric(ABC):
     keys_vary: bool = False
     raw_alone: bool = False
 
-    @property
-    def dataset_meta(self) -> None:
-        """Unset: mmengine's loops, which would set it, cannot use the metric."""
-
-    @dataset_meta.setter
-    def dataset_meta(self, value: Any) -> None:
+    def _refuse_loop(self, value: Any) -> None:
+        """Raise TypeError, where mmengine's ValLoop or TestLoop is built."""
         raise TypeError(BATCHWISE.format(metric=type(self).__name__))
+
+    #: What these loops set first of all.
+    dataset_meta = property(None, _refuse_loop)
 
     def __call__(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
         """Measure, after a look at the matrices.

@@ -81,8 +81,8 @@ def _item_environments(dataset: VideoTextDataset) -> np.ndarray:
     items = dataset.texts if dataset.epoch_unit == 'text' else dataset.videos_with_text
     if len(items) != len(dataset):
         raise ValueError(
-            f'EnvironmentBatchSampler: {len(dataset)} items of {len(items)}: it shows each once, without '
-            'RepeatDataset'
+            f'EnvironmentBatchSampler: {len(dataset)} items of {len(items)}: it shows each '
+            'once, without RepeatDataset'
         )
     if dataset.epoch_unit == 'text':
         return np.array([_text_environment(text, of_video) for text in dataset.texts])

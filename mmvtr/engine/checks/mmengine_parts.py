@@ -41,7 +41,7 @@ _WRAPPER = (
     'splits or drives the training step itself, which holds the scores of the joint batch: leave '
     'model_wrapper_cfg out (MMDistributedDataParallel)'
 )
-_OPTIM = "needs the engine of the same name: OptimWrapper, or --amp for bfloat16 ('AutocastOptimWrapper')"
+_OPTIM = 'belongs to the engine of the same name: OptimWrapper, and --amp bf16 for low precision'
 #: What a part cannot do here, and what can, as the end of a sentence about it.
 REFUSED: Mapping[str, str] = {
     'ValLoop': _LOOP,
@@ -172,7 +172,7 @@ def _name(value: Any, kind: Registry) -> str:
 
 
 def _is_ours(value: Any, kind: OurRegistry) -> bool:
-    """Whether a component's config is of one of our classes, or of a subclass in another project."""
+    """Whether a component's config is of one of our classes, or of a subclass."""
     if not isinstance(value, dict) or 'type' not in value:
         return False
     found = value['type']
