@@ -16,4 +16,4 @@ val_dataloader = test_dataloader = dict(dataset=known)
 model = dict(
     losses=dict(triplet=dict(type='RankingLoss', negatives='all', margin=0.2, loss_weight=128.0))
 )
-train_cfg = dict(max_epochs=4)
+train_cfg = dict(max_epochs=3)

@@ -80,6 +80,11 @@ REFUSED: Mapping[str, str] = {
     'ApexOptimWrapper': _OPTIM,
     'ColossalAIOptimWrapper': _OPTIM,
     'DeepSpeedOptimWrapper': _OPTIM,
+    **dict.fromkeys(
+        ('OneCycleLR', 'OneCycleParamScheduler'),
+        'keeps a function in its state, which a checkpoint without code cannot hold: '
+        "dict(type='mmvtr.WarmupCosineLR')",
+    ),
     'ZeroRedundancyOptimizer': (
         'keeps a part of the state on each process, and a checkpoint holds all of it: the '
         'optimizer that it wraps'
@@ -129,6 +134,8 @@ def _parts(cfg: Config, ours: bool) -> Iterator[tuple[str, Registry, Any]]:
         yield 'optim_wrapper', registry.OPTIM_WRAPPERS, optim
         yield 'optim_wrapper.optimizer', registry.OPTIMIZERS, optim.get('optimizer')
     yield 'model', registry.MODELS, model
+    for key, value in _listed('param_scheduler', cfg.get('param_scheduler')):
+        yield key, registry.PARAM_SCHEDULERS, value
     for key, value in _listed('custom_hooks', cfg.get('custom_hooks')):
         yield key, registry.HOOKS, value
     for split in ('train', 'val', 'test'):
