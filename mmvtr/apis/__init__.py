@@ -30,3 +30,25 @@ __all__ = [
     'sigmas',
     'vectors',
 ]
+
+#: What other mm projects call it, by the beginning of the name.
+ELSEWHERE = {
+    'init_': 'load_retriever(config, checkpoint, device=...) gives (model, cfg)',
+    'inference_': (
+        'mmvtr.apis.inferencer.VideoRetrievalInferencer searches; encode_texts and encode_videos '
+        'give the vectors of a model of load_retriever'
+    ),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Say where a name of another mm project leads.
+
+    Raises:
+        ImportError: it begins as theirs do.
+        AttributeError: any other name.
+    """
+    for start, lead in ELSEWHERE.items():
+        if name.startswith(start):
+            raise ImportError(f'mmvtr.apis has no {name}: {lead}')
+    raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
