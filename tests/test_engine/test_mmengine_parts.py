@@ -48,6 +48,7 @@ PLACES = {
     'WEIGHT_INITIALIZERS': "model['init_cfg'] = dict(type=NAME, layer='Linear', **MORE)",
 }
 OTHERWISE = {
+    'LocalVisBackend': "visualizer = dict(type='Visualizer', vis_backends=[dict(type=NAME)])",
     'BaseDataPreprocessor': "model['data_preprocessor'] = dict(type=NAME)",
     'ImgDataPreprocessor': "model['data_preprocessor'] = dict(type=NAME)",
     'BaseTTAModel': 'tta_model = dict(type=NAME)',

@@ -58,6 +58,10 @@ REFUSED: Mapping[str, str] = {
     'ImgDataPreprocessor': _PREPROCESSOR,
     'BaseTTAModel': _TTA,
     'PrepareTTAHook': _TTA,
+    'CheckpointHook': (
+        'writes objects that no test and no --resume reads, since they could be code: '
+        "dict(type='mmvtr.PlainCheckpointHook') takes the same options"
+    ),
     'NaiveVisualizationHook': (
         "draws one image of each batch: dict(type='mmvtr.PicturesHook') draws queries and what "
         'they find'
@@ -130,6 +134,8 @@ def _parts(cfg: Config, ours: bool) -> Iterator[tuple[str, Registry, Any]]:
     if ours:
         inside = (model.get('data_preprocessor'), cfg.get('data_preprocessor'))
         yield 'model.data_preprocessor', registry.MODELS, inside[0] or inside[1]
+        for name, hook in (cfg.get('default_hooks') or {}).items():
+            yield f'default_hooks.{name}', registry.HOOKS, hook
         yield 'model_wrapper_cfg', registry.MODEL_WRAPPERS, cfg.get('model_wrapper_cfg')
         yield 'optim_wrapper', registry.OPTIM_WRAPPERS, optim
         yield 'optim_wrapper.optimizer', registry.OPTIMIZERS, optim.get('optimizer')
