@@ -3,6 +3,7 @@
 Whatever the config says of the test set holds here too: the same frames, the same tokens.
 """
 
+from mmvtr.apis.elsewhere import refuse
 from mmvtr.apis.inner_products import refuse_without_vectors, sigmas, vectors
 from mmvtr.apis.loading import fingerprint, load_retriever, origin_of
 from mmvtr.apis.sets import PartOfSet, as_tested, encode_set
@@ -31,24 +32,7 @@ __all__ = [
     'vectors',
 ]
 
-#: What other mm projects call it, by the beginning of the name.
-ELSEWHERE = {
-    'init_': 'load_retriever(config, checkpoint, device=...) gives (model, cfg)',
-    'inference_': (
-        'mmvtr.apis.inferencer.VideoRetrievalInferencer searches; encode_texts and encode_videos '
-        'give the vectors of a model of load_retriever'
-    ),
-}
-
 
 def __getattr__(name: str) -> object:
-    """Say where a name of another mm project leads.
-
-    Raises:
-        ImportError: it begins as theirs do.
-        AttributeError: any other name.
-    """
-    for start, lead in ELSEWHERE.items():
-        if name.startswith(start):
-            raise ImportError(f'mmvtr.apis has no {name}: {lead}')
-    raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+    """Refuse what is not here, and say where the names of other mm projects lead."""
+    return refuse(name)

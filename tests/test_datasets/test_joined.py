@@ -121,7 +121,7 @@ def test_refused(sets):
     repeated = RepeatDataset(sets(records=split)[0], 2)
     sampler = EpochSampler(repeated, 0)
     with pytest.raises(ValueError, match='without RepeatDataset'):
-        EnvironmentBatchSampler(sampler, 2, False)
+        EnvironmentBatchSampler(sampler, 2)
 
 
 @pytest.mark.parametrize(
