@@ -10,6 +10,7 @@ from mmvtr.arrays.hubs import HubReport, Suspect, hub_report
 from mmvtr.arrays.list_chances import ListChances
 from mmvtr.arrays.results import Hubs, Retrieved
 from mmvtr.arrays.retrieval import retrieve
+from mmvtr.arrays.tokens import Tokens
 
 __all__ = [
     'Choice',
@@ -20,6 +21,7 @@ __all__ = [
     'ListChances',
     'Retrieved',
     'Suspect',
+    'Tokens',
     'choose',
     'fit',
     'fit_sigma',

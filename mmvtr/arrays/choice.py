@@ -85,7 +85,7 @@ def _by_pairs(bank: Bank, seed: int) -> Choice:
     if len(items) < LEAST:
         few = f'raw: {len(items)} different bank videos are too few to decide (at least {LEAST})'
         return Choice(None, {}, few)
-    scores = products(bank.texts[pairs[:, 0]], bank.items[items])
+    scores = products(bank.texts[pairs[:, 0]], bank.items[items], bank.geometry)
     tried = candidates()
     gains = torch.zeros(len(tried), len(pairs), dtype=torch.float64)
     for _ in range(HALVINGS):

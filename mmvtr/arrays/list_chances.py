@@ -14,7 +14,7 @@ from typing import NamedTuple, Optional, Sequence
 import torch
 from torch import Tensor
 
-from mmvtr.arrays.inputs import Bank, Vectors, score_tiles
+from mmvtr.arrays.inputs import Bank, Vectors, own_products, score_tiles
 from mmvtr.functional.transforms.item_biases import ItemBiases, fit_biases
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 from mmvtr.functional.uncertainty.calibration_fits import platt_line
@@ -192,7 +192,7 @@ class _Lists(NamedTuple):
         """Lists of the pairs ``asked`` [q, 2] with biases of the pairs ``held`` [p, 2]."""
         texts, items = bank.texts[asked[:, 0]], bank.items[asked[:, 1]]
         raw = torch.cat([tile for _, tile in score_tiles(texts, gallery).parts()], dim=1)
-        own = (texts * items).sum(1, keepdim=True)
+        own = own_products(texts, items, bank.geometry)[:, None]
         same = (raw - own).abs() < EQUAL * own.abs().clamp_min(EQUAL)
         every = torch.cat([raw, own], dim=1)
         if fitted is not None:
@@ -220,14 +220,14 @@ def _of_half(
     reads = TRANSFORMS[fitted.transform].reads
     beside, last = {}, None
     if 'bank_gallery' in reads:
-        beside['bank_gallery'] = of_texts(Vectors.of(seen))
+        beside['bank_gallery'] = of_texts(Vectors.of(seen, bank.geometry))
     if 'item_bank' in reads:
-        beside['item_bank'], last = of_items(gallery), of_items(Vectors.of(items))
+        beside['item_bank'], last = of_items(gallery), of_items(Vectors.of(items, bank.geometry))
     options = dict(fitted.options)
     if 'neighbours' in options:
         options['neighbours'] = min(options['neighbours'], len(texts))
     half = fit_biases(fitted.transform, of_texts(gallery), beside=beside, **options)
-    own = half.further(of_texts(Vectors.of(items)), last)
+    own = half.further(of_texts(Vectors.of(items, bank.geometry)), last)
     wide = torch.cat([half.items.expand(len(items), -1), own.to(half.items)[:, None]], dim=1)
     active = half.active
     if active is not None:  # an item that its own text finds is one that texts find
