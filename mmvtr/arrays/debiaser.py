@@ -217,7 +217,9 @@ class Debiaser:
         back, places = like(texts), places.cpu()
         look = None
         if self._bank is not None:
-            look = partial(suspects, Vectors.of(self._bank.texts, self.geometry), self._gallery, self._ids)
+            look = partial(
+                suspects, Vectors.of(self._bank.texts, self.geometry), self._gallery, self._ids
+            )
         right = any_right = None
         if calibration is not None:
             size = dict(log_sums=log_sums, candidates=len(self))
@@ -257,9 +259,7 @@ class Debiaser:
         found[:, -1] = self.biases_.cpu().numpy()
         return found
 
-    def query(
-        self, texts: Array, *, debiased: bool = True
-    ) -> Union[np.ndarray, list[np.ndarray]]:
+    def query(self, texts: Array, *, debiased: bool = True) -> Union[np.ndarray, list[np.ndarray]]:
         """Return texts as float32 [Q, D + 1] for :meth:`as_vectors`; the last entry is 1, or 0 =
         raw scores.  Of ``'maxsim'`` Q arrays [L, D + 1], whose last entries sum to that."""
         self._check_fitted()

@@ -159,7 +159,10 @@ def read_vectors(array: Any, name: str, geometry: Geometry = 'cosine') -> Vector
             found = found.masked_fill(~mask[part], torch.inf)
         padding = ~mask[part] if weights else torch.zeros_like(found, dtype=torch.bool)
         zero = (found == 0) & (geometry != 'inner_product')
-        for wrong, what in ((~found.isfinite() & ~padding, 'is not finite'), (zero, 'is all zeros')):
+        for wrong, what in (
+            (~found.isfinite() & ~padding, 'is not finite'),
+            (zero, 'is all zeros'),
+        ):
             if wrong.any():
                 row, *token = wrong.nonzero()[0].tolist()
                 where = f'row {start + row}' + ''.join(f', token {x}' for x in token)

@@ -94,7 +94,9 @@ def test_added_saved_and_calibrated(name, tmp_path):
     assert 0 < found.any_right.min() and found.any_right.max() <= 1
     assert found.hubs.suspects is not None
     one.save(tmp_path)
-    whole = Tokens(VIDEOS.vectors, VIDEOS.mask & ((np.arange(4) < 3) | (np.arange(70) < 40)[:, None]))
+    whole = Tokens(
+        VIDEOS.vectors, VIDEOS.mask & ((np.arange(4) < 3) | (np.arange(70) < 40)[:, None])
+    )
     again = mmvtr.Debiaser.load(tmp_path, whole)
     np.testing.assert_allclose(again.scores(TEXTS), one.scores(TEXTS), atol=1e-6)
     np.testing.assert_allclose(again.search(TEXTS, 6).any_right, found.any_right, atol=1e-6)
@@ -148,7 +150,7 @@ def test_ragged_lists_are_padded():
 @pytest.mark.parametrize(
     ('tokens', 'said'),
     [
-        (np.ones((3, 8), 'f4'), "give videos as mmvtr.Tokens"),
+        (np.ones((3, 8), 'f4'), 'give videos as mmvtr.Tokens'),
         (Tokens(np.ones((3, 8), 'f4')), 'must be an array'),
         (Tokens([[1.0]]), r'Tokens.of\(list\)'),
         (Tokens(np.ones((3, 2, 8)), np.ones((3, 1), bool)), r'must be bool \[3, 2\]'),

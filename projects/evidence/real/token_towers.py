@@ -22,6 +22,8 @@ from run import WORK, Evaluator, Place, places_of
 from torch import Tensor
 from training import encode, train
 
+from mmvtr.models.similarities.token import TokenSimilarity
+
 RATE = 1e-3
 #: Rows by set: sentence and image as one token each; words and frames by ColBERT's MaxSim, whose
 #: words alone are matched; and by UATVR's token-wise interaction, both ways, with weights.
@@ -44,7 +46,7 @@ def tokens(model: torch.nn.Module, inputs: Mapping[str, object], side: str) -> d
     """Vectors [N, L, D], mask and weights [N, L] of the texts or of the videos."""
     texts, videos = encode(model, inputs)
     one = dict(text=texts, video=videos)[side]['global']
-    if one.tokens is None:
+    if not isinstance(model.similarity, TokenSimilarity):
         return dict(vectors=one.mean[:, None], mask=torch.ones(len(one.mean), 1).bool())
     weights = model.similarity._weigh(side, one.tokens.float(), one.mask)
     found = dict(vectors=one.tokens, mask=one.mask)
