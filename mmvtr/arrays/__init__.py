@@ -7,7 +7,7 @@ from mmvtr.arrays.choice import Choice, choose
 from mmvtr.arrays.debiaser import Debiaser, fit
 from mmvtr.arrays.frozen_sigma import FrozenSigma, fit_sigma
 from mmvtr.arrays.hubs import HubReport, Suspect, hub_report
-from mmvtr.arrays.list_chances import ListChances
+from mmvtr.arrays.list_chances import ListChances, judged_chances
 from mmvtr.arrays.results import Hubs, Retrieved
 from mmvtr.arrays.retrieval import retrieve
 from mmvtr.arrays.tokens import Tokens
@@ -26,5 +26,6 @@ __all__ = [
     'fit',
     'fit_sigma',
     'hub_report',
+    'judged_chances',
     'retrieve',
 ]

@@ -20,11 +20,13 @@ from methods import METHODS, PLAIN, Method, model_of
 from reading import dataset
 from run import WORK, Evaluator, Place, places_of
 from torch import Tensor
-from training import encode, train
+from training import Schedule, encode, train
 
 from mmvtr.models.similarities.token import TokenSimilarity
 
 RATE = 1e-3
+#: Of the token rows; a cosine schedule.
+SHORT = Schedule(10, looks=2)
 #: Rows by set: sentence and image as one token each; words and frames by ColBERT's MaxSim, whose
 #: words alone are matched; and by UATVR's token-wise interaction, both ways, with weights.
 ROWS: Mapping[str, Mapping[str, Method]] = dict(
@@ -62,7 +64,7 @@ def written(place: Place, name: str, method: Method, seed: int) -> Path:
     trained = train(
         model_of(method, place.about, place.text),
         dataset(place.folder, 'train', judge.kind),
-        place.schedule,
+        place.schedule if method.text == 'sentence' else SHORT,
         rate=RATE,
         supervision_rate=1.0,
         seed=seed,
@@ -88,6 +90,7 @@ def written(place: Place, name: str, method: Method, seed: int) -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--sets', nargs='+', choices=ROWS, default=list(ROWS))
+    parser.add_argument('--rows', nargs='+', default=['one', 'maxsim', 'ti'])
     parser.add_argument('--seeds', nargs='+', type=int, default=[0, 1, 2])
     args = parser.parse_args()
     warnings.simplefilter('ignore')
@@ -97,8 +100,8 @@ def main() -> None:
     places = places_of(wanted)
     for seed in args.seeds:
         for place in places:
-            for name, method in ROWS[place.name].items():
-                written(place, name, method, seed)
+            for name in {*args.rows} & {*ROWS[place.name]}:
+                written(place, name, ROWS[place.name][name], seed)
 
 
 if __name__ == '__main__':
