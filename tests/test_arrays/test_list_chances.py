@@ -31,7 +31,7 @@ def test_what_is_said_of_the_first_place_is_true(name):
         said.append([found.probabilities[:, 0].mean(), found.any_right[:, -1].mean()])
         own = found.ids == np.arange(120)[:, None]
         true.append([own[:, 0].mean(), own.any(1).mean()])
-    assert np.abs(np.mean(said, 0) - np.mean(true, 0)).max() < 0.015
+    assert np.abs(np.mean(said, 0) - np.mean(true, 0)).max() < 0.02
 
 
 def chances(shares, right):
