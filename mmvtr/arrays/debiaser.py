@@ -28,6 +28,7 @@ from mmvtr.arrays.inputs import (
 from mmvtr.arrays.list_chances import ListChances, fit_chances
 from mmvtr.arrays.results import Retrieved, hubs_of, like
 from mmvtr.arrays.searching import QUERIES, ranked, temperature_of
+from mmvtr.arrays.tokens import SIDES, Tokens, engine_items, engine_queries
 from mmvtr.functional.similarities.distinct import row_groups
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
 from mmvtr.functional.transforms.item_biases import ItemBiases
@@ -39,7 +40,7 @@ from mmvtr.functional.transforms.transform_table import (
 )
 from mmvtr.functional.uncertainty.calibration import Calibration
 
-Array = Union[np.ndarray, Tensor]
+Array = Union[np.ndarray, Tensor, Tokens]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -49,8 +50,9 @@ class Debiaser:
     Args:
         transform: ``'auto'`` (:func:`mmvtr.arrays.choose`, by the bank alone), None = raw, or a
             name of the table of transforms that reads a bank (docs/arrays.md lists them).
-        geometry: ``'cosine'``, of vectors of any length, or ``'inner_product'``, of vectors as they
-            are.
+        geometry: ``'cosine'``, of vectors of any length, ``'inner_product'``, of vectors as they
+            are, or of :class:`Tokens` ``'maxsim'``, each token of those that ask with its best,
+            ``'maxsim_of_items'``, each token of the items, or ``'token_wise'``, the mean of both.
         seed: of what is drawn.
         **options: of the transform, as of :func:`mmvtr.fit`.
 
@@ -283,7 +285,9 @@ class Debiaser:
         back, places = like(texts), places.cpu()
         look = None
         if self._bank is not None:
-            look = partial(suspects, Vectors.of(self._bank.texts), self._gallery, self._ids)
+            look = partial(
+                suspects, Vectors.of(self._bank.texts, self.geometry), self._gallery, self._ids
+            )
         right = any_right = None
         if calibration is not None:
             size = dict(log_sums=log_sums, candidates=len(self))
@@ -303,16 +307,19 @@ class Debiaser:
         )
 
     @torch.no_grad()
-    def as_vectors(self) -> np.ndarray:
+    def as_vectors(self) -> Union[np.ndarray, list[np.ndarray]]:
         """Return the gallery as float32 [N, D + 1]: inner products with :meth:`query` are scores.
 
-        So FAISS, Qdrant, LanceDB, pgvector or Elasticsearch rank debiased, by inner product.
+        So FAISS, Qdrant, LanceDB, pgvector or Elasticsearch rank debiased, by inner product.  Of
+        ``'maxsim'`` N arrays [L, D + 1], for engines with MaxSim of several vectors.
 
         Raises:
-            ValueError: a transform without the additive form.
+            ValueError: a transform without the additive form, another geometry of tokens.
         """
         self._check_fitted()
         self._check_additive()
+        if self.geometry in SIDES:
+            return engine_items(self._gallery.unit(), self.biases_)
         found = np.empty((len(self), self._gallery.width + 1), dtype=np.float32)
         for start in range(0, len(self), 2**14):
             part = slice(start, start + 2**14)
@@ -320,11 +327,13 @@ class Debiaser:
         found[:, -1] = self.biases_.cpu().numpy()
         return found
 
-    def query(self, texts: Array, *, debiased: bool = True) -> np.ndarray:
+    def query(self, texts: Array, *, debiased: bool = True) -> Union[np.ndarray, list[np.ndarray]]:
         """Return texts as float32 [Q, D + 1] for :meth:`as_vectors`; the last entry is 1, or 0 =
-        raw scores."""
+        raw scores.  Of ``'maxsim'`` Q arrays [L, D + 1], whose last entries sum to that."""
         self._check_fitted()
         self._check_additive()
+        if self.geometry in SIDES:
+            return engine_queries(self._queries(texts), float(debiased))
         rows = self._queries(texts).cpu().numpy()
         return np.concatenate([rows, np.full((len(rows), 1), float(debiased), np.float32)], axis=1)
 
@@ -393,6 +402,8 @@ class Debiaser:
             )
 
     def _check_additive(self) -> None:
+        if self.geometry in SIDES and SIDES[self.geometry] != 'words':
+            raise ValueError(f"no engine ranks by {self.geometry!r}: only by 'maxsim'")
         if not self.additive_:
             raise ValueError(
                 f'{self.transform_} is no number added to each item, so that no further dimension '
@@ -418,7 +429,8 @@ def fit(
             Training captions are one; those that ask now are none (transductive).
         transform: ``'auto'``, None = raw, or a transform's name, as of :class:`Debiaser`.
         ids: of the videos.
-        geometry: ``'cosine'`` or ``'inner_product'``.
+        geometry: ``'cosine'`` or ``'inner_product'``; of :class:`Tokens`, which then are all
+            inputs, ``'maxsim'``, ``'maxsim_of_items'`` or ``'token_wise'``.
         seed: of what is drawn.
         **options: of the transform.  A ``temperature`` is in units of scores, or a share of how far
             a query's best score lies above its mean, as ``'20%'``, its default.

@@ -117,7 +117,8 @@ def _beside(transform: str, bank: Bank, items: Vectors) -> dict[str, Tiles]:
     reads = TRANSFORMS[transform].reads
     found = {}
     if 'bank_gallery' in reads:
-        found['bank_gallery'] = score_tiles(bank.texts, Vectors.of(bank.items), 'bank_gallery')
+        seen = Vectors.of(bank.items, bank.geometry)
+        found['bank_gallery'] = score_tiles(bank.texts, seen, 'bank_gallery')
     if 'item_bank' in reads:
         found['item_bank'] = score_tiles(bank.items, items, 'item_bank')
     return found

@@ -143,7 +143,7 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
     made.why_ = facts['why']
     if 'texts' in held:
         own = (held.get('bank_items'), held.get('pairs'))
-        made._bank = Bank(held['texts'], facts['given'], *own)
+        made._bank = Bank(held['texts'], facts['given'], *own, facts['geometry'])
     if facts['fitted'] is not None:
         options = dict(facts['fitted']['options'])
         if 'bank_marginals' in held:
@@ -197,8 +197,12 @@ def _traces(gallery: Vectors) -> Tensor:
     parts = []
     for start in range(0, len(gallery), 2**14):
         rows = gallery.unit(slice(start, start + 2**14)).cpu()
+        if rows.dim() == 3:  # in whatever order tokens come, and however padded
+            rows = (rows[..., :-1] * rows[..., -1:]).sum(1)
         parts.append(torch.stack([rows.norm(dim=1), rows @ probe], dim=1))
     found = torch.cat(parts)
+    if gallery.weights:
+        return found
     found[:, 0] *= torch.cat([x.cpu() for x in gallery.lengths])
     return found
 
