@@ -6,9 +6,9 @@
 
 Planted clips, captions and truth, seen through noisy vectors of facts in place of pixels, so that a
 training takes seconds.  Conditions: the share of unannotated pairs that are true (.05, .2, 1 %, as
-on real sets), trained long (400 steps, 64 epochs) and short (100).  One learning rate for all, that of the
-study before.  The best epoch on val, and the last.  ``permuted``: early eta's weights, of other
-pairs; ``calibrated``: the share is stated.  Plan: pages/early_eta_plan.md.
+on real sets), trained long (400 steps, 64 epochs) and short (100).  One learning rate for all, that
+of the study before.  The best epoch on val, and the last.  ``permuted``: early eta's weights, of
+other pairs; ``calibrated``: the share is stated.  Plan: pages/early_eta_plan.md.
 """
 
 from __future__ import annotations
