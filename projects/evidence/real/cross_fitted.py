@@ -72,9 +72,10 @@ class CrossedBelief(Belief):
 
     halves: Halves
 
-    def of(self, model: nn.Module) -> None:
-        super().of(model)
-        model.watchers.append(self._note)
+    def train(self, mode: bool = True) -> CrossedBelief:
+        if self._note not in self._model.watchers:
+            self._model.watchers.append(self._note)
+        return super().train(mode)
 
     def _note(self, _: Levels, __: Levels, samples: dict) -> None:
         self.batch = samples['text_idx'], samples['video_idx']
