@@ -17,7 +17,6 @@ import argparse
 import copy
 import itertools
 import json
-import statistics
 import time
 from functools import lru_cache
 from pathlib import Path
@@ -34,7 +33,6 @@ from mmvtr.datasets.planted_corpus.store import draw_split
 from mmvtr.datasets.planted_corpus.truth import judge
 from mmvtr.datasets.planted_corpus.world import BACKGROUNDS, OBJECT
 from mmvtr.datasets.words.caption_classes import CaptionClasses
-from mmvtr.evaluation.paired import holm, student, student_p
 from mmvtr.evaluation.retrieval import RetrievalMetric
 from mmvtr.functional.transforms.sinkhorn import sinkhorn
 from mmvtr.models import VideoTextRetriever
@@ -44,7 +42,6 @@ from mmvtr.structures import Embedding, Levels, Relation
 
 HERE = Path(__file__).parent
 CELLS, REAL = HERE / 'cells/early_eta.jsonl', HERE / 'cells/early_eta_real.jsonl'
-PAGE, FIGURE = HERE / 'pages/early_eta.md', HERE.parents[1] / 'docs/images/early_eta.png'
 WIDTH, HIDDEN, INPUT, BATCH, RATE = 48, 128, 96, 64, 5e-3
 STEPS, LOOKS = dict(long=400, short=100), 5
 #: Deviation of the noise on a clip's vector of facts: of the tables, and of the figure.
@@ -101,8 +98,6 @@ MAIN = [*METHODS][:6]
 #: Rows that are tested with a bank of their training queries, too.
 BANKED = ('InfoNCE', 'NCL')
 FIGURES = ('t2v_R1', 'v2t_R1', 'rsum')
-#: A difference of rsum inside of this is nothing.
-MATTERS = 2.0
 #: Rows of real/methods.py, sets, and the first seed that nothing was chosen on.
 REAL_ROWS = dict(
     infonce='InfoNCE',
@@ -112,7 +107,6 @@ REAL_ROWS = dict(
     dvtr_early_permuted='DVTR, early, permuted',
     dvtr_early_calibrated='DVTR, early, calibrated',
 )
-REAL_SETS = dict(F='Flickr8k images (F)', J='1,000 judged images (J)', M='MSR-VTT frames (M)')
 FIRST_CONFIRMED = 5
 
 
@@ -372,136 +366,23 @@ def limits(split: Split) -> dict[str, dict[str, float]]:
     return {n: {k: x[k] for k in FIGURES} for n, x in (('alike', alike), ('paired', paired))}
 
 
-# -- the page --------------------------------------------------------------------------------------
-
-Records = Sequence[Mapping[str, Any]]
-
-
-def page(planted: Records, real: Records) -> str:
-    """Tables of the real sets and of all conditions: controls, differences to them, verdicts."""
-    lines = [
-        '# Sparing false negatives at real shares\n',
-        'Made by `early_eta.py`, which says what was trained; nobody edits it. The '
-        '[plan](early_eta_plan.md) was written before. Differences to the control (InfoNCE where '
-        'none is named) with 95 % t-intervals over paired seeds. **gains**, **loses**: p < .05 '
-        'after Holm over the rows of a table; *nothing*: an interval inside of 2 rsum. *Weight*: '
-        'what false / true negatives weighed in the loss over the last fifth of the training.\n',
-        '![gain in rsum by share of false negatives, length and noise]'
-        '(../../../docs/images/early_eta.png)\n',
-    ]
-    for name, title in REAL_SETS.items():
-        some = [r for r in real if r['set'] == name]
-        if some:
-            lines += [*_table(f'{title}, seeds that nothing was chosen on', '', some), '']
-    for condition in CONDITIONS:
-        for length in STEPS:
-            here = (condition, length, NOISE)
-            some = [r for r in planted if (r['condition'], r['length'], r['noise']) == here]
-            if some:
-                base = [r for r in some if r['method'] == 'InfoNCE']
-                train, test = (
-                    statistics.mean(r[f'share_{x}'] for r in base) for x in ('train', 'test')
-                )
-                about = (
-                    f'{train:.3f} % of the unannotated training pairs are true, {test:.3f} % of '
-                    'those of the test.'
-                )
-                title = f'Planted, about {condition}, {length} training'
-                lines += [*_table(title, about, some), '']
-    return '\n'.join(lines)
-
-
-def _table(title: str, about: str, records: Records) -> Iterator[str]:
-    by = {(r['method'], r['seed']): r for r in records}
-    rows = [r for r in dict.fromkeys(r['method'] for r in records) if r != 'limits']
-    seeds = sorted({seed for _, seed in by})
-    yield f'## {title}\n'
-    yield f'{about} Seeds: {", ".join(map(str, seeds))}.\n'.lstrip()
-    heads = [f'{when}: {h}' for when in ('best', 'last') for h in ('t2v R@1', 'v2t R@1', 'rsum')]
-    heads.insert(3, 'verdict')
-    yield '| ' + ' | '.join(['row', 'seeds', *heads, 'verdict', 'weight', 'spared a text']) + ' |'
-    yield '|' + '---|' * 12
-    for name, words in (('alike', 'true pairs alike'), ('paired', 'best paired scorer')):
-        found = [r[name] for r in records if r['method'] == 'limits']
-        if found:
-            cells = [f'{statistics.mean(r[k] for r in found):.1f}' for k in FIGURES]
-            yield _line(f'limit: {words}', len(found), *cells, *[''] * 7)
-    verdicts = {when: _verdicts(by, rows, when) for when in ('best', 'last')}
-    for row in rows:
-        mine, over = [r for (name, _), r in by.items() if name == row], control_of(row)
-        if over:
-            cells = []
-            for when, found in verdicts.items():
-                cells += [_difference(_paired(by, row, when, k)) for k in FIGURES]
-                cells.append(found[row])
-        else:
-            cells = [
-                '' if k is None else f'{statistics.mean(r[when][k] for r in mine):.1f}'
-                for when in verdicts
-                for k in (*FIGURES, None)
-            ]
-        named = row if over in ('', 'InfoNCE') else f'{row} (over {over})'
-        yield _line(named, len(mine), *cells, _mean(mine, 'weight_false', 'weight_true'),
-                    _mean(mine, 'spared_per_text'))  # fmt: skip
-
-
-def control_of(row: str) -> str:
-    """The row that it is compared with; '' of one that is none's method."""
-    return METHODS[row].control if row in METHODS else 'InfoNCE'
-
-
-def _paired(by: Mapping[tuple, Mapping], row: str, when: str, key: str) -> list[float]:
-    over = control_of(row)
-    both = sorted(seed for name, seed in by if name == row and (over, seed) in by)
-    return [by[row, s][when][key] - by[over, s][when][key] for s in both]
-
-
-def _verdicts(by: Mapping[tuple, Mapping], rows: Iterable[str], when: str) -> dict[str, str]:
-    """Of each row, over all rows of a table."""
-    values = {row: _paired(by, row, when, 'rsum') for row in rows if control_of(row)}
-    values = {row: x for row, x in values.items() if len(x) > 1}
-    found = dict.fromkeys(rows, '')
-    for (row, some), p in zip(values.items(), holm([student_p(x) for x in values.values()])):
-        low, high = student(some)
-        if p < 0.05:
-            found[row] = '**gains**' if low > 0 else '**loses**'
-        else:
-            found[row] = 'nothing' if -MATTERS < low and high < MATTERS else 'not resolved'
-    return found
-
-
-def _difference(values: Sequence[float]) -> str:
-    if len(values) < 2:
-        return f'{values[0]:+.1f}' if values else ''
-    low, high = student(values)
-    cell = f'{statistics.mean(values):+.1f} [{low:+.1f}, {high:+.1f}]'
-    return f'**{cell}**' if low > 0 or high < 0 else cell
-
-
-def _mean(records: Records, *names: str) -> str:
-    some = [[r[name] for r in records if name in r] for name in names]
-    return ' / '.join(f'{statistics.mean(x):.2f}' for x in some if x)
-
-
-def _line(*cells: Any) -> str:
-    return '| ' + ' | '.join(map(str, cells)) + ' |'
-
-
 # -- what is run -----------------------------------------------------------------------------------
 
 
 def jobs(seeds: Iterable[int], what: str) -> Iterator[tuple[str, str, str, int, float]]:
     """Method, condition, length, seed and noise of each training: ``'main'``, ``'noise'`` of the
     figure, or ``'others'`` on :data:`TELLING`."""
-    for seed in seeds:
-        if what == 'main':
-            some = itertools.product(MAIN, CONDITIONS, STEPS, [seed], [NOISE])
-        elif what == 'noise':
-            noises = [x for x in NOISES if x != NOISE]
-            some = itertools.product(MAIN[:4], [TELLING], ['long'], [seed], noises)
-        else:
-            some = itertools.product([*METHODS][len(MAIN) :], [TELLING], ['long'], [seed], [NOISE])
-        yield from sorted(some, key=lambda job: (job[1], job[4]))  # a corpus is drawn once
+    if what == 'main':
+        order = [TELLING, *(c for c in CONDITIONS if c != TELLING)]
+        each = itertools.product(order, seeds, MAIN, STEPS, [NOISE])
+    elif what == 'noise':
+        noises = [x for x in NOISES if x != NOISE]
+        each = ((c, s, m, n, x) for c, s, x, m, n in itertools.product(
+            [TELLING], seeds, noises, MAIN[:5], ['long']))  # fmt: skip
+    else:
+        each = itertools.product([TELLING], seeds, [*METHODS][len(MAIN) :], ['long'], [NOISE])
+    for condition, seed, method, length, noise in each:
+        yield method, condition, length, seed, noise
 
 
 def main() -> None:
@@ -516,7 +397,9 @@ def main() -> None:
     args = parser.parse_args()
     done = read(args.out)
     if args.what == 'page':
-        PAGE.write_text(page(done, read(REAL)))
+        from early_eta_page import write
+
+        write(done, read(REAL))
         return
     if args.what == 'real':
         REAL.write_text(''.join(json.dumps(r) + '\n' for r in confirmed(args.source)))
