@@ -53,10 +53,10 @@ class Belief(nn.Module):
     Memory: encoder, heads and supervision once more (without gradients and optimizer state), and
     the believer's vectors of a joint batch; time: one more forward pass a step.
 
-    Logs of what acts: the supervision's figures; ``spared_per_text``, negatives of a text that
-    weigh less than 1/2; ``spared_share``, the mean of 1 - weight over the unannotated pairs, and
-    beside it ``stated_share`` and the power.  The figures of the model's own supervision are
-    ``live_<name>``.
+    Logs of what acts: the supervision's figures; ``spared_share``, the mean of 1 - weight over the
+    unannotated pairs, and ``spared_per_text``, its sum over those of a text; with ``share`` beside
+    them ``stated_share``, ``stated_per_text`` and the power.  The figures of the model's own
+    supervision are ``live_<name>``.
 
     Args:
         at: share of the training at which the believer is taken and begins to act, in [0, 1).
@@ -66,7 +66,8 @@ class Belief(nn.Module):
         share: of the unannotated pairs, how many are false negatives, in (0, 1), or None.  With it
             ``1 - weight`` is raised to the power that would have spared this share of the last
             batches (some 20), from the second batch on: a belief that spares 6 pairs a text where
-            .75 are false negatives spares the surest .75.
+            .75 are false negatives spares the surest .75.  Pairs of which a weight of 0 says no
+            more (DVTR's, likelier than an own pair) share it where they are more than these.
 
     Attributes:
         progress: share of the training done; ProgressHook sets it, a loop of your own must.
@@ -302,7 +303,6 @@ class Belief(nn.Module):
         weights = mean_weights(made)
         sums = dict(
             spared=(1 - weights).masked_fill(~negatives, 0.0).sum(),
-            spared_count=((weights < 0.5) & negatives).sum(),
             unannotated=negatives.sum(),
             texts=torch.tensor(len(weights), device=weights.device),
             before=before,
@@ -315,13 +315,13 @@ class Belief(nn.Module):
         if not sums:
             return {}
         share = sums['spared'] / sums['unannotated'].clamp_min(1)
-        figures = dict(
-            spared_share=share, spared_per_text=sums['spared_count'] / sums['texts'].clamp_min(1)
-        )
+        per_text = sums['unannotated'] / sums['texts'].clamp_min(1)
+        figures = dict(spared_share=share, spared_per_text=share * per_text)
         if self.share is None:
             return figures
         stated = share.new_tensor(self.share)
-        figures.update(stated_share=stated, spared_power=self.power.clone())
+        figures.update(stated_share=stated, stated_per_text=stated * per_text)
+        figures['spared_power'] = self.power.clone()
         if self._model.training:
             self.counts.mul_(KEPT).add_(sums['before'])
             self.power.copy_(power_of(self.counts, self.share))
