@@ -54,9 +54,9 @@ class Belief(nn.Module):
     the believer's vectors of a joint batch; time: one more forward pass a step.
 
     Logs of what acts: the supervision's figures; ``spared_share``, the mean of 1 - weight over the
-    unannotated pairs, and ``spared_per_text``, its sum over those of a text; with ``share`` beside
-    them ``stated_share``, ``stated_per_text`` and the power.  The figures of the model's own
-    supervision are ``live_<name>``.
+    unannotated pairs; ``spared_per_text``, negatives of a text that weigh less than 1/2 (0 where
+    many are spared a little); with ``share`` beside them ``stated_share``, ``stated_per_text`` and
+    the power.  The figures of the model's own supervision are ``live_<name>``.
 
     Args:
         at: share of the training at which the believer is taken and begins to act, in [0, 1).
@@ -303,6 +303,7 @@ class Belief(nn.Module):
         weights = mean_weights(made)
         sums = dict(
             spared=(1 - weights).masked_fill(~negatives, 0.0).sum(),
+            spared_count=((weights < 0.5) & negatives).sum(),
             unannotated=negatives.sum(),
             texts=torch.tensor(len(weights), device=weights.device),
             before=before,
@@ -314,13 +315,12 @@ class Belief(nn.Module):
         sums = _named(sums, PREFIX)
         if not sums:
             return {}
-        share = sums['spared'] / sums['unannotated'].clamp_min(1)
-        per_text = sums['unannotated'] / sums['texts'].clamp_min(1)
-        figures = dict(spared_share=share, spared_per_text=share * per_text)
+        share, texts = sums['spared'] / sums['unannotated'].clamp_min(1), sums['texts'].clamp_min(1)
+        figures = dict(spared_share=share, spared_per_text=sums['spared_count'] / texts)
         if self.share is None:
             return figures
         stated = share.new_tensor(self.share)
-        figures.update(stated_share=stated, stated_per_text=stated * per_text)
+        figures.update(stated_share=stated, stated_per_text=stated * sums['unannotated'] / texts)
         figures['spared_power'] = self.power.clone()
         if self._model.training:
             self.counts.mul_(KEPT).add_(sums['before'])
