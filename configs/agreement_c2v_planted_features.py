@@ -15,7 +15,7 @@ model = dict(
         floor=0.05,
     ),
 )
-# The witness that the comparison was measured with (projects/evidence/pages/comparison.md); the
+# The witness that the comparison was measured with (projects/lab/evidence/pages/comparison.md); the
 # default finds more (docs/agreement.md).
 train_dataloader = dict(
     dataset=dict(records=dict(agreement=dict(type='CaptionAgreement', canonical=0.0, rare=False)))

@@ -1,6 +1,6 @@
 # HiT, small and from nothing, on four experts of the planted corpus (docs/data.md).  Its banks
 # are 4 batches long, and its keys follow in a hundred steps where HiT's take a thousand: in a bank
-# of keys that move faster the own key is told by its age (projects/evidence/pages/planted.md).
+# of keys that move faster the own key is told by its age (projects/lab/evidence/pages/planted.md).
 _base_ = [
     '_base_/default_runtime.py',
     '_base_/planted_experts.py',

@@ -2,7 +2,7 @@
 # a small BERT with random weights.  Ours, for what starts from nothing and costs a minute: products
 # of unnormalised vectors, about as long as the root of their width, at temperature 10; 2 hard pairs
 # in place of 8; one layer of fusion.  Control:
-# taco_planted_features_vectors.py (projects/evidence/pages/planted.md).
+# taco_planted_features_vectors.py (projects/lab/evidence/pages/planted.md).
 _base_ = [
     '_base_/schedule_planted.py',
     '_base_/planted_features.py',

@@ -1,6 +1,6 @@
 # X-Pool on planted clips of three moments, from cached features of 24 frames: a text tells of one
 # moment, so that it has frames to choose.  Its control, the mean of the frames, is
-# clip4clip_planted_untrimmed_features.py (projects/evidence/pages/planted.md).
+# clip4clip_planted_untrimmed_features.py (projects/lab/evidence/pages/planted.md).
 _base_ = [
     '_base_/schedule_planted.py',
     '_base_/planted_untrimmed_features.py',

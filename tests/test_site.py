@@ -24,10 +24,10 @@ INSIDE = {
         'dist',
         'hints',
         'hub',
-        'moved',
         'open_clip_configs',
     ),
-    *('progress', 'reasons', 'registry', 'rehearsal', 'signals', 'storage', 'structures', 'sweeps'),
+    *('progress', 'reasons', 'registry', 'signals', 'simulation', 'storage', 'structures'),
+    'sweeps',
     *('values', 'video_models', 'visualization'),
 }
 

@@ -129,13 +129,13 @@ FAULTS = {
         'mmvtr/storage/atomic.py', 'part = part_name(path)', 'part = path',
     )),
     'a command deletes before it encodes': _fault('stores', (
-        'tools/search.py',
+        'projects/gallery/mmvtr_gallery/commands/search.py',
         '        if args.add or args.texts or bank or known:\n',
         '        store.delete(args.delete)\n        args.delete = []\n'
         '        if args.add or args.texts or bank or known:\n',
     )),
     'a gallery is removed before the new one comes': _fault('stores', (
-        'mmvtr/gallery/store/replacing.py',
+        'projects/gallery/mmvtr_gallery/store/replacing.py',
         '        manifest = Manifest.read(part)\n',
         '        manifest = Manifest.read(part)\n        (folder / NAME).unlink(missing_ok=True)\n',
     )),
