@@ -53,6 +53,12 @@ def test_triplets_are_compared_with_triplets():
     assert '+10.0' in line and '**gains**' in line
 
 
+def test_early_eta_is_compared_with_dvtr_too():
+    made = records(**{'DVTR': (2.0, 0.1), 'DVTR, early': (9.0, 1.0)})
+    rows = rows_of(early_eta_page.page(made, []))
+    assert '+9.0' in rows['DVTR, early'] and '+7.0' in rows['DVTR, early (over DVTR)']
+
+
 def test_few_seeds_are_not_shown():
     made = [r for r in records(DVTR=(9.0, 1.0)) if r['seed'] < 2]
     assert 'DVTR' not in rows_of(early_eta_page.page(made, []))
