@@ -391,6 +391,7 @@ def main() -> None:
     )
     parser.add_argument('what', choices=('main', 'noise', 'others', 'real', 'page'))
     parser.add_argument('--out', type=Path, default=CELLS)
+    parser.add_argument('--rows', nargs='+', choices=[*METHODS], default=[*METHODS])
     parser.add_argument('--conditions', nargs='+', choices=[*CONDITIONS], default=[*CONDITIONS])
     parser.add_argument('--lengths', nargs='+', choices=[*STEPS], default=[*STEPS])
     parser.add_argument('--seeds', nargs='+', type=int, default=[20, 21, 22, 23, 24])
@@ -411,7 +412,7 @@ def main() -> None:
     end = time.time() + 60 * args.minutes
     with args.out.open('a') as file:
         for job in jobs(args.seeds, args.what):
-            wanted = job[1] in args.conditions and job[2] in args.lengths
+            wanted = job[0] in args.rows and job[1] in args.conditions and job[2] in args.lengths
             if wanted and job not in have and time.time() < end:
                 for record in run(*job):
                     file.write(json.dumps(record) + '\n')
