@@ -68,41 +68,50 @@ def write(planted: Records, real: Records) -> None:
 
 
 def figure(planted: Records, when: str = 'best') -> canvas.Figure:
-    """Gain in rsum by the share of false negatives, trained long and short, and by noise."""
-    made = canvas.new_figure(3.6, dpi=150)
-    shares = {c: _share([r for r in planted if r['condition'] == c], 'train') for c in CONDITIONS}
-    panels = [
-        (f'{length} training', [(shares[c], _of(planted, c, length, NOISE)) for c in CONDITIONS])
+    """Gain in rsum by the share of false negatives, trained long and short, and by noise.
+
+    Panels of what was trained with at least :data:`LEAST` seeds at two points.
+    """
+    conditions = [c for c in CONDITIONS if _of(planted, c, 'long', NOISE)]
+    shares = {c: _share(_of(planted, c, 'long', NOISE), 'train') for c in conditions}
+    panels = {
+        f'{length} training': {shares[c]: _of(planted, c, length, NOISE) for c in conditions}
         for length in STEPS
-    ]
-    panels.append(
-        (
-            f'{shares[TELLING]:.2f} %, long training',
-            [(noise, _of(planted, TELLING, 'long', noise)) for noise in NOISES],
-        )
-    )
-    for axis, (title, points) in canvas.side_by_side(made, panels, sharey=True):
-        by_share = 'training' == title.split()[-1] and '%' not in title
-        for number, (row, (mark, words)) in enumerate(DRAWN.items()):
-            values = [(x, _paired(_by(some), row, when, 'rsum')) for x, some in points]
-            values = [(x, some) for x, some in values if len(some) >= LEAST]
-            shift = (1 + 0.06 * number) if by_share else 1 + 0.02 * number
-            means = [statistics.mean(some) for _, some in values]
-            half = [statistics.mean(some) - student(some)[0] for _, some in values]
-            axis.errorbar(
-                [x * shift for x, _ in values], means, half,
-                marker=mark, color=canvas.COLOURS[number + 1], label=words, capsize=2, lw=1, ms=5,
-            )  # fmt: skip
-        axis.axhline(0, color=canvas.GREY, lw=1)
-        x = 'false negatives, % of pairs' if by_share else 'noise on the clips'
-        canvas.style(axis, title, x, f'rsum over InfoNCE, {when} epoch')
-        if by_share:
+    }
+    panels['noise'] = {noise: _of(planted, TELLING, 'long', noise) for noise in NOISES}
+    shown = {
+        name: {x: some for x, some in points.items() if len({r['seed'] for r in some}) >= LEAST}
+        for name, points in panels.items()
+    }
+    shown = {name: points for name, points in shown.items() if len(points) > 1}
+    made = canvas.new_figure(3.6, dpi=150)
+    for axis, (name, points) in canvas.side_by_side(made, shown.items(), sharey=True):
+        _panel(axis, points, 1.06 if name != 'noise' else 1.02, when)
+        x = 'false negatives, % of pairs'
+        if name == 'noise':
+            name, x = f'{shares[TELLING]:.2f} %, long training', 'noise on the clips'
+        else:
             axis.set_xscale('log')
-            axis.set_xticks([*shares.values()], [f'{x:.2g}' for x in shares.values()])
+            axis.set_xticks([*points], [f'{x:.2g}' for x in points])
             axis.minorticks_off()
+        canvas.style(axis, name, x, f'rsum over InfoNCE, {when} epoch')
         axis.label_outer()
     made.legend(*axis.get_legend_handles_labels(), loc='outside lower center', ncols=4, fontsize=9)
     return made
+
+
+def _panel(axis: Any, points: Mapping[float, Records], shift: float, when: str) -> None:
+    """Means and 95 % intervals of the rows by x, one row beside the other."""
+    for number, (row, (mark, words)) in enumerate(DRAWN.items()):
+        values = {x: _paired(_by(some), row, when, 'rsum') for x, some in points.items()}
+        values = {x: some for x, some in values.items() if len(some) >= LEAST}
+        means = [statistics.mean(some) for some in values.values()]
+        half = [statistics.mean(some) - student(some)[0] for some in values.values()]
+        axis.errorbar(
+            [x * shift**number for x in values], means, half,
+            marker=mark, color=canvas.COLOURS[number + 1], label=words, capsize=2, lw=1, ms=5,
+        )  # fmt: skip
+    axis.axhline(0, color=canvas.GREY, lw=1)
 
 
 def _of(records: Records, condition: str, length: str, noise: float) -> Records:
@@ -140,6 +149,8 @@ def _table(title: str, about: str, records: Records) -> Iterator[str]:
     verdicts = {when: _verdicts(by, rows, when) for when in ('best', 'last')}
     for row in rows:
         mine, over = [r for (name, _), r in by.items() if name == row], control_of(row)
+        if over and not _paired(by, row, 'best', 'rsum'):
+            continue
         if over:
             cells = []
             for when, found in verdicts.items():

@@ -59,6 +59,20 @@ def test_early_eta_is_compared_with_dvtr_too():
     assert '+9.0' in rows['DVTR, early'] and '+7.0' in rows['DVTR, early (over DVTR)']
 
 
+def test_the_figure_shows_means_of_paired_differences():
+    shares, gains = {'.2 %': 0.2, '1 %': 1.0}, {'.2 %': 9.0, '1 %': 20.0}
+    made = [
+        dict(r, condition=condition, length=length, share_train=shares[condition])
+        for condition, gain in gains.items()
+        for length in ('long', 'short')
+        for r in records(**{'DVTR, early': (gain, 1.0)})
+    ]
+    axes = early_eta_page.figure(made).axes
+    assert [axis.get_title() for axis in axes] == ['long training', 'short training']  # no noise
+    (early,) = [c for c in axes[0].containers if c.get_label() == 'DVTR, early eta']
+    assert early.lines[0].get_ydata().tolist() == pytest.approx([9.0, 20.0])
+
+
 def test_few_seeds_are_not_shown():
     made = [r for r in records(DVTR=(9.0, 1.0)) if r['seed'] < 2]
     assert 'DVTR' not in rows_of(early_eta_page.page(made, []))
