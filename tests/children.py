@@ -34,6 +34,12 @@ def tool_file(name: str) -> Path:
     return own if own.is_file() else ROOT / 'projects/gallery/mmvtr_gallery/commands' / name
 
 
+def config_file(name: str) -> Path:
+    """The file of a config of the package, or of the laboratory's."""
+    own = ROOT / f'configs/{name}.py'
+    return own if own.is_file() else ROOT / f'projects/lab/configs/{name}.py'
+
+
 def in_child(log: Path, function: Callable, *args: Any, **kwargs: Any) -> int:
     """Call ``function``; its output is appended to ``log``. Returns the exit code."""
     child = MP.Process(target=_call, args=(log, function, args, kwargs))

@@ -18,7 +18,7 @@ from typing import Iterator, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 #: What a copy needs to run the campaign.
-PARTS = ('mmvtr', 'configs', 'tools', 'tests')
+PARTS = ('mmvtr', 'configs', 'tools', 'tests', 'projects/gallery')
 #: Seconds that a part may take.
 LIMIT = 1500
 
@@ -194,8 +194,9 @@ def bad_trials(copy: Path, part: str) -> list[str]:
     out = copy / 'out'
     shutil.rmtree(out, ignore_errors=True)
     command = [sys.executable, str(copy / 'tests/campaign/run.py'), f'--{part}', str(COUNTS[part])]
+    paths = os.pathsep.join([str(copy), str(copy / 'projects/gallery')])
     environ = dict(
-        os.environ, PYTHONPATH=str(copy), PYTHONDONTWRITEBYTECODE='1', MMVTR_SHARED=str(copy)
+        os.environ, PYTHONPATH=paths, PYTHONDONTWRITEBYTECODE='1', MMVTR_SHARED=str(copy)
     )
     done = subprocess.run(
         [*command, '--seed', '1', '--out', str(out)],

@@ -28,8 +28,8 @@ from planted_runs import (
     write,
 )
 
-HIT = 'configs/hit_planted_experts.py'
-DLDKD = 'configs/dldkd_planted_features.py'
+HIT = 'projects/lab/configs/hit_planted_experts.py'
+DLDKD = 'projects/lab/configs/dldkd_planted_features.py'
 #: A test in both directions.
 BOTH = ["test_evaluator.0.v2t_protocols=['max_over_captions']"]
 TEACHER = Path('data/planted_teacher')
@@ -57,13 +57,13 @@ COMPARISONS = {
                 HIT,
                 ['model.momentum=0.0', 'model.bank_size=1', 'model.in_batch=True'],
             ),
-            'DVTR on HiT': ('configs/dvtr_hit_planted_experts.py', []),
+            'DVTR on HiT': ('projects/lab/configs/dvtr_hit_planted_experts.py', []),
         }
     ),
     'TACo': Comparison(
         {
-            'TACo': ('configs/taco_planted_features.py', []),
-            'vectors alone': ('configs/taco_planted_features_vectors.py', []),
+            'TACo': ('projects/lab/configs/taco_planted_features.py', []),
+            'vectors alone': ('projects/lab/configs/taco_planted_features_vectors.py', []),
         },
         features='clips',
     ),
@@ -84,8 +84,11 @@ COMPARISONS = {
     ),
     'X-Pool': Comparison(
         {
-            'X-Pool': ('configs/xpool_planted_features.py', []),
-            'mean of the frames': ('configs/clip4clip_planted_untrimmed_features.py', []),
+            'X-Pool': ('projects/lab/configs/xpool_planted_features.py', []),
+            'mean of the frames': (
+                'projects/lab/configs/clip4clip_planted_untrimmed_features.py',
+                [],
+            ),
         },
         features='untrimmed',
     ),
@@ -109,7 +112,7 @@ def make_teacher() -> None:
     if (ROOT / TEACHER).exists():
         return
     folder = WORK / 'baselines_planted' / 'teacher'
-    config = 'configs/maxframe_planted_features.py'
+    config = 'projects/lab/configs/maxframe_planted_features.py'
     options = ['train_cfg.max_epochs=8', 'train_cfg.val_interval=8']
     train(config, folder, 10, options, chosen_by='retrieval/t2v_SumR')
     (last,) = (ROOT / folder).glob('epoch_*.pth')  # the only one that is kept

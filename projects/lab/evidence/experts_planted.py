@@ -16,11 +16,11 @@ CE = 'configs/ce_planted_experts.py'
 #: Name -> its config, and the control whose rows its own are compared with.
 METHODS = {
     'CE': (CE, None),
-    'MoEE': ('configs/moee_planted_experts.py', 'CE'),
-    'MMT': ('configs/mmt_planted_experts.py', None),
-    'TeachText on CE': ('configs/teachtext_ce_planted_experts.py', 'CE'),
-    'CMGSD on CE': ('configs/cmgsd_ce_planted_experts.py', 'CE'),
-    'DVTR on CE': ('configs/dvtr_ce_planted_experts.py', 'CE'),
+    'MoEE': ('projects/lab/configs/moee_planted_experts.py', 'CE'),
+    'MMT': ('projects/lab/configs/mmt_planted_experts.py', None),
+    'TeachText on CE': ('projects/lab/configs/teachtext_ce_planted_experts.py', 'CE'),
+    'CMGSD on CE': ('projects/lab/configs/cmgsd_ce_planted_experts.py', 'CE'),
+    'DVTR on CE': ('projects/lab/configs/dvtr_ce_planted_experts.py', 'CE'),
 }
 TEACHERS = (10, 11)
 COLUMNS = {

@@ -35,7 +35,7 @@ from comparison.cells import test_relation as relation_of_test
 from comparison.plan import CONDITIONS
 from comparison.processes import run_tool
 from comparison.records import packed
-from planted_runs import CELLS, FEATURES, ROOT, WORK, make_features, results
+from planted_runs import CELLS, FEATURES, ROOT, WORK, config_file, make_features, results
 
 from mmvtr.datasets import PlantedDataset
 from mmvtr.evaluation import SoftPositiveMetric
@@ -143,7 +143,7 @@ def training(corpus: int, name: str, seed: int) -> dict[str, Any]:
     if not (ROOT / FEATURES / features / 'origin.txt').exists():
         make_features(features, seed=corpus, general=0.6)  # clips do not depend on general
     if not (folder / 'done').exists():
-        cfg = load_config(str(ROOT / f'configs/{row.config}c2v_planted_features.py'))
+        cfg = load_config(str(ROOT / config_file(f'{row.config}c2v_planted_features')))
         cfg.merge_from_dict({**RATE, **row.options})
         for part in (cfg.train_dataloader, cfg.val_dataloader, cfg.test_dataloader):
             part.dataset.seed = corpus

@@ -26,6 +26,12 @@ SISTER = 'seed=1000'
 SETS = [f'{kind}_dataloader.dataset.' for kind in ('train', 'val', 'test')]
 
 
+def config_file(name: str) -> str:
+    """Return the file of a config, of the package or of the laboratory, from the root."""
+    own = f'projects/lab/configs/{name}.py'
+    return own if (ROOT / own).is_file() else f'configs/{name}.py'
+
+
 def call(*command: object) -> None:
     """Run a tool with one thread; its log stays in its work dir, its errors end this program."""
     done = subprocess.run(

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from planted_runs import config_file
+
 from comparison.kinds import GRID, WIDE_GRID, Condition, Family, Method, redrawn
 
 VAL = dict(num_val=1000)
@@ -80,7 +82,7 @@ TENTH: Mapping[str, Any] = {
 
 
 def _untrimmed(name: str) -> str:
-    return f'configs/{name}_planted_untrimmed_features.py'
+    return config_file(f'{name}_planted_untrimmed_features')
 
 
 METHODS: dict[str, Method] = {
@@ -147,14 +149,14 @@ METHODS: dict[str, Method] = {
     ),
     'ran_tenth': Method(
         'RAN, a tenth is relevant',
-        'configs/ran_c2v_planted_features.py',
+        'projects/lab/configs/ran_c2v_planted_features.py',
         'ours',
         TENTH,
         controls=('triplet',),
     ),
     'ranp_all': Method(
         'RANP',
-        'configs/ranp_c2v_planted_features_all.py',
+        'projects/lab/configs/ranp_c2v_planted_features_all.py',
         'paper',
         controls=('triplet', 'ran'),
         note="the official balance, 1:1, and its form without hard negatives ('NoHN'): on the "
@@ -163,7 +165,7 @@ METHODS: dict[str, Method] = {
     ),
     'ranp_tenth': Method(
         'RANP, a tenth is relevant',
-        'configs/ranp_c2v_planted_features_all.py',
+        'projects/lab/configs/ranp_c2v_planted_features_all.py',
         'ours',
         TENTH,
         controls=('triplet', 'ran_tenth'),
@@ -171,7 +173,7 @@ METHODS: dict[str, Method] = {
     ),
     'relevance': Method(
         'scores that follow the relevance',
-        'configs/oracle_relevance_c2v_planted_features.py',
+        'projects/lab/configs/oracle_relevance_c2v_planted_features.py',
         'oracle',
         controls=('triplet',),
         note='its training asks for the very grades that nDCG counts, of which RAN and RANP see '
@@ -179,14 +181,14 @@ METHODS: dict[str, Method] = {
     ),
     'dvtr_triplet': Method(
         'DVTR, debiased triplet',
-        'configs/dvtr_c2v_planted_features_triplet.py',
+        'projects/lab/configs/dvtr_c2v_planted_features_triplet.py',
         'paper',
         controls=('triplet',),
         note='its Eq. 12, without a floor, as Tab. X has it. Departures are in docs/dvtr.md.',
     ),
     'cmgsd': Method(
         'CMGSD',
-        'configs/cmgsd_c2v_planted_features.py',
+        'projects/lab/configs/cmgsd_c2v_planted_features.py',
         'paper',
         controls=('triplet',),
         note='with both halves. Changed: the frozen sentence encoder of the static half is the '
@@ -194,7 +196,7 @@ METHODS: dict[str, Method] = {
     ),
     'oracle_triplet': Method(
         'triplet, soft positives ignored',
-        'configs/oracle_c2v_planted_features_triplet.py',
+        'projects/lab/configs/oracle_c2v_planted_features_triplet.py',
         'oracle',
         controls=('triplet',),
     ),

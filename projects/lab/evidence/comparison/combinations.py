@@ -49,7 +49,7 @@ from comparison.general import FLOOR, IMPLIED, corpus
 from comparison.kinds import GRID, RELAXED, SINKHORN, Condition, Family, Method
 
 NO_FLOOR = {'model.supervision.floor': 0.0}
-TOGETHER = 'configs/dvtr_implication_c2v_planted_features.py'
+TOGETHER = 'projects/lab/configs/dvtr_implication_c2v_planted_features.py'
 #: Parts of the sizes of a split by length, drawn at random.
 RANDOM = {
     'train_dataloader.dataset.records.environments': dict(
@@ -93,14 +93,14 @@ METHODS = {
     ),
     'uatvr_dvtr': Method(
         'UATVR + DVTR',
-        'configs/uatvr_dvtr_planted_features.py',
+        'projects/lab/configs/uatvr_dvtr_planted_features.py',
         'combination',
         NO_FLOOR,
         controls=('uatvr',),
     ),
     'dvtr_ncl': Method(
         'DVTR + NCL',
-        'configs/dvtr_ncl_c2v_planted_features.py',
+        'projects/lab/configs/dvtr_ncl_c2v_planted_features.py',
         'combination',
         NO_FLOOR,
         transforms=(SINKHORN,),
@@ -129,14 +129,14 @@ METHODS = {
     ),
     'causal_implied': Method(
         'length split, implied texts (.07)',
-        'configs/causal_implication_planted_features.py',
+        'projects/lab/configs/causal_implication_planted_features.py',
         'combination',
         controls=('random_implied', 'implied_lifted', 'causal'),
         note='each member down-weights what the captions of a clip imply.',
     ),
     'random_implied': Method(
         'random split, implied texts (.07)',
-        'configs/causal_implication_planted_features.py',
+        'projects/lab/configs/causal_implication_planted_features.py',
         'control',
         RANDOM,
         controls=('causal_random',),
@@ -144,13 +144,13 @@ METHODS = {
     ),
     'uatvr_implied': Method(
         'UATVR, implied texts (.07)',
-        'configs/uatvr_implication_planted_features.py',
+        'projects/lab/configs/uatvr_implication_planted_features.py',
         'combination',
         controls=('uatvr',),
     ),
     'uatvr_implied_sigma': Method(
         'UATVR, implied texts (.07), sigma as a floor',
-        'configs/uatvr_implication_planted_features_sigma.py',
+        'projects/lab/configs/uatvr_implication_planted_features_sigma.py',
         'combination',
         controls=('uatvr_implied', 'uatvr'),
         note='a text is spared only as far as its sigma is large in the batch, and not at all '

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from comparison.kinds import LIFTED, LOWERED, SURE, WIDE_GRID, Condition, Family, Method
 
-IMPLIED = 'configs/implication_c2v_planted_features.py'
+IMPLIED = 'projects/lab/configs/implication_c2v_planted_features.py'
 FLOOR = 'model.supervision.floor'
 METHODS = {
     'implied': Method(
@@ -41,7 +41,7 @@ METHODS = {
     ),
     'infonce_sure': Method(
         'InfoNCE as it is',
-        'configs/c2v_planted_features_sure_first.py',
+        'projects/lab/configs/c2v_planted_features_sure_first.py',
         'ours',
         transforms=(SURE,),
         controls=('infonce',),

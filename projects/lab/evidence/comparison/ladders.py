@@ -57,7 +57,10 @@ DVTR_ROWS = {
     ),
     'dvtr_kl': _step('DVTR, KL in place of W (Eq. 8)', {'divergence': 'kl'}),
     'dvtr_pcme0': _dvtr(
-        "DVTR, PCME's probability (Tab. IX)", {}, 'configs/dvtr_pcme_planted_features.py', 'paper'
+        "DVTR, PCME's probability (Tab. IX)",
+        {},
+        'projects/lab/configs/dvtr_pcme_planted_features.py',
+        'paper',
     ),
 }
 

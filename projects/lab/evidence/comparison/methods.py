@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from planted_runs import config_file
+
 from comparison.kinds import CONTROL, SINKHORN, TEST_QUERIES, Method
 
 
 def _features(name: str) -> str:
-    return f'configs/{name}_planted_features.py'
+    return config_file(f'{name}_planted_features')
 
 
 METHODS = {
@@ -31,7 +33,7 @@ METHODS = {
         'test clips. Over `dvtr_floor0` one sees what the floor does.',
     ),
     'dvtr_literal': Method(
-        'DVTR as printed', 'configs/dvtr_c2v_planted_features_literal.py', 'literal'
+        'DVTR as printed', 'projects/lab/configs/dvtr_c2v_planted_features_literal.py', 'literal'
     ),
     'uatvr': Method(
         'UATVR',
@@ -95,7 +97,9 @@ METHODS = {
         'each on half the clips. Two summed seeds (the paper\'s Tab. 10, "Ensemble") cost twice '
         'the training.',
     ),
-    'causal_random': Method('random split', 'configs/causal_planted_features_random.py', 'control'),
+    'causal_random': Method(
+        'random split', 'projects/lab/configs/causal_planted_features_random.py', 'control'
+    ),
     'two_seeds': Method('two seeds summed (twice the training)', _features('c2v'), 'control'),
     'maxframe': Method('best frame', _features('maxframe'), 'baseline', transforms=(SINKHORN,)),
     'maxframe_oracle': Method(

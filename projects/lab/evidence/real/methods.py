@@ -8,7 +8,7 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 from mmvtr.utils import load_config
 
-CONFIGS = Path(__file__).resolve().parents[4] / 'configs'
+ROOT = Path(__file__).resolve().parents[4]
 DIM = 128
 BASE = 'clip4clip_msrvtt'
 #: What a row takes from its config, beside the towers that it never takes.
@@ -201,6 +201,12 @@ METHODS: dict[str, Method] = {
 }
 
 
+def config_file(name: str) -> str:
+    """Return the file of a config of the package, or of the laboratory's."""
+    own = ROOT / f'projects/lab/configs/{name}.py'
+    return str(own if own.is_file() else ROOT / f'configs/{name}.py')
+
+
 def model_of(method: Method, about: Mapping[str, Any], text: str) -> dict[str, Any]:
     """The model's config.
 
@@ -208,8 +214,8 @@ def model_of(method: Method, about: Mapping[str, Any], text: str) -> dict[str, A
         about: the set: ``width`` of features, ``text_width``, ``word_width``, ``vocabulary``.
         text: 'minilm' or 'words', what towers of sentences read.
     """
-    config = load_config(str(CONFIGS / f'{method.config}.py')).model
-    base = load_config(str(CONFIGS / f'{BASE}.py')).model
+    config = load_config(config_file(method.config)).model
+    base = load_config(config_file(BASE)).model
     model = dict(
         type='mmvtr.VideoTextRetriever',
         data_preprocessor=dict(type=_preprocessor(config)),

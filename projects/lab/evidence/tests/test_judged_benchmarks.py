@@ -205,7 +205,7 @@ def test_captions_as_a_model_has_them(tool, tmp_path):
     write_flickr8k(tmp_path)
     images = [own for split in FLICKR8K_IMAGES.values() for own in split.values()]
     write_words(tmp_path, learn_words(images, dim=8, min_count=1))
-    config = Config.fromfile(ROOT / 'configs/infonce_captions_flickr8k.py')
+    config = Config.fromfile(ROOT / 'projects/lab/configs/infonce_captions_flickr8k.py')
     steps = [*config.test_dataloader.dataset.video_pipeline]
     for step in (*steps, *config.test_dataloader.dataset.text_pipeline):
         step.words = str(tmp_path)
