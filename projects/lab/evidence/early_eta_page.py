@@ -41,9 +41,12 @@ def page(planted: Records, real: Records) -> str:
         'none is named) with 95 % t-intervals over paired seeds. **gains**, **loses**: p < .05 '
         'after Holm over the rows of a table; *nothing*: an interval inside of 2 rsum. *Weight*: '
         'what false / true negatives weighed in the loss over the last fifth of the training.\n',
-        '![gain in rsum by share of false negatives, length and noise]'
-        '(../../../../docs/images/early_eta.png)\n',
     ]
+    if panels(planted):
+        lines.append(
+            '![gain in rsum by share of false negatives, length and noise]'
+            '(../../../../docs/images/early_eta.png)\n'
+        )
     for name, title in REAL_SETS.items():
         some = [r for r in real if r['set'] == name]
         if len({r['seed'] for r in some}) >= LEAST:
@@ -64,32 +67,38 @@ def page(planted: Records, real: Records) -> str:
 def write(planted: Records, real: Records) -> None:
     """Write the page and the figure."""
     PAGE.write_text(page(planted, real))
-    canvas.save(figure(planted), PICTURE)
+    if panels(planted):
+        canvas.save(figure(planted), PICTURE)
 
 
-def figure(planted: Records, when: str = 'best') -> canvas.Figure:
-    """Gain in rsum by the share of false negatives, trained long and short, and by noise.
+def panels(planted: Records) -> dict[str, dict[float, Records]]:
+    """By name what the figure shows: records by share of false negatives, or by noise.
 
-    Panels of what was trained with at least :data:`LEAST` seeds at two points.
+    What was trained with at least :data:`LEAST` seeds at two points or more.
     """
     conditions = [c for c in CONDITIONS if _of(planted, c, 'long', NOISE)]
     shares = {c: _share(_of(planted, c, 'long', NOISE), 'train') for c in conditions}
-    panels = {
+    found = {
         f'{length} training': {shares[c]: _of(planted, c, length, NOISE) for c in conditions}
         for length in STEPS
     }
-    panels['noise'] = {noise: _of(planted, TELLING, 'long', noise) for noise in NOISES}
+    found['noise'] = {noise: _of(planted, TELLING, 'long', noise) for noise in NOISES}
     shown = {
         name: {x: some for x, some in points.items() if len({r['seed'] for r in some}) >= LEAST}
-        for name, points in panels.items()
+        for name, points in found.items()
     }
-    shown = {name: points for name, points in shown.items() if len(points) > 1}
+    return {name: points for name, points in shown.items() if len(points) > 1}
+
+
+def figure(planted: Records, when: str = 'best') -> canvas.Figure:
+    """Gain in rsum by the share of false negatives, trained long and short, and by noise."""
+    shown = panels(planted)
     made = canvas.new_figure(3.6, dpi=150)
     for axis, (name, points) in canvas.side_by_side(made, shown.items(), sharey=True):
         _panel(axis, points, 1.06 if name != 'noise' else 1.02, when)
         x = 'false negatives, % of pairs'
         if name == 'noise':
-            name, x = f'{shares[TELLING]:.2f} %, long training', 'noise on the clips'
+            name, x = f'about {TELLING}, long training', 'noise on the clips'
         else:
             axis.set_xscale('log')
             axis.set_xticks([*points], [f'{x:.2g}' for x in points])
