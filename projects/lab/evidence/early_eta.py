@@ -95,6 +95,8 @@ METHODS: Mapping[str, Method] = {
     ),
 }
 MAIN = [*METHODS][:6]
+#: Of the plan.
+SEEDS = (20, 21, 22, 23, 24)
 #: Rows that are tested with a bank of their training queries, too.
 BANKED = ('InfoNCE', 'NCL')
 FIGURES = ('t2v_R1', 'v2t_R1', 'rsum')
@@ -394,7 +396,7 @@ def main() -> None:
     parser.add_argument('--rows', nargs='+', choices=[*METHODS], default=[*METHODS])
     parser.add_argument('--conditions', nargs='+', choices=[*CONDITIONS], default=[*CONDITIONS])
     parser.add_argument('--lengths', nargs='+', choices=[*STEPS], default=[*STEPS])
-    parser.add_argument('--seeds', nargs='+', type=int, default=[20, 21, 22, 23, 24])
+    parser.add_argument('--seeds', nargs='+', type=int, default=[*SEEDS])
     parser.add_argument('--minutes', type=float, default=1e9, help='begin nothing after so long')
     parser.add_argument('--from', dest='source', type=Path, help='results of real/run.py (real)')
     args = parser.parse_args()

@@ -7,7 +7,7 @@ import statistics
 from pathlib import Path
 from typing import Any, Iterable, Iterator, Mapping, Sequence
 
-from early_eta import CONDITIONS, FIGURES, METHODS, NOISE, NOISES, STEPS, TELLING
+from early_eta import CONDITIONS, FIGURES, METHODS, NOISE, NOISES, SEEDS, STEPS, TELLING, jobs
 
 from mmvtr.evaluation.paired import holm, student, student_p
 from mmvtr.visualization import canvas
@@ -42,6 +42,11 @@ def page(planted: Records, real: Records) -> str:
         'after Holm over the rows of a table; *nothing*: an interval inside of 2 rsum. *Weight*: '
         'what false / true negatives weighed in the loss over the last fifth of the training.\n',
     ]
+    keys = ('method', 'condition', 'length', 'seed', 'noise')
+    have = {tuple(r[k] for k in keys) for r in planted}
+    asked = [job for what in ('main', 'noise', 'others') for job in jobs(SEEDS, what)]
+    there = sum(job in have for job in asked)
+    lines.append(f"{there} of the plan's {len(asked)} planted trainings are there.\n")
     if panels(planted):
         lines.append(
             '![gain in rsum by share of false negatives, length and noise]'
