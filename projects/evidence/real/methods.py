@@ -34,12 +34,14 @@ class Method(NamedTuple):
         parts: which parts.
         change: of the model afterwards, keys with dots; a value None takes a part out.
         sets: the sets on which it is trained.
-        reads: what its texts and videos come with: 'guide', 'means', 'classes', 'agreement',
-            'truth', 'wrong_truth', 'teacher'.
+        reads: what its texts and videos come with: 'guide', 'means',
+            'teacher', and the names of :func:`reading.records_of`.
         text: 'sentence' (the set's text kind) or 'words' (a vector of each word).
         encoder: the encoder and its options, without towers.
-        rate: of what a supervision learns, times the learning rate.
+        rates: of parameters by a part of their name, times the learning rate.
         bank: it is chosen and tested with Sinkhorn's biases of a bank of training items.
+        sure: it is chosen and tested with texts first that hold so surely; 0: by its scores.
+        whole: the config of the whole model, which is given as its ``member``; {}: it is this.
         own_temperature: the config's.
         epoch_unit, hooks: of the training.
     """
@@ -52,8 +54,10 @@ class Method(NamedTuple):
     reads: Sequence[str] = ()
     text: str = 'sentence'
     encoder: Mapping[str, Any] = dict(type='CLIP4Clip')
-    rate: float = 10.0
+    rates: Mapping[str, float] = dict(supervision=10.0)
     bank: bool = False
+    sure: float = 0.0
+    whole: Mapping[str, Any] = {}
     own_temperature: bool = False
     epoch_unit: str = 'video'
     hooks: Sequence[Mapping[str, Any]] = ()
@@ -80,6 +84,20 @@ ARL = dict(
 )
 NO_AMBIGUITY = dict(ARL, change=dict(supervision=None), hooks=())
 
+TWO = dict(type='mmvtr.BackdoorRetriever', copies=2)
+
+
+def _by_length(*reads: str, **changes: Any) -> Method:
+    """A row of L; ``reads`` says which environments."""
+    plain = Method(
+        control='all',
+        sets='L',
+        reads=('facts', *reads),
+        encoder=dict(type='CLIP4Clip', aggregator='transformer', temporal_layers=1, max_frames=12),
+    )
+    return plain._replace(**changes)
+
+
 METHODS: dict[str, Method] = {
     # baselines
     'infonce': Method(control=''),
@@ -98,7 +116,7 @@ METHODS: dict[str, Method] = {
     ),
     'dvtr_early_calibrated': Method('dvtr_c2v_msrvtt', change={'belief': dict(EARLY, share=0.002)}),
     'dvtr_triplet': Method('dvtr_c2v_msrvtt_triplet', control='triplet_05', sets='FM'),
-    'dvtr_pcme': Method('dvtr_pcme_msrvtt_full'),
+    'dvtr_pcme': Method('dvtr_pcme_msrvtt_full', sets='FM'),
     'oracle': Method('oracle_c2v_planted_features', parts=LOSS, sets='J', reads=('truth',)),
     'oracle_wrong': Method(
         'oracle_c2v_planted_features', parts=LOSS, sets='J', reads=('wrong_truth',)
@@ -118,14 +136,19 @@ METHODS: dict[str, Method] = {
     'implied': Method(
         'implication_c2v_planted_features', parts=LOSS, reads=('agreement',), sets='FM'
     ),
+    'sure_first': Method('c2v_planted_features_sure_first', parts=(), sets='FM', sure=0.8),
     # hubs
     'ncl': Method('ncl_clip4clip_msrvtt', bank=True),
     'neighborretr': Method(
-        'neighborretr_clip4clip_msrvtt', change={'supervision.dim': DIM}, rate=1.0
+        'neighborretr_clip4clip_msrvtt', change={'supervision.dim': DIM}, rates={}
     ),
     # Gaussians
     'pcme': Method(
-        'pcme_msrvtt_full', change={'head_reads': 'global'}, sets='FM', own_temperature=True
+        'pcme_msrvtt_full',
+        change={'head_reads': 'global'},
+        sets='FM',
+        own_temperature=True,
+        rates={'objectives.soft': 500.0},
     ),
     'pcmepp': Method('pcmepp_clip_msrvtt', sets='FM', own_temperature=True),
     'prolip': Method('prolip_clip_msrvtt', sets='FM', own_temperature=True),
@@ -142,7 +165,7 @@ METHODS: dict[str, Method] = {
         },
         sets='FM',
         reads=('guide',),
-        rate=1.0,
+        rates={},
     ),
     'teachtext': Method(
         'teachtext_c2v_planted_features',
@@ -185,6 +208,13 @@ METHODS: dict[str, Method] = {
         text='words',
         encoder=dict(UATVR, extra_frames=3, extra_words=2),
     ),
+    # lengths
+    'all': _by_length(control=''),
+    'length_split': _by_length('by_length', whole=TWO),
+    'random_split': _by_length('at_random', whole=TWO),
+    'rmv_one': _by_length('rmv_one'),
+    'rmv_all': _by_length('rmv_all'),
+    'rmv_rand': _by_length('rmv_rand'),
     # ambiguity
     'mean_frame': Method(
         **{
@@ -225,7 +255,8 @@ def model_of(method: Method, about: Mapping[str, Any], text: str) -> dict[str, A
     encoder = copy.deepcopy(_plain(dict(method.encoder)))
     inner = encoder.get('encoder', encoder)
     inner.update(towers(about, text if method.text == 'sentence' else 'word_vectors'))
-    return dict(model, encoder=encoder)
+    model = dict(model, encoder=encoder)
+    return dict(method.whole, member=model) if method.whole else model
 
 
 def towers(about: Mapping[str, Any], text: str) -> dict[str, Any]:

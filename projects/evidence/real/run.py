@@ -35,7 +35,12 @@ WORK = Path('work_dirs/real')
 RATES = (1e-3, 2e-3)
 SEEDS = (0, 1, 2, 3, 4)
 SCHEDULES = dict(
-    F=Schedule(24), M=Schedule(30), T=Schedule(30), J=Schedule(60), U=Schedule(40, batch=32)
+    F=Schedule(24),
+    M=Schedule(30),
+    L=Schedule(30),
+    T=Schedule(30),
+    J=Schedule(60),
+    U=Schedule(40, batch=32),
 )
 #: What chooses the epoch and the learning rate, by set.
 AIMS = dict(U='t2v_SumR')
@@ -117,29 +122,33 @@ class Evaluator:
             score(model, known_texts, videos), score(model, texts, known_videos).t()
         )
 
-    def both(self, raw, bank) -> measure.Both:
-        """What the method ranks by: raw scores, or those with its bank."""
+    def both(self, raw, bank, split: str) -> measure.Both:
+        """What the method ranks by: raw scores, or what it makes of them at test time."""
         if self.method.bank:
             return measure.transformed('sinkhorn', dict(share=0.11), raw, bank)
+        if self.method.sure:
+            captions = self.split(split).captions
+            implied = reading.implication(self.place.folder, self.kind).among(captions, captions)
+            return measure.sure_first(raw, implied, self.method.sure)
         return measure.Both(raw, raw)
 
     def judge(self, model: torch.nn.Module) -> float:
         """The aim on val."""
         raw, bank = self.scores(model, 'val', bank=self.method.bank)
-        found = measure.ranks(self.both(raw, bank), self.split('val').positives)
+        found = measure.ranks(self.both(raw, bank, 'val'), self.split('val').positives)
         return measure.recalls(found)[self.place.aim]
 
     def test(self, model: torch.nn.Module, *, transforms: bool) -> Result:
         """All figures on test, of one set of weights."""
         raw, bank = self.scores(model, 'test', bank=transforms or self.method.bank)
-        row = self.figures(self.both(raw, bank), hits=True)
+        row = self.figures(self.both(raw, bank, 'test'), hits=True)
         if self.method.bank:
             row['raw'] = self.figures(measure.Both(raw, raw))
         if transforms:
             row['transforms'] = self.transforms(model, raw, bank)
         if (self.place.folder / 'captions_1ka.csv').exists():
             raw, bank = self.scores(model, '1ka', bank=self.method.bank)
-            found = measure.ranks(self.both(raw, bank), self.split('1ka').positives)
+            found = measure.ranks(self.both(raw, bank, '1ka'), self.split('1ka').positives)
             row['1ka'] = measure.recalls(found)
         return row
 
@@ -199,17 +208,19 @@ def one(place: Place, name: str, seed: int, rate: float) -> Result:
         data,
         place.schedule,
         rate=rate,
-        supervision_rate=method.rate,
+        rates=method.rates,
         seed=seed,
         judge=evaluator.judge,
         hooks=list(method.hooks),
+        by_part=bool(method.whole),
         work_dir=WORK / 'runs' / place.name,
     )
     model, start = trained.model, time.time()
-    last = evaluator.test(model, transforms=False)
-    model.load_state_dict(trained.best)
-    best = evaluator.test(model, transforms=name == 'infonce')
     value, epoch = max((x, -epoch) for epoch, x in trained.curve)
+    last = best = evaluator.test(model, transforms=False)
+    if name == 'infonce' or -epoch < place.schedule.epochs:
+        model.load_state_dict(trained.best)
+        best = evaluator.test(model, transforms=name == 'infonce')
     return dict(
         set=place.name,
         text=place.text,
@@ -240,7 +251,6 @@ def teach(place: Place) -> None:
         data,
         other.schedule,
         rate=1e-3,
-        supervision_rate=1.0,
         seed=1000,
         judge=Evaluator(other, method).judge,
         hooks=[],

@@ -134,6 +134,23 @@ def _msrvtt(*more: str) -> Raw:
     return Raw(features, rows, vectors, {})
 
 
+def msrvtt_lengths(seconds: float = 2.5, frames: tuple[int, int] = (4, 12)) -> Raw:
+    """L: as M, a frame for so many seconds of a video's annotation, within ``frames``.
+
+    They are spread over the stored ones, which repeat where there are fewer.
+    """
+    raw = _msrvtt('msrvtt_more')
+    facts = {
+        video['video_id']: (video['end time'] - video['start time'], video['category'])
+        for video in _msrvtt_videos()
+    }
+    features = {
+        name: rows[_spread(len(rows), int(np.clip(round(facts[name][0] / seconds), *frames)))]
+        for name, rows in raw.features.items()
+    }
+    return raw._replace(features=features, extra=dict(facts={x: facts[x] for x in features}))
+
+
 def untrimmed(clips: int = 4) -> Raw:
     """U: videos of ``clips`` clips of M in a row, drawn within its splits; captions of a part."""
     whole = msrvtt_words()
@@ -154,8 +171,12 @@ def untrimmed(clips: int = 4) -> Raw:
 
 
 def _at_most(frames: np.ndarray, most: int = 12) -> np.ndarray:
-    rows = np.linspace(0, len(frames) - 1, min(most, len(frames))).round().astype(int)
-    return frames[rows]
+    return frames[_spread(len(frames), min(most, len(frames)))]
+
+
+def _spread(there: int, wanted: int) -> np.ndarray:
+    """Int64 [wanted], places from the first of those that are there to the last."""
+    return np.linspace(0, there - 1, wanted).round().astype(int)
 
 
 def of_folder(folder: Path) -> Raw:
@@ -187,7 +208,7 @@ def of_folder(folder: Path) -> Raw:
     )
 
 
-SETS = dict(F=flickr8k, J=judged, M=msrvtt, T=msrvtt_words, U=untrimmed)
+SETS = dict(F=flickr8k, J=judged, M=msrvtt, L=msrvtt_lengths, T=msrvtt_words, U=untrimmed)
 
 
 def prepare(name: str, raw: Raw, folder: Path) -> Path:
@@ -324,10 +345,10 @@ def _images(part: str) -> list[str]:
 
 def _msrvtt_splits() -> dict[str, str]:
     ours = dict(train='train', validate='val', test='test')
-    return {
-        video['video_id']: ours[video['split']]
-        for name in ('train_val', 'test')
-        for video in json.loads((shared() / f'MSRVTT/{name}_videodatainfo.json').read_text())[
-            'videos'
-        ]
-    }
+    return {video['video_id']: ours[video['split']] for video in _msrvtt_videos()}
+
+
+def _msrvtt_videos() -> list[dict]:
+    """What the annotation says of each video."""
+    files = [shared() / f'MSRVTT/{name}_videodatainfo.json' for name in ('train_val', 'test')]
+    return [video for file in files for video in json.loads(file.read_text())['videos']]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -93,10 +94,6 @@ def permuted(weights: Tensor, positives: Tensor) -> Tensor:
 class KeptTable(TableDataset):
     """A TableDataset that reads each item once: only which text of a video is drawn is random."""
 
-    def __deepcopy__(self, memo: dict) -> 'KeptTable':
-        """Itself: a Runner copies its configs, and what they hold."""
-        return self
-
     def __getitem__(self, key: Any) -> dict[str, Any]:
         """As of the base, whose three generators would be seeded for nothing here."""
         key = item_key(key)
@@ -117,6 +114,25 @@ class KeptTable(TableDataset):
         if t not in known:
             known[t] = super()._text(t)
         return dict(known[t])
+
+
+@TASK_UTILS.register_module()
+class VideoFacts:
+    """Adds ``duration`` in seconds and ``actions``, a category in place of an action, to videos.
+
+    Args:
+        path: of what :func:`sets.prepare` has written.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __call__(self, videos: Records, texts: Records) -> tuple[Records, Records]:
+        facts = json.loads(Path(self.path).read_text())['facts']
+        for video in videos:
+            seconds, category = facts[video['video_id']]
+            video.update(duration=seconds, actions=[(0, category)])
+        return videos, texts
 
 
 @TASK_UTILS.register_module()
