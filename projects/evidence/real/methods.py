@@ -66,13 +66,12 @@ class Method(NamedTuple):
 LOSS = ('losses', 'supervision')
 EARLY = dict(type='Belief', at=0.15)
 HINGE = 'losses.triplet'
-UATVR = dict(type='UATVR', max_frames=12, max_words=24, temporal_layers=1)
+UATVR = dict(type='UATVR', max_frames=6, max_words=20, temporal_layers=1)
 PLAIN = dict(UATVR, extra_frames=0, extra_words=0)
 ARL = dict(
     config='arl_activitynet_i3d',
     control='best_frame',
     sets='U',
-    text='words',
     encoder=dict(
         type='TwoBranches',
         encoder=dict(type='ARLEncoder', dim=DIM, heads=4, dropout=0.1, max_frames=64, max_words=24),
@@ -93,7 +92,7 @@ def _by_length(*reads: str, **changes: Any) -> Method:
         control='all',
         sets='L',
         reads=('facts', *reads),
-        encoder=dict(type='CLIP4Clip', aggregator='transformer', temporal_layers=1, max_frames=12),
+        encoder=dict(type='CLIP4Clip', aggregator='transformer', temporal_layers=1, max_frames=6),
     )
     return plain._replace(**changes)
 

@@ -17,7 +17,7 @@ from mmvtr.datasets import CaptionImplication, collate_retrieval
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
 
 #: Frames that a video keeps at most, by set (else 12), and words that a text does.
-FRAMES, WORDS = dict(U=48), 24
+FRAMES, WORDS = dict(T=6, U=48), 24
 #: Where environments are by length: MSR-VTT's category whose lengths differ most between train and
 #: test, and Algorithm 1's least number of clips and difference in seconds.
 WORST, LEAST, DELTA = 15, 20, 0.1

@@ -37,10 +37,10 @@ SEEDS = (0, 1, 2, 3, 4)
 SCHEDULES = dict(
     F=Schedule(24),
     M=Schedule(30),
-    L=Schedule(30),
-    T=Schedule(30),
+    L=Schedule(15),
+    T=Schedule(15),
     J=Schedule(60),
-    U=Schedule(40, batch=32),
+    U=Schedule(24, batch=32),
 )
 #: What chooses the epoch and the learning rate, by set.
 AIMS = dict(U='t2v_SumR')

@@ -134,7 +134,7 @@ def _msrvtt(*more: str) -> Raw:
     return Raw(features, rows, vectors, {})
 
 
-def msrvtt_lengths(seconds: float = 2.5, frames: tuple[int, int] = (4, 12)) -> Raw:
+def msrvtt_lengths(seconds: float = 5.0, frames: tuple[int, int] = (2, 6)) -> Raw:
     """L: as M, a frame for so many seconds of a video's annotation, within ``frames``.
 
     They are spread over the stored ones, which repeat where there are fewer.
