@@ -93,7 +93,7 @@ def test_a_set_of_ones_own_is_trained_tested_and_not_made_again(real, folder, mo
 def place(real, folder):
     """That set, prepared, with lengths and categories of its items."""
     raw = real['sets'].of_folder(folder)
-    facts = {item: (10.0 + n, n % 2) for n, item in enumerate(raw.features)}
+    facts = {item: (10.0 + n, 15 + n % 2) for n, item in enumerate(raw.features)}
     made = real['sets'].prepare('own', raw._replace(extra=dict(facts=facts)), folder / 'made')
     return real['run'].Place('own', made, 'minilm')
 
