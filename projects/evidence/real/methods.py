@@ -44,6 +44,7 @@ class Method(NamedTuple):
         whole: the config of the whole model, which is given as its ``member``; {}: it is this.
         own_temperature: the config's.
         epoch_unit, hooks: of the training.
+        once: one learning rate is tried (PLAN.md, second round).
     """
 
     config: str = BASE
@@ -61,6 +62,7 @@ class Method(NamedTuple):
     own_temperature: bool = False
     epoch_unit: str = 'video'
     hooks: Sequence[Mapping[str, Any]] = ()
+    once: bool = False
 
 
 LOSS = ('losses', 'supervision')
@@ -80,6 +82,7 @@ ARL = dict(
     own_temperature=True,
     epoch_unit='video_with_all_texts',
     hooks=[dict(type='mmvtr.AmbiguityHook')],
+    once=True,
 )
 NO_AMBIGUITY = dict(ARL, change=dict(supervision=None), hooks=())
 
@@ -91,6 +94,7 @@ def _by_length(*reads: str, **changes: Any) -> Method:
     plain = Method(
         control='all',
         sets='L',
+        once=True,
         reads=('facts', *reads),
         encoder=dict(type='CLIP4Clip', aggregator='transformer', temporal_layers=1, max_frames=6),
     )
@@ -101,9 +105,11 @@ METHODS: dict[str, Method] = {
     # baselines
     'infonce': Method(control=''),
     'triplet_05': Method('c2v_msrvtt_triplet', control='', sets='FM'),
-    'triplet_hardest': Method('ran_hgr_msrvtt_full', control='', parts=('losses',), sets='FM'),
+    'triplet_hardest': Method(
+        'ran_hgr_msrvtt_full', control='', parts=('losses',), sets='FM', once=True
+    ),
     'triplet_02': Method(
-        'c2v_msrvtt_triplet', control='', change={f'{HINGE}.margin': 0.2}, sets='FM'
+        'c2v_msrvtt_triplet', control='', change={f'{HINGE}.margin': 0.2}, sets='FM', once=True
     ),
     # DVTR
     'dvtr': Method('dvtr_c2v_msrvtt'),
@@ -115,7 +121,7 @@ METHODS: dict[str, Method] = {
     ),
     'dvtr_early_calibrated': Method('dvtr_c2v_msrvtt', change={'belief': dict(EARLY, share=0.002)}),
     'dvtr_triplet': Method('dvtr_c2v_msrvtt_triplet', control='triplet_05', sets='FM'),
-    'dvtr_pcme': Method('dvtr_pcme_msrvtt_full', sets='FM'),
+    'dvtr_pcme': Method('dvtr_pcme_msrvtt_full', sets='FM', once=True),
     'oracle': Method('oracle_c2v_planted_features', parts=LOSS, sets='J', reads=('truth',)),
     'oracle_wrong': Method(
         'oracle_c2v_planted_features', parts=LOSS, sets='J', reads=('wrong_truth',)
@@ -130,12 +136,15 @@ METHODS: dict[str, Method] = {
     'gist': Method(
         change={'supervision': dict(type='GuideSupervision', name='guide')},
         reads=('guide', 'means'),
+        once=True,
     ),
     'hardness': Method('hardness_c2v_planted_features', parts=LOSS),
     'implied': Method(
-        'implication_c2v_planted_features', parts=LOSS, reads=('agreement',), sets='FM'
+        'implication_c2v_planted_features', parts=LOSS, reads=('agreement',), sets='FM', once=True
     ),
-    'sure_first': Method('c2v_planted_features_sure_first', parts=(), sets='FM', sure=0.8),
+    'sure_first': Method(
+        'c2v_planted_features_sure_first', parts=(), sets='FM', sure=0.8, once=True
+    ),
     # hubs
     'ncl': Method('ncl_clip4clip_msrvtt', bank=True),
     'neighborretr': Method(
@@ -148,12 +157,17 @@ METHODS: dict[str, Method] = {
         sets='FM',
         own_temperature=True,
         rates={'objectives.soft': 500.0},
+        once=True,
     ),
     'pcmepp': Method('pcmepp_clip_msrvtt', sets='FM', own_temperature=True),
     'prolip': Method('prolip_clip_msrvtt', sets='FM', own_temperature=True),
     # margins, classes, teachers
-    'ran': Method('ran_hgr_msrvtt_full', 'triplet_hardest', LOSS, sets='FM', reads=('classes',)),
-    'ranp': Method('ranp_hgr_msrvtt_full', 'triplet_hardest', LOSS, sets='FM', reads=('classes',)),
+    'ran': Method(
+        'ran_hgr_msrvtt_full', 'triplet_hardest', LOSS, sets='FM', reads=('classes',), once=True
+    ),
+    'ranp': Method(
+        'ranp_hgr_msrvtt_full', 'triplet_hardest', LOSS, sets='FM', reads=('classes',), once=True
+    ),
     'cmgsd': Method(
         'cmgsd_ce_msrvtt_full',
         'triplet_02',
@@ -165,6 +179,7 @@ METHODS: dict[str, Method] = {
         sets='FM',
         reads=('guide',),
         rates={},
+        once=True,
     ),
     'teachtext': Method(
         'teachtext_c2v_planted_features',
@@ -173,6 +188,7 @@ METHODS: dict[str, Method] = {
         {'supervision': dict(type='StoredTeachers', teachers=['teacher'])},
         sets='FM',
         reads=('teacher',),
+        once=True,
     ),
     # tokens: T is M with a vector of each word
     'pooled': Method(
@@ -180,6 +196,7 @@ METHODS: dict[str, Method] = {
         control='',
         parts=('losses',),
         sets='T',
+        once=True,
         text='words',
         encoder=PLAIN,
     ),
@@ -188,6 +205,7 @@ METHODS: dict[str, Method] = {
         'pooled',
         change={'similarity.dim': DIM},
         sets='T',
+        once=True,
         text='words',
         encoder=PLAIN,
     ),
@@ -196,6 +214,7 @@ METHODS: dict[str, Method] = {
         'ti',
         change={'similarity.dim': DIM},
         sets='T',
+        once=True,
         text='words',
         encoder=dict(UATVR, extra_frames=3, extra_words=2),
     ),
@@ -204,6 +223,7 @@ METHODS: dict[str, Method] = {
         'dsa',
         change={'similarity.dim': DIM},
         sets='T',
+        once=True,
         text='words',
         encoder=dict(UATVR, extra_frames=3, extra_words=2),
     ),
