@@ -135,11 +135,11 @@ def _msrvtt(*more: str) -> Raw:
 
 
 def msrvtt_lengths(seconds: float = 5.0, frames: tuple[int, int] = (2, 6)) -> Raw:
-    """L: as M, a frame for so many seconds of a video's annotation, within ``frames``.
+    """L: as M, six captions a training video, a frame for so many seconds of a video's annotation, within ``frames``.
 
     They are spread over the stored ones, which repeat where there are fewer.
     """
-    raw = _msrvtt('msrvtt_more')
+    raw = _msrvtt()
     facts = {
         video['video_id']: (video['end time'] - video['start time'], video['category'])
         for video in _msrvtt_videos()

@@ -66,7 +66,8 @@ class SmallText(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Words, float [T, L, dim], and the text, [T, dim]."""
         if self.table is None:
-            words = self.layers(x)
+            words = x.new_zeros(*mask.shape, self.dim)
+            words[mask] = self.layers(x[mask])
             return words, words[:, 0] if x.shape[1] == 1 else mean_of_units(words, mask)
         vectors = self.table(x) * mask[..., None]
         count = mask.sum(1, keepdim=True)
