@@ -135,9 +135,9 @@ def _msrvtt(*more: str) -> Raw:
 
 
 def msrvtt_lengths(seconds: float = 5.0, frames: tuple[int, int] = (2, 6)) -> Raw:
-    """L: as M, six captions a training video, a frame for so many seconds of a video's annotation, within ``frames``.
+    """L: as M, six captions a training video, a frame for so many seconds of the annotation.
 
-    They are spread over the stored ones, which repeat where there are fewer.
+    Within ``frames``, and spread over the stored ones, which repeat where there are fewer.
     """
     raw = _msrvtt()
     facts = {
