@@ -153,12 +153,12 @@ def msrvtt_lengths(seconds: float = 5.0, frames: tuple[int, int] = (2, 6)) -> Ra
 
 def untrimmed(clips: int = 4) -> Raw:
     """U: videos of ``clips`` clips of M in a row, drawn within its splits; captions of a part."""
-    whole = msrvtt_words()
+    whole = _msrvtt()
     of_clip = defaultdict(list)
     for row in whole.rows:
         if row.split in SPLITS:
             of_clip[row.split, row.video].append(row)
-    features, rows, words = {}, [], whole.words
+    features, rows = {}, []
     for number, split in enumerate(SPLITS):
         names = sorted(name for part, name in of_clip if part == split)
         order = np.random.default_rng(number).permutation(len(names))
@@ -167,7 +167,7 @@ def untrimmed(clips: int = 4) -> Raw:
             joined = f'{split}_{first // clips}'
             features[joined] = np.concatenate([_at_most(whole.features[name]) for name in own])
             rows += [row._replace(video=joined) for name in own for row in of_clip[split, name][:2]]
-    return _kept(features, rows, whole.sentences, words)
+    return _kept(features, rows, whole.sentences)
 
 
 def _at_most(frames: np.ndarray, most: int = 12) -> np.ndarray:
@@ -298,14 +298,14 @@ def _write_vocabulary(folder: Path, rows: Sequence[Row]) -> int:
     return len(known) + 1
 
 
-def _kept(features, rows, vectors, words=None) -> Raw:
+def _kept(features, rows, vectors) -> Raw:
     """What the rows name, of more."""
     items, keys = {row.video for row in rows}, {row.text_id for row in rows}
     return Raw(
         {name: x for name, x in features.items() if name in items},
         rows,
         {key: x for key, x in vectors.items() if key in keys},
-        {key: x for key, x in (words or {}).items() if key in keys},
+        {},
     )
 
 
