@@ -378,7 +378,7 @@ def blocks(rows: Sequence[Row]) -> dict[str, str]:
     order = [(name, text) for text in ('minilm', 'words') for name in SETS if (name, text) in kinds]
     tables = {kind: Table(rows, *kind) for kind in order}
     found = {f'{name}-{text}': main_table(x) for (name, text), x in tables.items()}
-    wide = [x for x in tables.values() if x.listed() and x.aim == 'rsum' and x.name != 'T']
+    wide = [x for x in tables.values() if x.listed() and x.name in 'FMJ' and x.text == 'minilm']
     found['short'] = short_table(wide)
     found['levels'] = level_table([*tables.values()])
     found['shares'] = share_table()
