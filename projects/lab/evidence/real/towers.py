@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,8 @@ class SmallText(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Words, float [T, L, dim], and the text, [T, dim]."""
         if self.table is None:
-            words = self.layers(x)
+            words = x.new_zeros(*mask.shape, self.dim)
+            words[mask] = self.layers(x[mask])
             return words, words[:, 0] if x.shape[1] == 1 else mean_of_units(words, mask)
         vectors = self.table(x) * mask[..., None]
         count = mask.sum(1, keepdim=True)
@@ -93,10 +95,6 @@ def permuted(weights: Tensor, positives: Tensor) -> Tensor:
 class KeptTable(TableDataset):
     """A TableDataset that reads each item once: only which text of a video is drawn is random."""
 
-    def __deepcopy__(self, memo: dict) -> 'KeptTable':
-        """Itself: a Runner copies its configs, and what they hold."""
-        return self
-
     def __getitem__(self, key: Any) -> dict[str, Any]:
         """As of the base, whose three generators would be seeded for nothing here."""
         key = item_key(key)
@@ -117,6 +115,25 @@ class KeptTable(TableDataset):
         if t not in known:
             known[t] = super()._text(t)
         return dict(known[t])
+
+
+@TASK_UTILS.register_module()
+class VideoFacts:
+    """Adds ``duration`` in seconds and ``actions``, a category in place of an action, to videos.
+
+    Args:
+        path: of what :func:`sets.prepare` has written.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __call__(self, videos: Records, texts: Records) -> tuple[Records, Records]:
+        facts = json.loads(Path(self.path).read_text())['facts']
+        for video in videos:
+            seconds, category = facts[video['video_id']]
+            video.update(duration=seconds, actions=[(0, category)])
+        return videos, texts
 
 
 @TASK_UTILS.register_module()
