@@ -72,7 +72,7 @@ SETTINGS: Mapping[str, tuple[dict[str, float], ...]] = dict(
     unbalanced_sinkhorn=tuple(dict(share=x) for x in (0.045, 0.11, 0.22)),
     inverted_softmax=tuple(dict(share=x) for x in (0.045, 0.11, 0.22)),
     qb_norm=tuple(dict(share=x) for x in (0.045, 0.11, 0.22)),
-    csls=tuple(dict(k=k) for k in (5, 10, 20)),
+    csls=tuple(dict(neighbours=k) for k in (5, 10, 20)),
     nnn=tuple(dict(alpha=x) for x in (0.5, 0.75, 1.0)),
 )
 
@@ -89,7 +89,7 @@ def _one(name: str, setting: Mapping[str, float], scores: Tensor, bank: Tensor) 
     if 'share' in options:
         options['temperature'] = options.pop('share') * reach(bank)
     if name in ('csls', 'nnn'):  # tiny sets have fewer neighbours
-        options['k'] = min(options.get('k', 16), *bank.shape)
+        options['neighbours'] = min(options.get('neighbours', 16), *bank.shape)
     return TRANSFORMS[name](scores, bank, **options)
 
 
