@@ -122,6 +122,6 @@ def chosen_alone(
             vectors('test', ask)[:1], vectors('test', find), k=1, bank=pairs, transform='auto'
         )
         said[name] = found.transform or 'raw'
-        setting = dict(share=found.options['reach']) if found.transform else {}
-        parts.append(_one(found.transform, setting, given, know) if setting else given)
+        transform = TRANSFORMS[found.transform] if found.transform else None
+        parts.append(transform(given, know, **found.options) if transform else given)
     return Both(parts[0], parts[1].t()), said
