@@ -54,6 +54,18 @@ def hits(found: Ranks) -> dict[str, str]:
     }
 
 
+def sure_first(scores: Tensor, implied: Any, sure: float) -> Both:
+    """Videos ask for the best text that surely holds first, texts as before.
+
+    Args:
+        scores: float [T, V].
+        implied: how surely each text of the gallery implies each, [T, T].
+        sure: how surely a first text has to hold.
+    """
+    truth = fn.expected_truth(scores.t(), implied)
+    return Both(scores, fn.sure_first(scores.t(), truth, sure=sure).t())
+
+
 class Bank(NamedTuple):
     """Scores of training texts with a gallery of videos [K, V], of training videos with texts."""
 

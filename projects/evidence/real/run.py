@@ -7,7 +7,8 @@
     python projects/evidence/real/run.py --tables          # the pages, from the results
 
 Data are found in ../shared or $MMVTR_SHARED; work_dirs/real holds what the product reads of them.
-Results that are there are not made again.  Seed 0 tries two learning rates, and val chooses.
+Results that are there are not made again.  Seed 0 tries two learning rates (some rows one), and val
+chooses.
 """
 
 from __future__ import annotations
@@ -33,9 +34,16 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / 'cells/real'
 WORK = Path('work_dirs/real')
 RATES = (1e-3, 2e-3)
+#: Of rows that try one rate alone.
+ONE = dict(F=(2e-3,))
 SEEDS = (0, 1, 2, 3, 4)
 SCHEDULES = dict(
-    F=Schedule(24), M=Schedule(30), T=Schedule(30), J=Schedule(60), U=Schedule(40, batch=32)
+    F=Schedule(24),
+    M=Schedule(30),
+    L=Schedule(15, looks=5),
+    T=Schedule(8, looks=4),
+    J=Schedule(60),
+    U=Schedule(16, batch=32, looks=4),
 )
 #: What chooses the epoch and the learning rate, by set.
 AIMS = dict(U='t2v_SumR')
@@ -62,18 +70,17 @@ class Results:
             file.write(json.dumps(row) + '\n')
         self.rows.append(row)
 
-    def rates(self, place: Place, method: str) -> Sequence[float]:
-        """What seed 0 tries: of words from scratch the rate alone that the row has with MiniLM."""
-        if place.text == 'words':
-            tried = self.all(set=place.name, text='minilm', method=method, seed=0)
-            return [max(tried, key=lambda row: row['val'])['rate'] if tried else max(RATES)]
-        return RATES
-
-    def rate(self, place: Place, method: str) -> Optional[float]:
+    def rate(self, data: str, text: str, method: str) -> Optional[float]:
         """The rate that val has chosen with seed 0; None before all are there."""
-        key = dict(set=place.name, text=place.text, method=method, seed=0)
-        tried = [self.find(**key, rate=x) for x in self.rates(place, method)]
+        key = dict(set=data, text=text, method=method, seed=0)
+        tried = [self.find(**key, rate=x) for x in rates_of(data, text, method)]
         return None if None in tried else max(tried, key=lambda row: row['val'])['rate']
+
+
+def rates_of(data: str, text: str, method: str) -> Sequence[float]:
+    """The learning rates that seed 0 tries."""
+    once = METHODS[method].once or text != 'minilm'
+    return ONE.get(data, (1e-3,)) if once else RATES
 
 
 class Place:
@@ -125,29 +132,33 @@ class Evaluator:
             score(model, known_texts, videos), score(model, texts, known_videos).t()
         )
 
-    def both(self, raw, bank) -> measure.Both:
-        """What the method ranks by: raw scores, or those with its bank."""
+    def both(self, raw, bank, split: str) -> measure.Both:
+        """What the method ranks by: raw scores, or what it makes of them at test time."""
         if self.method.bank:
             return measure.transformed('sinkhorn', dict(share=0.11), raw, bank)
+        if self.method.sure:
+            captions = self.split(split).captions
+            implied = reading.implication(self.place.folder, self.kind).among(captions, captions)
+            return measure.sure_first(raw, implied, self.method.sure)
         return measure.Both(raw, raw)
 
     def judge(self, model: torch.nn.Module) -> float:
         """The aim on val."""
         raw, bank = self.scores(model, 'val', bank=self.method.bank)
-        found = measure.ranks(self.both(raw, bank), self.split('val').positives)
+        found = measure.ranks(self.both(raw, bank, 'val'), self.split('val').positives)
         return measure.recalls(found)[self.place.aim]
 
     def test(self, model: torch.nn.Module, *, transforms: bool) -> Result:
         """All figures on test, of one set of weights."""
         raw, bank = self.scores(model, 'test', bank=transforms or self.method.bank)
-        row = self.figures(self.both(raw, bank), hits=True)
+        row = self.figures(self.both(raw, bank, 'test'), hits=True)
         if self.method.bank:
             row['raw'] = self.figures(measure.Both(raw, raw))
         if transforms:
             row['transforms'] = self.transforms(model, raw, bank)
         if (self.place.folder / 'captions_1ka.csv').exists():
             raw, bank = self.scores(model, '1ka', bank=self.method.bank)
-            found = measure.ranks(self.both(raw, bank), self.split('1ka').positives)
+            found = measure.ranks(self.both(raw, bank, '1ka'), self.split('1ka').positives)
             row['1ka'] = measure.recalls(found)
         return row
 
@@ -194,8 +205,8 @@ def score(model: torch.nn.Module, texts, videos, rows: int = 512):
     return torch.cat(parts).float()
 
 
-def one(place: Place, name: str, seed: int, rate: float) -> Result:
-    """One training and its figures."""
+def one(place: Place, name: str, seed: int, rate: float, of: Any = model_of) -> Result:
+    """One training and its figures, of the model that ``of`` makes."""
     method = METHODS[name]
     evaluator = Evaluator(place, method)
     kind = evaluator.kind
@@ -203,21 +214,23 @@ def one(place: Place, name: str, seed: int, rate: float) -> Result:
         teach(place)
     data = reading.dataset(place.folder, 'train', kind, tuple(method.reads), method.epoch_unit)
     trained = train(
-        model_of(method, place.about, place.text),
+        of(method, place.about, place.text),
         data,
         place.schedule,
         rate=rate,
-        supervision_rate=method.rate,
+        rates=method.rates,
         seed=seed,
         judge=evaluator.judge,
         hooks=list(method.hooks),
+        by_part=bool(method.whole),
         work_dir=WORK / 'runs' / place.name,
     )
     model, start = trained.model, time.time()
-    last = evaluator.test(model, transforms=False)
-    model.load_state_dict(trained.best)
-    best = evaluator.test(model, transforms=name == 'infonce')
     value, epoch = max((x, -epoch) for epoch, x in trained.curve)
+    last = best = evaluator.test(model, transforms=False)
+    if name == 'infonce' or -epoch < place.schedule.epochs:
+        model.load_state_dict(trained.best)
+        best = evaluator.test(model, transforms=name == 'infonce')
     return dict(
         set=place.name,
         text=place.text,
@@ -248,7 +261,6 @@ def teach(place: Place) -> None:
         data,
         other.schedule,
         rate=1e-3,
-        supervision_rate=1.0,
         seed=1000,
         judge=Evaluator(other, method).judge,
         hooks=[],
@@ -270,8 +282,8 @@ def jobs(results: Results, places: Iterable[Place], names, seeds) -> Iterable[tu
                 if place.name in SETS and place.name not in METHODS[name].sets:
                     continue
                 key = dict(set=place.name, text=place.text, method=name)
-                for rate in results.rates(place, name) if seed == 0 else [None]:
-                    rate = rate or results.rate(place, name)
+                for rate in rates_of(place.name, place.text, name) if seed == 0 else [None]:
+                    rate = rate or results.rate(place.name, place.text, name)
                     if rate and not results.find(**key, seed=seed, rate=rate):
                         yield place, name, seed, rate
 
