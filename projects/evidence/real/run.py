@@ -91,6 +91,8 @@ class Place:
         self.about = reading.about(folder)
         self.aim = AIMS.get(name, 'rsum')
         self.schedule = SCHEDULES.get(name, Schedule(20))
+        #: Models and their scores of test, of the last epoch and then of the best, for pictures.
+        self.tested: list[tuple[torch.nn.Module, measure.Both]] = []
 
     def kind(self, method: Method) -> str:
         """What its texts are read as."""
@@ -151,7 +153,9 @@ class Evaluator:
     def test(self, model: torch.nn.Module, *, transforms: bool) -> Result:
         """All figures on test, of one set of weights."""
         raw, bank = self.scores(model, 'test', bank=transforms or self.method.bank)
-        row = self.figures(self.both(raw, bank, 'test'), hits=True)
+        both = self.both(raw, bank, 'test')
+        self.place.tested.append((model, both))
+        row = self.figures(both, hits=True)
         if self.method.bank:
             row['raw'] = self.figures(measure.Both(raw, raw))
         if transforms:
@@ -209,6 +213,7 @@ def one(place: Place, name: str, seed: int, rate: float, of: Any = model_of) -> 
     """One training and its figures, of the model that ``of`` makes."""
     method = METHODS[name]
     evaluator = Evaluator(place, method)
+    place.tested.clear()
     kind = evaluator.kind
     if 'teacher' in method.reads:
         teach(place)

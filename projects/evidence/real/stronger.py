@@ -20,7 +20,9 @@ import warnings
 from pathlib import Path
 from typing import Any, Mapping
 
+import measure
 import numpy as np
+import reading
 import run
 import torch
 from encode_words import encode
@@ -191,6 +193,18 @@ def class_names(model: str, weights: str) -> dict[str, np.ndarray]:
     )
 
 
+def keep_ranks(name: str, place: run.Place) -> None:
+    """Store the ranks of test's texts and videos, and which video is first, for pictures."""
+    scores, positives = place.tested[0][1], reading.evaluated(FOLDER, 'test', TEXT).positives
+    found = measure.ranks(scores, positives)
+    np.savez_compressed(
+        run.RESULTS / f'stronger/{name}_ranks.npz',
+        t2v=found.t2v.numpy().astype('f4'),
+        v2t=found.v2t.numpy().astype('f4'),
+        first=scores.t2v.argmax(1).numpy().astype('i2'),
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -217,6 +231,8 @@ def main() -> None:
                 return
             row = run.one(place, name, seed, RATE, strong_model)
             results.add(row)
+            if not seed:
+                keep_ranks(name, place)
             last = row['last']
             print(
                 f'{name} seed {seed}: val {row["val"]:.1f}, last rsum {last["rsum"]:.1f}, R@1 '
