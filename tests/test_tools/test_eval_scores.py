@@ -194,7 +194,7 @@ def test_transforms_of_two_banks_are_those_of_numpy(folder):
 
     def product(own, given, items):
         reach = [(x.max(1) - x.mean(1)).mean() for x in (given, items)]
-        t, u = TEMPERATURE, TEMPERATURE * reach[1] / reach[0]
+        t, u = TEMPERATURE, 16 * TEMPERATURE * reach[1] / reach[0]
         sums = [np.log(np.exp(x / d).sum(0)) for x, d in ((given, t), (items, u))]
         return own - t * u / (t + u) * (sums[0] + sums[1])
 

@@ -125,7 +125,7 @@ TEMPERATURE = '20%'
 #: What the numbers of options mean.
 UNITS = dict(
     temperature="units of scores, or a share of the bank's reach such as '20%'",
-    item_temperature="units of scores; None: the share of the items' reach that temperature is",
+    item_temperature="units of scores; None: 16 times the share of the items' reach",
     iterations='rounds',
     tolerance='relative error of the row marginals; None: all rounds',
     bank_marginals='weights of bank queries that sum to one; None: all alike',
