@@ -1,6 +1,6 @@
 """One picture a method on real data: captions whose rank moved most, hubs, eta, ambiguous pairs.
 
-    python projects/evidence/real/pictures.py     # from stored results: stronger.py, eta.py
+    python projects/lab/evidence/real/pictures.py     # from stored results: stronger.py, eta.py
 
 Words alone: images and clips of the sets are not ours to show.  Writes ``docs/images/real_*.png``.
 """
