@@ -305,6 +305,10 @@ class VideoTextDataset(Dataset):
     def __len__(self) -> int:
         return len(self.texts if self.epoch_unit == 'text' else self.videos_with_text)
 
+    def __deepcopy__(self, memo: dict) -> VideoTextDataset:
+        """Return itself, which nothing changes: mmengine copies the dataloader config it is in."""
+        return self
+
     def __getitem__(self, key: Union[ItemKey, int]) -> dict[str, Any]:
         """One text and one of its videos, or one video and one or all of its texts.
 

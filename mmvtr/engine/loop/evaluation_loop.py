@@ -191,7 +191,8 @@ class RetrievalLoop(BaseLoop):
         block = {name: torch.empty(count, len(videos.ids)) for name in names}
         gallery = to_device(videos.levels, self._device)
         for tile in tiles:
-            matrices = self._model.score(to_device(take(texts.levels, tile), self._device), gallery)
+            some = to_device(take(texts.levels, tile), self._device)
+            matrices = self._model.score(some, gallery, names)
             missing = sorted(set(names) - matrices.keys())
             if missing:
                 raise KeyError(
