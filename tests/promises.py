@@ -119,6 +119,8 @@ WHOLE = {
     f'{_OPTION} model.temperature.init=0.07 model.temperature.learnable=False': _with(
         'model.temperature.init=0.07 model.temperature.learnable=False', *_C2V
     ),
+    f'{_OPTION} tau=dvtr': _with('tau=dvtr', *_C2V),
+    f'{_OPTION} length=stated': _with('length=stated', 'c2v_activitynet', 'dvtr_c2v_activitynet'),
     f'{_OPTION} optimizer=paper': _with('optimizer=paper', *_C2V)
     + _with('optimizer=code', 'uatvr_vitb16_msrvtt'),
     f'{_OPTION} model.objectives.dua.normalise=False model.objectives.dua.temperature=1': _with(
