@@ -19,11 +19,11 @@ INSIDE = {
     *(
         '__init__',
         '__main__',
-        'adafactor',
         'command_line',
         'dist',
         'hints',
         'hub',
+        'late',
         'moved',
         'open_clip_configs',
     ),
