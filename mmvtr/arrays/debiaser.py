@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Optional, Union
 
 import numpy as np
 import torch
@@ -32,9 +32,8 @@ from mmvtr.functional.transforms.transform_table import FITTED, TRANSFORMS
 from mmvtr.functional.uncertainty.calibration import Calibration
 
 Array = Union[np.ndarray, Tensor]
-#: Queries whose scores are made at a time, and scores of a bank that are kept while a transform is
-#: fitted (256 MiB of float32); of more each pass makes them anew.
-QUERIES, KEPT = 1024, 2**26
+#: Queries whose scores are made at a time.
+QUERIES = 1024
 #: Names of the transforms that are offered: those that read a bank.
 NAMES = tuple(name for name, x in TRANSFORMS.items() if 'bank' in x.reads)
 
@@ -278,7 +277,7 @@ class Debiaser:
         self.why_ = chosen.why
         if chosen.transform is None:
             return
-        tiles = kept_tiles(score_tiles(bank.texts, self._gallery, 'bank'))
+        tiles = score_tiles(bank.texts, self._gallery, 'bank').kept()
         first = tiles.columns(slice(0, 1))
         if all((tile == first).all() for _, tile in tiles.parts()):
             self.why_ = f'raw: all {len(self)} items score alike with the bank: nothing to rank'
@@ -438,15 +437,6 @@ def _temperature(fit: Any) -> Optional[float]:
     if fit is None or getattr(fit, 'method', 'temperature') != 'temperature':
         return None
     return fit.temperature
-
-
-def kept_tiles(tiles: Tiles) -> Tiles:
-    """Return the same tiles, made once where all of them fit into :data:`KEPT`."""
-    if tiles.shape[0] * tiles.shape[1] > KEPT:
-        return tiles
-    held: Sequence[Tensor] = [tile for _, tile in tiles.parts()]
-    whole = held[0] if len(held) == 1 else torch.cat(list(held), dim=1)
-    return tiles._replace(columns=lambda part: whole[:, part])
 
 
 def one_pass(

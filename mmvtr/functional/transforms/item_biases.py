@@ -108,7 +108,7 @@ def fit_biases(
     spec = transform_named(transform)
     if 'bank' not in spec.reads:
         raise ValueError(f'{transform} is not fitted to a bank: it reads {spec.reads}')
-    tiles = as_tiles(bank)._replace(name='bank')
+    tiles = as_tiles(bank)._replace(name='bank').kept()
     given = _options(transform, spec, tiles, options)
     missing = {'bank_gallery', 'item_bank'} & {*spec.reads} - {*beside}
     if missing:
