@@ -277,9 +277,8 @@ class Debiaser:
         self.why_ = chosen.why
         if chosen.transform is None:
             return
-        tiles = score_tiles(bank.texts, self._gallery, 'bank').kept()
-        first = tiles.columns(slice(0, 1))
-        if all((tile == first).all() for _, tile in tiles.parts()):
+        tiles = score_tiles(bank.texts, self._gallery, 'bank')
+        if _all_alike(tiles):
             self.why_ = f'raw: all {len(self)} items score alike with the bank: nothing to rank'
             return
         self._fitted = fit_biases(
@@ -437,6 +436,16 @@ def _temperature(fit: Any) -> Optional[float]:
     if fit is None or getattr(fit, 'method', 'temperature') != 'temperature':
         return None
     return fit.temperature
+
+
+def _all_alike(tiles: Tiles) -> bool:
+    """Return whether each query scores all items alike."""
+    first = None
+    for _, tile in tiles.parts():
+        first = tile[:, :1] if first is None else first
+        if not (tile == first).all():
+            return False
+    return True
 
 
 def one_pass(
