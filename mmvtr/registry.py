@@ -42,6 +42,7 @@ from mmengine.registry import Registry as MMEngineRegistry
 from mmengine.registry import init_default_scope as set_default_scope
 
 import mmvtr.hub  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
+import mmvtr.late  # noqa: F401 - mmengine imports less
 
 SCOPE = 'mmvtr'
 

@@ -1,6 +1,7 @@
 """Importing mmvtr costs nothing, and functional/ depends on torch alone."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import mmvtr
+from children import ROOT, tool_file
+from tiny_sets import of_videos
 
 PACKAGE = Path(mmvtr.__file__).parent
 FUNCTIONAL = sorted((PACKAGE / 'functional').rglob('*.py'))
@@ -27,20 +30,93 @@ def test_import_is_free():
     assert not modules_after('import mmvtr') & {'torch', 'mmengine', 'mmcv', 'numpy'}
 
 
-@pytest.mark.parametrize('room', ['utils; mmvtr.utils.register_all_modules()', 'apis'])
-def test_large_libraries_wait_for_a_model_that_needs_them(room):
-    loaded = modules_after(f'import mmvtr.{room}')
-    assert 'torch' in loaded and not loaded & {'open_clip', 'transformers', 'timm'}
+#: What only some models, some optimizers or processes in a group use.
+LARGE = {
+    *(
+        'open_clip',
+        'transformers',
+        'timm',
+        'torchvision',
+        'sympy',
+        'matplotlib',
+        'scipy',
+        'sklearn',
+    ),
+    *('torch._dynamo', 'torch._inductor', 'torch.distributed.fsdp', 'torch.distributed.optim'),
+}
+COMMANDS = """
+import runpy, sys
 
 
-def test_adafactor_is_transformers_own():
-    build = 'OPTIMIZERS.build(dict(type="Adafactor", params=[torch.nn.Parameter(torch.ones(2))]))'
-    code = (
-        'import torch, mmvtr.engine; from mmengine.registry import OPTIMIZERS; import sys;'
-        f'assert "transformers" not in sys.modules; made = {build}; import transformers;'
-        'assert isinstance(made, transformers.Adafactor)'
+def tool(name, *arguments):
+    sys.argv = [name, *arguments]
+    runpy.run_path(TOOLS[name], run_name='__main__')
+    print(name, *(x for x in LARGE if x in sys.modules), file=sys.stderr)
+
+
+tool('test.py', 'config.py', '--random-weights')
+from mmvtr.apis import load_retriever
+from mmvtr.storage import write_plain
+
+model, _ = load_retriever('config.py', None, random_weights=True, device='cpu')
+write_plain(dict(state_dict=model.state_dict()), 'bare.pth')
+tool('export_index.py', 'config.py', 'bare.pth', '--out', 'gallery', '--engine', 'faiss')
+tool('search.py', 'gallery', 'a cat', '--config', 'config.py')
+import mmvtr.apis.inferencer
+import mmvtr_gallery.serving.app
+print('all', *(x for x in LARGE if x in sys.modules), file=sys.stderr)
+"""
+
+
+def test_commands_import_no_large_library_that_they_do_not_use(tmp_path, write_video):
+    """A test, an export, a search and a service of a model of our own towers."""
+    loop = "test_cfg = dict(type='mmvtr.RetrievalLoop')\n"
+    metric = "test_evaluator = dict(type='mmvtr.RetrievalMetric')\n"
+    (tmp_path / 'config.py').write_text(of_videos('gh') + loop + metric)
+    for grey, name in enumerate('gh'):
+        write_video(tmp_path / f'{name}.mp4', [100 * grey, 9])
+    pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
+    files = {name: str(tool_file(name)) for name in ('test.py', 'export_index.py', 'search.py')}
+    code = f'LARGE, TOOLS = {sorted(LARGE)}, {files}\n' + COMMANDS
+    here = Path(__file__).parent
+    folders = os.pathsep.join(map(str, (PACKAGE.parent, here, ROOT / 'projects/gallery')))
+    done = subprocess.run(
+        [sys.executable, '-c', code],
+        cwd=tmp_path,
+        env={**os.environ, 'PYTHONPATH': folders},
+        capture_output=True,
+        text=True,
     )
-    assert 'transformers' in modules_after(code)
+    assert not done.returncode, done.stderr
+    said = [line.split() for line in done.stderr.splitlines()]
+    said = {words[0]: words[1:] for words in said if words}
+    for command in ('test.py', 'export_index.py', 'search.py', 'all'):
+        assert said[command] == [], command
+
+
+def test_what_is_late_is_mmengines_own():
+    code = """
+import sys, torch, mmvtr.engine
+from mmengine.registry import MODEL_WRAPPERS, OPTIMIZERS, STRATEGIES
+from mmengine.model import MMFullyShardedDataParallel, is_model_wrapper
+late = 'transformers', 'sympy', 'torch.distributed.fsdp'
+assert not {*late} & {*sys.modules}
+assert not is_model_wrapper(torch.nn.Linear(1, 1))
+assert not {*late} & {*sys.modules}
+made = OPTIMIZERS.build(dict(type='Adafactor', params=[torch.nn.Parameter(torch.ones(2))]))
+import transformers
+assert isinstance(made, transformers.Adafactor)
+import mmengine._strategy.fsdp
+assert issubclass(STRATEGIES.get('FSDPStrategy').real(), mmengine._strategy.DDPStrategy)
+assert mmengine._strategy.fsdp.FSDP_CONFIGS
+class Own(MMFullyShardedDataParallel):
+    pass
+from torch.distributed.fsdp import FullyShardedDataParallel
+assert issubclass(Own, FullyShardedDataParallel)
+assert issubclass(MODEL_WRAPPERS.get('MMFullyShardedDataParallel'), FullyShardedDataParallel)
+assert not is_model_wrapper(torch.nn.Linear(1, 1))
+"""
+    subprocess.run([sys.executable, '-c', code], cwd=PACKAGE.parent, check=True)
 
 
 def test_tools_read_a_config_without_torch():

@@ -13,10 +13,6 @@ from mmvtr.functional.similarities.tiles import Tiles
 from mmvtr.functional.transforms.item_biases import ItemBiases, fit_biases
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 
-#: Scores of a bank that are kept while a transform is fitted (256 MiB of float32); of more each
-#: pass makes them anew.
-KEPT = 2**26
-
 
 def chosen(
     transform: Optional[str],
@@ -70,7 +66,6 @@ def fit_scores(
     """
     if chosen.transform is None:
         return None, chosen.why
-    tiles = kept_tiles(tiles)
     if all(tiles.shape) and _all_alike(tiles):
         many = 'there is one item' if tiles.shape[1] == 1 else 'all items score alike with the bank'
         return None, f'raw: {many}: nothing to rank'
@@ -104,15 +99,6 @@ def extended(fitted: ItemBiases, new: Tensor, bank: Bank, gallery: Vectors) -> I
     return fitted._replace(active=active)
 
 
-def kept_tiles(tiles: Tiles) -> Tiles:
-    """Return the same tiles, made once where all of them fit into :data:`KEPT`."""
-    if tiles.shape[0] * tiles.shape[1] > KEPT:
-        return tiles
-    held = [tile for _, tile in tiles.parts()]
-    whole = held[0] if len(held) == 1 else torch.cat(held, dim=1)
-    return tiles._replace(columns=lambda part: whole[:, part])
-
-
 def _beside(transform: str, bank: Bank, items: Vectors) -> dict[str, Tiles]:
     reads = TRANSFORMS[transform].reads
     found = {}
@@ -125,6 +111,10 @@ def _beside(transform: str, bank: Bank, items: Vectors) -> dict[str, Tiles]:
 
 
 def _all_alike(tiles: Tiles) -> bool:
-    """Whether each query scores all items alike."""
-    first = tiles.columns(slice(0, 1))
-    return all((tile == first).all() for _, tile in tiles.parts())
+    """Return whether each query scores all items alike."""
+    first = None
+    for _, tile in tiles.parts():
+        first = tile[:, :1] if first is None else first
+        if not (tile == first).all():
+            return False
+    return True

@@ -1,6 +1,6 @@
 """Retrievers and their components, registered in ``MODELS``."""
 
-from mmvtr.adafactor import adafactor  # noqa: F401 - before mmengine's own optimizers
+import mmvtr.late  # noqa: F401 - mmengine imports less
 from mmvtr.models.backdoor import BackdoorRetriever
 from mmvtr.models.cascade import CascadeRetriever
 from mmvtr.models.combined import CombinedSupervision

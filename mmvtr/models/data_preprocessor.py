@@ -127,7 +127,9 @@ def pad(items: Sequence[Tensor], length: Optional[int] = None) -> tuple[Tensor, 
     length = longest if length is None else length
     if longest > length:
         raise ValueError(f'an item has {longest} frames or words, but at most {length} are allowed')
-    padded = items[0].new_zeros(len(items), length, *items[0].shape[1:])
-    for row, x in zip(padded, items):
-        row[: len(x)] = x
+    padded = torch.nn.utils.rnn.pad_sequence(list(items), batch_first=True)
+    if length > longest:
+        padded = torch.cat(
+            [padded, padded.new_zeros(len(items), length - longest, *padded.shape[2:])], 1
+        )
     return padded, (torch.arange(length) < lengths[:, None]).to(padded.device)

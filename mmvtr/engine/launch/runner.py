@@ -15,11 +15,13 @@ from mmengine.logging import MMLogger
 from mmengine.optim import OptimWrapper
 from mmengine.runner import LogProcessor, Runner
 from mmengine.runner.checkpoint import CheckpointLoader
+from mmengine.visualization import Visualizer
 from torch import nn
 
 from mmvtr.engine.checks.config_checks import default_hooks
 from mmvtr.engine.checks.schedule_checks import fit_warmup
 from mmvtr.engine.launch.console import consoles, file_only, is_new, raise_on_full_disk
+from mmvtr.engine.launch.late_imports import LateVisualizer, named_only
 from mmvtr.engine.launch.log_rows import RowsLogProcessor, fold_rows
 from mmvtr.engine.launch.zero_shot import pretrained_options
 from mmvtr.engine.loop.evaluation import bare
@@ -98,6 +100,21 @@ class ToolRunner(Runner):
         if isinstance(logger, dict) and bare_name(logger) == 'LoggerHook':
             hooks['logger'] = dict(logger, type='mmvtr.TimedLoggerHook')
         super().register_default_hooks(hooks)
+
+    def build_visualizer(self, visualizer: Any = None) -> Visualizer:
+        """mmengine's, by which matplotlib is imported when something is drawn."""
+        if visualizer is None:
+            visualizer = dict(vis_backends=[dict(type='LocalVisBackend')])
+        if isinstance(visualizer, dict) and bare_name(visualizer) in ('', 'Visualizer'):
+            options = {name: value for name, value in visualizer.items() if name != 'type'}
+            return LateVisualizer.get_instance(
+                **{'name': self._experiment_name, 'save_dir': self._log_dir, **options}
+            )
+        return super().build_visualizer(visualizer)
+
+    def _log_env(self, env_cfg: Any) -> None:
+        with named_only('torchvision'):
+            super()._log_env(env_cfg)
 
     def build_model(self, model: Union[nn.Module, dict[str, Any]]) -> nn.Module:
         """mmengine's; weights that cannot be read are the last word of a tool.

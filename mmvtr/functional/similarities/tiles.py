@@ -18,6 +18,8 @@ __all__ = ['Tiles', 'as_tiles', 'inner_products', 'reach']
 
 #: Scores in a tile: 16 MiB of float32 stay in a cache, and a matrix product is still at full speed.
 ENTRIES = 2**22
+#: Scores that :meth:`Tiles.kept` keeps: 768 MiB of float32.
+KEPT = 192 * 2**20
 
 
 class Tiles(NamedTuple):
@@ -28,12 +30,14 @@ class Tiles(NamedTuple):
         columns: makes the float scores [Q, n] of a slice of n gallery columns, finite or not.
         width: gallery columns a tile; the last one may be narrower.
         name: what error messages call the matrix.
+        stored: whether the scores lie in memory, so that nothing is gained by keeping them.
     """
 
     shape: tuple[int, int]
     columns: Callable[[slice], Tensor]
     width: int
     name: str = 'scores'
+    stored: bool = False
 
     @classmethod
     def of(
@@ -88,6 +92,31 @@ class Tiles(NamedTuple):
             values, places = [kept.values], [here.gather(1, kept.indices)]
         return values[0], places[0]
 
+    def kept(self, entries: Optional[int] = None) -> 'Tiles':
+        """The same tiles; the first of them are kept when they are made, the others made anew.
+
+        Args:
+            entries: scores that are kept at most; default :data:`KEPT`.
+        """
+        if self.stored:
+            return self
+        most = KEPT if entries is None else entries
+        first = min(most // max(1, self.shape[0] * self.width) * self.width, self.shape[1])
+        if most >= self.shape[0] * self.shape[1]:
+            first = self.shape[1]
+        held: dict[int, Tensor] = {}
+
+        def columns(part: slice) -> Tensor:
+            start = part.start // self.width * self.width
+            stop = min(start + self.width, self.shape[1])
+            if part.stop > min(stop, first):
+                return self.columns(part)
+            if start not in held:
+                held[start] = self.columns(slice(start, stop))
+            return held[start][:, part.start - start : part.stop - start]
+
+        return self._replace(columns=columns, stored=first == self.shape[1])
+
     def finite(self) -> 'Tiles':
         """The same tiles, each refused (ValueError) as it is made if a score is not finite."""
 
@@ -125,7 +154,8 @@ def as_tiles(scores: Tensor | Tiles, *, entries: int = ENTRIES) -> Tiles:
             f'{list(scores.shape)}'
         )
     shape = (scores.shape[0], scores.shape[1])
-    return Tiles.of(shape, lambda part: at_least_float32(scores[:, part]), entries=entries)
+    tiles = Tiles.of(shape, lambda part: at_least_float32(scores[:, part]), entries=entries)
+    return tiles._replace(stored=True)
 
 
 @arrays_too
@@ -149,7 +179,7 @@ def reach(scores: Tensor | Tiles) -> float:
     for _, tile in tiles.parts():
         top = tile.amax(1)
         best = top if best is None else torch.maximum(best, top)
-        total = total + tile.double().sum(1)
+        total = total + tile.sum(1, dtype=torch.float64)
     return (best.double() - total / tiles.shape[1]).mean().item()
 
 

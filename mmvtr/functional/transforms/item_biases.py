@@ -114,6 +114,8 @@ def fit_biases(
     if 'bank' not in spec.reads:
         raise ValueError(f'{transform} is not fitted to a bank: it reads {spec.reads}')
     tiles = as_tiles(bank)._replace(name='bank')
+    if 'temperature' in spec.options or spec.form == 'gated':  # the others read each score once
+        tiles = tiles.kept()
     given = _options(transform, spec, tiles, options)
     missing = {'bank_gallery', 'item_bank'} & {*spec.reads} - {*beside}
     if missing:

@@ -1,4 +1,4 @@
-"""Sinkhorn-Knopp in log space: the biases that make every query and every item count its share.
+"""Sinkhorn-Knopp: the biases that make every query and every item count its share.
 
 NCL (Park et al. 2022), Sec. 3.3-3.4: with rows and columns of exp((s + a_i + b_j) / temperature)
 summing to given marginals, no gallery item is retrieved more often than it should be.
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_empty
+from mmvtr.functional.transforms.exp_sums import ExpSums
 
 __all__ = ['Biases', 'column_biases', 'sinkhorn', 'sinkhorn_by_rows']
 
@@ -98,13 +99,13 @@ def sinkhorn(
     log_r = _log_marginals(row_marginals, tiles.shape[0], 'row_marginals', like)
     log_c = _log_marginals(column_marginals, tiles.shape[1], 'column_marginals', like)
     log_alpha = like.new_zeros(tiles.shape[0])
-    tiles = tiles.finite()
+    sums = ExpSums(tiles, scale)
     for _ in range(iterations):
-        log_excess = _log_row_sums(tiles, scale, log_alpha, log_c, strictness) - log_r
+        log_excess = sums.of_rows(log_alpha, log_c, strictness) - log_r
         log_alpha = log_alpha - log_excess
         if tolerance is not None and log_excess.expm1().abs().max() < tolerance:
             break
-    log_beta = strictness * (log_c - _log_column_sums(tiles, scale, log_alpha))
+    log_beta = strictness * (log_c - sums.of_columns(log_alpha))
     return Biases(log_alpha.log_softmax(0) / scale, log_beta.log_softmax(0) / scale)
 
 
@@ -197,7 +198,7 @@ def column_biases(
     like = tiles.columns(slice(0, 1))
     scale = _inverse(temperature, like)
     _check_length(row_biases, tiles.shape[0], 'row_biases')
-    log_beta = -_log_column_sums(tiles.finite(), scale, row_biases.to(like) * scale)
+    log_beta = -ExpSums(tiles, scale).of_columns(row_biases.to(like) * scale)
     if column_marginals is not None:
         log_beta = log_beta + _log_masses(column_marginals, len(log_beta), 'column_marginals', like)
     return log_beta / scale
@@ -248,31 +249,6 @@ def check_strictness(strictness: float) -> None:
     """
     if not 0 <= strictness <= 1:
         raise ValueError(f'strictness must be 0 to 1, not {strictness}')
-
-
-def _log_row_sums(
-    tiles: Tiles, scale: Tensor, log_alpha: Tensor, log_c: Tensor, strictness: float
-) -> Tensor:
-    """One pass: log of the row sums [Q] of diag(alpha) M diag(beta), beta as the columns need it.
-
-    A tile holds all rows, so its beta is exact at once and its share of the row sums can follow.
-    """
-    log_sums = torch.full_like(log_alpha, -torch.inf)
-    for part, tile in tiles.parts():
-        x = _exponents(tile, scale, log_alpha)
-        log_beta = strictness * (log_c[part] - x.logsumexp(0))
-        log_sums = torch.logaddexp(log_sums, (x + log_beta).logsumexp(1))
-    return log_sums
-
-
-def _log_column_sums(tiles: Tiles, scale: Tensor, log_alpha: Tensor) -> Tensor:
-    """One pass: log of the column sums [N] of diag(alpha) M."""
-    return tiles.per_column(lambda tile: _exponents(tile, scale, log_alpha).logsumexp(0))
-
-
-def _exponents(tile: Tensor, scale: Tensor, log_alpha: Tensor) -> Tensor:
-    """log(diag(alpha) M) of a tile."""
-    return torch.addcmul(log_alpha[:, None], tile, scale)
 
 
 def _inverse(temperature: float | Tensor, like: Tensor) -> Tensor:
