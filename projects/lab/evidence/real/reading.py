@@ -103,6 +103,12 @@ def dataset(
     video_steps = [dict(type='LoadFeatures', path=str(folder / 'features.h5'), num_frames=frames)]
     text_steps = [
         dict(
+            both=dict(
+                type='WordsAndSentence',
+                words=str(folder / 'vocabulary'),
+                path=str(folder / 'sentences.h5'),
+                max_words=WORDS,
+            ),
             minilm=dict(type='LoadTextFeatures', path=str(folder / 'sentences.h5')),
             word_vectors=dict(
                 type='LoadTextFeatures', path=str(folder / 'words.h5'), max_words=WORDS

@@ -58,11 +58,11 @@ class Results:
         files = sorted(folder.glob('*.jsonl'))
         self.rows: list[Result] = [json.loads(line) for x in files for line in x.open()]
 
+    def all(self, **key: Any) -> list[Result]:
+        return [row for row in self.rows if all(row[name] == x for name, x in key.items())]
+
     def find(self, **key: Any) -> Optional[Result]:
-        for row in self.rows:
-            if all(row[name] == value for name, value in key.items()):
-                return row
-        return None
+        return next(iter(self.all(**key)), None)
 
     def add(self, row: Result) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -73,13 +73,14 @@ class Results:
     def rate(self, data: str, text: str, method: str) -> Optional[float]:
         """The rate that val has chosen with seed 0; None before all are there."""
         key = dict(set=data, text=text, method=method, seed=0)
-        tried = [self.find(**key, rate=x) for x in rates_of(data, method)]
+        tried = [self.find(**key, rate=x) for x in rates_of(data, text, method)]
         return None if None in tried else max(tried, key=lambda row: row['val'])['rate']
 
 
-def rates_of(data: str, method: str) -> Sequence[float]:
+def rates_of(data: str, text: str, method: str) -> Sequence[float]:
     """The learning rates that seed 0 tries."""
-    return ONE.get(data, (1e-3,)) if METHODS[method].once else RATES
+    once = METHODS[method].once or text != 'minilm'
+    return ONE.get(data, (1e-3,)) if once else RATES
 
 
 class Place:
@@ -90,6 +91,8 @@ class Place:
         self.about = reading.about(folder)
         self.aim = AIMS.get(name, 'rsum')
         self.schedule = SCHEDULES.get(name, Schedule(20))
+        #: Models and their scores of test, of the last epoch and then of the best, for pictures.
+        self.tested: list[tuple[torch.nn.Module, measure.Both]] = []
 
     def kind(self, method: Method) -> str:
         """What its texts are read as."""
@@ -150,7 +153,9 @@ class Evaluator:
     def test(self, model: torch.nn.Module, *, transforms: bool) -> Result:
         """All figures on test, of one set of weights."""
         raw, bank = self.scores(model, 'test', bank=transforms or self.method.bank)
-        row = self.figures(self.both(raw, bank, 'test'), hits=True)
+        both = self.both(raw, bank, 'test')
+        self.place.tested.append((model, both))
+        row = self.figures(both, hits=True)
         if self.method.bank:
             row['raw'] = self.figures(measure.Both(raw, raw))
         if transforms:
@@ -204,16 +209,17 @@ def score(model: torch.nn.Module, texts, videos, rows: int = 512):
     return torch.cat(parts).float()
 
 
-def one(place: Place, name: str, seed: int, rate: float) -> Result:
-    """One training and its figures."""
+def one(place: Place, name: str, seed: int, rate: float, of: Any = model_of) -> Result:
+    """One training and its figures, of the model that ``of`` makes."""
     method = METHODS[name]
     evaluator = Evaluator(place, method)
+    place.tested.clear()
     kind = evaluator.kind
     if 'teacher' in method.reads:
         teach(place)
     data = reading.dataset(place.folder, 'train', kind, tuple(method.reads), method.epoch_unit)
     trained = train(
-        model_of(method, place.about, place.text),
+        of(method, place.about, place.text),
         data,
         place.schedule,
         rate=rate,
@@ -275,13 +281,13 @@ def teach(place: Place) -> None:
 
 def jobs(results: Results, places: Iterable[Place], names, seeds) -> Iterable[tuple]:
     """(place, method, seed, rate) of what is to be done: seeds of a row after its rates."""
-    for seed in seeds:
-        for place in places:
+    for place in places:
+        for seed in seeds:
             for name in names:
                 if place.name in SETS and place.name not in METHODS[name].sets:
                     continue
                 key = dict(set=place.name, text=place.text, method=name)
-                for rate in rates_of(place.name, name) if seed == 0 else [None]:
+                for rate in rates_of(place.name, place.text, name) if seed == 0 else [None]:
                     rate = rate or results.rate(place.name, place.text, name)
                     if rate and not results.find(**key, seed=seed, rate=rate):
                         yield place, name, seed, rate

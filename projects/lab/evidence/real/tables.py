@@ -81,11 +81,13 @@ NAMES = {
 SETS = dict(
     F='Flickr8k images',
     M='MSR-VTT frames',
+    S='MSR-VTT frames, stronger',
     J='1,000 judged images',
     T='MSR-VTT, words',
     L='MSR-VTT, lengths',
     U='Untrimmed',
 )
+TEXTS = dict(minilm='MiniLM', words='words from scratch', both='MiniLM and words from scratch')
 AIMS = dict(U='t2v_SumR')
 BASELINES = (
     'infonce',
@@ -257,7 +259,7 @@ def level_table(tables: Sequence[Table]) -> str:
 
 
 def _kind(table: Table) -> str:
-    return dict(minilm='MiniLM', words='words from scratch')[table.text]
+    return TEXTS[table.text]
 
 
 def people_table(table: Table) -> str:
@@ -375,13 +377,17 @@ def _line(*cells: object) -> str:
 def blocks(rows: Sequence[Row]) -> dict[str, str]:
     """All tables by the name of their mark."""
     kinds = dict.fromkeys((row['set'], row['text']) for row in rows)
-    order = [(name, text) for text in ('minilm', 'words') for name in SETS if (name, text) in kinds]
+    order = [(name, text) for text in TEXTS for name in SETS if (name, text) in kinds]
     tables = {kind: Table(rows, *kind) for kind in order}
     found = {f'{name}-{text}': main_table(x) for (name, text), x in tables.items()}
     wide = [x for x in tables.values() if x.listed() and x.name in 'FMJ' and x.text == 'minilm']
     found['short'] = short_table(wide)
     found['levels'] = level_table([*tables.values()])
     found['shares'] = share_table()
+    if ('S', 'both') in tables:
+        from stronger_tables import blocks_of
+
+        found.update(blocks_of(tables['S', 'both']))
     if ('F', 'minilm') in tables:
         found['people'] = people_table(tables['F', 'minilm'])
         found['items'] = by_items(tables['F', 'minilm'])

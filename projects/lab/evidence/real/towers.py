@@ -12,12 +12,14 @@ from judged import crowd_pairs
 from torch import Tensor, nn
 
 from mmvtr.datasets import TableDataset
+from mmvtr.datasets.caption_items.transforms import CaptionWords
 from mmvtr.datasets.records import Records
 from mmvtr.datasets.sampling.items import item_key
+from mmvtr.datasets.videos.feature_stores import open_store
 from mmvtr.models.layers.pooling import mean_of_units
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.models.target import Target
-from mmvtr.registry import DATASETS, MODELS, TASK_UTILS
+from mmvtr.registry import DATASETS, MODELS, TASK_UTILS, TRANSFORMS
 from mmvtr.structures import Levels
 
 
@@ -115,6 +117,26 @@ class KeptTable(TableDataset):
         if t not in known:
             known[t] = super()._text(t)
         return dict(known[t])
+
+
+@TRANSFORMS.register_module()
+class WordsAndSentence(CaptionWords):
+    """Ids of the words of a text, and its stored vector as ``text_extra['sentence']``.
+
+    Args:
+        words, max_words: as of CaptionWords.
+        path: store of one row a text.
+    """
+
+    def __init__(self, words: str, path: str, *, max_words: int) -> None:
+        super().__init__(words, max_words=max_words)
+        self.store = open_store(Path(path))
+
+    def transform(self, results: dict) -> dict:
+        """``text``, ``text_id`` -> ``token_ids`` int64 [L], ``text_extra`` with float32 [E]."""
+        vector = torch.from_numpy(self.store.read(results['text_id'])[0].astype('f4'))
+        results['text_extra'] = {**results.get('text_extra', {}), 'sentence': vector}
+        return super().transform(results)
 
 
 @TASK_UTILS.register_module()
