@@ -153,7 +153,6 @@ class FakeModel(BaseModel):
         texts, videos = texts['global'], videos['global']
         self.seen['tiles'].append(len(texts.mean))
         self.asked = names
-        self.seen['names'] = names
         self.seen['tokens'] = texts.tokens is not None and videos.tokens is not None
         scores = texts.mean @ videos.mean.t()
         if self.nan_at is not None:
