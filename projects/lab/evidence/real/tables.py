@@ -19,7 +19,13 @@ from mmvtr.evaluation.paired import holm, student, student_p
 
 ROOT = Path(__file__).resolve().parents[4]
 SHARES = ROOT / 'projects/lab/evidence/cells/real/shares.json'
-PAGES = ('docs/real_data.md', 'docs/benchmark.md', 'docs/model_zoo.md')
+PAGES = ('README.md', 'docs/real_data.md', 'docs/benchmark.md', 'docs/model_zoo.md')
+#: Rows of README: set, method, epoch.
+OF_README = (
+    *(('F', name, 'best') for name in ('csls', 'unbalanced_sinkhorn', 'ncl', 'dvtr', 'dvtr_early')),
+    *(('J', name, 'last') for name in ('dvtr', 'dvtr_early', 'dvtr_early_permuted', 'oracle')),
+)
+KINDS = dict(F='6,000 images, best epoch', J='1,000 images learnt by heart, last epoch')
 Row = Mapping[str, Any]
 
 NAMES = {
@@ -366,6 +372,16 @@ def short_table(tables: Sequence[Table]) -> str:
     return '\n'.join(lines)
 
 
+def readme_table(tables: Mapping[tuple[str, str], Table]) -> str:
+    """A few rows of README, both directions."""
+    lines = _head(['trained on', 'method', 't2v R@1', 'v2t R@1', 'rsum'])
+    for place, name, when in OF_README:
+        table = tables[place, 'minilm']
+        changes = [table.change(name, key, when) for key in ('t2v_R1', 'v2t_R1', 'rsum')]
+        lines.append(_line(KINDS[place], _title(name), *changes))
+    return '\n'.join(lines)
+
+
 def _head(columns: Sequence[str]) -> list[str]:
     return [_line(*columns), '|' + '---|' * len(columns)]
 
@@ -383,6 +399,7 @@ def blocks(rows: Sequence[Row]) -> dict[str, str]:
     wide = [x for x in tables.values() if x.listed() and x.name in 'FMJ' and x.text == 'minilm']
     found['short'] = short_table(wide)
     found['levels'] = level_table([*tables.values()])
+    found['readme'] = readme_table(tables)
     found['shares'] = share_table()
     if ('S', 'both') in tables:
         from stronger_tables import blocks_of
