@@ -79,7 +79,7 @@ def write(planted: Records, real: Records) -> None:
 def panels(planted: Records) -> dict[str, dict[float, Records]]:
     """By name what the figure shows: records by share of false negatives, or by noise.
 
-    What was trained with at least :data:`LEAST` seeds at two points or more.
+    What was trained with at least :data:`LEAST` seeds; of noise where there are two values.
     """
     conditions = [c for c in CONDITIONS if _of(planted, c, 'long', NOISE)]
     shares = {c: _share(_of(planted, c, 'long', NOISE), 'train') for c in conditions}
@@ -92,12 +92,13 @@ def panels(planted: Records) -> dict[str, dict[float, Records]]:
         name: {x: some for x, some in points.items() if len({r['seed'] for r in some}) >= LEAST}
         for name, points in found.items()
     }
-    return {name: points for name, points in shown.items() if len(points) > 1}
+    return {name: points for name, points in shown.items() if len(points) > (name == 'noise')}
 
 
 def figure(planted: Records, when: str = 'best') -> canvas.Figure:
     """Gain in rsum by the share of false negatives, trained long and short, and by noise."""
     shown = panels(planted)
+    widest = sorted(shown['long training'])
     made = canvas.new_figure(3.6, dpi=150)
     for axis, (name, points) in canvas.side_by_side(made, shown.items(), sharey=True):
         _panel(axis, points, 1.06 if name != 'noise' else 1.02, when)
@@ -107,6 +108,7 @@ def figure(planted: Records, when: str = 'best') -> canvas.Figure:
         else:
             axis.set_xscale('log')
             axis.set_xticks([*points], [f'{x:.2g}' for x in points])
+            axis.set_xlim(0.7 * widest[0], 1.6 * widest[-1])
             axis.minorticks_off()
         canvas.style(axis, name, x, f'rsum over InfoNCE, {when} epoch')
         axis.label_outer()
