@@ -3,7 +3,7 @@
 Each one imports its ``locations`` on the first ``build``, so that importing
 ``mmvtr`` costs nothing and a downstream project needs no more than
 ``custom_imports = dict(imports=['mmvtr.registry'])`` to write
-``type='mmvtr.X'``.  Losses, heads and supervisions are models.  The last three hold nothing of
+``type='mmvtr.X'``.  Losses, heads and supervisions are models.  The last five hold nothing of
 their own: without them mmengine warns at each start that the scope lacks them.
 
 Our configs are inherited by projects with a ``default_scope`` of their own.  So what mmengine's
@@ -23,6 +23,7 @@ from mmengine.registry import DATA_SAMPLERS as MMENGINE_DATA_SAMPLERS
 from mmengine.registry import DATASETS as MMENGINE_DATASETS
 from mmengine.registry import FUNCTIONS as MMENGINE_FUNCTIONS
 from mmengine.registry import HOOKS as MMENGINE_HOOKS
+from mmengine.registry import LOG_PROCESSORS as MMENGINE_LOG_PROCESSORS
 from mmengine.registry import LOOPS as MMENGINE_LOOPS
 from mmengine.registry import METRICS as MMENGINE_METRICS
 from mmengine.registry import MODEL_WRAPPERS as MMENGINE_MODEL_WRAPPERS
@@ -35,12 +36,12 @@ from mmengine.registry import TASK_UTILS as MMENGINE_TASK_UTILS
 from mmengine.registry import TRANSFORMS as MMENGINE_TRANSFORMS
 from mmengine.registry import VISBACKENDS as MMENGINE_VISBACKENDS
 from mmengine.registry import VISUALIZERS as MMENGINE_VISUALIZERS
+from mmengine.registry import WEIGHT_INITIALIZERS as MMENGINE_WEIGHT_INITIALIZERS
 from mmengine.registry import DefaultScope
 from mmengine.registry import Registry as MMEngineRegistry
 from mmengine.registry import init_default_scope as set_default_scope
 
 import mmvtr.hub  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
-from mmvtr.moved import COMPONENTS, first_keys, name_now
 
 SCOPE = 'mmvtr'
 
@@ -76,7 +77,7 @@ class Registry(MMEngineRegistry):
             return cfg
         scope = next(_scopes(), None)
         current = None if scope is None else self._of(scope)
-        ours = _has(self, kind) or kind in COMPONENTS
+        ours = _has(self, kind)
         if current in (None, self) or _has(current, kind) or not ours:
             return cfg
         found = cfg.copy()  # a ConfigDict stays one
@@ -84,10 +85,7 @@ class Registry(MMEngineRegistry):
         return found
 
     def get(self, key: str) -> Optional[type]:
-        """See mmengine; a name of the version before is the component's new one."""
-        scope, dot, name = key.rpartition('.')
-        if scope in ('', SCOPE) and not _has(self, name):
-            key = scope + dot + name_now(COMPONENTS, name)
+        """See mmengine; a name without a scope is looked for in ours, too."""
         if '.' not in key and not _has(self, key) and not _has(self._get_root_registry(), key):
             for other in map(self._of, _scopes()):
                 if other is not None and other is not self and _has(other, key):
@@ -130,37 +128,8 @@ def bare_name(component: Union[dict, str, type, None]) -> str:
     """
     kind = component.get('type') if isinstance(component, dict) else component
     if isinstance(kind, str):
-        kind = kind.rpartition('.')[2] if kind.startswith(f'{SCOPE}.') else kind
-        return COMPONENTS.get(kind, kind)
+        return kind.rpartition('.')[2] if kind.startswith(f'{SCOPE}.') else kind
     return getattr(kind, '__name__', '')
-
-
-#: What components that have a new name were called when the first fingerprints were taken.
-_FIRST_NAMES = {new: old for old, new in COMPONENTS.items()}
-
-
-def without_scopes(value: Any) -> Any:
-    """A config in which our names stand without our scope: what its fingerprint is made of.
-
-    With or without it a config is the same, and so it is whatever a component or the place of a key
-    is called by now.  A ``collate_fn`` keeps it: mmengine looks that name up in no scope, so it
-    never could be without.
-
-    Args:
-        value: a config as a dict, or a part of it.
-    """
-    if isinstance(value, dict):
-        return {
-            key: part
-            if key == 'collate_fn'
-            else _FIRST_NAMES.get(bare_name(part), bare_name(part))
-            if key in ('type', 'constructor') and isinstance(part, str)
-            else without_scopes(part)
-            for key, part in first_keys(value).items()
-        }
-    if isinstance(value, (list, tuple)):
-        return [without_scopes(part) for part in value]
-    return value
 
 
 MODELS = Registry('model', parent=MMENGINE_MODELS, locations=['mmvtr.models'])
@@ -187,8 +156,10 @@ OPTIM_WRAPPER_CONSTRUCTORS = Registry(
     locations=['mmvtr.engine'],
 )
 
+LOG_PROCESSORS = Registry('log_processor', parent=MMENGINE_LOG_PROCESSORS)
 MODEL_WRAPPERS = Registry('model wrapper', parent=MMENGINE_MODEL_WRAPPERS)
 VISUALIZERS = Registry('visualizer', parent=MMENGINE_VISUALIZERS)
+WEIGHT_INITIALIZERS = Registry('weight initializer', parent=MMENGINE_WEIGHT_INITIALIZERS)
 VISBACKENDS = Registry('vis backend', parent=MMENGINE_VISBACKENDS)
 
 

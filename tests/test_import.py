@@ -58,9 +58,7 @@ def test_functional_knows_only_torch(path):
             names = [node.module]
         for name in names:
             assert name.split('.')[0] in allowed, f'{path.name} imports {name}'
-            assert not name.startswith('mmvtr') or name.startswith(
-                ('mmvtr.functional', 'mmvtr.moved')
-            )
+            assert not name.startswith('mmvtr') or name.startswith('mmvtr.functional')
 
 
 def test_version():

@@ -18,6 +18,7 @@ from mmvtr.datasets.formats.tvr import TVRDataset
 from mmvtr.datasets.formats.vatex import VATEXDataset
 from mmvtr.datasets.formats.youcook2 import YouCook2Dataset
 from mmvtr.datasets.highlights import Highlights, read_highlights
+from mmvtr.datasets.joined import ConcatDataset, RepeatDataset
 from mmvtr.datasets.judgments import (
     read_crisscrossed,
     read_eccv_caption,
@@ -65,7 +66,6 @@ from mmvtr.datasets.words.role_graphs import LoadRoleGraph, PartOfSpeechGraph, V
 from mmvtr.datasets.words.tokenizers import CLIPTokenize, HFTokenize, TextBytes, WordTokenize
 from mmvtr.datasets.words.tokens_of_interest import TokensOfInterest
 from mmvtr.datasets.words.word_counts import WordCounts
-from mmvtr.moved import attribute_now
 
 __all__ = [
     'ActivityNetDataset',
@@ -79,6 +79,7 @@ __all__ = [
     'CaptionWords',
     'CenterCrop',
     'CharadesSTADataset',
+    'ConcatDataset',
     'DiDeMoDataset',
     'DrawableCaptions',
     'EPICKitchensDataset',
@@ -112,6 +113,7 @@ __all__ = [
     'RandomSplit',
     'RemoveByLength',
     'RemoveRandom',
+    'RepeatDataset',
     'ResizeShortSide',
     'SceneBatchSampler',
     'SummedCaptionSimilarity',
@@ -139,8 +141,3 @@ __all__ = [
     'write_qrels',
     'write_run',
 ]
-
-
-def __getattr__(name: str) -> object:
-    """Names of the version before."""
-    return attribute_now(__name__, name)

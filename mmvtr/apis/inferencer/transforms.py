@@ -1,0 +1,210 @@
+"""What changes the order of a gallery: a bank of queries, or sure first."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Mapping, Optional
+
+import torch
+from mmengine.logging import print_log
+from torch import Tensor, nn
+
+from mmvtr.apis.inferencer.inputs import Inputs
+from mmvtr.apis.inferencer.ranking import QUERIES, Items, Surely, check_items, flat_of
+from mmvtr.arrays import Debiaser
+from mmvtr.datasets import CaptionImplication
+from mmvtr.engine.transforms.stored_queries import (
+    OTHER,
+    captions_of,
+    read_bank,
+    read_training_set,
+    tiles_read,
+)
+from mmvtr.functional.metrics.first_places import check_sure
+from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS, transform_named
+from mmvtr.functional.uncertainty.calibration import Calibration
+from mmvtr.plain_config import refuse_unregistered
+
+#: What puts the surest text first; the others read a bank.
+SURE_FIRST = 'sure_first'
+#: Implications that are kept from query to query: 256 MiB of float32.  More are made anew.
+HELD = 2**26
+
+
+def check_transform(
+    transform: Optional[str],
+    kind: str,
+    *,
+    bank: Optional[str],
+    captions: Any,
+    options: Mapping[str, Any],
+) -> None:
+    """See that what was given for a gallery goes together, before it is encoded.
+
+    Args:
+        transform: a name of the table of transforms; None = raw scores.
+        kind: of the gallery.
+        bank: a file.
+        captions: a training set, or its config.
+        options: of the transform, the temperature among them.
+
+    Raises:
+        ValueError: an unknown transform or option, one out of range; a transform without what it
+            needs, or without one what it would need; what is implied, of videos; captions whose
+            config asks for what is not registered.
+    """
+    if transform is not None:
+        transform_named(transform, (*OF_BANK, SURE_FIRST))
+    if transform == SURE_FIRST:
+        sure_options(options)
+        if kind != 'text':
+            raise ValueError(f"transform={SURE_FIRST!r} is of a gallery of texts: kind='text'")
+        if captions is None:
+            raise ValueError(
+                f'transform={SURE_FIRST!r} needs captions=, the training set (or its config) whose '
+                'captions say what texts imply'
+            )
+        if isinstance(captions, dict):  # that of a model of the hub, too
+            refuse_unregistered(captions, 'captions')
+        return
+    if captions is not None:
+        raise ValueError(f'captions belong to transform={SURE_FIRST!r}; got {transform!r}')
+    if (transform is None) != (bank is None):
+        raise ValueError(
+            f'a transform and its bank belong together: got transform={transform!r}, '
+            f'bank={None if bank is None else bank[:80]!r}'
+        )
+    Debiaser(transform, **options)  # refuses options
+
+
+def sure_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return temperature and ``sure`` of sure first, where they are not given the defaults.
+
+    Raises:
+        ValueError: another option, or one out of range.
+    """
+    found = dict(temperature=None, sure=TRANSFORMS[SURE_FIRST].options['sure'])
+    if unknown := sorted({*given} - {*found}):
+        raise ValueError(f'{SURE_FIRST} takes {sorted(found)}, not {unknown[0]!r}')
+    found.update(given)
+    check_sure(found['sure'])
+    if found['temperature'] is not None and not found['temperature'] > 0:
+        raise ValueError(f'temperature must be positive, not {found["temperature"]}')
+    return found
+
+
+def check_calibration(calibration: Any, transform: Optional[str]) -> None:
+    """See that a calibration is one, of what ranks the gallery.
+
+    Raises:
+        TypeError: it is none.
+        ValueError: fitted on debiased scores, of a gallery without biases; or on raw ones, of one
+            that a bank ranks.
+    """
+    if not isinstance(calibration, Calibration):
+        raise TypeError(f'calibration must be a Calibration, not {type(calibration).__name__}')
+    ranked = transform not in (None, SURE_FIRST)
+    if calibration.debiased and not ranked:
+        raise ValueError('the calibration is of debiased scores, but the gallery has no biases')
+    if ranked and not calibration.debiased:
+        raise ValueError(
+            f'the calibration is of raw scores, but {transform} ranks the gallery: fit one to '
+            'scores with this transform (debiased=True)'
+        )
+
+
+@torch.no_grad()
+def surely_of(
+    model: nn.Module,
+    given: Inputs,
+    gallery: Items,
+    *,
+    captions: Any,
+    bank: Optional[str],
+    temperature: Optional[float],
+    sure: float,
+) -> Surely:
+    """What says how surely texts hold of a video (docs/agreement.md).
+
+    Args:
+        model: a retriever.
+        given: the N texts of the gallery.
+        gallery: the same, encoded.
+        captions: the training set, or its config; its annotations alone are read.
+        bank: a file of tools/export_bank.py, of that set: of its captions one could have been
+            written for a video.  None: one of the gallery's texts.
+        temperature: None = a share of what each video reaches
+            (:func:`~mmvtr.functional.expected_truth`).
+        sure: in [0, 1], how surely a first text has to hold.
+
+    Raises:
+        FileNotFoundError, RuntimeError: no such bank, or none.
+        ValueError: texts that nobody knows, captions of which no video has two, a bank of another
+            model or of another training set.
+    """
+    if None in given.sources:
+        raise ValueError(
+            f'transform={SURE_FIRST!r} reads the texts of the gallery: give texts, no vectors'
+        )
+    data = read_training_set(captions)
+    witness = CaptionImplication()
+    witness.learn(data.videos, data.texts)
+    written, own = None, given.sources
+    if bank is not None:
+        queries = read_bank(bank)['text'].newest()
+        own = captions_of(queries, data, name=bank)
+        check_items(model, queries.levels, bank, gallery)
+        flat = flat_of(model, queries.levels)
+        written = queries.levels if flat is None else flat
+    device = torch.device(model.data_preprocessor.device)
+    implied = witness.among(own, given.sources, device=device)
+    if implied.shape[0] * implied.shape[1] <= HELD:
+        implied = torch.cat([tile for _, tile in implied.parts()], dim=1)
+    else:
+        print_log(
+            f'What {implied.shape[0]} texts imply of {implied.shape[1]} is too much to keep: it is '
+            f'found anew for each {QUERIES} videos, which takes a minute or so without a GPU',
+            'current',
+            logging.WARNING,
+        )
+    return Surely(implied, written, temperature, sure)
+
+
+@torch.no_grad()
+def fitted_to_bank(
+    model: nn.Module,
+    kind: str,
+    gallery: Items,
+    *,
+    bank: str,
+    transform: str,
+    options: Mapping[str, Any],
+) -> Debiaser:
+    """Return a test-time transform fitted to the scores of a bank with a gallery.
+
+    Args:
+        model: a retriever.
+        kind: of the gallery.
+        gallery: N encoded items.
+        bank: a file of tools/export_bank.py, whose queries are of the other kind.
+        transform: a name of the table: the same scores as those of the hook of that name with this
+            bank.
+        options: of it; the temperature is the model's where none is given.
+
+    Raises:
+        FileNotFoundError, RuntimeError: no such bank, or none.
+        ValueError: options that do not fit, a bank of another model.
+    """
+    if isinstance(gallery, Tensor):
+        raise ValueError('a transform needs Encoded items as its gallery, not flat vectors')
+    spec = TRANSFORMS[transform]
+    device = torch.device(model.data_preprocessor.device)
+    stored = {one: queries.different() for one, queries in read_bank(bank).items()}
+    read = tiles_read(spec.reads, model, device, OTHER[kind], stored, gallery)
+    given = dict(options)
+    if 'temperature' in spec.options and given.get('temperature') is None:
+        given['temperature'] = model.temperature().item()
+    found = Debiaser(transform, **given).fit_scores(read.pop('bank'), beside=read)
+    if found.transform_ is None:
+        print_log(found.why_, 'current', logging.WARNING)
+    return found

@@ -1,0 +1,124 @@
+"""A search index for any encoder of MTEB, debiased by a bank (extra ``[mteb]``)."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, Optional, Sequence
+
+import torch
+from torch import Tensor
+
+from mmvtr.arrays.debiaser import Debiaser
+
+
+class DebiasedIndex:
+    """What ``SearchEncoderWrapper(model, index_backend=...)`` asks, with biases of a bank.
+
+    Cosines of queries and documents, to which each document's bias is added.  Without a bank it
+    ranks as the encoder itself does by cosine: the raw row beside the debiased one.
+
+    Args:
+        bank: K queries of another set, as the encoder embeds them: float [K, D], or these and their
+            own documents, ``(queries, documents)``; None: raw.
+        transform: as of :class:`mmvtr.arrays.Debiaser`, of additive form.
+        **options: of the transform.
+
+    Raises:
+        ValueError: an unknown transform, an empty bank; searching: a bank of another width, vectors
+            that are not finite.
+
+    Example:
+        ::
+
+            >>> index = DebiasedIndex(model.encode(captions_of_the_training_set))
+            >>> mteb.evaluate(SearchEncoderWrapper(model, index_backend=index), tasks)
+    """
+
+    def __init__(
+        self,
+        bank: Optional[Any] = None,
+        *,
+        transform: Optional[str] = 'sinkhorn',
+        **options: Any,
+    ) -> None:
+        Debiaser(transform, **options)  # refuses what is unknown
+        parts = bank if isinstance(bank, tuple) else (bank,)
+        if bank is not None and not all(len(part) for part in parts):
+            raise ValueError('the bank is empty: queries of another set make one')
+        self.bank = None if bank is None else tuple(_float32(part) for part in parts)
+        self.transform, self.options = transform, options
+        self.clear()
+
+    def add_documents(self, embeddings: Any, idxs: Sequence[str]) -> None:
+        """Add documents, float [N, D], and their ids.
+
+        Raises:
+            ValueError: there are more of the ones than of the others.
+        """
+        vectors = _float32(embeddings)
+        if len(vectors) != len(idxs):
+            raise ValueError(f'{len(vectors)} documents and {len(idxs)} ids')
+        self._parts.append(vectors)
+        self._ids.extend(idxs)
+        self._ready = None
+
+    def search(
+        self,
+        embeddings: Any,
+        top_k: int,
+        similarity_fn: Optional[Callable[[Any, Any], Any]] = None,
+        top_ranked: Optional[Mapping[str, Sequence[str]]] = None,
+        query_idx_to_id: Optional[Mapping[int, str]] = None,
+    ) -> tuple[list[list[float]], list[list[int]]]:
+        """The best documents of each query.
+
+        Args:
+            embeddings: float [Q, D].
+            top_k: how many of each.
+            similarity_fn: is not read: scores are cosines and biases.
+            top_ranked: of a reranking task: query id -> ids of the only documents that count.
+            query_idx_to_id: needed for that: position of a query -> its id.
+
+        Returns:
+            Scores and positions for each query, best first; positions are those among all
+            documents, in a reranking task those in the query's own list.
+
+        Raises:
+            ValueError: there are no documents, or queries of another width.
+        """
+        if not self._parts:
+            raise ValueError('there are no documents: call add_documents() first')
+        fitted, queries = self._fitted(), _float32(embeddings)
+        if top_ranked is not None:
+            places = {name: i for i, name in enumerate(self._ids)}
+            found = []
+            for number, query in enumerate(queries):
+                own = [places[one] for one in top_ranked.get(query_idx_to_id[number], ())]
+                found.append(_best(fitted.scores(query[None])[:, own], top_k))
+            return [one[0][0] for one in found], [one[1][0] for one in found]
+        hits = fitted.search(queries, top_k)
+        return hits.debiased.tolist(), hits.ids.tolist()
+
+    def clear(self) -> None:
+        """Forget all documents; the bank stays."""
+        self._parts: list[Tensor] = []
+        self._ids: list[str] = []
+        self._ready: Optional[Debiaser] = None
+
+    def _fitted(self) -> Debiaser:
+        """All documents, with their biases."""
+        if self._ready is None:
+            raw = self.bank is None
+            fitted = Debiaser(None) if raw else Debiaser(self.transform, **self.options)
+            bank = None if raw else self.bank if len(self.bank) == 2 else self.bank[0]
+            self._ready = fitted.fit(torch.cat(self._parts), bank)
+        return self._ready
+
+
+def _float32(vectors: Any) -> Tensor:
+    """float32 [N, D], on the CPU."""
+    return torch.as_tensor(vectors).detach().float().cpu()
+
+
+def _best(scores: Tensor, k: int) -> tuple[list[list[float]], list[list[int]]]:
+    values, places = scores.topk(min(k, scores.shape[1]), dim=1)
+    return values.tolist(), places.tolist()
