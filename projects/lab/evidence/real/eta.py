@@ -1,10 +1,10 @@
-"""Eta of pairs that people judged: one DVTR training on F, seed 0, for the pictures.
+"""Eta of pairs that people judged: DVTR on F, seed 0, until early eta takes its copy.
 
-    python projects/lab/evidence/real/eta.py        # two minutes
+    python projects/lab/evidence/real/eta.py        # half a minute
 
 Writes ``cells/real/stronger/eta.npz``: of each judged unannotated pair of Flickr8k's test set the
 text id, the image, eta, the share of the crowd that says yes, and the experts' mean grade (NaN
-where none judged).  Eta is that of the copy which weighed the negatives in training (early eta).
+where none judged).  Eta is that of the copy which would weigh the negatives from then on.
 """
 
 from __future__ import annotations
@@ -17,12 +17,32 @@ import reading
 import run
 import torch
 from judged import crowd_pairs, expert_pairs
+from methods import METHODS, model_of
+from mmengine.hooks import Hook
+from mmengine.runner import Runner
 from sets import SETS, prepare, shared
+from training import train
 
 from mmvtr.models.supervisions.dvtr import uncertainty
+from mmvtr.registry import HOOKS
 
 OUT = run.RESULTS / 'stronger/eta.npz'
-METHOD, RATE = 'dvtr_early', 2e-3
+METHOD, RATE, EPOCHS = 'dvtr_early', 2e-3, 4
+
+
+@HOOKS.register_module()
+class EndAfter(Hook):
+    """Ends a training after some epochs of its schedule.
+
+    Args:
+        epochs: how many.
+    """
+
+    def __init__(self, epochs: int) -> None:
+        self.epochs = epochs
+
+    def after_train_epoch(self, runner: Runner) -> None:
+        runner.train_loop.stop_training = runner.epoch + 1 >= self.epochs
 
 
 @torch.no_grad()
@@ -43,9 +63,20 @@ def main() -> None:
     logging.disable(logging.INFO)
     torch.set_num_threads(1)
     place = run.Place('F', prepare('F', SETS['F'](), run.WORK / 'F'), 'minilm')
-    row = run.one(place, METHOD, 0, RATE)
+    method, kind = METHODS[METHOD], 'minilm'
+    trained = train(
+        model_of(method, place.about, kind),
+        reading.dataset(place.folder, 'train', kind, tuple(method.reads), method.epoch_unit),
+        place.schedule,
+        rate=RATE,
+        rates=method.rates,
+        seed=0,
+        judge=lambda model: 0.0,
+        hooks=[*method.hooks, dict(type='EndAfter', epochs=EPOCHS)],
+        work_dir=run.WORK / 'runs/eta',
+    )
     test = reading.evaluated(place.folder, 'test', 'minilm')
-    eta = eta_of(place.tested[0][0], test)
+    eta = eta_of(trained.model, test)
     crowd, expert = crowd_pairs(shared()), expert_pairs(shared())
     texts, videos = ({x: n for n, x in enumerate(names)} for names in (test.texts, test.videos))
     pairs = [(t, v) for t, v in sorted({*crowd, *expert}) if t in texts and v in videos]
@@ -58,7 +89,7 @@ def main() -> None:
         crowd=np.array([crowd.get(pair, np.nan) for pair in pairs], 'f4'),
         expert=np.array([expert.get(pair, np.nan) for pair in pairs], 'f4'),
     )
-    print(len(pairs), row['last']['rsum'])
+    print(f'{len(pairs)} pairs, copy of step {int(trained.model.belief.believer.supervision.step)}')
 
 
 if __name__ == '__main__':
