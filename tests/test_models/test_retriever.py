@@ -324,4 +324,4 @@ def test_the_supervision_and_the_losses_get_relevance_and_overlap():
         del samples[name]
     model(inputs, samples, mode='loss')
     assert model.supervision.targets[1].known.relevance is None
-    assert model.supervision.targets[1].overlap is None
+    assert model.supervision.targets[1].known.overlap is None
