@@ -323,5 +323,5 @@ def test_the_supervision_and_the_losses_get_relevance_and_overlap():
     for name in ('text_classes', 'video_classes'):
         del samples[name]
     model(inputs, samples, mode='loss')
-    assert model.supervision.targets[1].relevance is None
-    assert model.supervision.targets[1].overlap is None
+    assert model.supervision.targets[1].known.relevance is None
+    assert model.supervision.targets[1].known.overlap is None
