@@ -113,6 +113,7 @@ WHOLE = {
         'model.supervision.negatives_below=0.4', 'ranp_hgr_epic', 'ranp_hgr_msrvtt'
     )
     + _with('model.member.supervision.negatives_below=0.4', 'causal_ranp_hgr_epic'),
+    f'{_OPTION} model.belief.type=Belief': _with('model.belief.type=Belief', 'dvtr_hit_msvd'),
     f'{_OPTION} model.supervision.floor=0.4': _with(
         'model.supervision.floor=0.4', 'dvtr_c2v_msrvtt', 'dvtr_hit_msvd'
     ),

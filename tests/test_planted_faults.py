@@ -161,7 +161,7 @@ def test_an_option_that_the_tool_has_not_got(option, tmp_path, monkeypatch):
     (tmp_path / 'sweep.py').write_text(text)
     command = Command('papers', '', ('python', 'tools/sweep.py', 'ncl_tab5', *option.split()))
     check_read(command, {})
-    monkeypatch.setattr('promise_checks.TOOLS', tmp_path)
+    monkeypatch.setattr('promise_checks.tool_file', lambda name: tmp_path / name)
     with pytest.raises(SystemExit):
         check_read(command, {})
 

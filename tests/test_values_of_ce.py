@@ -59,7 +59,7 @@ def test_values_of_ce(name):
         assert (ranking.type, ranking.negatives, ranking.margin) == ('RankingLoss', 'all', margin)
     limits = dict(zip(('ocr', 'audio', 'speech'), rows[1:]))
     for split in ('train', 'val', 'test'):
-        if f'{split}_dataloader' not in cfg:
+        if cfg.get(f'{split}_dataloader') is None:
             assert {'msrvtt', 'activitynet'} & set(name.split('_'))
             continue
         dataset = cfg[f'{split}_dataloader'].dataset

@@ -97,7 +97,7 @@ def main() -> None:
         metrics = metrics if isinstance(metrics, list) else [metrics]
         dumping = dict(type='DumpResults', out_file_path=str(args.dump))
         cfg.test_evaluator = [*metrics, dumping]
-    check_config(cfg, args.cfg_options)
+    check_config(cfg, args.cfg_options, training=False)
     how = dict(fusion=args.fusion, random=args.random_weights, launcher=args.launcher)
     runner = runner_of_test(cfg, args.checkpoints, **how)
     metrics = runner.test()

@@ -322,14 +322,6 @@ def test_a_block_of_nothing():
         make_model('none', block_rows=0)
 
 
-def test_the_old_name():
-    with pytest.warns(FutureWarning, match='strip is block_rows now'):
-        model = VideoTextRetriever(
-            encoder=Linear(), similarity=CosineSimilarity(), losses={}, strip=7
-        )
-    assert model.block_rows == 7
-
-
 class Stretched(CosineSimilarity):
     """Another dense form; blocks are made of it."""
 

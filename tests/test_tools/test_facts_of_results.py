@@ -218,6 +218,7 @@ PLANS = (
     'mmvtr/engine/loop/resuming.py',  # builds the schedule that goes on
     *('mmvtr/engine/checks/', 'projects/lab/rehearsal/', 'mmvtr/engine/launch/starting_weights.py'),
     *('mmvtr/sweeps.py', 'tools/preflight.py', 'tools/train.py', 'tools/sweep.py'),
+    'tools/analysis_tools/papers.py',
     *('projects/lab/rehearse.py', 'tools/analysis_tools/cost.py', 'mmvtr/engine/loop/protocol.py'),
     *('mmvtr/engine/launch/launching.py', 'mmvtr/engine/loop/facts_of_run.py', 'mmvtr/utils.py'),
 )

@@ -110,7 +110,7 @@ def judge(
         for name, target in ({'supervision': made} if isinstance(made, Target) else made).items():
             if judges(target, known):
                 judging.add(name)
-            parts = (pushed(target, known), scores, known.positives, known.truth)
+            parts = (pushed(target, known), scores, known.positives, known.known.truth)
             rows.setdefault(name, []).append(tuple(part.flatten().cpu() for part in parts))
     if not judging:
         raise ValueError(

@@ -103,13 +103,14 @@ class Place(NamedTuple):
     also: Sequence[str] = ()
 
 
-def check_config(cfg: Config, options: Iterable[str] = ()) -> None:
+def check_config(cfg: Config, options: Iterable[str] = (), *, training: bool = True) -> None:
     """Refuse a config with keys that nothing reads, with components that there are not, or with
     experts that are not the encoder's.
 
     Args:
         cfg: the merged config.
         options: keys of ``--cfg-options``.
+        training: whether the config is to train.
 
     Raises:
         SystemExit: names each of the first faults by its full key, with the nearest right name.
@@ -120,7 +121,7 @@ def check_config(cfg: Config, options: Iterable[str] = ()) -> None:
         *component_faults(cfg),
         *hook_faults(cfg, options),
         *expert_faults(cfg),
-        *part_faults(cfg),
+        *part_faults(cfg, training=training),
     ]
     if faults:
         shown = '\n'.join(f'error: {cfg.filename}: {fault}' for fault in faults[:5])

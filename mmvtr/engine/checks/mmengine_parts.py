@@ -101,11 +101,12 @@ NEEDS: Mapping[str, tuple[str, Callable[[], bool]]] = {
 }
 
 
-def part_faults(cfg: Config) -> Iterator[str]:
+def part_faults(cfg: Config, *, training: bool = True) -> Iterator[str]:
     """Yield what mmengine's parts in a config cannot do with our datasets, model and metrics.
 
     Args:
         cfg: the merged config; its custom imports are done.
+        training: whether it is to train; a test builds no optimizer.
     """
     for key, value in (('runner_type', cfg.get('runner_type')), ('strategy', cfg.get('strategy'))):
         if value is not None and bare_name(value) != 'Runner':
@@ -119,7 +120,7 @@ def part_faults(cfg: Config) -> Iterator[str]:
         name = _name(value, kind)
         if name in REFUSED:
             yield f'{key}: {name} {REFUSED[name]}'
-        elif name in NEEDS and not NEEDS[name][1]():
+        elif training and name in NEEDS and not NEEDS[name][1]():
             yield f'{key}: {name} needs {NEEDS[name][0]}'
 
 

@@ -274,9 +274,9 @@ def test_clips_that_leave_do_not_count():
 def test_in_half_precision_the_product_is_exact():
     data = dataset(records=dict(agreement=dict(type='CaptionAgreement')))
     samples = collate_retrieval([data[t] for t in range(5)])['data_samples']
-    expected = annotated_target(samples, torch.device('cpu')).agreement
+    expected = annotated_target(samples, torch.device('cpu')).known.agreement
     with torch.autocast('cpu', torch.bfloat16):
-        found = annotated_target(samples, torch.device('cpu')).agreement
+        found = annotated_target(samples, torch.device('cpu')).known.agreement
     assert found.dtype == torch.float32 and torch.equal(found, expected)
 
 

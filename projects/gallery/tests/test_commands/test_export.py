@@ -526,7 +526,8 @@ def test_without_an_engine_nothing_starts(options, needs, tmp_path):
     )
     assert done.returncode == 1
     extra = dict(lancedb='store', faiss='index')[needs]
-    assert done.stderr == f'error: an index needs {needs}: pip install -e ".[{extra}]"\n'
+    said = f"error: an index needs {needs}: pip install -e 'projects/gallery[{extra}]'\n"
+    assert done.stderr == said
 
 
 # -- teachers ----------------------------------------------------------------------------------

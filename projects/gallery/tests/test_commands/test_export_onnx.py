@@ -77,7 +77,7 @@ def session(path):
 @torch.no_grad()
 def test_the_tool_and_what_the_json_says(folder):
     """Zero-shot (meanP): raw files through the graphs, by the json alone."""
-    tool = 'deployment/export_onnx.py', 'config.py', '--out', 'out'
+    tool = 'export_onnx.py', 'config.py', '--out', 'out'
     code, printed = run_tool(folder, *tool)
     assert code == 1 and 'clip has a config and no weights' in printed
     code, printed = run_tool(folder, *tool, '--random-weights')
@@ -159,7 +159,7 @@ def test_what_is_refused(folder, monkeypatch):
         export(load_config('config.py', towers), folder / 'out')
     assert not (folder / 'out').exists()
     monkeypatch.setitem(sys.modules, 'onnxscript', None)
-    with pytest.raises(ImportError, match=r"onnxscript.*pip install 'mmvtr\[onnx\]'"):
+    with pytest.raises(ImportError, match=r"onnxscript.*pip install -e 'projects/gallery\[onnx\]'"):
         export(load_config('config.py'), folder / 'out')
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from mmengine.config import Config
 
-from children import ROOT, log_of, run_tool, start_tool
+from children import log_of, run_tool, start_tool
 from mmvtr.apis import encode_videos, vectors
 from mmvtr.utils import Share
 from mmvtr_gallery.extraction import SCHEMA, Extractor, Parts, Reader
@@ -177,7 +177,7 @@ def test_a_kill_loses_nothing(folder, tmp_path):
         "    print('row', flush=True)\n"
         '    time.sleep(100 * (i == 4))\n'
     )
-    env = dict(os.environ, PYTHONPATH=os.pathsep.join((str(ROOT), str(ROOT / 'tests'))))
+    env = dict(os.environ)  # with the paths of children.py
     command = [sys.executable, '-c', program, str(folder), str(tmp_path / 'rows')]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
     for _ in range(5):

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from children import ROOT
 from mmvtr.arrays import Debiaser
 from mmvtr.functional import dbsn
 from mmvtr.storage import FolderInUse
@@ -306,9 +305,11 @@ for engine, where in dict(lance='.', faiss='.', qdrant='http://host:1/x').items(
     except ImportError as error:
         print(error)
 """
-    run = dict(cwd=tmp_path, env=dict(os.environ, PYTHONPATH=str(ROOT)))
+    run = dict(cwd=tmp_path, env=dict(os.environ))  # with the paths of children.py
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, **run)
-    extras = re.findall(r'^a store .* pip install -e "\.\[(\w+)\]"$', done.stdout, re.MULTILINE)
+    extras = re.findall(
+        r"^a store .* pip install -e 'projects/gallery\[(\w+)\]'$", done.stdout, re.MULTILINE
+    )
     assert extras == ['store', 'index', 'qdrant'], done.stderr
 
 

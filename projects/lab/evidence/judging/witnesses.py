@@ -79,7 +79,7 @@ def load(folder: Path) -> tuple[nn.Module, Any]:
 
 def held_out_agreement(batch: dict[str, Any]) -> Tensor:
     """Of the texts with the items of a batch, float [T, V]."""
-    return annotated_target(batch['data_samples'], torch.device('cpu')).agreement
+    return annotated_target(batch['data_samples'], torch.device('cpu')).known.agreement
 
 
 @torch.no_grad()
