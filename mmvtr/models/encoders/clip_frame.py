@@ -17,7 +17,7 @@ from mmvtr.structures import Embedding, Levels
 
 
 class ClipFrameEncoder(PRVREncoder):
-    """Base class of encoders with levels ``'clip'`` and ``'frame'``; a text has one vector for both.
+    """Base of encoders with levels ``'clip'`` and ``'frame'``; a text has one vector for both.
 
     The clips are normalised means of a video's frame features, see :func:`.clip_pooling`; a video
     of any length has K of them.

@@ -77,7 +77,7 @@ class ExtraTokens(nn.Module):
 
 @MODELS.register_module()
 class UATVR(CLIPDualEncoder):
-    """Encoder of frames and words, each with extra tokens, by a transformer (CLIP4Clip's seqTransf).
+    """Encoder of frames and words with extra tokens by a transformer (seqTransf of CLIP4Clip).
 
     A residual connection adds its input at frames and words to its output; extra tokens have none.
     Two levels, both with tokens, and with the normalised mean of the unit tokens as vector:
