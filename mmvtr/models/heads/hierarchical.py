@@ -38,7 +38,7 @@ class HierarchicalGaussianHead(nn.Module):
 
     with g the global and l the local features.  Encoders give unit vectors g; they are scaled to
     ``sqrt(D) g``, whose coordinates have the magnitude of the sigmoid's (as CLIP's features have
-    before normalisation), so that the sigmoid term does not drown the encoder's vector at the start.
+    before normalisation), so that the head starts from the encoder's vector.
 
     Args:
         dim: D.
