@@ -117,7 +117,7 @@ def mixed_videos(video: Tensor, mask: Tensor, share: Tensor, partner: Tensor) ->
 
 @MODELS.register_module()
 class MixupSupervision(nn.Module):
-    """Supervision with soft labels of mixed videos (``MixupDataPreprocessor``), for ``SigmoidLoss``.
+    """Supervision with soft labels for mixed videos (``MixupDataPreprocessor``, ``SigmoidLoss``).
 
     A text's label is lambda with its own video, and 1 - lambda with the video that its own was
     mixed into.  It puts ``labels``, float [T, V], beside the target; positives stay as annotated.

@@ -154,7 +154,7 @@ class VideoTextRetriever(BaseModel):
         return self.encoded_by(self, inputs, 'video')
 
     def encode_text(self, inputs: dict[str, Tensor]) -> Levels:
-        """Encode ``text`` int64 [T, L], ``text_mask`` bool [T, L] -> levels of T texts, as above."""
+        """Encode ``text`` int64 [T, L] and ``text_mask`` bool [T, L] -> levels of T texts."""
         return self.encoded_by(self, inputs, 'text')
 
     def encoded_by(self, parts: nn.Module, inputs: dict[str, Tensor], side: str) -> Levels:
