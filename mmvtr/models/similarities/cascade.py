@@ -20,7 +20,7 @@ GLOBAL, INTEREST = 'global', 'interest'
 
 @MODELS.register_module()
 class CascadeSimilarity(nn.Module):
-    """TACo's ``'global'`` + ``'token'`` + ``'fusion'`` scores, inner products without normalisation.
+    """TACo's ``'global'`` + ``'token'`` + ``'fusion'`` scores, unnormalised inner products.
 
     - ``'global'``: the vectors of level ``'global'``;
     - ``'token'``: the best row of the video for each word, summed with the weights of level

@@ -21,9 +21,9 @@ class FrameDistillation(nn.Module):
         sum over texts of KL( softmax(cos_teacher / temperature) || softmax(cos / temperature) )
 
     over the frames of the text's own video; averaged over its videos if it has several.  The
-    teacher's vectors come from a :class:`~mmvtr.models.supervisions.teachers.frames.StoredFrameTeacher`.  The
-    official code sums over the texts of a batch, so that the weight grows with it.  The weight
-    falls from epoch to epoch, see :func:`mmvtr.functional.losses.schedules.falling`.
+    teacher's vectors come from a
+    :class:`~mmvtr.models.supervisions.teachers.frames.StoredFrameTeacher`.  The official code sums
+    over the texts of a batch, so that the weight grows with its size.  The weight falls from epoch to epoch, see :func:`mmvtr.functional.losses.schedules.falling`.
 
     Args:
         level: the student branch.
