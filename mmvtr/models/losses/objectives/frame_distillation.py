@@ -23,7 +23,8 @@ class FrameDistillation(nn.Module):
     over the frames of the text's own video; averaged over its videos if it has several.  The
     teacher's vectors come from a
     :class:`~mmvtr.models.supervisions.teachers.frames.StoredFrameTeacher`.  The official code sums
-    over the texts of a batch, so that the weight grows with its size.  The weight falls from epoch to epoch, see :func:`mmvtr.functional.losses.schedules.falling`.
+    over the texts of a batch, so that the weight grows with its size.
+    The weight falls from epoch to epoch, see :func:`mmvtr.functional.losses.schedules.falling`.
 
     Args:
         level: the student branch.
