@@ -1,7 +1,7 @@
-"""What the annotation says of a joint batch: who belongs to whom, and how relevant the others are.
+"""Annotation of a joint batch: its positive pairs, and the relevance of all other pairs.
 
-Made from ids and classes, so it holds whatever the composition of the batch: two captions of one
-video, a caption of many videos, processes with unequal shares.
+It is made from ids and classes, so it is right for any composition of the batch: two captions of
+one video, a caption of many videos, processes with unequal shares.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from mmvtr.models.target import Annotation, Target
 
 
 def annotated_target(data_samples: dict[str, Any], device: torch.device) -> Target:
-    """Positives of the joint batch.
+    """Return the target of the joint batch: its positives.
 
-    Relevance and overlap where the dataset has classes, agreement where it has that, truth where it
-    is an oracle's.
+    It also has relevance and overlap if the dataset has classes, agreement if the samples have it,
+    and truth if the dataset is an oracle's.
     """
     return JointIds(data_samples, device).target()
 
 
 class JointIds:
-    """Ids and classes of the joint batch, gathered once; gives the target of any of its texts.
+    """Ids and classes of the joint batch, gathered once; makes the target of any subset of texts.
 
     Args:
-        data_samples: of this process.
-        device: where targets are made.
+        data_samples: those of this process.
+        device: device on which targets are made.
 
     Attributes:
         shape: (T, V) of the joint batch.
@@ -61,7 +61,7 @@ class JointIds:
         self.shape = len(self._videos_of['positives']), len(self._video_idx)
 
     def target(self, rows: slice = slice(None)) -> Target:
-        """What the annotation says of some texts (all) against all videos."""
+        """Return the target of the texts ``rows`` (default: all) against all videos."""
         matches = {
             field: _matches(videos[rows], self._video_idx)
             for field, videos in self._videos_of.items()
@@ -80,17 +80,17 @@ class JointIds:
 
     @property
     def ids(self) -> tuple[Tensor, Tensor]:
-        """Videos of the texts, int64 [T, M] padded with -1, and those of the columns, int64 [V]."""
+        """Video ids of the texts, int64 [T, M] padded with -1, and of the columns, int64 [V]."""
         return self._videos_of['positives'], self._video_idx
 
     def pairs(self) -> Pairs:
-        """The annotated pairs, in the order of texts, without a matrix."""
+        """Return the annotated pairs, in the order of texts, without making a matrix."""
         videos = self._videos_of['positives']
         order = self._video_idx.argsort(stable=True)
         known = self._video_idx[order]
         first, last = (torch.searchsorted(known, videos, right=right) for right in (False, True))
         counts = (last - first).masked_fill(videos < 0, 0).flatten()
-        # One row a listed video, and within it one for each column that shows it.
+        # One entry per listed video and per column that shows it.
         place = torch.arange(int(counts.sum()), device=counts.device)
         place = place - (counts.cumsum(0) - counts).repeat_interleave(counts)
         columns = order[first.flatten().repeat_interleave(counts) + place]
@@ -102,20 +102,20 @@ class JointIds:
 
 
 def match(data_samples: dict[str, Any], device: torch.device, key: str = 'text_videos') -> Tensor:
-    """positives bool [T, V] of the joint batch of all processes, from ids.
+    """Return positives bool [T, V] of the joint batch of all processes, from ids.
 
-    A text matches every column whose video is one of its own: also the second copy of a video
-    that two captions brought into the batch.  ``key`` says where its own are listed.
+    A text matches every column whose video is one of its own, including the second copy of a video
+    that two captions brought into the batch.  ``key`` names the field that lists a text's videos.
     """
     text_videos = gather_padded(data_samples[key].to(device), fill=-1)
     return _matches(text_videos, gather_rows(data_samples['video_idx'].to(device)))
 
 
 def own_match(data_samples: dict[str, Any], device: torch.device) -> Tensor:
-    """As :func:`match`, among this process' own texts and videos."""
+    """Return :func:`match` of this process' own texts and videos, without gathering."""
     return _matches(data_samples['text_videos'].to(device), data_samples['video_idx'].to(device))
 
 
 def _matches(text_videos: Tensor, video_idx: Tensor) -> Tensor:
-    """int64 [T, M] padded with -1 and int64 [V] -> bool [T, V]."""
+    """Match int64 [T, M] padded with -1 and int64 [V] -> bool [T, V]."""
     return (text_videos[:, :, None] == video_idx).any(1)

@@ -1,7 +1,7 @@
-"""M retrievers as one: each learns from its own environment, and their scores are added.
+"""An ensemble of M retrievers, each trained on its own environment; their scores are added.
 
-Backdoor adjustment against the bias of frame length (Satar et al., "Towards Debiasing Frame Length
-Bias in Text-Video Retrieval via Causal Intervention", Eq. 5 and Fig. 4); an ensemble, too.
+This is the backdoor adjustment against the bias of frame length (Satar et al., "Towards Debiasing
+Frame Length Bias in Text-Video Retrieval via Causal Intervention", Eq. 5 and Fig. 4).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from mmvtr.structures import Embedding, Levels, drop_tokens
 
 
 class FusedSimilarity:
-    """Weighted mean of M similarities; what evaluation reads of a BackdoorRetriever.
+    """Weighted mean of M similarities: the similarity of a BackdoorRetriever in evaluation.
 
     Args:
         parts: the members' similarities.
-        weights: M non-negative ones of sum 1.
+        weights: M non-negative weights that sum to 1.
     """
 
     def __init__(self, parts: Sequence[nn.Module], weights: Sequence[float]) -> None:
@@ -34,7 +34,7 @@ class FusedSimilarity:
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """The levels that it reads, ``'<member>.<level>'``."""
+        """Names of the levels that it reads, ``'<member>.<level>'``."""
         return tuple(f'{k}.{name}' for k, part in enumerate(self.parts) for name in part.levels)
 
     @property
@@ -44,16 +44,16 @@ class FusedSimilarity:
 
     @property
     def exact(self) -> bool:
-        """Whether the last scores are what the members say of every pair."""
+        """Whether the last scores are the members' exact scores of every pair."""
         return all(getattr(part, 'exact', True) for part in self.parts)
 
     @property
     def flat(self) -> Callable[[Levels], Tensor]:
-        """``flat(items)``: the one vector an item whose inner products are the scores.
+        """Function ``flat(items)``: one vector per item, whose inner products are the scores.
 
-        Levels of N -> [N, sum of the members' D'].  Exists where it does for every member.
+        Levels of N items -> [N, sum of the members' D'].  Exists only if every member has it.
         """
-        flats = [part.flat for part in self.parts]  # AttributeError: this has none either
+        flats = [part.flat for part in self.parts]  # AttributeError if a member has none
 
         def flat(items: Levels) -> Tensor:
             vectors = [
@@ -66,19 +66,19 @@ class FusedSimilarity:
 
     @property
     def paired_matches(self) -> Callable[..., Matches]:
-        """As BestFrameSimilarity's, at the frame of largest mean cosine over all members.
+        """BestFrameSimilarity's method, at the frame of largest mean cosine over all members.
 
-        Exists where every member is one.
+        Exists only if every member is a BestFrameSimilarity.
         """
         return self._at_frames().paired_matches
 
     @property
     def frame_scores(self) -> Callable[[Levels, Levels], Tensor]:
-        """As BestFrameSimilarity's, over all members, each of which is one where this exists."""
+        """BestFrameSimilarity's method over all members; exists only if each of them is one."""
         return self._at_frames().frame_scores
 
     def _at_frames(self) -> BestFrameSimilarity:
-        """The members, read at one frame."""
+        """Return one BestFrameSimilarity over the weighted levels of all members."""
         if not all(isinstance(part, BestFrameSimilarity) for part in self.parts):
             raise AttributeError('not every member matches at a frame')
         weights = {
@@ -97,7 +97,7 @@ class FusedSimilarity:
 
 
 def _of_all(name: str, doc: str) -> property:
-    """What all members have alike, read of the first and set of each."""
+    """Return a property that reads attribute ``name`` of the first member and sets it on all."""
 
     def put(self: BackdoorRetriever, value: Any) -> None:
         for member in self.members:
@@ -108,27 +108,27 @@ def _of_all(name: str, doc: str) -> property:
 
 @MODELS.register_module()
 class BackdoorRetriever(BaseModel):
-    """Trains member k on batches of environment k, and adds the scores of all members.
+    """Retriever that trains member k on batches of environment k and adds all members' scores.
 
-    A training step is that of one member: its losses, its gradients; parameters of the others
-    have none and no optimizer touches them.  So the members are what M trainings would make of
-    them, each on its environment alone (schedules run over the steps of all).  An environment
-    comes from ``dataset.environments``, batches of one from an EnvironmentBatchSampler.  Under a
+    A training step trains one member with its own losses; the parameters of the others have no
+    gradients and no optimizer changes them.  So the members equal M separate trainings, each on
+    one environment (but schedules run over the steps of all).  Environments come from
+    ``dataset.environments``, batches of a single one from an EnvironmentBatchSampler.  Under a
     distributed launcher the config needs ``find_unused_parameters = True``.
 
     Every member encodes and scores all items in evaluation.  Their levels are called
-    ``'0.global'``, ``'1.global'`` ..., and where all have probabilistic heads their Gaussians,
-    side by side, are level ``'gaussian'``.
+    ``'0.global'``, ``'1.global'`` ...; if all members have probabilistic heads, their concatenated
+    Gaussians are level ``'gaussian'``.
 
     Args:
-        members: M retrievers, configs or built; each is built, and initialised, by itself.
-        member: instead of ``members``, the config of one of them, of which ``copies`` are built.
-        copies: M with ``member``.
-        fusion: ``'sum'``: equal weights (Fig. 4; the ranking of the paper's sum, whatever M);
-            ``'prior'``: P(L_k) of Eq. 5, the share of the items of environment k among those
-            trained on; or M weights.  They are normalised to sum to 1.
-        micro_batch, block_rows: of all members (see VideoTextRetriever); None: their own.
-        data_preprocessor: one for all; default: the members'.
+        members: M retrievers, configs or built; each is built and initialised separately.
+        member: instead of ``members``, one config, of which ``copies`` are built.
+        copies: M if ``member`` is given.
+        fusion: ``'sum'``: equal weights (Fig. 4; the same ranking as the paper's sum, for any M);
+            ``'prior'``: P(L_k) of Eq. 5, the share of environment k among the items trained on; or
+            M weights.  They are normalised to sum to 1.
+        micro_batch, block_rows: set on all members (see VideoTextRetriever); None: keep their own.
+        data_preprocessor: shared by all members; default: the members' one.
         init_cfg: as in mmengine.
 
     Attributes:
@@ -137,10 +137,11 @@ class BackdoorRetriever(BaseModel):
 
     Raises:
         ValueError: no members, members with different preprocessors or with a shortlist, an
-            unknown fusion, or not one non-negative weight a member with a positive sum.
+            unknown fusion, or weights that are not one non-negative number per member with a
+            positive sum.
     """
 
-    #: Scores, sigmas and ids as samples: it reads :meth:`score` and level ``'gaussian'`` only.
+    #: Returns samples of scores, sigmas and ids; needs only :meth:`score` and level ``'gaussian'``.
     _predict = VideoTextRetriever._predict
 
     def __init__(
@@ -172,10 +173,10 @@ class BackdoorRetriever(BaseModel):
 
     @property
     def weights(self) -> list[float]:
-        """One a member, of sum 1.
+        """One weight per member; they sum to 1.
 
         Raises:
-            RuntimeError: ``fusion='prior'`` where no training step has counted items.
+            RuntimeError: ``fusion='prior'`` before any training step has counted items.
         """
         parts = self.fusion
         if parts == 'sum':
@@ -198,8 +199,8 @@ class BackdoorRetriever(BaseModel):
     def forward(
         self, inputs: dict[str, Tensor], data_samples: Optional[dict] = None, mode: str = 'tensor'
     ) -> dict | list[RetrievalSample] | tuple[Levels, Levels]:
-        """As of a :class:`~mmvtr.models.retriever.VideoTextRetriever`; ``'loss'`` gives the losses
-        of the batch's member under their own names, and ``'environment'``.
+        """Run a mode of :class:`~mmvtr.models.retriever.VideoTextRetriever`; ``'loss'`` returns the
+        losses of the batch's member under their own names, and ``'environment'``.
 
         Raises:
             ValueError: an unknown mode, or (``'loss'``) a joint batch of several environments, of
@@ -216,7 +217,7 @@ class BackdoorRetriever(BaseModel):
         device = self.seen.device
         environments = gather_rows(own_environments(data_samples).to(device))
         if not len(environments):
-            # All videos of the joint batch are broken: nobody learns, not even by weight decay.
+            # All videos of the joint batch are broken: no member is updated, even by weight decay.
             return dict(loss_none=torch.zeros((), device=device, requires_grad=True))
         environment = one_environment(environments, len(self.members))
         if self.training:
@@ -226,7 +227,7 @@ class BackdoorRetriever(BaseModel):
 
     @property
     def watchers(self) -> list:
-        """There are none.
+        """Not available.
 
         Raises:
             RuntimeError: always.
@@ -245,19 +246,19 @@ class BackdoorRetriever(BaseModel):
 
     @property
     def similarity(self) -> FusedSimilarity:
-        """The members' similarities, fused; errors as of :attr:`weights`."""
+        """The members' fused similarities; raises the errors of :attr:`weights`."""
         return FusedSimilarity([member.similarity for member in self.members], self.weights)
 
     def temperature(self) -> Tensor:
-        """Mean of the members', a 0-dim tensor."""
+        """Return the mean of the members' temperatures, a 0-dim tensor."""
         return torch.stack([member.temperature() for member in self.members]).mean()
 
     def encode_video(self, inputs: dict[str, Tensor]) -> Levels:
-        """``video`` float [V, F, ...] and ``frame_mask`` bool [V, F] -> all members' levels."""
+        """Encode ``video`` float [V, F, ...], ``frame_mask`` bool [V, F] -> all members' levels."""
         return self._side_by_side([member.encode_video(inputs) for member in self.members])
 
     def encode_text(self, inputs: dict[str, Tensor]) -> Levels:
-        """``text`` int64 [T, L] and ``text_mask`` bool [T, L] -> all members' levels."""
+        """Encode ``text`` int64 [T, L] and ``text_mask`` bool [T, L] -> all members' levels."""
         return self._side_by_side([member.encode_text(inputs) for member in self.members])
 
     def _side_by_side(self, parts: Sequence[Levels]) -> Levels:
@@ -276,11 +277,11 @@ class BackdoorRetriever(BaseModel):
     def score(
         self, texts: Levels, videos: Levels, names: Optional[Collection[str]] = None
     ) -> dict[str, Tensor]:
-        """Return matrices [T, V], the supervisions' own among them, see :func:`fuse`.
+        """Return matrices [T, V], including the supervisions' own; see :func:`fuse`.
 
         Args:
             texts, videos: levels of T texts and of V videos.
-            names: of the matrices that are read, as of a member; None: all.
+            names: names of the matrices to return; None: all.
         """
         alone = {f'scores_{k}' for k in range(len(self.members))}
         wanted = None if names is None else {'scores', *names} - alone
@@ -292,14 +293,14 @@ class BackdoorRetriever(BaseModel):
 
 
 def fuse(parts: Sequence[dict[str, Tensor]], weights: Sequence[float]) -> dict[str, Tensor]:
-    """Weighted means of the matrices that all members have, and each one's ``'scores_<k>'``."""
+    """Return weighted means of the matrices that all members have, and each ``'scores_<k>'``."""
     common = [name for name in parts[0] if all(name in part for part in parts)]
     fused = {name: sum(w * part[name] for w, part in zip(weights, parts)) for name in common}
     return {**fused, **{f'scores_{k}': part['scores'] for k, part in enumerate(parts)}}
 
 
 def of_member(levels: Levels, k: int) -> Levels:
-    """The levels of member ``k`` under its own names."""
+    """Return the levels of member ``k`` without the prefix ``'<k>.'``."""
     prefix = f'{k}.'
     return {
         name.removeprefix(prefix): embedding
@@ -311,7 +312,7 @@ def of_member(levels: Levels, k: int) -> Levels:
 def all_members(
     members: Optional[Sequence[Union[dict, nn.Module]]], member: Optional[dict], copies: int
 ) -> list[Union[dict, nn.Module]]:
-    """The members, or the copies of one, to be built.
+    """Return the members to build: ``members``, or ``copies`` of ``member``.
 
     Raises:
         ValueError: neither or both are given, a built ``member``, or no copies.
@@ -330,7 +331,7 @@ def all_members(
 
 
 def check_fusion(fusion: Union[str, Sequence[float]], count: int) -> None:
-    """Raise ValueError unless it is ``'sum'``, ``'prior'`` or one weight a member."""
+    """Raise ValueError unless ``fusion`` is ``'sum'``, ``'prior'`` or one weight per member."""
     if isinstance(fusion, str):
         if fusion not in ('sum', 'prior'):
             raise ValueError(f"fusion must be 'sum', 'prior' or weights, not {fusion!r}")
@@ -342,10 +343,10 @@ def check_fusion(fusion: Union[str, Sequence[float]], count: int) -> None:
 
 
 def refuse_shortlists(members: Iterable[nn.Module]) -> None:
-    """Raise ValueError where a member's similarity ranks below a shortlist what it left out."""
+    """Raise ValueError if a member's similarity scores only a shortlist exactly."""
     for k, member in enumerate(members):
         if isinstance(member, BackdoorRetriever):
-            continue  # has looked at its own members
+            continue  # has checked its own members
         shortlist = getattr(member.similarity, 'shortlist', None)
         if shortlist is not None:
             raise ValueError(
@@ -355,10 +356,10 @@ def refuse_shortlists(members: Iterable[nn.Module]) -> None:
 
 
 def preprocessor_of(members: Sequence[Union[dict, nn.Module]]) -> Union[dict, nn.Module, None]:
-    """The one of the members: they see the same batches.
+    """Return the data preprocessor of the members, who see the same batches.
 
     Raises:
-        ValueError: their configs name different ones.
+        ValueError: the members' configs name different ones.
     """
     found = [
         member.get('data_preprocessor') or preprocessor_of(_inner(member))
@@ -373,15 +374,15 @@ def preprocessor_of(members: Sequence[Union[dict, nn.Module]]) -> Union[dict, nn
 
 
 def _inner(member: dict) -> Sequence[Union[dict, nn.Module]]:
-    """Members of a member that is itself a BackdoorRetriever's config; () of another."""
+    """Return the members of a config that is itself a BackdoorRetriever's; else ()."""
     return member.get('members') or [member[key] for key in ('member',) if key in member]
 
 
 def own_environments(data_samples: dict) -> Tensor:
-    """int64 [V], of this process' videos.
+    """Return the environments of this process' videos, int64 [V].
 
     Raises:
-        ValueError: there are videos, but nothing is said of their environments.
+        ValueError: there are videos, but the samples lack their environments.
     """
     environments = data_samples.get('environment')
     if environments is not None:
@@ -394,14 +395,14 @@ def own_environments(data_samples: dict) -> Tensor:
 
 
 def one_environment(environments: Tensor, count: int) -> int:
-    """The one that all videos of a joint batch are of.
+    """Return the single environment of all videos of a joint batch.
 
     Args:
         environments: int64 [V], V >= 1.
         count: M.
 
     Raises:
-        ValueError: there are several, or it has no member.
+        ValueError: there are several environments, or this one has no member.
     """
     found = environments.unique().tolist()
     if len(found) > 1:

@@ -1,4 +1,4 @@
-"""The last K keys of one modality, in buffers: what a batch is compared with beside itself."""
+"""A memory bank: the last K keys of one modality, as further candidates for a batch."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from torch import Tensor, nn
 
 from mmvtr.structures import Embedding, Levels
 
-#: The level of Gaussians, and the buffers that hold it.
+#: Name of the level of Gaussians, and of the buffers that hold it.
 GAUSSIAN = 'gaussian'
-#: The video of a row that nothing has been put in.
+#: Video id of an empty row.
 NOBODY = -1
 
 
 class MemoryBank(nn.Module):
-    """K rows, first in, first out; saved with the model, never trained.
+    """A first-in-first-out queue of K rows, saved with the model and never trained.
 
     Args:
         size: K.
         widths: D of each level, by name.
-        gaussian: D of the level ``'gaussian'``, mean and log standard deviation, or None.
+        gaussian: D of the level ``'gaussian'`` (mean and log standard deviation); None: no such
+            level.
 
     Attributes:
-        pushed: int64 0-dim, keys that have ever come in; the next one takes row ``pushed % K``.
-        video: int64 [K], the training video that each row belongs to, -1 where there is none yet.
+        pushed: int64 0-dim, number of keys ever pushed; the next one takes row ``pushed % K``.
+        video: int64 [K], the training video of each row, -1 for an empty row.
 
     Raises:
         ValueError: a size below 1.
@@ -49,12 +50,12 @@ class MemoryBank(nn.Module):
             self.register_buffer(f'log_std_{GAUSSIAN}', torch.zeros(size, gaussian))
 
     def __len__(self) -> int:
-        """Rows that are filled."""
+        """Return the number of filled rows."""
         return min(int(self.pushed), self.size)
 
     @property
     def levels(self) -> Levels:
-        """All K rows, filled or not: the buffers themselves, which the next push changes."""
+        """All K rows, filled or not; views of the buffers, which the next push changes."""
         found = {name: Embedding(getattr(self, f'mean_{name}')) for name in self.names}
         if self.has_gaussian:
             mean, log_std = (getattr(self, f'{x}_{GAUSSIAN}') for x in ('mean', 'log_std'))
@@ -63,10 +64,10 @@ class MemoryBank(nn.Module):
 
     @torch.no_grad()
     def push(self, levels: Levels, video: Tensor) -> None:
-        """Add N keys in their order; the oldest ones leave.
+        """Add N keys in order; the oldest keys are overwritten.
 
         Args:
-            levels: of the N keys; means of all levels of the bank.
+            levels: levels of the N keys, with means for all levels of the bank.
             video: int64 [N], the training video of each.
         """
         count, kept = len(video), slice(max(0, len(video) - self.size), None)

@@ -1,13 +1,13 @@
-"""Contrastive losses of a joint batch without its matrix: block by block, each process its share.
+"""Contrastive losses of a joint batch in blocks, without its whole score matrix.
 
-A block, some texts against all videos, is made, reduced to vectors and forgotten; in the backward
-pass it is made again.  So memory grows with the batch, not with its square, and W processes do 1/W
-of the work each.  What is left of a block is gathered as embeddings are: all processes end with the
-same loss, and with the gradients of one process that holds the joint batch.
+A block (some texts against all videos) is computed, reduced to vectors and freed; the backward pass
+recomputes it.  So memory grows linearly with the batch, not quadratically, and each of W processes
+does 1/W of the work.  The reduced vectors are gathered as embeddings are: all processes get the
+same loss, and the gradients of one process that holds the joint batch.
 
-Losses and supervisions that can do so say the same in three steps: see :class:`BlockSupervision`
-and :class:`~mmvtr.models.losses.matrix.ContrastiveLoss`.  All others need not know of blocks: with
-one of them the whole matrix is made (:func:`whole_needed`).
+Losses and supervisions that support blocks implement three steps: see :class:`BlockSupervision`
+and :class:`~mmvtr.models.losses.matrix.ContrastiveLoss`.  If any other loss or supervision is used,
+the whole matrix is computed (:func:`whole_needed`).
 """
 
 from __future__ import annotations
@@ -25,43 +25,43 @@ from mmvtr.models.pairs import Pairs
 from mmvtr.models.target import Target
 from mmvtr.structures import Levels, take
 
-#: What one block leaves: figures of the supervision, 0-dim each, and the sums of each loss by
-#: matrix and direction.
+#: Result of one block: 0-dim figures of the supervision, and the sums of each loss by matrix and
+#: direction.
 Left = tuple[dict[str, Tensor], dict[str, dict[str, dict[str, Sums]]]]
 
 
 class BlockSupervision(nn.Module):
-    """A supervision in three steps, of which the whole matrix is one block.
+    """A supervision in three steps, which :meth:`forward` runs on the whole matrix as one block.
 
-    A block changes no state and draws no random numbers; what it leaves is sums, 0-dim.  A subclass
-    with a ``forward`` of its own gets the whole matrix.
+    A block changes no state and draws no random numbers; its results are 0-dim sums.  A subclass
+    that overrides ``forward`` gets the whole matrix.
     """
 
-    #: Why it wants the whole matrix as it is configured; '' where blocks will do.
+    #: Why its configuration needs the whole matrix; '' if blocks suffice.
     whole = ''
 
     def forward(
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
-        """Levels and target of the joint batch -> its target, and losses and figures to log."""
+        """Return the joint batch's target, and losses and figures to log."""
         begun = self.begin(texts, videos, Pairs.of(target.positives))
         target, sums = self.block(begun, slice(None), target)
         return target, self.finish(begun, sums)
 
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Any:
-        """Once for a joint batch: what its blocks share."""
+        """Return what all blocks of a joint batch share; called once per batch."""
 
     def block(self, begun: Any, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
-        """The target of the texts ``rows``, [R, V] -> the same with more, and sums."""
+        """Return the target of the texts ``rows``, [R, V], with filled slots added, and sums."""
         raise NotImplementedError(f'{type(self).__name__} must define block()')
 
     def finish(self, begun: Any, sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Sums over all blocks -> losses and figures."""
+        """Turn the sums over all blocks into losses and figures."""
         return {}
 
 
 def whole_needed(model: nn.Module) -> str:
-    """Why a retriever's losses need the whole matrix, in words; '' where blocks will do."""
+    """Return why a retriever's losses need the whole matrix, as text; '' if blocks suffice."""
     if len(model.objectives):
         return f'objective {next(iter(model.objectives))!r} reads the target of the whole batch'
     parts = [] if model.supervision is None else [model.supervision]
@@ -74,7 +74,7 @@ def whole_needed(model: nn.Module) -> str:
 
 
 def _defined_together(module: nn.Module, parts: Sequence[str], dense: Sequence[str]) -> bool:
-    """Whether no subclass has changed one of its methods ``dense`` without one of ``parts``."""
+    """Whether no subclass overrides a method in ``dense`` without overriding one in ``parts``."""
     kinds = [vars(kind) for kind in type(module).__mro__]
     changed, adapted = (
         next((i for i, kind in enumerate(kinds) if any(n in kind for n in names)), len(kinds))
@@ -92,14 +92,14 @@ def losses_in_blocks(
     rows: int,
     retrieval: bool = True,
 ) -> dict[str, Tensor]:
-    """Losses and figures of the supervision, and ``loss_<name>`` of each loss.
+    """Compute losses and figures of the supervision, and ``loss_<name>`` of each loss.
 
     Args:
         model: a retriever for which :func:`whole_needed` is ''.
         texts, videos: levels of the joint batch.
-        known: its :class:`~mmvtr.models.annotation.JointIds`.
-        rows: texts a block, at most.
-        retrieval: with the losses, not with the supervision alone.
+        known: :class:`~mmvtr.models.annotation.JointIds` of the joint batch.
+        rows: maximal number of texts per block.
+        retrieval: whether to compute the losses too, not the supervision alone.
     """
     temperature, supervision = model.temperature(), model.judge
     losses = dict(model.losses) if retrieval else {}
@@ -109,7 +109,7 @@ def losses_in_blocks(
     begun = None if supervision is None else supervision.begin(texts, videos, pairs)
 
     for loss in losses.values():
-        loss.known(compare(take(t, slice(0)), v))  # or it says which matrices there are
+        loss.known(compare(take(t, slice(0)), v))  # raises an error that lists the matrices
 
     def matrices() -> Iterator[dict[str, Tensor]]:
         for some in blocks:
@@ -139,14 +139,14 @@ def losses_in_blocks(
 
 
 def own_blocks(texts: int, rows: int) -> list[slice]:
-    """This process' share of the joint batch's texts, in blocks; one of no text if it has none."""
+    """Return this process' share of the texts in blocks; one empty block if it has no texts."""
     first, last = (texts * (rank() + i) // world_size() for i in range(2))
     starts = range(first, last, rows) or [first]
     return [slice(start, min(start + rows, last)) for start in starts]
 
 
 def _join(parts: Sequence[Left]) -> Left:
-    """Of blocks, or of processes, in the order of their texts."""
+    """Join the results of blocks, or of processes, in the order of their texts."""
     figures, sums = parts[0]
     return (
         {name: torch.stack([part[0][name] for part in parts]).sum(0) for name in figures},
@@ -164,7 +164,7 @@ def _join(parts: Sequence[Left]) -> Left:
 
 
 def _in_two(similarity: nn.Module) -> tuple[Callable[[Levels], Levels], Callable]:
-    """What a similarity can do item by item, once for all blocks, and what is left of it."""
+    """Split a similarity into its per-item part, run once for all blocks, and its comparison."""
     if hasattr(similarity, 'compare') and _defined_together(
         similarity, ('prepare', 'compare'), ('forward',)
     ):

@@ -1,4 +1,4 @@
-"""A retriever whose hardest pairs are read together: TACo's cascade (Yang et al., ICCV 2021)."""
+"""A retriever that re-scores hard pairs by fusion: TACo's cascade (Yang et al., ICCV 2021)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from mmvtr.structures import Levels
 
 @MODELS.register_module()
 class CascadeRetriever(VideoTextRetriever):
-    """Adds a matrix ``'fusion'`` of the pairs that are hard for the cheap scores.
+    """Retriever that adds a matrix ``'fusion'`` of the pairs that are hard for the cheap scores.
 
     Pairs are ranked by the similarity's ``ranking``; each text takes its ``negatives`` best videos
-    but its own, each video its best texts.  These and the annotated pairs are fused; elsewhere the
-    matrix is 0 and its target has weight 0, so that a loss does not see it.  A contrast of texts
-    against videos (``direction='t2v'``, the paper's only one) then has for a text the negatives
-    that it took, and the videos that took it: for the hard texts of a video the paper prints no
-    loss, so that is ours, and ``direction='both'`` the other reading.
+    except its own, each video its best texts.  These and the annotated pairs are fused; elsewhere
+    the matrix is 0 and its target has weight 0, so that a loss ignores it.  A contrast of texts
+    against videos (``direction='t2v'``, the paper's only one) then has as a text's negatives the
+    videos that it took and the videos that took it: the paper prints no loss for the hard texts of
+    a video, so this is our choice, and ``direction='both'`` is the other reading.
 
     Each process fuses its share of the pairs of the joint batch; the loss and the gradients are
     those of one process.
@@ -33,7 +33,7 @@ class CascadeRetriever(VideoTextRetriever):
     Args:
         negatives: K' (paper: 8).
         **kwargs: see :class:`VideoTextRetriever`; there is no ``block_rows``.  The similarity needs
-            ``first_stage``, ``ranking`` and ``fuse``, as a CascadeSimilarity has.
+            the methods ``first_stage``, ``ranking`` and ``fuse`` of a CascadeSimilarity.
 
     Raises:
         ValueError: ``negatives`` below 1, another similarity, ``block_rows``; (in training) a
@@ -62,7 +62,7 @@ class CascadeRetriever(VideoTextRetriever):
         known: JointIds,
         own: LocalBatch,
     ) -> tuple[dict[str, Tensor], dict[str, Target]]:
-        """The first stage's matrices and ``'fusion'``, and a target for each."""
+        """Return the first stage's matrices and ``'fusion'``, and a target for each."""
         if not isinstance(target, Target):
             raise ValueError(
                 f'the supervision makes a target for each of {sorted(target)[:8]}, but '
@@ -83,7 +83,7 @@ class CascadeRetriever(VideoTextRetriever):
         return matrices, targets
 
     def _fused(self, texts: Levels, videos: Levels, chosen: Tensor) -> Tensor:
-        """Scores of the chosen pairs (bool [T, V]) by the fusion, 0 elsewhere: float [T, V]."""
+        """Return fusion scores of the chosen pairs (bool [T, V]), 0 elsewhere: float [T, V]."""
         rows, columns = chosen.nonzero(as_tuple=True)
         share = slice(*(len(rows) * (rank() + step) // world_size() for step in (0, 1)))
         scores = self.similarity.fuse(texts, videos, rows[share], columns[share])

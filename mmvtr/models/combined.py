@@ -1,4 +1,4 @@
-"""Several supervisions of one score matrix at a time."""
+"""A combination of several supervisions of one score matrix."""
 
 from __future__ import annotations
 
@@ -26,32 +26,33 @@ RULES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 @MODELS.register_module()
 class CombinedSupervision(nn.Module):
-    """Several supervisions, each of which sees the annotation alone: their order does not matter.
+    """Several supervisions, each of which sees the annotation only: their order does not matter.
 
-    Of a slot that one of them fills, that is taken.  Of one that several fill: of ``weights`` the
-    smallest, the largest or the product (``spared_by``), by direction where one is, of ``counts``
-    the product, of ``columns`` all, of ``positives``, ``ambiguous`` and ``relevant`` what any of
-    these has found, or under ``'all'`` what all have (of soft positives the largest, or the
-    smallest).  The weights of the other parts also apply to what a part puts into ``columns``, by
-    the pairs behind it (:func:`.spared_columns`).  Losses and figures are named after their part
-    (``dvtr_loss_match``), and so is a matrix for evaluation that several give (``dvtr_eta``).
+    A target slot that one part fills is taken as it is.  If several parts fill it: ``weights``
+    become their minimum, maximum or product (``spared_by``), by direction if one of them is;
+    ``counts`` their product; ``columns`` are concatenated; ``positives``, ``ambiguous`` and
+    ``relevant`` become what any part has found, or with ``'all'`` what all parts have found (the
+    maximum, or the minimum, of soft positives).  The weights of the other parts also apply to what
+    a part puts into ``columns``, by the pairs behind it (:func:`.spared_columns`).  Losses and
+    figures are named after their part (``dvtr_loss_match``), and so is an evaluation matrix that
+    several parts give (``dvtr_eta``).
 
-    A floor is meant to be one, and that of ``min`` and ``max`` is; weights that may exceed 1, as
-    those by hardness do (``exceeds_one``), are for the product alone.
+    The minimum and the maximum keep a lower bound on the weights; weights that may exceed 1, such
+    as those by hardness (``exceeds_one``), are supported by the product only.
 
     Args:
-        parts: two or more supervisions by name; ARL, which fills one target a branch, is none.
+        parts: two or more supervisions by name; not ARL, which fills one target per branch.
         spared_by: ``'any'``, ``'all'`` or ``'product'``.
 
     Raises:
         ValueError: fewer than two parts, or ARL among them; a name with 'loss' in it, by which
-            mmengine knows what to add up; an unknown rule, or another than ``'product'`` of weights
-            that may exceed 1; in training: several fill another slot
-            (``margins``, ``teacher``, ``hinges``), or ``relevant``, of which no entry is a
-            negative, is filled where ``'all'`` may make it one.
+            mmengine recognises the terms to add up; an unknown rule, or a rule other than
+            ``'product'`` with weights that may exceed 1; in training: several parts fill another
+            slot (``margins``, ``teacher``, ``hinges``), or a part fills ``relevant``, whose entries
+            are no negatives, with ``'all'``, which may make them negatives.
 
     Example:
-        Negatives that DVTR's uncertainty or the captions' words call right. ::
+        Spare negatives that DVTR's uncertainty or the captions' words consider relevant. ::
 
             supervision=dict(
                 type='CombinedSupervision',
@@ -91,7 +92,7 @@ class CombinedSupervision(nn.Module):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Of the columns of all parts, in their order."""
+        """Kinds of the columns of all parts, in the order of the parts."""
         return tuple(kind for part in self.parts.values() for kind in getattr(part, 'kinds', ()))
 
     @property
@@ -102,7 +103,7 @@ class CombinedSupervision(nn.Module):
     def forward(
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
-        """Levels of the joint batch -> one target, and all losses and figures."""
+        """Return one target of the joint batch, and all losses and figures."""
         made, logs = {}, {}
         for name, part in self.parts.items():
             made[name], found = part(texts, videos, target)
@@ -110,20 +111,21 @@ class CombinedSupervision(nn.Module):
         return self._together(target, self._spared(target, made)), logs
 
     def init_weights(self) -> None:
-        """Lets each part read what it needs, before the first step."""
+        """Let each part read what it needs, before the first step."""
         for part in self.parts.values():
             if hasattr(part, 'init_weights'):
                 part.init_weights()
 
     def sees(self, preprocessor: nn.Module) -> None:
-        """Shows the data preprocessor to the parts that ask for it."""
+        """Pass the data preprocessor to the parts that need it."""
         for part in self.parts.values():
             if hasattr(part, 'sees'):
                 part.sees(preprocessor)
 
     @property
     def matrices(self) -> Callable[[Levels, Levels], dict[str, Tensor]]:
-        """(texts, videos) -> what parts give for evaluation, [T, V]; missing where none does."""
+        """Function (texts, videos) -> the parts' evaluation matrices [T, V]; missing if none has
+        any."""
         those = self._with('matrices')
 
         def matrices(texts: Levels, videos: Levels) -> dict[str, Tensor]:
@@ -139,8 +141,8 @@ class CombinedSupervision(nn.Module):
 
     @property
     def own_levels(self) -> Callable[..., tuple[Levels, Levels]]:
-        """What parts read of this process' items beside the encoder's levels, as each has it;
-        missing where none reads any."""
+        """Function that returns the levels that parts read beside the encoder's, of this process'
+        items; missing if no part reads any."""
         those = self._with('own_levels')
 
         def own_levels(*args: Any) -> tuple[Levels, Levels]:
@@ -158,10 +160,10 @@ class CombinedSupervision(nn.Module):
         return own_levels
 
     def _with(self, method: str) -> dict[str, nn.Module]:
-        """The parts that have a method that not all supervisions have.
+        """Return the parts that have an optional method.
 
         Raises:
-            AttributeError: none has, and so this has not.
+            AttributeError: no part has it.
         """
         those = {name: part for name, part in self.parts.items() if hasattr(part, method)}
         if not those:
@@ -169,9 +171,9 @@ class CombinedSupervision(nn.Module):
         return those
 
     def _spared(self, known: Target, made: Mapping[str, Target]) -> dict[str, Target]:
-        """What parts have made, with columns that the other parts judge by pairs.
+        """Return the parts' targets, with the other parts' weights applied to their columns.
 
-        Weights that may exceed 1 say how hard a score is pushed, and nothing of other scores.
+        Weights that may exceed 1 are left out: they concern the scores of their own part only.
         """
         if not self.kinds:
             return dict(made)
@@ -198,7 +200,7 @@ class CombinedSupervision(nn.Module):
         return spared
 
     def _together(self, target: Target, made: Mapping[str, Target]) -> Target:
-        """One target of those that the parts have made of ``target``."""
+        """Merge the targets that the parts have made from ``target`` into one."""
         joined = torch.minimum if self.spared_by == 'all' else torch.maximum  # of bool: and, or
         rules = dict(
             weights=partial(each_way, RULES[self.spared_by]),
@@ -233,7 +235,7 @@ class CombinedSupervision(nn.Module):
 
 
 def _counts_of_both(one: ByDirection, other: ByDirection) -> ByDirection:
-    """Their product; those of no direction are of texts."""
+    """Return the product of two counts; counts without a direction belong to texts."""
     if not (isinstance(one, Mapping) or isinstance(other, Mapping)):
         return one * other
     ways = [x if isinstance(x, Mapping) else dict(t2v=x) for x in (one, other)]
@@ -245,6 +247,6 @@ def _side_by_side(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str,
 
 
 def _slots(target: Target) -> dict[str, Any]:
-    """All that supervisions fill, and what lies beside, by name."""
+    """Return all slots that supervisions fill, including those in ``beside``, by name."""
     slots = target._asdict()
     return {**slots.pop('beside'), **slots}

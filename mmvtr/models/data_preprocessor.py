@@ -1,4 +1,4 @@
-"""Stacks a batch of V videos and T texts into padded tensors on the model's device."""
+"""Data preprocessor: stacks V videos and T texts into padded tensors on the model's device."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from mmvtr.registry import MODELS
 
 @MODELS.register_module()
 class VideoTextDataPreprocessor(BaseDataPreprocessor):
-    """uint8 frames -> normalised float; frames and words padded, with masks.
+    """Data preprocessor that normalises uint8 frames and pads frames and words, with masks.
 
     Args:
-        mean, std: per RGB channel, in 0-255; unused where videos are precomputed features.  None:
-            those of the frame tower, which the retriever hands over (:meth:`normalise_as`) and
-            checkpoints keep.
+        mean, std: per RGB channel, in 0-255; unused for precomputed video features.  None: those of
+            the frame tower, which the retriever sets (:meth:`normalise_as`) and checkpoints keep.
         max_frames: pad to this number instead of the longest video of the batch.
-        normalise: False leaves frames as they were decoded, for an encoder that scales and
-            normalises by itself: ``video`` is then a list of V tensors uint8 [F, 3, H, W].
+        normalise: False leaves frames as decoded, for an encoder that scales and normalises them
+            itself: ``video`` is then a list of V tensors uint8 [F, 3, H, W].
 
     Call: the dict of ``collate_retrieval`` -> the same dict with ``inputs`` of
 
     - ``video`` float [V, F, 3, H, W], [V, F, L, 3, H, W] or [V, F, D], ``frame_mask`` bool [V, F];
-    - ``text`` int64 [T, L] (pad id 0) or float [T, L, D], ``text_mask`` bool [T, L]; of texts that
-      come with padding of their own (``text_words``, OpenCLIPTokenize) False on it;
+    - ``text`` int64 [T, L] (pad id 0) or float [T, L, D], ``text_mask`` bool [T, L]; False also on
+      the padding that texts come with (``text_words``, OpenCLIPTokenize);
 
-    each pair only where the batch holds videos or texts; ``video_<name>`` and ``text_<name>``, of
-    one shape for all items, are stacked.
+    each pair only if the batch holds videos or texts.  ``video_<name>`` and ``text_<name>``, which
+    have one shape for all items, are stacked.
 
     Raises:
         ValueError: only one of ``mean`` and ``std`` is None.
@@ -56,13 +55,13 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
         self.normalise = normalise
 
     def normalise_as(self, frames: nn.Module) -> None:
-        """Where ``mean`` and ``std`` are None, take those of a frame tower.
+        """Take ``mean`` and ``std`` from a frame tower if they are None.
 
         Args:
-            frames: with ``image_mean`` and ``image_std``, 3 floats each, of values in 0-1.
+            frames: tower with ``image_mean`` and ``image_std``, 3 floats each, of values in 0-1.
 
         Raises:
-            ValueError: it has none, or does not know them.
+            ValueError: the tower has none, or they are None.
         """
         if not self.of_tower:
             return
@@ -102,10 +101,10 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
 
 
 def stack(name: str, items: Sequence[Tensor]) -> Tensor:
-    """N tensors of one shape -> [N, ...].
+    """Stack N tensors of one shape -> [N, ...].
 
     Raises:
-        ValueError: they are of several shapes.
+        ValueError: their shapes differ.
     """
     shapes = {tuple(x.shape) for x in items}
     if len(shapes) > 1:
@@ -114,10 +113,10 @@ def stack(name: str, items: Sequence[Tensor]) -> Tensor:
 
 
 def pad(items: Sequence[Tensor], length: Optional[int] = None) -> tuple[Tensor, Tensor]:
-    """N tensors [L_i, ...] -> zero-padded [N, L, ...] and mask bool [N, L].
+    """Pad N tensors [L_i, ...] with zeros -> [N, L, ...] and mask bool [N, L].
 
     Raises:
-        ValueError: an item is longer than ``length``, or two are of different widths.
+        ValueError: an item is longer than ``length``, or widths differ.
     """
     widths = {tuple(x.shape[1:]) for x in items}
     if len(widths) > 1:

@@ -1,13 +1,13 @@
-"""Encoding a large batch in parts, for the memory of one part, with the gradients of the whole.
+"""Encoding a large batch in parts: the memory of one part, the gradients of the whole batch.
 
 Gradient caching (Gao et al., Scaling deep contrastive learning batch size under memory limited
 setup, RepL4NLP 2021): losses read embeddings only, so encode part after part without keeping
 activations, compute the loss of the whole batch and its gradients on the embeddings, then encode
-each part again, with the same random numbers, and carry its gradients on to the weights.
+each part again, with the same random numbers, and propagate its gradients to the weights.
 
 Here each part is a checkpoint of the autograd graph, so that the second encoding happens inside the
-one ``backward`` of the step: what mmengine and DistributedDataParallel do around a step (loss
-scaling, accumulation, one synchronisation a step) goes on as if nothing had been divided.
+one ``backward`` of the step: the work of mmengine and DistributedDataParallel around a step (loss
+scaling, accumulation, one synchronisation per step) is the same as without parts.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from mmvtr.structures import Levels, cat_levels
 def encode_in_parts(
     encode: Callable[[dict[str, Tensor]], Levels], inputs: dict[str, Tensor], size: int
 ) -> Levels:
-    """``encode(inputs)`` in parts of ``size`` items, activations of one part at a time.
+    """Run ``encode(inputs)`` in parts of ``size`` items, keeping activations of one part at a time.
 
     Args:
-        encode: from tensors of N items to their levels; no item may depend on the others.
-        inputs: tensors [N, ...]; none at all where there is no item.
-        size: items a part.
+        encode: function from tensors of N items to levels; no item may depend on the others.
+        inputs: tensors [N, ...]; an empty dict if there is no item.
+        size: items per part.
 
     Returns:
         the levels of the N items.  Values and gradients are those of encoding the parts one by one
-        with a graph, and of encoding all at once where no random number is drawn.
+        with a graph, and of encoding all at once if no random number is drawn.
     """
     count = max(map(len, inputs.values()), default=0)
     if count <= size or not torch.is_grad_enabled():
@@ -54,9 +54,9 @@ def encode_in_parts(
 
 @contextmanager
 def uncached_autocast(device: str) -> Iterator[None]:
-    """Let each part cast the weights for itself, on a type of device (``'cuda'``).
+    """Disable autocast's weight cache on a type of device (``'cuda'``), so each part casts anew.
 
-    From one cast that all shared, the gradients of all parts would be summed in low precision.
+    With one shared cast, the gradients of all parts would be summed in low precision.
     """
     if not torch.is_autocast_enabled(device):
         yield
@@ -68,15 +68,15 @@ def uncached_autocast(device: str) -> Iterator[None]:
 
 @contextmanager
 def each_once(model: nn.Module, parts: Iterable[str] = ('encoder', 'heads')) -> Iterator[None]:
-    """Refuse modules whose result depends on who else is in a part, or how often it is encoded.
+    """Refuse modules whose result depends on the other items of a part or on repeated encoding.
 
     Args:
-        model: whose ``parts`` encode inside of the context.
+        model: model whose ``parts`` encode inside the context.
         parts: names of its children.
 
     Raises:
         ValueError: a batch normalisation in training mode, or a module whose buffers change when
-            it encodes (names it): it would see parts, and each of them twice.
+            it encodes (named): it would process parts instead of the batch, and each part twice.
     """
     named = [(n, module) for n, module in model.named_modules() if n.split('.')[0] in parts]
     for name, module in named:
@@ -96,7 +96,7 @@ def each_once(model: nn.Module, parts: Iterable[str] = ('encoder', 'heads')) -> 
 
 
 def _versions(named: Iterable[tuple[str, nn.Module]]) -> dict[str, tuple[int, int]]:
-    """What changes with a buffer: the tensor itself, or the count of its changes in place."""
+    """Return each buffer's identity and version counter, which show any change of it."""
     return {
         f'{name}.{key}': (id(buffer), buffer._version)
         for name, module in named

@@ -1,4 +1,4 @@
-"""A training that cannot learn says so once: its loss has had no gradient for several steps."""
+"""Warning about a training whose loss has had no gradient for several steps."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from torch import Tensor, nn
 from mmvtr.models.target import Target, mean_weights
 from mmvtr.structures import Levels
 
-#: Steps without a gradient after which a training is warned of.
+#: Successive steps without a gradient before the warning.
 STEPS = 10
 
 
 class GradientWatch:
-    """Warn once when the embeddings of a batch get no gradient for :data:`STEPS` steps in a row.
+    """Watcher that warns once if embeddings get no gradient for :data:`STEPS` steps in a row.
 
-    Gradients are counted on their device; the host asks for the count every :data:`STEPS` steps.
+    Gradients are counted on their device; the host reads the count every :data:`STEPS` steps.
 
     Args:
-        warn: what is called with the message; default: a warning of mmengine's current logger.
+        warn: function called with the message; default: a warning of mmengine's current logger.
     """
 
     def __init__(self, warn: Optional[Callable[[str], None]] = None) -> None:
@@ -32,11 +32,11 @@ class GradientWatch:
         self._said = False
 
     def __call__(self, sides: Sequence[Levels], why: Callable[[], str]) -> None:
-        """Look at the gradients of a training batch when they come.
+        """Check the gradients of a training batch once they are computed.
 
         Args:
             sides: levels of the texts, and of the videos, as the losses read them.
-            why: the reason in words, asked for where there is something to warn of.
+            why: function that returns the reason as text, called only for a warning.
         """
         means = [level.mean for side in sides for level in side.values()]
         means = [mean for mean in means if mean.requires_grad and mean.numel()]
@@ -71,10 +71,10 @@ def why_nothing(
     """Return the reason why a batch gives no gradient, in a sentence.
 
     Args:
-        annotated: who belongs to whom.
-        target: what the supervision made of it; None: not known.
-        supervision: of the training, or None.
-        figures: what it has logged of the batch.
+        annotated: target from the annotation.
+        target: the supervision's target; None: unknown.
+        supervision: supervision of the training, or None.
+        figures: figures that it has logged for the batch.
     """
     if bool(annotated.positives.bool().all()):
         texts, videos = annotated.positives.shape
@@ -91,7 +91,7 @@ def why_nothing(
 
 
 def spares_all(target: Target) -> bool:
-    """Return whether no pair is pushed: each is a match, ambiguous, or a negative of weight 0."""
+    """Whether no pair is a negative: each is a match, ambiguous, or has weight 0."""
     left = ~target.positives.bool()
     if target.ambiguous is not None:
         left = left & ~target.ambiguous

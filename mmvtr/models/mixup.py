@@ -1,4 +1,4 @@
-"""Videos that are mixed with others of their batch, and soft labels of these (PCME++)."""
+"""Mixup of videos within a batch, and soft labels for it (PCME++)."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from mmvtr.structures import Embedding, Levels
 
 @MODELS.register_module()
 class MixupDataPreprocessor(VideoTextDataPreprocessor):
-    """Mixes some training videos with others of this process' batch, frame by frame.
+    """Data preprocessor that mixes training videos with others of this process' batch by frame.
 
     Video i becomes ``lambda x_i + (1 - lambda) x_j`` with j = V - 1 - i, where both have a frame;
-    lambda is of Beta(alpha, alpha) for a ``mixed`` share of the videos, and 1 for the others.
+    lambda is drawn from Beta(alpha, alpha) for a ``mixed`` share of the videos, else 1.
     ``data_samples['video_mix']``, float [V, 2], has lambda and j - i for ``MixupSupervision``;
     lambda is 1 outside of training.
     Draws are a function of the number of the training step and of the process.
-    Frames are all that is mixed: a batch with more of its videos (experts and seconds of rows,
-    stored vectors) is refused, as these would be of videos that the encoder does not see.
+    Only frames are mixed: a batch with further data of its videos (experts and seconds of rows,
+    stored vectors) is refused, as these would not match the mixed videos.
 
     Args:
-        alpha: of the Beta distribution.
-        mixed: in [0, 1], which share of the videos is mixed.
+        alpha: parameter of the Beta distribution.
+        mixed: share of the videos that is mixed, in [0, 1].
         **kwargs: see :class:`VideoTextDataPreprocessor`.
 
     Raises:
-        ValueError: ``alpha`` is not positive, ``mixed`` out of range, or ``normalise=False``, of
-            which frames come as lists; in training: a batch that has more of its videos than
+        ValueError: ``alpha`` is not positive, ``mixed`` out of range, or ``normalise=False``, with
+            which frames are lists; in training: a batch that has more data of its videos than
             frames.
     """
 
@@ -68,7 +68,7 @@ class MixupDataPreprocessor(VideoTextDataPreprocessor):
         return dict(inputs=inputs, data_samples={**samples, 'video_mix': mix})
 
     def _shares(self, videos: int) -> Tensor:
-        """lambda of V videos, float [V]."""
+        """Draw lambda for V videos, float [V]."""
         draw = np.random.default_rng([int(self.step), rank()])
         self.step += 1
         share = draw.beta(self.alpha, self.alpha, videos)
@@ -77,7 +77,7 @@ class MixupDataPreprocessor(VideoTextDataPreprocessor):
 
 
 def _only_frames(inputs: dict[str, Tensor], samples: dict[str, Any]) -> None:
-    """ValueError for a batch that has more of its videos than frames; names it."""
+    """Raise ValueError if a batch has more data of its videos than frames; names the data."""
     further = [name for name in inputs if name.startswith('video_')]
     further += [name for name in ('video_vectors', 'video_frame_vectors') if name in samples]
     if further:
@@ -94,7 +94,7 @@ def mixed_videos(video: Tensor, mask: Tensor, share: Tensor, partner: Tensor) ->
     Args:
         video: float [V, F, ...].
         mask: bool [V, F].
-        share: float [V], of the video itself.
+        share: float [V], weight of the video itself.
         partner: int64 [V].
 
     Returns:
@@ -117,13 +117,13 @@ def mixed_videos(video: Tensor, mask: Tensor, share: Tensor, partner: Tensor) ->
 
 @MODELS.register_module()
 class MixupSupervision(nn.Module):
-    """Soft labels of videos that ``MixupDataPreprocessor`` has mixed, for ``SigmoidLoss``.
+    """Supervision with soft labels for mixed videos (``MixupDataPreprocessor``, ``SigmoidLoss``).
 
     A text's label is lambda with its own video, and 1 - lambda with the video that its own was
     mixed into.  It puts ``labels``, float [T, V], beside the target; positives stay as annotated.
 
     Args:
-        smoothing: moves labels from 0 and 1 towards 1/2 by so much before they are mixed.
+        smoothing: amount by which labels move from 0 and 1 towards 1/2 before they are mixed.
 
     Raises:
         ValueError: ``smoothing`` outside [0, 1/2); another data preprocessor.
@@ -138,10 +138,10 @@ class MixupSupervision(nn.Module):
         self.smoothing = smoothing
 
     def sees(self, preprocessor: nn.Module) -> None:
-        """Called by the retriever with its data preprocessor: one that mixes.
+        """Check the retriever's data preprocessor, which the retriever passes in.
 
         Raises:
-            ValueError: another one.
+            ValueError: it is no MixupDataPreprocessor.
         """
         if not isinstance(preprocessor, MixupDataPreprocessor):
             raise ValueError(
@@ -153,14 +153,14 @@ class MixupSupervision(nn.Module):
     def own_levels(
         self, inputs: dict[str, Tensor], data_samples: dict, device: torch.device
     ) -> tuple[Levels, Levels]:
-        """What was mixed of this process' videos: no level of texts, ``'mix'`` of videos."""
+        """Return this process' mixing data: no level of texts, level ``'mix'`` of videos."""
         return {}, {'mix': Embedding(data_samples['video_mix'].to(device))}
 
     @torch.no_grad()
     def forward(
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
-        """Levels of the joint batch -> target with ``labels``, and the mean lambda for the log."""
+        """Return the joint batch's target with ``labels``, and the mean lambda for the log."""
         share, away = videos['mix'].mean.unbind(1)
         partner = torch.arange(len(away), device=away.device) + away.long()
         labels = mixed_labels(target.positives, share, partner, smoothing=self.smoothing)

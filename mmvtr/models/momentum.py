@@ -1,8 +1,7 @@
-"""A retriever whose queries meet keys: of slowly moving encoders, and of banks that remember them.
+"""A retriever with momentum encoders and memory banks of keys (HiT, Liu et al., ICCV 2021).
 
-HiT's (Liu et al., ICCV 2021), which takes them from MoCo: query encoders are trained, key encoders
-are their moving averages, and what a query is compared with are keys, those of its own pairs and
-those of the batches before, in a bank for each modality.
+As in MoCo, query encoders are trained and key encoders are their moving averages.  A query is
+compared with keys: those of its own pairs and those of earlier batches, in a bank per modality.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from mmvtr.structures import Levels, cat_levels, drop_tokens
 
 
 class Candidates(NamedTuple):
-    """N items of a batch and, behind them, the K rows of a bank.
+    """N items of a batch followed by the K rows of a bank.
 
     Attributes:
         keys: levels that queries are compared with.
-        judged: their Gaussians, which a supervision reads; none where there is no supervision.
-        video: int64 [N + K], the training video of each; -1 where a row is not filled.
-        old: bool [N + K], which are the bank's.
+        judged: their Gaussians, which a supervision reads; empty without a supervision.
+        video: int64 [N + K], the training video of each; -1 for empty rows.
+        old: bool [N + K], True for rows of the bank.
     """
 
     keys: Levels
@@ -40,39 +39,40 @@ class Candidates(NamedTuple):
 
 @MODELS.register_module()
 class MomentumRetriever(VideoTextRetriever):
-    """Texts against keys of videos, videos against keys of texts, each with a bank of K more.
+    """Retriever that compares texts with keys of videos and vice versa, each with a bank of K more.
+
 
     A loss reads matrices of one direction, ``'<level>_t2v'`` float [T, V + K] and
     ``'<level>_v2t'`` float [T + K, V]: first the keys of the batch's videos (texts), then those of
-    the bank.  Positives are the keys of annotated partners.  Weight 0 have rows of the bank that
-    nothing is in yet, those of the query's own video (by id: captions of a video are no negatives
-    of it) and, unless ``in_batch``, the keys of the batch that are no partner.  So HiT's four terms
-    are two :class:`~mmvtr.models.losses.ContrastiveLoss`, one a direction.
+    the bank.  Positives are the keys of annotated partners.  Weight 0 is given to empty rows of the
+    bank, to those of the query's own video (by id: captions of a video are no negatives of it) and,
+    unless ``in_batch``, to the keys of the batch that are no partner.  So HiT's four terms are two
+    :class:`~mmvtr.models.losses.ContrastiveLoss`, one per direction.
 
-    The keys enter the banks after they were compared, those of all processes in the order of ranks:
-    banks are the same everywhere.  Key encoders do not drop out (ours).  They :meth:`follow` after
-    each step of the optimizer, for which a MomentumHook is to be among the hooks.
+    The keys enter the banks after the comparison, those of all processes in the order of ranks, so
+    that all processes have the same banks.  Key encoders use no dropout (ours).  They
+    :meth:`follow` after each step of the optimizer, which requires a MomentumHook.
 
     A supervision is trained on the batch, and weighs the wide matrices by its method
-    ``weigh(texts, videos, same, rows=, columns=)``, of all texts and all videos, batch and bank:
-    the partners of an item in a bank are the items of its video there and in the batch.  What it
-    reads of an item in a bank is the Gaussian that the item had when it entered, from query encoder
-    and head (ours: the match probability is trained on these).
+    ``weigh(texts, videos, same, rows=, columns=)``, for all texts and all videos of batch and bank:
+    the partners of an item in a bank are the items of its video there and in the batch.  For an
+    item in a bank it reads the Gaussian that the item had when it entered, from query encoder and
+    head (ours: the match probability is trained on these).
 
-    Evaluation, inference and export read the query encoders alone.  ``micro_batch`` divides the
+    Evaluation, inference and export use the query encoders only.  ``micro_batch`` divides the
     queries; keys need no activations.
 
     Args:
-        bank_size: K (ours: HiT's is not known).
-        momentum: m of ``key = m key + (1 - m) query`` (ours: MoCo's).
-        in_batch: other keys of the batch are negatives, too (MoCo: no).
+        bank_size: K (our choice: HiT's is not known).
+        momentum: m of ``key = m key + (1 - m) query`` (our choice: MoCo's).
+        in_batch: whether other keys of the batch are negatives too (MoCo: no).
         **kwargs: see :class:`VideoTextRetriever`; no ``block_rows`` and no ``objectives``.
 
     Raises:
         ValueError: a bank_size below 1, a momentum outside [0, 1), a similarity that reads tokens,
             a supervision without ``weigh`` or without heads, ``block_rows``, ``objectives``; (in
             training) a text of several videos.
-        RuntimeError: (in training) the encoder has moved, and its key encoder has not followed.
+        RuntimeError: (in training) the encoder was updated, but not its key encoder.
     """
 
     no_blocks = 'the matrices of a MomentumRetriever have the columns of a bank'
@@ -117,7 +117,7 @@ class MomentumRetriever(VideoTextRetriever):
         self._followed = False
 
     def init_weights(self) -> None:
-        """As mmengine's; what ``init_cfg`` has made of the encoder is where its keys start."""
+        """Initialise as in mmengine; if ``init_cfg`` sets weights, key encoders start from them."""
         first = not self.is_init
         super().init_weights()
         if first and self.init_cfg:
@@ -125,7 +125,7 @@ class MomentumRetriever(VideoTextRetriever):
 
     @torch.no_grad()
     def start_keys(self) -> None:
-        """Make the key encoders what the query encoders are."""
+        """Copy the query encoders into the key encoders."""
         self.key_encoder.load_state_dict(self.encoder.state_dict())
 
     def train(self, mode: bool = True) -> 'MomentumRetriever':
@@ -135,7 +135,7 @@ class MomentumRetriever(VideoTextRetriever):
 
     @torch.no_grad()
     def follow(self) -> None:
-        """Move the key encoders towards the query encoders: after each step of the optimizer."""
+        """Move the key encoders towards the query encoders; call after each optimizer step."""
         for key, query in zip(self.key_encoder.parameters(), self.encoder.parameters()):
             key.lerp_(query, 1 - self.momentum)
         for key, query in zip(self.key_encoder.buffers(), self.encoder.buffers()):
@@ -152,7 +152,7 @@ class MomentumRetriever(VideoTextRetriever):
         known: JointIds,
         own: LocalBatch,
     ) -> tuple[dict[str, Tensor], dict[str, Target]]:
-        """Wide matrices and a target for each; the keys enter the banks."""
+        """Return wide matrices and a target for each, and push the keys into the banks."""
         self._check_followed()
         video_of_texts, video_of_videos = _owners(known)
         text_keys, video_keys = self._keys(own.inputs)
@@ -176,7 +176,7 @@ class MomentumRetriever(VideoTextRetriever):
         return matrices, targets
 
     def _keys(self, inputs: dict[str, Tensor]) -> tuple[Levels, Levels]:
-        """Levels of the texts and the videos of all processes from the key encoders."""
+        """Return the key encoders' levels of the texts and videos of all processes."""
         with torch.no_grad():
             own = (text_levels(self.key_encoder, inputs), video_levels(self.key_encoder, inputs))
             read = ({name: side[name] for name in self.similarity.levels} for side in own)
@@ -184,7 +184,7 @@ class MomentumRetriever(VideoTextRetriever):
         return texts, videos
 
     def _judged(self, queries: Levels) -> Levels:
-        """What a bank remembers of the queries themselves."""
+        """Return the queries' own level that a bank stores: their detached Gaussians."""
         if self.supervision is None:
             return {}
         if self.belief is not None:
@@ -192,7 +192,7 @@ class MomentumRetriever(VideoTextRetriever):
         return {GAUSSIAN: queries[GAUSSIAN].map(Tensor.detach)}
 
     def _candidates(self, side: str, keys: Levels, queries: Levels, video: Tensor) -> Candidates:
-        """A modality's batch and its bank."""
+        """Join the batch and the bank of a modality."""
         bank = self.banks[side]
         old = torch.arange(len(video) + bank.size, device=video.device) >= len(video)
         judged = self._judged(queries)
@@ -211,11 +211,11 @@ class MomentumRetriever(VideoTextRetriever):
         rows: slice = slice(None),
         columns: slice = slice(None),
     ) -> Target:
-        """Positives and weights of a wide matrix: some texts (videos) against all videos (texts).
+        """Make the target of a wide matrix: some texts (videos) against all videos (texts).
 
         Args:
-            texts, videos: of the batch and of the banks.
-            rows, columns: those of the matrix, R texts and C videos.
+            texts, videos: candidates of the batch and of the banks.
+            rows, columns: rows and columns of the matrix, R texts and C videos.
 
         Returns:
             positives bool [R, C] and weights float [R, C].
@@ -232,10 +232,9 @@ class MomentumRetriever(VideoTextRetriever):
         return Target(same & ~old, weights=weights)
 
     def _check_followed(self) -> None:
-        """Key encoders that stay behind would be noticed by nobody.
+        """Raise RuntimeError if the key encoder has never followed, which would go unnoticed.
 
-        Of one that has ever followed nothing is asked: an EMAHook, too, moves the encoder, there
-        and back.
+        Once it has followed, there is no check: an EMAHook, too, swaps the encoder's weights.
         """
         version = sum(p._version for p in self.encoder.parameters())
         moved = self._encoder_version not in (None, version)
@@ -249,7 +248,7 @@ class MomentumRetriever(VideoTextRetriever):
 
 
 def _start_keys_of_a_part(model: MomentumRetriever, keys: Any) -> None:
-    """Where weights hold an encoder or parts of it and no key encoder, keys start from these."""
+    """Start the keys from loaded weights that hold an encoder, or parts of it, but no keys."""
     missing = {name.removeprefix('module.') for name in keys.missing_keys}
     names = [*model.encoder.state_dict()]
     lacking = [all(f'{part}.{n}' in missing for n in names) for part in ('key_encoder', 'encoder')]
@@ -258,10 +257,10 @@ def _start_keys_of_a_part(model: MomentumRetriever, keys: Any) -> None:
 
 
 def _owners(known: JointIds) -> tuple[Tensor, Tensor]:
-    """The training video of each text, int64 [T], and of each column, int64 [V].
+    """Return the training video of each text, int64 [T], and of each column, int64 [V].
 
     Raises:
-        ValueError: a text of several videos (which, is named).
+        ValueError: a text of several videos (the text is named).
     """
     texts, videos = known.ids
     if not texts.shape[1]:  # there is no text

@@ -13,7 +13,7 @@ class Pairs(NamedTuple):
     """The P annotated pairs of a joint batch of T texts and V videos.
 
     Attributes:
-        rows, columns: int64 [P], by text.
+        rows, columns: int64 [P], ordered by text.
         shape: (T, V).
     """
 
@@ -23,11 +23,12 @@ class Pairs(NamedTuple):
 
     @classmethod
     def of(cls, positives: Tensor) -> 'Pairs':
-        """Of positives bool [T, V]."""
+        """Make the pairs of positives bool [T, V]."""
         return cls(*positives.nonzero(as_tuple=True), tuple(positives.shape))
 
     def best(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Largest value of each text and of each video, -inf where it has no pair.
+        """Return the largest value of each text and of each video, -inf without a pair.
+
 
         float [P] -> float [T], [V].
         """
@@ -38,7 +39,8 @@ class Pairs(NamedTuple):
         return best[0], best[1]
 
     def means(self, vectors: Tensor, *, of: str) -> Tensor:
-        """Mean vector of the own partners, NaN where there are none.
+        """Return the mean vector of each item's partners, NaN without any.
+
 
         ``of='videos'``: float [V, D] -> [T, D], of each text; ``'texts'``: [T, D] -> [V, D].
         """
@@ -56,12 +58,13 @@ def of_pairs(
     *,
     entries: int = 2**22,
 ) -> Tensor:
-    """``function`` of the annotated pairs' rows, some at a time where they are many.
+    """Apply ``function`` to the annotated pairs, in parts if there are many.
 
     Args:
-        function: of rows of all ``texts``, then of all ``videos``, float [p, ...] each; gives [p].
+        function: takes rows of all ``texts``, then of all ``videos``, float [p, ...] each;
+            returns [p].
         texts, videos: float [T, ...] and [V, ...] each.
-        entries: numbers of a tensor that are taken at a time.
+        entries: maximal number of tensor elements per part.
 
     Returns:
         float [P].

@@ -1,4 +1,4 @@
-"""The retriever: two encoders, a similarity, and whatever supervises their score matrix."""
+"""The retriever: two encoders, a similarity, and losses and supervision of their score matrix."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from mmvtr.models.target import LocalBatch, Target, check_read, check_readable
 from mmvtr.registry import MODELS, build
 from mmvtr.structures import Levels, drop_tokens
 
-#: Scores of a joint batch from which on it is said that a matrix of them is made: 1 GiB.
+#: Number of scores of a joint batch above which the log warns about the whole matrix: 1 GiB.
 LARGE = 2**28
 
 
 class RetrievalSample(BaseDataElement):
-    """What ``predict`` says of one text against the videos of its batch.
+    """Prediction of one text against the videos of its batch.
+
 
     Meta fields: ``text_id`` str, ``video_ids`` list of V str.  Data field: ``scores`` float [V];
     with probabilistic heads also ``text_sigma`` 0-dim and ``video_sigma`` float [V].
@@ -39,11 +40,11 @@ class RetrievalSample(BaseDataElement):
 
 @MODELS.register_module()
 class VideoTextRetriever(BaseModel):
-    """Encodes V videos and T texts, scores them, and trains on the matrix of all processes.
+    """Retriever that encodes V videos and T texts, and trains on the matrix of all processes.
 
     Args:
         encoder: dual encoder with ``encode_video`` and ``encode_text``.
-        similarity: from levels of texts and videos to matrices [T, V].
+        similarity: maps levels of texts and videos to matrices [T, V].
         losses: dict name -> loss; each is logged as ``loss_<name>``.
         temperature: divides the scores in the losses.
         heads: config of a probabilistic head, built once for videos and once for texts, or None;
@@ -52,41 +53,39 @@ class VideoTextRetriever(BaseModel):
         head_reads: see ``heads``.
         detach_heads: heads get detached features, so that they never move the encoders.
         supervision: fills weights, margins and further positives of the target (or of one target
-            a matrix, by name), or None.  With a method ``own_levels(inputs, data_samples, device)``
-            it gives levels of its own of this process' texts and videos, which are gathered and
-            handed to it beside the encoder's.
-        belief: whose word the target is, a
-            :class:`~mmvtr.models.supervisions.belief.Belief`: that of this model as it was
-            earlier; None: its own.
-        objectives: dict name -> module for what is no loss of a score matrix (captioning, KL);
+            per matrix, by name), or None.  A method ``own_levels(inputs, data_samples, device)``
+            returns its own levels of this process' texts and videos, which are gathered and passed
+            to it beside the encoder's.
+        belief: a :class:`~mmvtr.models.supervisions.belief.Belief`, which makes the target from an
+            earlier state of this model; None: the current model makes it.
+        objectives: dict name -> module for losses beyond a score matrix (captioning, KL);
             called as ``objective(texts, videos, target, batch)``: levels and target of the joint
-            batch (the annotated one where a supervision makes one a matrix), and this process' own
+            batch (the annotated one if a supervision makes one per matrix), and this process' own
             :class:`~mmvtr.models.target.LocalBatch`; returns a dict of losses, logged as
             ``<name>_<key>``.
-        micro_batch: train in the memory of so many videos (or texts) at a time: they are encoded in
-            parts, and each part once more in the backward pass
-            (:mod:`mmvtr.models.gradient_cache`).  The loss stays that of the whole batch, and so
-            do the gradients.  None: all at once.
-        block_rows: make the score matrix of the joint batch in blocks of so many texts, each
-            process its share (:mod:`mmvtr.models.blocks`): memory grows with the batch instead of
-            its square.  Losses and gradients stay the same.  Contrastive losses can do so; with
-            another one the whole matrix is made, and the log says so once.  None: the whole matrix,
-            in each process.
+        micro_batch: train in the memory of this many videos (or texts): they are encoded in parts,
+            and each part again in the backward pass (:mod:`mmvtr.models.gradient_cache`).  Loss and
+            gradients stay those of the whole batch.  None: all at once.
+        block_rows: compute the score matrix of the joint batch in blocks of this many texts, each
+            process its share (:mod:`mmvtr.models.blocks`): memory grows linearly with the batch,
+            not quadratically.  Losses and gradients stay the same.  Only contrastive losses support
+            it; with another one the whole matrix is made, which the log states once.  None: the
+            whole matrix, in each process.
         data_preprocessor, init_cfg: as in mmengine.
 
     Components are dicts for the registry or built modules.
 
     Raises:
         ValueError: ``micro_batch`` or ``block_rows`` below 1; a supervision of weights, margins,
-            hinges or teachers that no loss reads; in training: an encoder that ``micro_batch`` does
-            not suit.
+            hinges or teachers that no loss reads; in training: an encoder that does not support
+            ``micro_batch``.
 
     ``stage`` selects one half of DVTR's Algorithm 1 (the AlternatingTrainLoop sets it):
     ``'uncertainty'`` trains heads and supervision (and the encoders unless ``detach_heads``),
     ``'retrieval'`` the encoders on the debiased loss; None does both in one step.
     """
 
-    #: Why a retriever of another kind has no ``block_rows``; '' where it has.
+    #: Why a subclass does not support ``block_rows``; '' if it does.
     no_blocks = ''
 
     def __init__(
@@ -141,27 +140,26 @@ class VideoTextRetriever(BaseModel):
 
     @property
     def judge(self) -> Optional[nn.Module]:
-        """Who makes the target in training: the belief where there is one."""
+        """The module that makes the target in training: the belief if there is one."""
         return self.supervision if self.belief is None else self.belief
 
     # -- encoding and scoring -------------------------------------------------------------
 
     def encode_video(self, inputs: dict[str, Tensor]) -> Levels:
-        """``video`` float [V, F, ...] and ``frame_mask`` bool [V, F] -> levels of V videos.
+        """Encode ``video`` float [V, F, ...], ``frame_mask`` bool [V, F] -> levels of V videos.
 
-        What else a dataset knows of its videos (``video_<name>``) goes to the encoder as
-        ``<name>=``.  Without ``video`` (all videos of a batch were broken and skipped): levels of
-        none.
+        Further inputs (``video_<name>``) are passed to the encoder as ``<name>=``.  Without
+        ``video`` (all videos of a batch were broken and skipped): levels of zero videos.
         """
         return self.encoded_by(self, inputs, 'video')
 
     def encode_text(self, inputs: dict[str, Tensor]) -> Levels:
-        """``text`` int64 [T, L] and ``text_mask`` bool [T, L] -> levels of T texts, as above."""
+        """Encode ``text`` int64 [T, L] and ``text_mask`` bool [T, L] -> levels of T texts."""
         return self.encoded_by(self, inputs, 'text')
 
     def encoded_by(self, parts: nn.Module, inputs: dict[str, Tensor], side: str) -> Levels:
-        """Levels of the ``'video'`` or the ``'text'`` of ``inputs``, by another's ``encoder`` and
-        ``heads``."""
+        """Encode the ``'video'`` or the ``'text'`` of ``inputs`` by the ``encoder`` and ``heads``
+        of ``parts``."""
         encode = video_levels if side == 'video' else text_levels
         levels = encode(parts.encoder, inputs)
         if not parts.heads:
@@ -174,12 +172,12 @@ class VideoTextRetriever(BaseModel):
     def score(
         self, texts: Levels, videos: Levels, names: Optional[Collection[str]] = None
     ) -> dict[str, Tensor]:
-        """Return matrices [T, V]: ``'scores'`` (fused), one a level, and the supervision's own.
+        """Return matrices [T, V]: ``'scores'`` (fused), one per level, and the supervision's own.
 
         Args:
             texts, videos: levels of T texts and of V videos.
-            names: of the matrices that are read; those of the supervision are made only if it
-                has one of them, or for None.
+            names: names of the matrices needed; those of the supervision are made only if the
+                similarity lacks one of them, or for None.
         """
         matrices = self.similarity(texts, videos)
         if hasattr(self.supervision, 'matrices') and (names is None or {*names} - matrices.keys()):
@@ -191,8 +189,8 @@ class VideoTextRetriever(BaseModel):
     def forward(
         self, inputs: dict[str, Tensor], data_samples: Optional[dict] = None, mode: str = 'tensor'
     ) -> dict | list[RetrievalSample] | tuple[Levels, Levels]:
-        """``'loss'`` -> dict of losses, ``'predict'`` -> one sample a text, ``'tensor'`` -> levels
-        of texts and of videos.  ``inputs`` come from the data preprocessor."""
+        """Return a dict of losses (``'loss'``), one sample per text (``'predict'``), or levels of
+        texts and of videos (``'tensor'``).  ``inputs`` come from the data preprocessor."""
         if mode not in ('loss', 'predict', 'tensor'):
             raise ValueError(f"mode must be 'loss', 'predict' or 'tensor', not {mode!r}")
         if mode == 'loss' and self.micro_batch is not None:
@@ -206,7 +204,7 @@ class VideoTextRetriever(BaseModel):
         return self._predict(texts, videos, data_samples)
 
     def _encode_in_parts(self, inputs: dict[str, Tensor]) -> tuple[Levels, Levels]:
-        """Levels of texts and of videos, in the memory of ``micro_batch`` of them."""
+        """Encode texts and videos in the memory of ``micro_batch`` of them."""
         with each_once(self):
             return (
                 encode_in_parts(self.encode_text, of_side(inputs, 'text'), self.micro_batch),
@@ -255,7 +253,7 @@ class VideoTextRetriever(BaseModel):
     def _losses_of_matrix(
         self, texts: Levels, videos: Levels, known: JointIds, own: LocalBatch
     ) -> tuple[Target | dict[str, Target], dict[str, Tensor]]:
-        """The target of the joint batch, and all losses and figures of its matrices."""
+        """Return the target of the joint batch, and all losses and figures of its matrices."""
         annotated = known.target()
         target, losses = annotated, {}
         if self.judge is not None:
@@ -281,11 +279,12 @@ class VideoTextRetriever(BaseModel):
         known: JointIds,
         own: LocalBatch,
     ) -> tuple[dict[str, Tensor], Target | dict[str, Target]]:
-        """What the losses read: matrices by name, and their target (or one a matrix)."""
+        """Return the inputs of the losses: matrices by name, and their target (or one each)."""
         return self.similarity(texts, videos), target
 
     def _in_blocks(self, shape: tuple[int, int]) -> bool:
-        """Whether the losses are made in blocks; says once why not, if asked for or sorely needed.
+        """Whether losses use blocks; logs once why not if requested or if the matrix is large.
+
 
         Args:
             shape: (T, V) of the joint batch.
@@ -303,7 +302,7 @@ class VideoTextRetriever(BaseModel):
         return blocks
 
     def _show(self, texts: Levels, videos: Levels, data_samples: dict) -> None:
-        """Let the watchers see a training batch."""
+        """Pass a training batch to the watchers."""
         if self.training:
             texts, videos = (
                 {name: level.map(Tensor.detach) for name, level in side.items()}
@@ -330,7 +329,7 @@ class VideoTextRetriever(BaseModel):
 
     @property
     def micro_batch(self) -> Optional[int]:
-        """Items that are encoded at a time in training; None: all."""
+        """Number of items encoded at a time in training; None: all."""
         return self._micro_batch
 
     @micro_batch.setter
@@ -341,7 +340,7 @@ class VideoTextRetriever(BaseModel):
 
     @property
     def block_rows(self) -> Optional[int]:
-        """Texts of the score matrix that are made at a time in training; None: all."""
+        """Number of texts per block of the score matrix in training; None: all."""
         return self._block_rows
 
     @block_rows.setter
@@ -378,21 +377,21 @@ class VideoTextRetriever(BaseModel):
 
 
 def nothing(encoder: nn.Module, side: str) -> Levels:
-    """Levels of no items of a side: the encoder's own way, if it waits for other processes."""
+    """Return levels of zero items of a side, by ``encoder.encode_nothing`` if it exists."""
     if hasattr(encoder, 'encode_nothing'):
         return encoder.encode_nothing(side)
     return empty_levels(encoder, 1)
 
 
 def video_levels(encoder: nn.Module, inputs: dict[str, Tensor]) -> Levels:
-    """What an encoder makes of the videos of ``inputs``; levels of none where there are none."""
+    """Encode the videos of ``inputs``; return levels of zero videos if there are none."""
     if 'video' not in inputs:
         return nothing(encoder, 'video')
     return encoder.encode_video(inputs['video'], inputs['frame_mask'], **extras(inputs, 'video'))
 
 
 def text_levels(encoder: nn.Module, inputs: dict[str, Tensor]) -> Levels:
-    """As :func:`video_levels`, of the texts."""
+    """Encode the texts of ``inputs``; return levels of zero texts if there are none."""
     if 'text' not in inputs:
         levels = nothing(encoder, 'text')
         if not getattr(encoder, 'text_tokens', True):  # as those of other processes
@@ -402,13 +401,13 @@ def text_levels(encoder: nn.Module, inputs: dict[str, Tensor]) -> Levels:
 
 
 def of_side(inputs: dict[str, Tensor], side: str) -> dict[str, Tensor]:
-    """What ``inputs`` hold of the texts (``'text'``), or of the videos."""
+    """Return the ``inputs`` of the texts (``'text'``), or of the videos (``'video'``)."""
     keys = (side, 'frame_mask' if side == 'video' else 'text_mask')
     return {k: x for k, x in inputs.items() if k in keys or k.startswith(f'{side}_')}
 
 
 def extras(inputs: dict[str, Tensor], side: str) -> dict[str, Tensor]:
-    """What stands in ``inputs`` as ``<side>_<name>``, by name, but for the mask."""
+    """Return the ``inputs`` named ``<side>_<name>``, by ``<name>``, except the mask."""
     start = f'{side}_'
     named = {key[len(start) :]: x for key, x in inputs.items() if key.startswith(start)}
     named.pop('mask', None)
@@ -416,7 +415,7 @@ def extras(inputs: dict[str, Tensor], side: str) -> dict[str, Tensor]:
 
 
 def check_finite(losses: dict[str, Tensor], data_samples: dict) -> None:
-    """Stop before a NaN reaches the weights.
+    """Check that losses are finite, before a NaN reaches the weights.
 
     Raises:
         FloatingPointError: names the losses, and the texts and videos of this process' batch.

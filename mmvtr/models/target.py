@@ -90,11 +90,11 @@ class Target(NamedTuple):
     beside: Mapping[str, Any] = {}
 
     def put(self, **beside: Any) -> Target:
-        """The same with more beside the slots."""
+        """Return the target with further entries in ``beside``."""
         return self._replace(beside={**self.beside, **beside})
 
     def weigh(self, weights: ByDirection) -> Target:
-        """The same, whose negatives are weighed by these, too."""
+        """Return the target with its negatives also multiplied by these weights."""
         return self._replace(weights=each_way(torch.mul, self.weights, weights))
 
 
@@ -143,7 +143,7 @@ def each_way(
 
 
 def of_way(value: Optional[ByDirection], way: str) -> Optional[Tensor]:
-    """What holds in a direction; None where nothing is said of it."""
+    """Return the value of one direction; None if there is none."""
     return value.get(way) if isinstance(value, Mapping) else value
 
 

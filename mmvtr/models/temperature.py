@@ -1,4 +1,4 @@
-"""What divides the scores before a softmax."""
+"""The temperature, which divides the scores before a softmax."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Official checkpoints in our names."""
+"""Converters of official checkpoints to mmvtr's parameter names."""

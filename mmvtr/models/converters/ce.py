@@ -1,4 +1,4 @@
-"""Collaborative Experts' names and ours, and the retriever that its tensors are of."""
+"""Collaborative Experts' parameter names mapped to ours, and the retriever for its tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mmvtr.models.towers.feature_words import FeatureWords
 
 State = Mapping[str, Tensor]
 
-#: The experts of all released models but MSVD's, and what the tensors of MSR-VTT's do not tell.
+#: The experts of all released models except MSVD's, and settings of MSR-VTT's not in its tensors.
 NINE = (
     'audio', 'face', 'i3d.i3d.0', 'imagenet.resnext101_32x48d.0', 'imagenet.senet154.0', 'ocr',
     'r2p1d.r2p1d-ig65m.0', 'scene.densenet161.0', 'speech',
@@ -25,7 +25,7 @@ _MIXED = 'ce.moe_fc.weight'
 
 
 def ce_prefixes(state: State, experts: Optional[Sequence[str]] = None) -> dict[str, str]:
-    """Official prefix -> prefix in our retriever, of a model with so many experts.
+    """Return official prefix -> prefix in our retriever, for a model with these experts.
 
     Args:
         state: the official tensors.
@@ -68,21 +68,21 @@ def build_ce(
     include_self: bool = True,
     max_tokens: Optional[Mapping[str, int]] = None,
 ) -> VideoTextRetriever:
-    """The retriever of tensors under our names, with random weights and without losses.
+    """Build the retriever for tensors under our names, with random weights and without losses.
 
-    Its encoder does as the released code does: one expert after the other, padding counted.
+    Its encoder computes as the released code does: one expert after the other, padding counted.
 
     Args:
         state: our names (``encoder.weigh.weight``, ...).
         experts: see :func:`ce_prefixes`.
-        gating: mode of CollaborativeGating; None: what the tensors say, ``'pairwise'`` rather than
-            ``'pairwise-star'``, whose tensors are the same.
+        gating: mode of CollaborativeGating; None: inferred from the tensors, ``'pairwise'`` rather
+            than ``'pairwise-star'``, whose tensors are the same.
         include_self: see CollaborativeGating.
-        max_tokens: rows that the released code pads to, by name, ``'text'`` among them; None: those
+        max_tokens: rows that the released code pads to, by name, including ``'text'``; None: those
             of MSR-VTT.
 
     Raises:
-        KeyError: a tensor that tells the architecture is missing.
+        KeyError: a tensor that determines the architecture is missing.
         ValueError: settings that do not fit the tensors.
     """
     encoder = {name.removeprefix('encoder.'): x for name, x in state.items()}
@@ -123,7 +123,7 @@ def build_ce(
 
 
 def _names(state: State, experts: Optional[Sequence[str]]) -> list[str]:
-    """All experts, sorted as the released code has them."""
+    """Return all experts, sorted as in the released code."""
     names = sorted(NINE if experts is None else experts)
     if _MIXED in state and len(state[_MIXED]) != len(set(names)):
         raise ValueError(
@@ -134,7 +134,7 @@ def _names(state: State, experts: Optional[Sequence[str]]) -> list[str]:
 
 
 def _of_expert(i: int, name: str, alone: bool) -> dict[str, str]:
-    """``alone``: MoEE, in which no expert hears another."""
+    """Map the names of expert ``i``; ``alone``: MoEE, in which experts do not interact."""
     gate, opinion = f'gating.gates.{i}.linear.', f'gating.gates.{i}.norm_opinion.'
     if alone:
         gate, opinion = f'project.{i}.gate.', f'project.{i}.norm.'
@@ -154,14 +154,14 @@ def _of_expert(i: int, name: str, alone: bool) -> dict[str, str]:
 
 
 def _vlad(official: str, ours: str) -> dict[str, str]:
-    # The longer name first: the first prefix that fits is taken.
+    # The longer name first: the first matching prefix is taken.
     names = dict(clusters2='centres', clusters='clusters')
     names['batch_norm.'] = 'norm.'
     return {official + theirs: ours + mine for theirs, mine in names.items()}
 
 
 def _layers(state: State, official: str, ours: str) -> dict[str, str]:
-    """BN, Mish, Linear in turn: 0, 1, 2, 3, ... of the released code."""
+    """Map layers BN, Mish, Linear, repeated: 0, 1, 2, 3, ... in the released code."""
     found = {}
     for n in range(_count(state, official)):
         kind = {0: 'norms', 2: 'linears'}.get(n % 3)
@@ -171,7 +171,7 @@ def _layers(state: State, official: str, ours: str) -> dict[str, str]:
 
 
 def _count(state: State, prefix: str) -> int:
-    """One more than the largest number in ``<prefix><number>.*``, 0 without any."""
+    """Return one more than the largest number in ``<prefix><number>.*``; 0 if there is none."""
     numbers = [re.match(rf'{re.escape(prefix)}(\d+)\.', key) for key in state]
     return max([int(found[1]) + 1 for found in numbers if found], default=0)
 

@@ -1,7 +1,7 @@
-"""Official CLIP4Clip, CLIP2Video, UATVR and CE checkpoints in our names, strictly.
+"""Strict conversion of official CLIP4Clip, CLIP2Video, UATVR and CE checkpoints to our names.
 
 Layout of ``pytorch_model.bin.N``: a bare state dict; ``clip.*`` in OpenAI's names, partly fp16.
-Of CE the state dict alone (``converters/ce.py``).
+A CE checkpoint is read for its state dict only (``converters/ce.py``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CLIP = {
 
 
 def _uatvr_side(side: str) -> dict[str, str]:
-    """What UATVR has once for ``'text'`` and once for ``'video'``."""
+    """Return UATVR's prefixes for one side, ``'text'`` or ``'video'``."""
     mean, spread = f'pie_net_{side}', f'uncertain_net_{side}'
     return {
         f'{mean}.attention.w_1.': f'heads.{side}.mean_attention.score.0.',
@@ -40,7 +40,7 @@ def _uatvr_side(side: str) -> dict[str, str]:
     }
 
 
-#: method -> official prefix -> prefix in our retriever; the first that fits is taken.
+#: method -> official prefix -> prefix in our retriever; the first match is taken.
 PREFIXES = {
     'clip4clip': {
         **_CLIP,
@@ -68,7 +68,7 @@ PREFIXES = {
     },
 }
 
-#: Whose names we know; those of CE hang on its experts.
+#: Supported methods; the names of CE depend on its experts.
 METHODS = (*PREFIXES, 'ce')
 
 #: Counters of training steps that the losses and objectives of our configs add to the weights.
@@ -86,13 +86,13 @@ def convert_checkpoint(
         **untold: see :func:`official_retriever`.
 
     Returns:
-        ``encoder.*`` and ``temperature.log_scale``, in float32; of UATVR also ``heads.*``,
+        ``encoder.*`` and ``temperature.log_scale``, in float32; for UATVR also ``heads.*``,
         ``similarity.*`` and ``objectives.*.step`` = 0: the model of
-        ``configs/uatvr_official_vitb{16,32}_msrvtt.py``; of CE ``losses.ranking.step`` = 0: that of
-        ``configs/_base_/ce.py`` with ``sequential`` and ``padded``.
+        ``configs/uatvr_official_vitb{16,32}_msrvtt.py``; for CE also ``losses.ranking.step`` = 0:
+        the model of ``configs/_base_/ce.py`` with ``sequential`` and ``padded``.
 
     Raises:
-        RuntimeError: weights that are not finite, or stand behind different wrappers.
+        RuntimeError: weights that are not finite, or names with different wrapper prefixes.
         ValueError: keys that are unknown, missing or of another shape, all of them listed.
     """
     steps = {name: torch.zeros((), dtype=torch.long) for name in STEPS.get(method, ())}
@@ -100,7 +100,7 @@ def convert_checkpoint(
 
 
 def load_official(state: Mapping[str, Tensor], method: str) -> tuple[nn.Module, Tensor]:
-    """The encoder of :func:`official_retriever`.
+    """Return the encoder of :func:`official_retriever` and its temperature.
 
     Returns:
         the encoder, and CLIP's ``logit_scale`` = log(1 / temperature), float32 0-dim.
@@ -112,20 +112,20 @@ def load_official(state: Mapping[str, Tensor], method: str) -> tuple[nn.Module, 
 def official_retriever(
     state: Mapping[str, Tensor], method: str, **untold: Any
 ) -> VideoTextRetriever:
-    """Build the retriever that an official state dict is for, and fill it.
+    """Build the retriever for an official state dict, and load it.
 
-    Its ``score`` gives the official logits times the temperature; of CLIP2Video only
-    where no video is padded (``encoders/clip2video.py`` says why, and how much it is otherwise).
+    Its ``score`` gives the official logits times the temperature; for CLIP2Video only
+    if no video is padded (``encoders/clip2video.py`` explains and quantifies the difference).
 
     Args:
         state, method: as in :func:`convert_checkpoint`.
-        **untold: what no tensor tells: of ``'uatvr'`` ``max_frames=12``, ``max_words=32`` (lengths
-            that official code pads to), ``extra_frames=2`` and ``extra_words=2`` (C_v, C_t); of
-            ``'ce'`` those of :func:`~mmvtr.models.converters.ce.build_ce`.
+        **untold: settings that no tensor tells: for ``'uatvr'`` ``max_frames=12``, ``max_words=32``
+            (lengths that official code pads to), ``extra_frames=2`` and ``extra_words=2`` (C_v,
+            C_t); for ``'ce'`` those of :func:`~mmvtr.models.converters.ce.build_ce`.
 
     Raises:
-        RuntimeError, ValueError: see :func:`convert_checkpoint`; position rows that are too few;
-            names that are not those of CE's experts.
+        RuntimeError, ValueError: see :func:`convert_checkpoint`; too few position rows; names that
+            are not those of CE's experts.
     """
     if method not in METHODS:
         raise ValueError(f'method must be one of {sorted(METHODS)}, not {method!r}')
@@ -166,7 +166,7 @@ def official_retriever(
 def _rename(
     state: Mapping[str, Tensor], prefixes: Mapping[str, str]
 ) -> tuple[dict[str, Tensor], list[str]]:
-    """State in our names and float32, and the keys that have none."""
+    """Return the state in our names and float32, and the keys without a name of ours."""
     renamed, unknown = {}, []
     for key, value in state.items():
         prefix = next((p for p in prefixes if key.startswith(p)), None)
@@ -174,14 +174,14 @@ def _rename(
             unknown.append(key)
             continue
         name = prefixes[prefix] + key[len(prefix) :]
-        # TensorFlow's words for LayerNorm, which the official loader renames as well.
+        # TensorFlow's names of LayerNorm's parameters, which the official loader renames too.
         name = re.sub(r'\.gamma$', '.weight', re.sub(r'\.beta$', '.bias', name))
         renamed[name] = value.float() if value.is_floating_point() else value
     return renamed, unknown
 
 
 def _official(key: str, prefixes: Mapping[str, str]) -> str:
-    """The official name of one of ours."""
+    """Return the official name of one of our keys."""
     for official, ours in prefixes.items():
         if key.startswith(ours):
             return official + key[len(ours) :]

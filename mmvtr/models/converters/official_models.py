@@ -1,4 +1,4 @@
-"""The retriever that an official checkpoint is of, built from the shapes of its tensors."""
+"""Building the retriever of an official checkpoint from the shapes of its tensors."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ State = Mapping[str, Tensor]
 
 
 def build_official(state: State, method: str, **untold: Any) -> VideoTextRetriever:
-    """The retriever of a method, with random weights and without losses.
+    """Build the retriever of a method, with random weights and without losses.
 
     Args:
         state: official tensors under our names (``encoder.frames.visual.*``, ...).
         method: ``'clip4clip'``, ``'clip2video'`` or ``'uatvr'``.
-        **untold: options of the encoder that no shape tells, in place of the official ones.
+        **untold: options of the encoder that no shape tells; they replace the official ones.
 
     Raises:
-        KeyError: a tensor that tells the architecture is missing.
+        KeyError: a tensor that determines the architecture is missing.
     """
     encoder = {name.removeprefix('encoder.'): x for name, x in state.items()}
     config = clip_config(encoder)
@@ -52,7 +52,7 @@ def _clip4clip(state: State, towers: Towers) -> dict[str, Any]:
 
 
 def _clip2video(state: State, towers: Towers) -> dict[str, Any]:
-    # Videos that are padded score differently from the official code: encoders/clip2video.py.
+    # Padded videos score differently from the official code: see encoders/clip2video.py.
     encoder = CLIP2Video(
         *towers,
         temporal_layers=_count(state, 'temporal.resblocks.'),
@@ -84,18 +84,18 @@ def _uatvr(
     )
 
 
-#: method -> from the encoder's tensors and the towers to the parts of a retriever.
+#: method -> function (encoder's tensors, towers) -> parts of a retriever.
 METHODS = {'clip4clip': _clip4clip, 'clip2video': _clip2video, 'uatvr': _uatvr}
 
 
 def clip_config(state: State) -> dict:
-    """open_clip config of the CLIP whose towers are in ``state``.
+    """Return the open_clip config of the CLIP whose towers are in ``state``.
 
     Args:
         state: our names (``frames.visual.*``, ``text.*``) of a ViT or ResNet CLIP by OpenAI.
 
     Raises:
-        KeyError: a tensor that tells the architecture is missing.
+        KeyError: a tensor that determines the architecture is missing.
     """
     context_length, _ = state['text.positional_embedding'].shape
     vocab_size, width = state['text.token_embedding.weight'].shape
@@ -133,5 +133,5 @@ def _vision_config(state: State) -> dict:
 
 
 def _count(state: State, prefix: str) -> int:
-    """Number of layers ``<prefix><i>.*``, at least one, so that their absence is noticed."""
+    """Return the number of layers ``<prefix><i>.*``, at least 1, so that their absence raises."""
     return len({key[len(prefix) :].split('.')[0] for key in state if key.startswith(prefix)}) or 1

@@ -1,4 +1,4 @@
-"""Embedders of other libraries and servers, which read texts and frames in their own way."""
+"""Embedders of other libraries and servers, which do their own tokenising and scaling."""
 
 from mmvtr.models.embedders.remote import RemoteEncoder
 from mmvtr.models.embedders.sentence_transformer import SentenceTransformerEncoder

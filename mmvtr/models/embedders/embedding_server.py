@@ -1,4 +1,4 @@
-"""A client of servers that speak OpenAI's ``/v1/embeddings``: vLLM, infinity and others."""
+"""Client for servers with OpenAI's ``/v1/embeddings`` API: vLLM, infinity and others."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-#: Where the server is, ``http://HOST:PORT/v1``, and what it wants to be told, if anything.
+#: Environment variables of the server's URL, ``http://HOST:PORT/v1``, and its token, if any.
 URL, TOKEN = 'MMVTR_EMBEDDINGS_URL', 'MMVTR_EMBEDDINGS_TOKEN'
-#: Answers after which it is asked again.
+#: HTTP status codes after which a request is retried.
 AGAIN = (408, 429, 500, 502, 503, 504)
-#: Seconds before it is asked again, at first; each further time twice as long, up to the last.
+#: Seconds before the first retry, doubled for each further retry, and their maximum.
 WAIT, LONGEST = 0.5, 30.0
 
 
 class _Stays(urllib.request.HTTPRedirectHandler):
-    """No redirect is followed: the token is for the server that the environment names."""
+    """Handler that follows no redirect: the token is only for the server in the environment."""
 
     def redirect_request(self, *args: Any) -> None:
         return None
@@ -32,27 +32,27 @@ _OPENER = urllib.request.build_opener(_Stays)
 
 
 class ServerUnknown(ValueError):
-    """Nobody has said where the embedding server is."""
+    """The URL of the embedding server is not set."""
 
 
 class ServerAway(ConnectionError):
-    """The embedding server does not answer, or has given up."""
+    """The embedding server does not answer after all attempts."""
 
 
 class ServerRefuses(RuntimeError):
-    """The embedding server refuses a request, or answers it with something else than vectors."""
+    """The embedding server refuses a request, or its answer is not the expected vectors."""
 
 
 class EmbeddingServer:
-    """Asks a server for vectors, again after a while where it is busy or away.
+    """Client that requests vectors from a server, and retries if it is busy or unreachable.
 
-    Where it is and its token are read from the environment alone: so no config, and no gallery of
-    somebody else, can send what is searched for to a place of its own.
+    URL and token are read from the environment only, so that no config and no third-party gallery
+    can redirect queries to another server.
 
     Args:
-        model: what the server calls the model.
-        timeout: seconds that one request may take.
-        attempts: requests before it is given up, 1 or more.
+        model: name of the model on the server.
+        timeout: timeout of one request, in seconds.
+        attempts: maximal number of requests, 1 or more.
     """
 
     def __init__(self, model: str, *, timeout: float = 60.0, attempts: int = 4) -> None:
@@ -60,10 +60,10 @@ class EmbeddingServer:
 
     @property
     def url(self) -> str:
-        """Where the server is.
+        """URL of the server.
 
         Raises:
-            ServerUnknown: the environment does not say it.
+            ServerUnknown: the environment does not set it.
         """
         said = os.environ.get(URL, '').rstrip('/')
         parts = urlsplit(said)
@@ -75,20 +75,21 @@ class EmbeddingServer:
         return said
 
     def check(self) -> None:
-        """Raise ServerUnknown where the environment does not say where the server is."""
+        """Raise ServerUnknown unless the environment sets the server's URL."""
         _ = self.url
 
     def embed(self, content: dict[str, Any], count: int) -> np.ndarray:
-        """Vectors float32 [count, D], in the order of what was sent.
+        """Return vectors float32 [count, D], in the order of the items sent.
 
         Args:
-            content: of the request beside the model: ``input``, or ``messages``.
-            count: vectors that are expected.
+            content: fields of the request beside the model: ``input``, or ``messages``.
+            count: expected number of vectors.
 
         Raises:
-            ServerUnknown: no URL of a server in the environment.
-            ServerAway: no answer after all attempts, or an answer that promises none.
-            ServerRefuses: the server refuses the request (tells why), or answers something else.
+            ServerUnknown: the environment sets no URL.
+            ServerAway: no usable answer after all attempts.
+            ServerRefuses: the server refuses the request (with its reason), or its answer is not
+                ``count`` finite vectors.
         """
         body = dict(model=self.model, encoding_format='float', **content)
         answer = self._asked(json.dumps(body).encode())
@@ -133,7 +134,7 @@ class EmbeddingServer:
 
 
 def _said(error: urllib.error.HTTPError) -> str:
-    """What a server says of an error, in one line."""
+    """Return the server's error message, in one line."""
     try:
         return ' '.join(error.read(2000).decode(errors='replace').split())[:200] or error.reason
     except (OSError, http.client.HTTPException):
@@ -141,11 +142,11 @@ def _said(error: urllib.error.HTTPError) -> str:
 
 
 def _retry_after(error: urllib.error.HTTPError) -> Optional[float]:
-    """Seconds that a server asks to wait, bounded."""
+    """Return the seconds that a server asks to wait, bounded; None if it does not."""
     said = error.headers.get('Retry-After', '')
     return min(float(said), LONGEST) if said.isdecimal() else None
 
 
 def batches(items: Sequence[Any], size: int) -> list[Sequence[Any]]:
-    """Items in parts of at most ``size``."""
+    """Split items into parts of at most ``size``."""
     return [items[start : start + size] for start in range(0, len(items), size)]

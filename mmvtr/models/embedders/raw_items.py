@@ -1,4 +1,4 @@
-"""What embedders share that tokenise and scale by themselves: texts and frames as they are."""
+"""Base class of embedders that do their own tokenising and scaling of raw texts and frames."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from mmvtr.structures import Levels
 
 
 class RawItemsEncoder(nn.Module, ABC):
-    """An encoder that hands texts and frames to an embedder as they were read.
+    """An encoder that passes raw texts and frames to an embedder.
 
-    Texts come as UTF-8 bytes (``TextBytes``) and frames as they were decoded
-    (``VideoTextDataPreprocessor(normalise=False)``).  Frames are sampled by the video pipeline.
+    Texts are UTF-8 bytes (``TextBytes``), frames are as decoded
+    (``VideoTextDataPreprocessor(normalise=False)``) and sampled by the video pipeline.
 
     Attributes:
         dim: D.
-        prompts: put before texts and said of videos, by ``'text'`` and ``'video'``; None: none.
+        prompts: prompts of texts and videos, by ``'text'`` and ``'video'``; None: no prompt.
     """
 
     level_names = ('global',)
@@ -30,7 +30,7 @@ class RawItemsEncoder(nn.Module, ABC):
         """Encode V videos.
 
         Args:
-            video: V tensors uint8 [F, 3, H, W], each of a size of its own.
+            video: V tensors uint8 [F, 3, H, W], whose sizes may differ.
             frame_mask: bool [V, F].
 
         Returns:
@@ -57,7 +57,7 @@ class RawItemsEncoder(nn.Module, ABC):
             text_mask: bool [T, L].
 
         Returns:
-            as ``encode_video``.
+            the level of ``encode_video``, for T texts.
         """
         if not text.shape[0]:
             return self._nothing(text_mask)
@@ -65,14 +65,14 @@ class RawItemsEncoder(nn.Module, ABC):
         return self._embed([bytes(row).decode() for row in rows], 'text')
 
     def protocol(self) -> dict[str, str]:
-        """What a result must state of it."""
+        """Return the settings that a result must state."""
         said = {kind: prompt for kind, prompt in self.prompts.items() if prompt}
         return dict(prompt=', '.join(f'{k} {p!r}' for k, p in said.items()) or 'none')
 
     @abstractmethod
     def _embed(self, items: list[Any], kind: str) -> Levels:
-        """Vectors of strings, or of numpy arrays uint8 [F, 3, H, W]."""
+        """Embed strings, or numpy arrays uint8 [F, 3, H, W]."""
 
     @abstractmethod
     def _nothing(self, mask: Tensor) -> Levels:
-        """Levels of no items; mask: bool [0, L]."""
+        """Return levels of zero items; mask: bool [0, L]."""

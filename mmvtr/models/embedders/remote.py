@@ -1,4 +1,4 @@
-"""An embedder on a server, as encoder: frames are sampled here, vectors come from there."""
+"""An encoder whose embedder runs on a server; frames are sampled locally."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mmvtr.models.embedders.raw_items import RawItemsEncoder
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
-#: Of the JPEG files that frames are sent as.
+#: JPEG quality of the frames sent.
 QUALITY = 95
 Style = Literal['messages', 'images']
 
@@ -27,33 +27,32 @@ Style = Literal['messages', 'images']
 class RemoteEncoder(RawItemsEncoder):
     """A model on a server with OpenAI's ``/v1/embeddings``: vectors of unit length, no gradients.
 
-    The environment variable ``MMVTR_EMBEDDINGS_URL`` says where the server is
-    (``http://HOST:PORT/v1``) and ``MMVTR_EMBEDDINGS_TOKEN`` what it is told, if anything.  Items
-    come as :class:`~mmvtr.models.embedders.raw_items.RawItemsEncoder` says; frames are sent as
-    JPEG files.
+    The environment variable ``MMVTR_EMBEDDINGS_URL`` is the server's URL (``http://HOST:PORT/v1``)
+    and ``MMVTR_EMBEDDINGS_TOKEN`` its token, if it needs one.  For the format of items see
+    :class:`~mmvtr.models.embedders.raw_items.RawItemsEncoder`; frames are sent as JPEG files.
 
-    The fingerprint of the model, which a gallery keeps, is of its name, style and prompts: the
-    weights are the server's, and nobody here sees them change.
+    The fingerprint of the model, which a gallery keeps, covers its name, style and prompts, but not
+    the weights: a change of them on the server goes unnoticed.
 
     Args:
-        model: what the server calls it.
+        model: name of the model on the server.
         style: ``'messages'`` (vLLM's extension): a text or a whole video is one message, a video of
-            all its frames; ``'images'`` (infinity's): texts in batches, and each frame is an image
-            of its own, whose unit vectors are averaged.
-        text_prompt: in messages the system's word for texts, else put before them.
-        video_prompt: in messages the system's word for videos.
-        batch: texts or frames of one request, in the style ``'images'``.
-        connections: requests at a time, in the style ``'messages'``.
-        timeout: seconds that one request may take.
-        attempts: requests before the server is given up.
+            all its frames; ``'images'`` (infinity's): texts in batches, and each frame is an image,
+            whose unit vectors are averaged per video.
+        text_prompt: system message for texts; in the style ``'images'`` a prefix of each text.
+        video_prompt: system message for videos.
+        batch: texts or frames per request, in the style ``'images'``.
+        connections: concurrent requests, in the style ``'messages'``.
+        timeout: timeout of one request, in seconds.
+        attempts: maximal number of requests.
 
     Attributes:
-        dim: D, which the first vectors tell; asks for one before.
+        dim: D, known from the first vectors; reading it earlier requests one vector.
 
     Raises:
-        ValueError: an unknown style, numbers below 1, a video prompt of images; (when it encodes)
+        ValueError: an unknown style, numbers below 1, a video prompt with images; (when encoding)
             no URL in the environment.
-        ServerAway, ServerRefuses: (when it encodes) see
+        ServerAway, ServerRefuses: (when encoding) see
             :meth:`~mmvtr.models.embedders.embedding_server.EmbeddingServer.embed`.
     """
 
@@ -80,7 +79,7 @@ class RemoteEncoder(RawItemsEncoder):
         self.style, self.batch, self.connections = style, batch, connections
         self.prompts = dict(text=text_prompt, video=video_prompt)
         self._dim: Optional[int] = None
-        # What tells galleries of different models apart: it has no weights.
+        # Distinguishes galleries of different models, since there are no weights.
         said = repr((model, style, text_prompt, video_prompt)).encode()
         digest = np.frombuffer(hashlib.sha256(said).digest(), np.uint8)
         self.register_buffer('identity', torch.from_numpy(digest.copy()))
@@ -92,7 +91,7 @@ class RemoteEncoder(RawItemsEncoder):
         return self._dim
 
     def protocol(self) -> dict[str, str]:
-        """What a result must state of it."""
+        """Return the settings that a result must state."""
         return dict(remote=f'{self.server.model} ({self.style})', **super().protocol())
 
     @torch.no_grad()
@@ -142,7 +141,7 @@ class RemoteEncoder(RawItemsEncoder):
 
 
 def _jpeg(frame: np.ndarray) -> str:
-    """uint8 [3, H, W] as the text of a JPEG file."""
+    """Encode uint8 [3, H, W] as a JPEG file in base64."""
     bgr = np.ascontiguousarray(frame[::-1].transpose(1, 2, 0))
     file = cv2.imencode('.jpg', bgr, [cv2.IMWRITE_JPEG_QUALITY, QUALITY])[1]
     return base64.b64encode(file.tobytes()).decode()

@@ -1,4 +1,4 @@
-"""Any embedder of sentence-transformers or transformers that reads texts and videos."""
+"""Encoder that wraps a sentence-transformers or transformers embedder of texts and videos."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mmvtr.names_code import names_code, refusing_code
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
-#: By model type: how sentence-transformers asks a model that it takes for one of texts alone.
+#: By model type: methods to call for models that sentence-transformers treats as text-only.
 DUAL = {
     'xclip': {
         'text': dict(method='get_text_features', method_output_name='pooler_output'),
@@ -25,26 +25,26 @@ DUAL = {
 @MODELS.register_module()
 @names_code('trust_remote_code')
 class SentenceTransformerEncoder(RawItemsEncoder):
-    """A SentenceTransformer as encoder: what its ``encode`` gives, of unit length, with gradients.
+    """A SentenceTransformer as encoder: the output of ``encode``, normalised, with gradients.
 
-    Items come as :class:`~mmvtr.models.embedders.raw_items.RawItemsEncoder` says: the embedder
-    tokenises, scales and normalises.
+    For the format of items see :class:`~mmvtr.models.embedders.raw_items.RawItemsEncoder`: the
+    embedder tokenises, scales and normalises.
 
     Args:
         model: name on the hub, local folder, or a built SentenceTransformer.
-        text_prompt, video_prompt: put before texts, and said of videos where the model takes that;
+        text_prompt, video_prompt: prefix of texts, and prompt of videos if the model takes one;
             None: the model's own default prompt.
-        processing_kwargs: for the model's processor, by modality: ``dict(video=...)``.
-        trust_remote_code: run code that comes with the model; a config that somebody else made
-            cannot ask for it.
+        processing_kwargs: arguments of the model's processor, by modality: ``dict(video=...)``.
+        trust_remote_code: run code that comes with the model; a third-party config cannot set
+            this.
 
     Attributes:
         dim: D.
 
     Raises:
         ImportError: sentence-transformers is not installed.
-        RuntimeError: the model is neither there nor can it be downloaded.
-        ValueError: a model without texts or without videos, or with code of its own that is not
+        RuntimeError: the model is neither stored locally nor can it be downloaded.
+        ValueError: a model without texts or without videos, or with its own code that is not
             trusted.
     """
 
@@ -91,7 +91,7 @@ class SentenceTransformerEncoder(RawItemsEncoder):
 
 
 def load_embedder(name: str, trust_remote_code: bool = False) -> nn.Module:
-    """A SentenceTransformer by its name or folder, on the CPU.
+    """Load a SentenceTransformer by its name or folder, on the CPU.
 
     Raises:
         ImportError, RuntimeError, ValueError: see :class:`SentenceTransformerEncoder`.

@@ -1,4 +1,4 @@
-"""The papers' encoders: what becomes of the towers' frames and words."""
+"""The papers' encoders, which turn the towers' frames and words into levels."""
 
 from mmvtr.models.encoders.ce import CEEncoder
 from mmvtr.models.encoders.clip2video import CLIP2Video

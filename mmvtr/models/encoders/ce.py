@@ -1,7 +1,7 @@
-"""The Collaborative Experts network (CE, Liu et al., BMVC 2019) and MoEE, of which it came.
+"""The Collaborative Experts network (CE, Liu et al., BMVC 2019) and its predecessor, MoEE.
 
-A video is one vector an expert, each opened by what the other experts say, and so is a text, which
-also says how much each expert matters to it.
+A video is one vector per expert, each gated by the other experts.  A text is one vector per expert
+too, and a weight for each expert.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from mmvtr.models.layers.pooling import check_mask, masked, unit
 from mmvtr.registry import MODELS, build
 from mmvtr.structures import Embedding, Levels
 
-#: Key of the words in ``padded``, beside the names of experts.
+#: Key of the words in ``padded``, whose other keys are names of experts.
 TEXT = 'text'
 
 
 @MODELS.register_module()
 class CEEncoder(nn.Module):
-    """Collaborative Experts and its text side, for rows of ``LoadExperts``.
+    """Encoder of Collaborative Experts, video and text side, for rows of ``LoadExperts``.
 
-    Video: the rows of an expert in ``clusters`` pass a NetVLAD, of any other their mean is taken;
-    each vector is projected to D, as a unit vector; then
+    Video: the rows of an expert in ``clusters`` are pooled by a NetVLAD, those of any other by
+    their mean; each vector is projected to D, as a unit vector; then
     :class:`~mmvtr.models.layers.collaborative.CollaborativeGating`.  Text: all words through a
     NetVLAD, then a gated embedding for each expert, and a softmax over experts as weights.  MoEE
-    (``gating=None, dim=None``) has gated embeddings of each expert's own width in place of
-    projection and gating; zeros follow the narrower ones, which no inner product sees.
+    (``gating=None, dim=None``) has gated embeddings of each expert's own width instead of
+    projection and gating; narrower ones are padded with zeros, which changes no inner product.
 
-    One level, ``'global'``, as MMTEncoder's: tokens are the experts, by name in alphabetical order.
-    Those of a video are unit vectors, zero where the mask says that the expert is missing; those of
-    a text are unit vectors times the text's weights, as
-    :class:`~mmvtr.models.similarities.mmt.ExpertSimilarity` wants them.
+    One level, ``'global'``, like MMTEncoder: tokens are the experts, by name in alphabetical order.
+    Tokens of a video are unit vectors, zero where the mask says that the expert is missing; those
+    of a text are unit vectors times the text's weights, as
+    :class:`~mmvtr.models.similarities.mmt.ExpertSimilarity` expects them.
 
     In training, batch normalisation makes a text depend on the other texts of the joint batch, and
     a video on the other videos (:class:`~mmvtr.models.layers.joint_batch_norm.JointBatchNorm1d`):
     ``model.micro_batch`` is refused.
 
-    Padding and missing experts are nowhere read, and count in no statistics.  In the released code
-    they do: rows are zeros up to a fixed number, and NetVLAD's mask has no effect, so that zeros
-    are assigned to clusters and counted in its batch normalisation; so is a missing expert, which
-    is left out of the means of the gating and of the score alone.  With ``padded`` it is so here,
-    and with ``sequential`` an expert is gated by some that are gated already: weights of the
+    Padding and missing experts are never read, and count in no statistics.  In the released code
+    they do: rows are padded with zeros to a fixed number, and NetVLAD's mask has no effect, so that
+    zeros are assigned to clusters and counted in its batch normalisation; so are missing experts,
+    which are left out only of the means of the gating and of the score.  ``padded`` reproduces
+    this, and ``sequential`` reproduces gating by experts that are already gated: weights of the
     released code need both.
 
     Args:
@@ -57,16 +57,16 @@ class CEEncoder(nn.Module):
             ``dim`` = D_t; only the words are read.  ``FeatureWords`` for stored vectors.
         experts: width of the features of each expert, by name.
         clusters: clusters of a NetVLAD, by the name of those experts that have one.
-        text_clusters, text_ghosts: of the text's NetVLAD.
+        text_clusters, text_ghosts: numbers of clusters and ghost clusters of the text's NetVLAD.
         dim: D; None with MoEE, whose D is the largest width.
         gating: mode of CollaborativeGating, or None: MoEE.
-        g_layers, h_layers, include_self, sequential: see CollaborativeGating; not of MoEE.
-        padded: None, or the released code's way, and the rows that it pads to: by the name of each
-            expert in ``clusters``, and ``'text'``.
+        g_layers, h_layers, include_self, sequential: see CollaborativeGating; unused by MoEE.
+        padded: numbers of rows that the released code pads to, for each expert in ``clusters`` and
+            ``'text'``; padding then counts as in that code.  None: padding does not count.
 
     Raises:
-        ValueError: no experts, names in ``clusters`` or ``padded`` that do not fit them, or one of
-            ``gating`` and ``dim`` without the other.
+        ValueError: no experts, names in ``clusters`` or ``padded`` that do not fit them, or only
+            one of ``gating`` and ``dim``.
     """
 
     level_names: ClassVar[tuple[str, ...]] = ('global',)
@@ -132,19 +132,19 @@ class CEEncoder(nn.Module):
         """Encode V videos.
 
         Args:
-            video: float [V, F, W], rows of all experts, those of one in their order; a row of an
-                expert of width w is read up to w, and W is the largest width.
+            video: float [V, F, W], rows of all experts, those of each expert in order; of a row of
+                an expert of width w the first w values are read, and W is the largest width.
             frame_mask: bool [V, F], True on valid rows.
             expert: int64 [V, R] with R >= F, the number of the expert of each row.
-            second: of ``LoadExperts``; CE does not read it.
+            second: seconds from ``LoadExperts``, which CE does not use.
 
         Returns:
-            level ``'global'``: ``tokens`` [V, E, D], ``mask`` [V, E], which experts there are, and
-            ``mean`` [V, D] of those.
+            level ``'global'``: ``tokens`` [V, E, D], ``mask`` [V, E], True for available experts,
+            and ``mean`` [V, D] over those.
 
         Raises:
             ValueError: another width, an unknown expert, a video without a valid row (its index is
-                named), or more rows of an expert than ``padded`` says.
+                named), or more rows of an expert than ``padded`` allows.
         """
         check_mask(frame_mask, 'frame_mask')
         check_width(video, self.experts, 'CEEncoder')
@@ -169,36 +169,35 @@ class CEEncoder(nn.Module):
         """Encode T texts.
 
         Args:
-            text: float [T, L, D_t] word vectors, or what else the text tower reads.
+            text: float [T, L, D_t] word vectors, or other input of the text tower.
             text_mask: bool [T, L].
 
         Returns:
             level ``'global'``: see :func:`~mmvtr.models.layers.experts.weighed_experts`.
 
         Raises:
-            ValueError: what the tower refuses, a text without a word, or more words than ``padded``
-                says.
+            ValueError: raised by the tower; a text without a word, or more words than ``padded``
+                allows.
         """
         check_mask(text_mask, 'text_mask')
         return self._of_words(self.text(text, text_mask)[0], text_mask)
 
     def encode_nothing(self, side: str) -> Levels:
-        """Levels of no item of a side, ``'video'`` or ``'text'``.
+        """Return levels of zero items of a side, ``'video'`` or ``'text'``.
 
-        The process takes part in the statistics of the joint batch all the same, for which the
-        others wait.
+        The process still takes part in the joint batch's statistics, for which the others wait.
         """
         weight = self.weigh.weight
         mask = torch.zeros(0, 1, dtype=torch.bool, device=weight.device)
         if side == 'video':
             rows = weight.new_zeros(0, 1, max(self.experts.values()))
             return self.encode_video(rows, mask, expert=mask.long())
-        # Parameters of the tower get gradients of zero, as those behind it.
+        # Parameters of the tower get zero gradients, like those of the later layers.
         anchor = sum((p.sum() for p in self.text.parameters() if p.requires_grad), weight.sum() * 0)
         return self._of_words(anchor.expand(0, 1, self.text.dim), mask)
 
     def _of_words(self, words: Tensor, mask: Tensor) -> Levels:
-        """Float [T, L, D_t] and bool [T, L] -> levels."""
+        """Turn words float [T, L, D_t] and their mask bool [T, L] into levels."""
         if self.padded is not None:
             words, mask = _zeros_behind(masked(words, mask), mask, self.padded[TEXT], 'words')
         pooled = self.text_pool(words, mask)
@@ -207,7 +206,8 @@ class CEEncoder(nn.Module):
         return {'global': weighed_experts(units, self.weigh(pooled))}
 
     def _rows(self, name: str, video: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-        """The rows ``own`` [V, F] of an expert: float [V, N, w] from the front, and bool [V, N]."""
+        """Return an expert's rows (bool ``own`` [V, F]), left-aligned: float [V, N, w], and their
+        mask bool [V, N]."""
         counts, width = own.sum(1), self.experts[name]
         longest = max([1, *counts.tolist()])
         mask = torch.arange(longest, device=own.device) < counts[:, None]
@@ -219,28 +219,28 @@ class CEEncoder(nn.Module):
 
 
 class MeanRow(nn.Module):
-    """The mean of an item's rows; zero where it has none."""
+    """Mean over the rows of an item; zero if it has none."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.dim = dim
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """float [N, L, D] and bool [N, L] -> [N, D], at least float32."""
+        """Average float [N, L, D] with mask bool [N, L] -> [N, D], at least float32."""
         return masked(x, mask).sum(1) / mask.sum(1, keepdim=True).clamp_min(1)
 
 
 class UnitLinear(nn.Linear):
-    """A linear map to unit vectors."""
+    """Linear layer with outputs of unit length."""
 
     def forward(self, x: Tensor, mask: Optional[Tensor] = None) -> Tensor:
-        """float [N, in] -> [N, out], at least float32; called as GatedEmbedding, without a batch's
-        statistics."""
+        """Map float [N, in] -> [N, out], at least float32; ``mask`` is for GatedEmbedding's
+        signature and not used."""
         return unit(super().forward(x))
 
 
 def _zeros_behind(x: Tensor, mask: Tensor, length: int, what: str) -> tuple[Tensor, Tensor]:
-    """[N, L, D] with zeros up to ``length`` rows, all of which count; padding is zero already."""
+    """Pad [N, L, D] with zeros to ``length`` rows, with an all-True mask; padding is already 0."""
     longest = max([0, *mask.sum(1).tolist()])
     if longest > length:
         raise ValueError(

@@ -1,13 +1,13 @@
 """CLIP2Video (Fang et al., arXiv:2106.11097): temporal difference and temporal alignment blocks.
 
 Written from the behaviour of the official code, with two changes, so that no result depends on the
-rest of the batch or on how far a video is padded.  Every head sees the padding of its own sample
-(see ``temporal.py``); and no difference between a frame and padding is seen, where the official
-transformers see the one from the last frame to the first padded one.
+rest of the batch or on the length of the padding.  Every head uses the padding mask of its own
+sample (see ``temporal.py``); and no difference between a frame and padding is used, while the
+official transformers read the one from the last frame to the first padded one.
 
-So an official checkpoint scores videos shorter than the padded length differently here: by the
-second change alone, on random weights of CLIP's width and 12 frames, by a fifth of the scores'
-standard deviation over videos where 2 frames are valid, by a twentieth at 9, by nothing at 12
+So an official checkpoint scores videos shorter than the padded length differently here: with random
+weights of CLIP's width and 12 frames, the second change alone alters scores by a fifth of their
+standard deviation over videos if 2 frames are valid, by a twentieth at 9, and not at all at 12
 (``test_clip2video.py``).  At ``max_frames`` valid frames the scores are the official ones.
 """
 
@@ -28,20 +28,20 @@ from mmvtr.structures import Embedding, Levels
 
 
 class TemporalDifference(nn.Module):
-    """Inserts what changes between two frames as a token of its own.
+    """Module that inserts the difference of two successive frames as a token between them.
 
         d_t = 2 sigmoid(LN(Attn(f_{t+1} - f_t + pos_{t+1}))) - 1
         f_1 + pos_1 + frame, d_1 + pos_1 + diff, f_2 + pos_2 + frame, d_2 + pos_2 + diff, ...
 
-    Attn is one block over the valid differences of a video; d_t is valid where both its frames
-    are.  In the official code it is valid as a key of Attn where f_{t+1} is, but what comes out is
-    where f_t is: the last frame of a video that is padded has a difference to padding.  It has no
-    d_T; here there is one, always invalid, which saves one-frame videos a case of their own.
+    Attn is one block over the valid differences of a video; d_t is valid if both its frames are.
+    In the official code it is valid as a key of Attn if f_{t+1} is, but as an output if f_t is:
+    the last frame of a padded video has a difference to padding.  The official code has no d_T;
+    here there is one, always invalid, so that one-frame videos need no special case.
 
     Args:
         text: text tower, whose first block and positions are the initial weights.
         dim: D.
-        rows: rows of the position table, None = as the text tower's.
+        rows: rows of the position table; None: as many as the text tower's.
     """
 
     def __init__(self, text: nn.Module, dim: int, *, rows: Optional[int]) -> None:
@@ -53,7 +53,7 @@ class TemporalDifference(nn.Module):
         self.norm = nn.LayerNorm(dim)
 
     def forward(self, frames: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Frames to interleaved tokens.
+        """Interleave frames with their differences.
 
         Args:
             frames: float [V, F, D], not normalised.
@@ -77,7 +77,7 @@ class TemporalDifference(nn.Module):
 
 
 class TemporalAlignment(nn.Module):
-    """Pools tokens around centres that video and text share.
+    """Pooling of tokens around centres that video and text share.
 
         a_i = softmax_k(w_k . x_i)    c_k = sum_i a_ik (x_i - e_k)    unit(mean_k unit(c_k))
 
@@ -94,9 +94,9 @@ class TemporalAlignment(nn.Module):
         self.emb_center = nn.Parameter(torch.randn(num_centers, dim) / 8)
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """float [N, L, D], bool [N, L] -> float [N, D] of unit length."""
+        """Pool float [N, L, D] with mask bool [N, L] -> float [N, D] of unit length."""
         tokens = at_least_float32(tokens)
-        # A residual is the small difference of two sums: not a matter for half precision.
+        # A residual is the small difference of two sums, so it needs float32.
         with torch.autocast(tokens.device.type, enabled=False):
             assign = (tokens @ self.weight_center.t()).softmax(-1) * mask[..., None]
             residual = assign.transpose(1, 2) @ tokens - assign.sum(1)[..., None] * self.emb_center
@@ -105,7 +105,7 @@ class TemporalAlignment(nn.Module):
 
 @MODELS.register_module()
 class CLIP2Video(CLIPDualEncoder):
-    """CLIP2Video's two descriptions of a video and of a text.
+    """CLIP2Video's encoder, with two levels of a video and of a text.
 
     Level ``'global'``: interleaved frames and differences through a transformer; its outputs at
     the frames, plus the frames, are the tokens; units, masked mean, unit.  The text is its EOT
@@ -117,13 +117,13 @@ class CLIP2Video(CLIPDualEncoder):
     words without SOT around the same ones.
 
     The official score is the mean of both cosine similarities.  All transformers and positions
-    start from CLIP's text tower where the widths agree.
+    start from CLIP's text tower if the widths agree.
 
     Args:
         frames, text: towers, see :class:`~mmvtr.models.encoders.dual.CLIPDualEncoder`.
         temporal_layers: blocks of the global transformer.
         num_centers: K, centres of the alignment.
-        max_frames: rows of the frame position table; None = as the text tower's (77).
+        max_frames: rows of the frame position table; None: as many as the text tower's (77).
     """
 
     level_names = ('global', 'aligned')
@@ -159,7 +159,7 @@ class CLIP2Video(CLIPDualEncoder):
 
     def _pool_words(self, tokens: Tensor, pooled: Tensor, mask: Tensor) -> Levels:
         words = mask.clone()
-        words[:, 0] = False  # SOT says the same of every text
+        words[:, 0] = False  # SOT is the same for every text
         return {
             **super()._pool_words(tokens, pooled, mask),
             'aligned': Embedding(self.align(tokens, words)),

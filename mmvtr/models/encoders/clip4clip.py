@@ -1,4 +1,4 @@
-"""CLIP4Clip (Luo et al., arXiv:2104.08860): CLIP's frames and sentence in one space."""
+"""CLIP4Clip (Luo et al., arXiv:2104.08860): pooled CLIP frames compared with CLIP's sentence."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class CLIP4Clip(CLIPDualEncoder):
         aggregator: ``'mean'`` (the paper's meanP), or ``'transformer'`` (seqTransf): before the
             mean, frames plus positions go through a transformer, whose output is added to them.
         temporal_layers: blocks of that transformer; it starts from the first layers of CLIP's
-            text tower, and its positions from CLIP's, where the widths agree.
-        max_frames: rows of its position table; None = as the text tower's (77).
+            text tower, and its positions from CLIP's, if the widths agree.
+        max_frames: rows of its position table; None: as many as the text tower's (77).
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""MS-SL and GMMFormer: a branch of 32 clips and a branch of all frames, each scored by itself."""
+"""MS-SL and GMMFormer: a branch of 32 clips and a branch of all frames, scored separately."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from mmvtr.structures import Embedding, Levels
 
 
 class ClipFrameEncoder(PRVREncoder):
-    """Levels ``'clip'`` and ``'frame'``; a text has one vector for both.
+    """Base of encoders with levels ``'clip'`` and ``'frame'``; a text has one vector for both.
 
-    The clips are means of a video's frame features, of unit length again, see
-    :func:`.clip_pooling`; a video has K of them whatever its length.
+    The clips are normalised means of a video's frame features, see :func:`.clip_pooling`; a video
+    of any length has K of them.
 
     Args:
         frames, text, dim, heads, dropout, max_words: see :class:`~.prvr.PRVREncoder`.
-        block: makes an attention block.
-        blocks: how many a branch has.
+        block: factory of an attention block.
+        blocks: number of blocks of a branch.
         clips: K.
         max_frames: rows of the position table of frames.
     """
@@ -59,7 +59,7 @@ class ClipFrameEncoder(PRVREncoder):
         return self.branch_levels(unit(pooling @ frames), frames, mask)
 
     def branch_levels(self, clips: Tensor, frames: Tensor, mask: Tensor) -> Levels:
-        """From clips that are there already.
+        """Return the levels of given clips and frames.
 
         Args:
             clips: float [V, K, D_v].
@@ -75,7 +75,7 @@ class ClipFrameEncoder(PRVREncoder):
         }
 
     def _frame_level(self, frames: Tensor, mask: Tensor) -> Embedding:
-        """Encoded frames [V, F, D], zero at padding, and their mask -> level ``'frame'``."""
+        """Make level ``'frame'`` of encoded frames [V, F, D], zero at padding, and their mask."""
         raise NotImplementedError(f'{type(self).__name__} must define _frame_level()')
 
 
@@ -83,8 +83,8 @@ class ClipFrameEncoder(PRVREncoder):
 class MSSLEncoder(ClipFrameEncoder):
     """MS-SL's encoder (Dong et al., ACM MM 2022); its scores are those of ``MSSLSimilarity``.
 
-    One attention layer a branch.  Level ``'clip'`` has K tokens, level ``'frame'`` all frames; the
-    528 proposals and the attention that they guide are made by the similarity.
+    One attention layer per branch.  Level ``'clip'`` has K tokens, level ``'frame'`` all frames;
+    the similarity makes the 528 proposals and the attention that they guide.
 
     Args:
         frames, text, dim, heads, dropout: see :class:`~.prvr.PRVREncoder`.
@@ -113,7 +113,7 @@ class MSSLEncoder(ClipFrameEncoder):
 class GMMFormerEncoder(ClipFrameEncoder):
     """GMMFormer's encoder (Wang et al., AAAI 2024).
 
-    Two Gaussian blocks a branch.  Level ``'clip'`` has K tokens, of which the best counts; level
+    Two Gaussian blocks per branch.  Level ``'clip'`` has K tokens, the best of which counts; level
     ``'frame'`` has one, the frames pooled by a learnt vector.
 
     Args:

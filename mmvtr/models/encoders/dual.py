@@ -1,4 +1,4 @@
-"""What the CLIP-based dual encoders share: two towers of one width, and how texts are encoded."""
+"""Base class of the CLIP-based dual encoders: two towers of one width, and text encoding."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mmvtr.structures import Embedding, Levels
 
 
 class CLIPDualEncoder(nn.Module):
-    """A frame tower and a text tower; subclasses turn frame vectors into videos.
+    """A frame tower and a text tower; subclasses pool frame vectors to videos.
 
-    Level ``'global'`` carries tokens and mask for what comes after (probabilistic heads, token
-    similarities); other levels are vectors only.
+    Level ``'global'`` carries tokens and mask for probabilistic heads and token similarities; other
+    levels are vectors only.
 
     Args:
         frames: frame tower (config or module): float [N, ...] -> [N, D], attribute ``dim``.
@@ -42,10 +42,10 @@ class CLIPDualEncoder(nn.Module):
 
         Args:
             video: float [V, F, 3, H, W] normalised frames, or [V, F, D_in] features.
-            frame_mask: bool [V, F]; only valid frames are looked at.
+            frame_mask: bool [V, F]; only valid frames are read.
 
         Returns:
-            one Embedding a level: ``mean`` [V, D] of unit length; at level ``'global'`` also
+            one Embedding per level: ``mean`` [V, D] of unit length; at level ``'global'`` also
             ``tokens`` [V, F, D] (not normalised, zero at padding) and ``mask`` [V, F].
 
         Raises:
@@ -63,7 +63,7 @@ class CLIPDualEncoder(nn.Module):
             text_mask: bool [T, L].
 
         Returns:
-            as ``encode_video``, with ``tokens`` [T, L, D] and ``mask`` [T, L].
+            the levels of ``encode_video``, with ``tokens`` [T, L, D] and ``mask`` [T, L].
 
         Raises:
             ValueError: a text without a token, or longer than the text tower takes.
@@ -74,9 +74,9 @@ class CLIPDualEncoder(nn.Module):
         return self._pool_words(masked(tokens, text_mask), pooled, text_mask)
 
     def _pool_frames(self, frames: Tensor, mask: Tensor) -> Levels:
-        """Frame vectors [V, F, D] and mask [V, F] -> levels."""
+        """Turn frame vectors [V, F, D] and mask [V, F] into levels."""
         raise NotImplementedError
 
     def _pool_words(self, tokens: Tensor, pooled: Tensor, mask: Tensor) -> Levels:
-        """Words [T, L, D], their pooled vector [T, D] and mask [T, L] -> levels."""
+        """Turn words [T, L, D], their pooled vector [T, D] and mask [T, L] into levels."""
         return {'global': Embedding(unit(pooled), tokens, mask)}

@@ -19,28 +19,28 @@ from mmvtr.structures import Embedding, Levels
 
 @MODELS.register_module()
 class HGREncoder(nn.Module):
-    """Hierarchical graph reasoning (Chen et al., CVPR 2020, arXiv:2003.00392), as its code has it.
+    """Hierarchical graph reasoning (Chen et al., CVPR 2020, arXiv:2003.00392), after its code.
 
     Levels, none of unit length:
 
-    - ``'sentence'``: one vector.  Of a video: frames, mapped and pooled by learnt attention.
-    - ``'verb'``, ``'noun'``: tokens.  Of a video: its frames, through a map of their own a level.
-      Of a text: its verbs, and its noun phrases; a text may have none.
+    - ``'sentence'``: one vector.  For a video: frames, mapped and pooled by learnt attention.
+    - ``'verb'``, ``'noun'``: tokens.  For a video: its frames, through one linear map per level.
+      For a text: its verbs, and its noun phrases; a text may have none.
 
     Words go through a bidirectional GRU whose directions are averaged.  They are pooled by learnt
-    attention to the sentence, and by their maximum to a verb or noun, which a vector of its role
-    multiplies.  These nodes then see each other along the edges of the role graph
+    attention to the sentence, and by their maximum to a verb or noun, which is multiplied by a
+    vector of its role.  These nodes then attend to each other along the edges of the role graph
     (:class:`~mmvtr.models.layers.graph_attention.GraphAttention`).
 
     Args:
         frames: frame tower (config or module): float [N, ...] -> [N, D_v], attribute ``dim`` = D_v;
             ``FeatureFrames`` for stored features.
         text: text tower: (text [T, L, ...], mask [T, L]) -> (words [T, L, D_t], pooled), attribute
-            ``dim`` = D_t; ``WordVectors``.  Only its words are read.
+            ``dim`` = D_t; for instance ``WordVectors``.  Only its words are read.
         dim: D.
-        roles: how many there are (``len(mmvtr.datasets.words.role_graphs.ROLES)``).
-        dropout: of the mapped frames.
-        graph_dropout: of what a node receives.
+        roles: number of roles (``len(mmvtr.datasets.words.role_graphs.ROLES)``).
+        dropout: dropout of the mapped frames.
+        graph_dropout: dropout of the messages that a node receives.
     """
 
     level_names: ClassVar[tuple[str, ...]] = ('sentence', 'verb', 'noun')
@@ -105,21 +105,21 @@ class HGREncoder(nn.Module):
         """Encode T texts with role graphs (:func:`mmvtr.datasets.words.role_graphs.pack_graph`).
 
         Args:
-            text: int64 [T, L] ids of words: what the text tower reads.
+            text: int64 [T, L] ids of words: the input of the text tower.
             text_mask: bool [T, L], valid words come first.
-            verbs: bool [T, N, W], the words of each verb, W >= L; none: there is no such verb.
-            nouns: bool [T, M, W], likewise.
-            roles: int64 [T, N + M], of verbs and nouns.
-            edges: bool [T, K, K], K = 1 + N + M (sentence, verbs, nouns): row i, from whom node i
-                receives.
+            verbs: bool [T, N, W], the words of each verb, W >= L; all False: no such verb.
+            nouns: bool [T, M, W], the words of each noun phrase.
+            roles: int64 [T, N + M], roles of verbs and nouns.
+            edges: bool [T, K, K], K = 1 + N + M (sentence, verbs, nouns): row i says from which
+                nodes node i receives.
 
         Returns:
             ``'sentence'`` with ``mean`` [T, D]; ``'verb'`` and ``'noun'`` with ``tokens``
-            [T, N, D] and [T, M, D], zero where there is none, their ``mask``, and their mean (zero
+            [T, N, D] and [T, M, D], zero for missing ones, their ``mask``, and their mean (zero
             without any).
 
         Raises:
-            ValueError: texts of more words than W; what the text tower refuses.
+            ValueError: texts of more words than W; raised by the text tower.
         """
         length = text.shape[1]
         if length > verbs.shape[2]:
@@ -143,8 +143,8 @@ class HGREncoder(nn.Module):
         return levels
 
     def _contextual(self, words: Tensor, mask: Tensor) -> Tensor:
-        """float [T, L, D_t] -> float [T, L, D], the mean of both directions of the GRU."""
-        # cuDNN's RNNs run in float16 under autocast, whatever precision was asked for.
+        """Run the GRU: float [T, L, D_t] -> float [T, L, D], the mean of both directions."""
+        # Under autocast, cuDNN's RNNs run in float16 whatever the chosen precision.
         with torch.autocast(words.device.type, enabled=False):
             packed = pack_padded_sequence(
                 words, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False
@@ -155,7 +155,7 @@ class HGREncoder(nn.Module):
 
 
 def max_pool(words: Tensor, members: Tensor) -> Tensor:
-    """float [T, L, D], bool [T, M, L] -> float [T, M, D], maxima over members; 0 without any."""
+    """Take maxima over members: float [T, L, D], bool [T, M, L] -> float [T, M, D]; 0 if none."""
     low = torch.finfo(words.dtype).min
     pooled = words[:, None].masked_fill(~members[..., None], low).max(2).values
     return pooled.masked_fill(~members.any(2, keepdim=True), 0.0)

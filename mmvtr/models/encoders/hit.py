@@ -1,7 +1,7 @@
 """HiT's two encoders (Liu et al., ICCV 2021): transformers read at a low and at a high layer.
 
-There is no public code of HiT.  What a docstring marks as ours is our reading of the paper's Fig. 3
-and of DVTR (Sec. IV-B, V), which builds on it.
+There is no public code of HiT.  Choices that a docstring marks as ours are our reading of the
+paper's Fig. 3 and of DVTR (Sec. IV-B, V), which builds on it.
 """
 
 from __future__ import annotations
@@ -15,32 +15,33 @@ from mmvtr.models.layers.pooling import empty_levels, masked, unit
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
-#: Levels of a video and of a text: of a low layer (of a text: its words), and of the last one.
+#: Levels of a video and of a text: from a low layer (word level for a text), and from the last one.
 FEATURE, SEMANTIC = 'feature', 'semantic'
 
 
 @MODELS.register_module()
 class HiTEncoder(ExpertTransformer):
-    """Two levels of a video, from rows of ``LoadExperts``, and two of a text, from BERT.
+    """Encoder with two levels of a video, from rows of ``LoadExperts``, and of a text, from BERT.
 
-    HiT's: lower layers give feature-level vectors of a video and word-level ones of a text, upper
-    layers semantic-level ones.  DVTR's: the semantic-level vector is a mean over outputs, and what
-    its heads read as local are the outputs of the lower layer.  Ours: MMT's transformer without
-    aggregated rows; the first layer is the lower one and the last the upper one, of BERT as well;
-    a vector is the mean over valid rows (words) through a linear layer for each level and side, of
-    unit length.
+    From HiT: lower layers give feature-level vectors of a video and word-level ones of a text,
+    upper layers semantic-level ones.  From DVTR: the semantic-level vector is a mean over outputs,
+    and its heads read the outputs of the lower layer as local features.  Ours: MMT's transformer
+    without aggregated rows; the first layer is the lower one and the last the upper one, also of
+    BERT; a vector is the mean over valid rows (words) of a linear layer for each level and side,
+    normalised to unit length.
 
-    Level ``'feature'`` is a vector alone.  Level ``'semantic'`` carries the lower layer's outputs
-    as its tokens, through the linear layer of level ``'feature'``: DVTR's global and local features
-    meet in one level, which is what its heads read (``head_reads='semantic'``).
+    Level ``'feature'`` is a vector only.  Level ``'semantic'`` has as tokens the lower layer's
+    outputs, through the linear layer of level ``'feature'``: it combines DVTR's global and local
+    features in one level, as its heads need (``head_reads='semantic'``).
 
     Args:
-        text: text tower with ``states(ids, mask, layers)``: words [T, L, D_t] behind each of these
-            layers (``TransformersText``), attributes ``dim`` = D_t and ``depth``, its layers.
+        text: text tower with ``states(ids, mask, layers)``: words [T, L, D_t] after each of these
+            layers (``TransformersText``), attributes ``dim`` = D_t and ``depth``, its number of
+            layers.
         experts: width of the features of each expert, by name.
         dim: D.
-        layers, heads, feedforward, dropout: of the video's transformer.
-        max_seconds: rows of the table of seconds.
+        layers, heads, feedforward, dropout: settings of the video's transformer.
+        max_seconds: rows of the time embedding table.
         feature_layer: the lower layer of both sides, counted from 1.
 
     Raises:
@@ -82,7 +83,7 @@ class HiTEncoder(ExpertTransformer):
             ``'semantic'`` also ``tokens`` [V, F, D] (not normalised, zero at padding), ``mask``.
 
         Raises:
-            ValueError: likewise.
+            ValueError: see ``ExpertTransformer.rows``.
         """
         if not len(video):
             return empty_levels(self, video.shape[1])
@@ -102,7 +103,7 @@ class HiTEncoder(ExpertTransformer):
             text_mask: bool [T, L].
 
         Returns:
-            as :meth:`encode_video`, of words.
+            the levels of :meth:`encode_video`, with words as tokens.
 
         Raises:
             ValueError: see :func:`~mmvtr.models.towers.base.check_text`.
@@ -114,14 +115,14 @@ class HiTEncoder(ExpertTransformer):
 
 
 def _linears(in_dim: int, dim: int) -> nn.ModuleDict:
-    """One layer a level."""
+    """Make one linear layer per level."""
     return nn.ModuleDict({name: nn.Linear(in_dim, dim) for name in (FEATURE, SEMANTIC)}).apply(
         init_as_bert
     )
 
 
 def _levels(linears: nn.ModuleDict, low: Tensor, high: Tensor, mask: Tensor) -> Levels:
-    """Outputs of both layers, float [N, L, D_in], and mask [N, L] -> levels."""
+    """Turn outputs of both layers, float [N, L, D_in], and mask [N, L] into levels."""
     tokens = masked(linears[FEATURE](low), mask)
     outputs = masked(linears[SEMANTIC](high), mask)
     return {
@@ -131,5 +132,5 @@ def _levels(linears: nn.ModuleDict, low: Tensor, high: Tensor, mask: Tensor) -> 
 
 
 def _mean(tokens: Tensor, mask: Tensor) -> Tensor:
-    """Of tokens [N, L, D] that are zero at padding: [N, D]."""
+    """Average tokens [N, L, D] that are zero at padding -> [N, D]."""
     return tokens.sum(1) / mask.sum(1, keepdim=True)

@@ -1,7 +1,7 @@
 """MMT's two encoders (Gabeur et al., ECCV 2020): a transformer over the features of many experts.
 
-A video is one vector an expert, and so is a text, which also says how much each expert matters to
-it.  An expert that has nothing to say of a video (no speech, no face) is not there.
+A video is one vector per expert.  A text is one vector per expert too, and a weight for each
+expert.  An expert without features of a video (no speech, no face) is missing.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from mmvtr.structures import Embedding, Levels
 
 @MODELS.register_module()
 class MMTEncoder(ExpertTransformer):
-    """The multi-modal transformer and its text side, for rows of ``LoadExperts``.
+    """Encoder with the multi-modal transformer and its text side, for rows of ``LoadExperts``.
 
     Video: each row of an expert is projected to D, and each expert has one more, aggregated row
-    that starts as the maximum of its projected ones.  To all of them an embedding of the expert and
-    one of the time is added; a transformer as BERT's mixes them, across experts and time; what
-    becomes of the aggregated rows is the video.  Text: the word that comes first (BERT's CLS)
-    through a :class:`GatedEmbedding` for each expert, and its softmax over experts as weights.
+    that starts as the maximum of its projected ones.  An embedding of the expert and one of the
+    time are added to all rows; a transformer like BERT's mixes them, across experts and time; its
+    outputs at the aggregated rows are the video.  Text: the first word (BERT's CLS) through a
+    :class:`GatedEmbedding` for each expert, and a softmax over experts as weights.
 
     One level, ``'global'``, whose tokens are the experts, by name in alphabetical order (as
     ``LoadExperts`` numbers them).  Those of a video are unit vectors, zero where the mask says that
     the expert is missing.  Those of a text are unit vectors times the text's weights, which
     :class:`~mmvtr.models.similarities.mmt.ExpertSimilarity` reads back as lengths.  Ours, not the
-    paper's: unit vectors also of videos, LayerNorm and dropout in front of the transformer as in
-    BERT, and no experts but those with features in the transformer.
+    paper's: unit vectors for videos too, LayerNorm and dropout before the transformer as in BERT,
+    and only experts with features in the transformer.
 
     Args:
         text: text tower: (ids [T, L], mask [T, L]) -> (words [T, L, D_t], pooled), attribute
             ``dim`` = D_t; only its first word is read.
         experts: width of the features of each expert, by name.
         dim: D.
-        layers, heads, feedforward, dropout: of the transformer.
-        max_seconds: rows of the table of seconds.
+        layers, heads, feedforward, dropout: settings of the transformer.
+        max_seconds: rows of the time embedding table.
 
     Raises:
         ValueError: no experts, or a ``dim`` that is no multiple of ``heads``.
@@ -66,11 +66,11 @@ class MMTEncoder(ExpertTransformer):
                 :meth:`~mmvtr.models.layers.expert_transformer.ExpertTransformer.rows`.
 
         Returns:
-            level ``'global'``: ``tokens`` [V, E, D], ``mask`` [V, E], which experts there are, and
-            ``mean`` [V, D] of those.
+            level ``'global'``: ``tokens`` [V, E, D], ``mask`` [V, E], True for available experts,
+            and ``mean`` [V, D] over those.
 
         Raises:
-            ValueError: likewise.
+            ValueError: see ``ExpertTransformer.rows``.
         """
         if not len(video):
             return empty_levels(self, len(self.experts))
@@ -90,11 +90,11 @@ class MMTEncoder(ExpertTransformer):
         """Encode T texts.
 
         Args:
-            text: int64 [T, L] token ids, or what else the text tower reads.
+            text: int64 [T, L] token ids, or other input of the text tower.
             text_mask: bool [T, L].
 
         Returns:
-            level ``'global'``: ``tokens`` [T, E, D], whose lengths are the weights of the experts
+            level ``'global'``: ``tokens`` [T, E, D], whose norms are the weights of the experts
             and sum to 1, ``mask`` [T, E], all True, and ``mean`` [T, D], the sum of the tokens.
 
         Raises:
@@ -107,7 +107,8 @@ class MMTEncoder(ExpertTransformer):
         return {'global': weighed_experts(units, self.weigh(first))}
 
     def _aggregate(self, rows: Tensor, expert: Tensor) -> tuple[Tensor, Tensor]:
-        """Maximum over the rows of each expert [V, E, D], zero if missing; and who is there."""
+        """Return the maximum over each expert's rows [V, E, D], zero if missing, and a mask of
+        available experts."""
         count = len(self.experts)
         highest = rows.new_zeros(len(rows), count + 1, self.dim).scatter_reduce(
             1, expert[..., None].expand_as(rows), rows, 'amax', include_self=False

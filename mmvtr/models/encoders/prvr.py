@@ -1,4 +1,4 @@
-"""Encoders of partially relevant video retrieval: what they share, ARL's, DL-DKD's, two in one."""
+"""Encoders of partially relevant video retrieval: base class, ARL, DL-DKD and two branches."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mmvtr.structures import Embedding, Levels
 
 
 class PRVREncoder(nn.Module):
-    """Two towers of any widths, and what subclasses build on them.
+    """Base class: two towers of any widths, on which subclasses build levels.
 
-    A text is one vector, not normalised, without tokens: 87,175 captions of TVR are to be held in
-    memory.  A video has tokens at every level, for a similarity to choose from.
+    A text is one vector, not normalised, without tokens, so that the 87,175 captions of TVR fit in
+    memory.  A video has tokens at every level, from which a similarity chooses.
 
     Args:
         frames: frame tower (config or module): float [N, ...] -> [N, D_v], attribute ``dim`` = D_v;
@@ -25,13 +25,13 @@ class PRVREncoder(nn.Module):
         text: text tower: (text [T, L, ...], mask [T, L]) -> (words [T, L, D_t], pooled), attribute
             ``dim`` = D_t; ``FeatureWords`` for stored features.  Only its words are read.
         dim: D.
-        heads: of the attention over words.
+        heads: attention heads over words.
         dropout: before the FC, after the positions and in the attention.
         max_words: rows of the position table of words.
 
     Attributes:
-        token_levels: which levels of videos carry tokens: all of them.
-        text_tokens: whether those of texts do.
+        token_levels: the levels of videos that carry tokens: all of them.
+        text_tokens: whether the levels of texts carry tokens.
     """
 
     level_names: ClassVar[tuple[str, ...]]
@@ -68,10 +68,10 @@ class PRVREncoder(nn.Module):
 
         Args:
             video: float [V, F, D_in] features, or [V, F, 3, H, W] normalised frames.
-            frame_mask: bool [V, F]; only valid frames are looked at.
+            frame_mask: bool [V, F]; only valid frames are read.
 
         Returns:
-            one Embedding a level: ``mean`` [V, D], ``tokens`` [V, L, D] (not normalised, zero at
+            one Embedding per level: ``mean`` [V, D], ``tokens`` [V, L, D] (not normalised, zero at
             padding) and ``mask`` [V, L].
 
         Raises:
@@ -84,29 +84,30 @@ class PRVREncoder(nn.Module):
         """Encode T texts.
 
         Args:
-            text: float [T, L, D_in] features, or int64 [T, L] token ids: what the text tower reads.
+            text: float [T, L, D_in] features, or int64 [T, L] token ids, depending on the tower.
             text_mask: bool [T, L].
 
         Returns:
-            one Embedding a level with ``mean`` [T, D], not normalised.
+            one Embedding per level with ``mean`` [T, D], not normalised.
 
         Raises:
-            ValueError: as above, of words.
+            ValueError: features of another width, a text without a valid word, or more words than
+                positions.
         """
         return self.text_levels(run_words(self.text, text, text_mask), text_mask)
 
     def video_levels(self, frames: Tensor, mask: Tensor) -> Levels:
-        """Output of the frame tower [V, F, D_v], zero at padding, and its mask -> levels."""
+        """Turn output of the frame tower [V, F, D_v], zero at padding, and its mask into levels."""
         raise NotImplementedError(f'{type(self).__name__} must define video_levels()')
 
     def text_levels(self, words: Tensor, mask: Tensor) -> Levels:
-        """Output of the text tower [T, L, D_t], zero at padding, and its mask -> levels."""
+        """Turn output of the text tower [T, L, D_t], zero at padding, and its mask into levels."""
         vector = Embedding(self.word_pooling(self.words(words, mask), mask))
         return {name: vector for name in self.level_names}
 
 
 def run_frames(tower: nn.Module, video: Tensor, frame_mask: Tensor) -> Tensor:
-    """Output of a frame tower, float [V, F, D_v], zero where the mask is False.
+    """Return the output of a frame tower, float [V, F, D_v], zero where the mask is False.
 
     Raises:
         ValueError: a video has no valid frame (its index is named).
@@ -115,7 +116,7 @@ def run_frames(tower: nn.Module, video: Tensor, frame_mask: Tensor) -> Tensor:
 
 
 def run_words(tower: nn.Module, text: Tensor, text_mask: Tensor) -> Tensor:
-    """Words of a text tower, float [T, L, D_t], zero where the mask is False.
+    """Return the words of a text tower, float [T, L, D_t], zero where the mask is False.
 
     Raises:
         ValueError: a text has no valid word (its index is named).
@@ -125,7 +126,7 @@ def run_words(tower: nn.Module, text: Tensor, text_mask: Tensor) -> Tensor:
 
 
 def _none(tower: nn.Module, items: Tensor) -> Tensor:
-    """float [0, L, D] that still depends on the tower, for which distributed training waits."""
+    """Return float [0, L, D] that depends on the tower, as distributed training requires."""
     like = next(tower.parameters(), items)
     anchor = sum((p.sum() for p in tower.parameters() if p.requires_grad), like.new_zeros(()))
     return anchor.expand(0, items.shape[1], tower.dim)
@@ -133,15 +134,15 @@ def _none(tower: nn.Module, items: Tensor) -> Tensor:
 
 @MODELS.register_module()
 class ARLEncoder(PRVREncoder):
-    """ARL's encoder (Cho et al., AAAI 2025, Eq. 1), or one of its two.
+    """ARL's encoder (Cho et al., AAAI 2025, Eq. 1), or one of its two branches.
 
-    FC and ReLU, learnt positions, one transformer layer; words are pooled by attention, frames are
-    left to the max of Eq. 3.  One level, ``'global'``; the vector of a video, the mean of its unit
-    frames, is for baselines that pool.
+    FC and ReLU, learnt positions, one transformer layer; words are pooled by attention, frames by
+    the max of Eq. 3 in the similarity.  One level, ``'global'``; the vector of a video, the mean of
+    its unit frames, is for baselines that pool.
 
     There is no public code.  "Typical parameters as GMMFormer": D = 384, 4 heads, dropout .2; the
-    layers are those of its lineage, which have no feed-forward part.  Two such encoders on TVR have
-    5.34 M parameters, as Tab. 3 says, if positions are not counted (5.46 M with them).
+    layers are those of its predecessors, which have no feed-forward part.  Two such encoders on TVR
+    have the 5.34 M parameters of Tab. 3 if positions are not counted (5.46 M with them).
 
     Args:
         frames, text, dim, heads, dropout, max_words: see :class:`PRVREncoder`.
@@ -179,10 +180,10 @@ class ARLEncoder(PRVREncoder):
 
 @MODELS.register_module()
 class DLDKDEncoder(ARLEncoder):
-    """One branch of DL-DKD (Dong et al., ICCV 2023): as :class:`ARLEncoder`, and a mapping.
+    """One branch of DL-DKD (Dong et al., ICCV 2023): :class:`ARLEncoder` with a final mapping.
 
-    A last linear layer, without activation, maps the frames alone, not the text.  Two of them make
-    the model: ``TwoBranches(encoder=..., names=('inherit', 'explore'))``.
+    A last linear layer, without activation, maps the frames only, not the text.  The model has two
+    branches: ``TwoBranches(encoder=..., names=('inherit', 'explore'))``.
 
     Args:
         frames, text, dim, heads, dropout, max_frames, max_words: see :class:`ARLEncoder`.
@@ -202,12 +203,12 @@ class DLDKDEncoder(ARLEncoder):
 class TwoBranches(nn.Module):
     """Two encoders of one config, each with its own initial weights (ARL, DL-DKD).
 
-    They share the towers, which run once: what is stored for features is computed once for clips.
-    Level ``'global'`` of the first is level ``'a'`` here, that of the second ``'b'``.
+    They share the towers, which run once per batch.  Level ``'global'`` of the first is level
+    ``'a'`` here, that of the second ``'b'``.
 
     Args:
         encoder: config of a :class:`PRVREncoder` with one level.
-        names: of the branches, in place of a and b; their weights and levels bear them.
+        names: names of the branches, used for their weights and levels.
 
     Raises:
         ValueError: an encoder of several levels, or not two different names.
@@ -228,7 +229,7 @@ class TwoBranches(nn.Module):
                 f'{first.level_names}'
             )
         frames, text, self.dim = first.frames, first.text, first.dim
-        # In this order: mmengine and optimizers walk through the parts as they were added.
+        # Keep this order: mmengine and optimizers iterate over submodules as they were added.
         self.add_module(names[0], first)
         self.frames, self.text = frames, text
         self.add_module(names[1], MODELS.build({**encoder, 'frames': frames, 'text': text}))
@@ -237,7 +238,7 @@ class TwoBranches(nn.Module):
             branch.frames = branch.text = None
 
     def encode_video(self, video: Tensor, frame_mask: Tensor) -> Levels:
-        """As :meth:`PRVREncoder.encode_video`, levels ``'a'`` and ``'b'``."""
+        """Run :meth:`PRVREncoder.encode_video` of both branches, levels ``'a'`` and ``'b'``."""
         frames = run_frames(self.frames, video, frame_mask)
         return {
             name: getattr(self, name).video_levels(frames, frame_mask)['global']
@@ -245,7 +246,7 @@ class TwoBranches(nn.Module):
         }
 
     def encode_text(self, text: Tensor, text_mask: Tensor) -> Levels:
-        """As :meth:`PRVREncoder.encode_text`, levels ``'a'`` and ``'b'``."""
+        """Run :meth:`PRVREncoder.encode_text` of both branches, levels ``'a'`` and ``'b'``."""
         words = run_words(self.text, text, text_mask)
         return {
             name: getattr(self, name).text_levels(words, text_mask)['global']

@@ -22,8 +22,8 @@ class SSBEncoder(nn.Module):
     """The dual encoder of Support-Set Bottlenecks, over precomputed frame features.
 
     Video: bidirectional GRU, then :class:`TransformerPooling`.  Text: a text tower, a 1-d
-    convolution with ReLU, then the same pooling.  One level, ``'global'``, with tokens: those of
-    a video are what :class:`~mmvtr.models.losses.objectives.captioning.CrossCaptioning` reads.
+    convolution with ReLU, then the same pooling.  One level, ``'global'``, with tokens; those of a
+    video are read by :class:`~mmvtr.models.losses.objectives.captioning.CrossCaptioning`.
 
     Stated (NCL, App. C): T5-base; motion features of R(2+1)D-34 and appearance features of
     ResNet152, concatenated; an RNN on videos, a CNN on texts, then transformer pooling; dropout
@@ -81,7 +81,7 @@ class SSBEncoder(nn.Module):
             normalised, zero at padding) and ``mask`` [V, F].
 
         Raises:
-            ValueError: another width; a video without a valid frame, or padding in front of one.
+            ValueError: another width; a video without a valid frame, or padding before one.
         """
         if video.shape[2:] != (self.rnn.input_size,):
             raise ValueError(
@@ -95,7 +95,7 @@ class SSBEncoder(nn.Module):
         packed = pack_padded_sequence(
             at_least_float32(video), frame_mask.sum(1).cpu(), batch_first=True, enforce_sorted=False
         )
-        # cuDNN's RNNs run in float16 under autocast, whatever precision was asked for.
+        # Under autocast, cuDNN's RNNs run in float16 whatever the chosen precision.
         with torch.autocast(video.device.type, enabled=False):
             hidden, _ = self.rnn(packed)
         frames, _ = pad_packed_sequence(hidden, batch_first=True, total_length=video.shape[1])
@@ -109,7 +109,7 @@ class SSBEncoder(nn.Module):
             text_mask: bool [T, L].
 
         Returns:
-            as ``encode_video``, with ``tokens`` [T, L, D] and ``mask`` [T, L].
+            the level of ``encode_video``, with ``tokens`` [T, L, D] and ``mask`` [T, L].
 
         Raises:
             ValueError: see :func:`~mmvtr.models.towers.base.check_text`.
@@ -117,7 +117,7 @@ class SSBEncoder(nn.Module):
         if not text.shape[0]:
             return empty_levels(self, text.shape[1])
         words, _ = self.text(text, text_mask)
-        # Zeros at padding are what the convolution sees beyond the end of a lone text.
+        # Zeros at padding equal the zero padding of the convolution for a single text.
         words = self.cnn(masked(words, text_mask).transpose(1, 2)).relu().transpose(1, 2)
         return self._levels(self.text_pooling, words, text_mask)
 
@@ -129,8 +129,8 @@ class SSBEncoder(nn.Module):
 class TransformerPooling(nn.Module):
     """A transformer over the valid tokens and a learnt query, whose output is the pooled vector.
 
-    Pre-norm blocks with GELU; what came before (RNN, CNN) knows the order, so there are no
-    position embeddings.
+    Pre-norm blocks with GELU; the preceding RNN or CNN encodes the order, so there are no position
+    embeddings.
     """
 
     def __init__(self, dim: int, *, layers: int, heads: int, dropout: float) -> None:
@@ -145,9 +145,9 @@ class TransformerPooling(nn.Module):
         self.norm = nn.LayerNorm(dim)
 
     def forward(self, tokens: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Float [N, L, D] and bool [N, L] -> tokens [N, L, D] and pooled [N, D].
+        """Pool float [N, L, D] with mask bool [N, L] -> tokens [N, L, D] and pooled [N, D].
 
-        What stands at invalid tokens has no meaning.
+        Values at invalid tokens are undefined.
         """
         query = self.query.to(tokens.dtype).expand(tokens.shape[0], 1, -1)
         padding = torch.cat([torch.zeros_like(mask[:, :1]), ~mask], 1)

@@ -1,7 +1,6 @@
-"""TACo's two encoders (Yang et al., ICCV 2021): tokens of either side in one space, unnormalised.
+"""TACo's two encoders (Yang et al., ICCV 2021): unnormalised tokens of both sides in one space.
 
-There is no public code of TACo.  What a docstring marks as ours is our choice where the paper says
-nothing.
+There is no public code of TACo.  Where a docstring says "ours", the paper does not specify it.
 """
 
 from __future__ import annotations
@@ -22,25 +21,25 @@ INTEREST = 'interest'
 
 @MODELS.register_module()
 class TACoEncoder(ExpertTransformer):
-    """Rows of ``LoadExperts`` through a linear layer and self-attention, and the words of BERT.
+    """Encoder of rows of ``LoadExperts`` by a linear layer and self-attention, and of BERT's words.
 
-    The paper's: a video is the mean of its tokens, a text its [CLS], and neither is normalised.
-    Ours: rows of several experts stand in a row with an embedding of expert and time (the paper
-    leaves open how features of two networks are put together), LayerNorm and dropout in front of
-    the layers as in BERT, and a linear layer behind a text tower of another width than ``dim``.
+    From the paper: a video is the mean of its tokens, a text its [CLS], and neither is normalised.
+    Ours: rows of several experts form one sequence with embeddings of expert and time (the paper
+    does not say how it combines features of two networks), LayerNorm and dropout before the layers
+    as in BERT, and a linear layer after a text tower whose width is not ``dim``.
 
-    Level ``'global'`` is these vectors and tokens.  Level ``'interest'`` says how much each token
-    counts: its tokens are [N, L, 1], weights of :class:`~mmvtr.datasets.TokensOfInterest` of a
-    text's words; of a video 1 / (number of rows) each, as in its mean.
+    Level ``'global'`` holds these vectors and tokens.  Level ``'interest'`` holds the weight of
+    each token: its tokens are [N, L, 1], for a text the weights of
+    :class:`~mmvtr.datasets.TokensOfInterest`, for a video 1 / (number of rows), as in its mean.
 
     Args:
         text: text tower: (ids [T, L], mask [T, L]) -> (words [T, L, D_t], pooled), attribute
             ``dim`` = D_t.
         experts: width of the features of each expert, by name.
         dim: D.
-        layers, heads, feedforward, dropout: of the video's transformer; the paper: 1 layer in
-            ablations, 2 against others, 4 in pretraining.
-        max_seconds: rows of the table of seconds.
+        layers, heads, feedforward, dropout: settings of the video's transformer; the paper has 1
+            layer in ablations, 2 in comparisons with others, 4 in pretraining.
+        max_seconds: rows of the time embedding table.
 
     Raises:
         ValueError: no experts, or a ``dim`` that is no multiple of ``heads``.
@@ -64,9 +63,9 @@ class TACoEncoder(ExpertTransformer):
             self.project_text = nn.Linear(self.text.dim, dim).apply(init_as_bert)
 
     def encode_nothing(self, side: str) -> Levels:
-        """Levels of no items of a side, see :func:`~mmvtr.models.layers.pooling.empty_levels`."""
+        """Return levels of zero items, see :func:`~mmvtr.models.layers.pooling.empty_levels`."""
         levels = empty_levels(self, 1)
-        # Without a gradient, as elsewhere: the gather of all processes waits for who has one.
+        # No gradient, as in other processes: else the gather would wait for theirs.
         wide = levels[INTEREST].map(Tensor.detach)
         levels[INTEREST] = Embedding(wide.mean[:, :1], wide.tokens[..., :1], wide.mask)
         return levels
@@ -85,7 +84,7 @@ class TACoEncoder(ExpertTransformer):
             [V, D] of the valid ones; level ``'interest'``: ``tokens`` [V, F, 1].
 
         Raises:
-            ValueError: likewise.
+            ValueError: see ``ExpertTransformer.rows``.
         """
         if not len(video):
             return self.encode_nothing('video')
@@ -111,7 +110,7 @@ class TACoEncoder(ExpertTransformer):
             [T, D], the first of them; level ``'interest'``: ``tokens`` [T, L, 1].
 
         Raises:
-            ValueError: weights that are fewer than tokens, negative or no numbers; see also
+            ValueError: fewer weights than tokens, or weights that are negative or NaN; see also
                 :func:`~mmvtr.models.towers.base.check_text`.
         """
         if not len(text):
@@ -133,6 +132,6 @@ class TACoEncoder(ExpertTransformer):
 
 
 def _levels(mean: Tensor, tokens: Tensor, mask: Tensor, weights: Tensor) -> Levels:
-    """float [N, D], [N, L, D], bool [N, L] and float [N, L] -> levels."""
+    """Make levels of float [N, D], [N, L, D], bool [N, L] and float [N, L]."""
     interest = Embedding(weights.sum(1, keepdim=True), weights[..., None], mask)
     return {'global': Embedding(mean, tokens, mask), INTEREST: interest}

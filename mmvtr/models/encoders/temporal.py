@@ -18,7 +18,7 @@ class QuickGELU(nn.Module):
     """CLIP's activation ``x * sigmoid(1.702 x)``."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """float of any shape -> the same shape."""
+        """Apply it elementwise to float of any shape."""
         return x * torch.sigmoid(1.702 * x)
 
 
@@ -37,7 +37,7 @@ class ResidualBlock(nn.Module):
         self.ln_2 = nn.LayerNorm(dim, eps=EPSILON)
 
     def forward(self, x: Tensor, padding: Tensor) -> Tensor:
-        """float [N, T, D], bool [N, T] (True = ignored as a key) -> float [N, T, D]."""
+        """Map float [N, T, D], bool [N, T] (True = ignored as a key) -> float [N, T, D]."""
         y = self.ln_1(x)
         x = x + self.attn(y, y, y, key_padding_mask=padding, need_weights=False)[0]
         return x + self.mlp(self.ln_2(x))
@@ -46,8 +46,8 @@ class ResidualBlock(nn.Module):
 class TemporalTransformer(nn.Module):
     """CLIP4Clip's ``transformerClip``: bidirectional attention over the valid frames of a video.
 
-    CLIP2Video's code gives heads the padding of other samples (it repeats the mask as a block
-    instead of element by element); here each sample has its own.
+    CLIP2Video's code gives some heads the padding mask of other samples (it repeats the mask as a
+    block instead of element by element); here each sample uses its own.
 
     Args:
         dim: D.
@@ -72,10 +72,10 @@ class TemporalTransformer(nn.Module):
             mask: bool [N, T], True = valid.
 
         Returns:
-            float [N, T, D]; what stands at invalid tokens has no meaning.
+            float [N, T, D]; values at invalid tokens are undefined.
         """
         # A row without valid tokens attends to all of them: its output is masked later, and a
-        # softmax over nothing would send NaN through the gradients of all others.
+        # softmax over no key would put NaN into the gradients of all others.
         padding = ~(mask | ~mask.any(1, keepdim=True))
         for block in self.resblocks:
             x = block(x, padding)
@@ -83,9 +83,9 @@ class TemporalTransformer(nn.Module):
 
     @classmethod
     def like(cls, text: nn.Module, dim: int, *, layers: int) -> 'TemporalTransformer':
-        """Start from the first ``layers`` of CLIP's text transformer, where the widths agree.
+        """Start from the first ``layers`` of CLIP's text transformer, if the widths agree.
 
-        Else random weights (CLIP's recipe) and one head for every 64 dimensions, as in CLIP.
+        Otherwise use random weights (CLIP's recipe) and one head per 64 dimensions, as in CLIP.
         """
         if not _same_width(text, dim):
             return cls(dim, layers=layers, heads=max(1, dim // 64))
@@ -108,7 +108,7 @@ class FramePositions(nn.Module):
 
     @classmethod
     def like(cls, text: nn.Module, dim: int, *, rows: Optional[int]) -> 'FramePositions':
-        """Start from CLIP's text positions, where the widths agree; else N(0, 0.02).
+        """Start from CLIP's text positions, if the widths agree; else from N(0, 0.02).
 
         Args:
             text: text tower.
@@ -128,10 +128,10 @@ class FramePositions(nn.Module):
         return cls(table[:rows])
 
     def forward(self, length: int) -> Tensor:
-        """The first ``length`` rows, float [length, D].
+        """Return the first ``length`` rows, float [length, D].
 
         Raises:
-            ValueError: there are fewer.
+            ValueError: the table has fewer rows.
         """
         if length > len(self.weight):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""UATVR's encoder (Fang et al., ICCV 2023): frames and words with extra tokens that gather them."""
+"""UATVR's encoder (Fang et al., ICCV 2023): frames and words with extra aggregating tokens."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from mmvtr.structures import Embedding, Levels, pad_tokens
 
 
 class ExtraTokens(nn.Module):
-    """Adds positions to a sequence and puts C extra tokens behind it (UATVR Sec. 3.2).
+    """Module that adds positions to a sequence and appends C extra tokens (UATVR Sec. 3.2).
 
     Args:
         position: float [rows, D], initial table of positions.
         kind: ``'frames'`` or ``'words'``, for messages.
-        length: of the longest sequence.
+        length: length of the longest sequence.
         count: C.
-        learnt: the extra tokens are parameters, which need no positions of their own.  Otherwise,
-            as in the official code, they are the rows that follow row ``length - 1`` of the table,
-            and shorter sequences are padded to ``length``.
+        learnt: the extra tokens are parameters without positions.  Otherwise, as in the official
+            code, they are the rows after row ``length - 1`` of the table, and shorter sequences are
+            padded to ``length``.
 
     Raises:
         ValueError: the table is too short.
@@ -48,15 +48,15 @@ class ExtraTokens(nn.Module):
             self.tokens = nn.Parameter(torch.randn(count, position.shape[1]) * 0.02)
 
     def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """What the transformer reads.
+        """Return the input of the transformer.
 
         Args:
             x: float [N, L, D].
             mask: bool [N, L].
 
         Returns:
-            float [N, L' + C, D] and its mask, True on the extra tokens; L' = L where they are
-            learnt, else ``length``.
+            float [N, L' + C, D] and its mask, True on the extra tokens; L' = L if they are learnt,
+            else ``length``.
 
         Raises:
             ValueError: L > ``length``.
@@ -77,34 +77,33 @@ class ExtraTokens(nn.Module):
 
 @MODELS.register_module()
 class UATVR(CLIPDualEncoder):
-    """Frames and words, each with extra tokens, through a transformer (seqTransf of CLIP4Clip).
+    """Encoder of frames and words with extra tokens by a transformer (seqTransf of CLIP4Clip).
 
-    Its output at frames and words is added to what they were; extra tokens have nothing to be
-    added to.  Levels, both with tokens and the mean of the unit tokens, of unit length, as vector:
+    A residual connection adds its input at frames and words to its output; extra tokens have none.
+    Two levels, both with tokens, and with the normalised mean of the unit tokens as vector:
 
-    - ``'global'``: frames and extra tokens of a video, words and extra tokens of a text: what a
+    - ``'global'``: frames and extra tokens of a video, words and extra tokens of a text, which a
       :class:`~mmvtr.models.TokenSimilarity` compares (Eq. 8; without extra tokens Eq. 7).
-    - ``'local'``: without the extra tokens, and the tokens of unit length: what the probabilistic
-      heads read.
+    - ``'local'``: tokens of unit length, without the extra tokens; the probabilistic heads read it.
 
-    The first word, CLIP's start of text (w^0 in the paper), is seen by the transformer only: Eq. 7
-    and 8 sum over w^1 to w^N.  The end of text, CLIP's sentence vector, counts as a word.
+    Only the transformer reads the first word, CLIP's start of text (w^0 in the paper): Eq. 7 and 8
+    sum over w^1 to w^N.  The end of text, CLIP's sentence vector, counts as a word.
 
-    Read into the paper: one transformer for both, which is what Tab. 2 counts ("symmetrically" in
-    Sec. 3.2 could be two); "randomly initialized" is N(0, .02), for words' positions too, while
+    Our reading of the paper: one transformer for both, as Tab. 2 counts ("symmetrically" in
+    Sec. 3.2 could mean two); "randomly initialized" is N(0, .02), also for words' positions, while
     frames start from CLIP's.
 
     Args:
         frames, text: towers, see :class:`~mmvtr.models.encoders.dual.CLIPDualEncoder`.
-        max_frames, max_words: of the longest video and text (words with SOT and EOT).
-        extra_frames, extra_words: C_v and C_t; 0 leaves them out.
-        extra: ``'tokens'``: learnt vectors behind the sequence.  ``'positions'`` (official code):
+        max_frames, max_words: lengths of the longest video and text (words with SOT and EOT).
+        extra_frames, extra_words: C_v and C_t; 0: no extra tokens.
+        extra: ``'tokens'``: learnt vectors after the sequence.  ``'positions'`` (official code):
             further rows of the position tables.
-        match_sot: SOT counts as a word at level ``'global'``.  It does in the official code where
-            C_t >= 1; with C_t = 0 an aliased mask hides it.
+        match_sot: SOT counts as a word at level ``'global'``, as in the official code if C_t >= 1;
+            with C_t = 0 an aliased mask hides it there.
         temporal_layers: blocks of the transformer.
         shared: one transformer for frames and words, otherwise one each.
-        position_rows: of both tables, default as many as needed (official checkpoints: 77).
+        position_rows: rows of both tables; default: as many as needed (official checkpoints: 77).
 
     Raises:
         ValueError: an unknown ``extra``, a negative C, or tables that are too short or longer
@@ -140,7 +139,7 @@ class UATVR(CLIPDualEncoder):
         learnt = extra == 'tokens'
         frame_rows = position_rows or max_frames + (0 if learnt else extra_frames)
         word_rows = position_rows or max_words + (0 if learnt else extra_words)
-        # No name here may start with 'frames' or 'text': schedules slow down the towers by it.
+        # No name here may start with 'frames' or 'text': schedules select the towers by that.
         self.frame_extra = ExtraTokens(
             FramePositions.like(self.text, self.dim, rows=frame_rows).weight.detach(),
             kind='frames',
@@ -184,7 +183,7 @@ class UATVR(CLIPDualEncoder):
 def _mix(
     x: Tensor, mask: Tensor, extra: ExtraTokens, transformer: nn.Module
 ) -> tuple[Tensor, Tensor]:
-    """float [N, L, D], bool [N, L] -> [N, L' + C, D], zero at padding, and its mask."""
+    """Mix float [N, L, D], bool [N, L] -> [N, L' + C, D], zero at padding, and its mask."""
     mixed, mask = extra(x, mask)
     mixed = transformer(mixed, mask)
     return masked(mixed + pad_tokens(x, mixed.shape[1]), mask), mask

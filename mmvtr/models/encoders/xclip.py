@@ -1,4 +1,4 @@
-"""X-CLIP (Ni et al., arXiv:2208.02816) of transformers: its frames attend to each other."""
+"""X-CLIP (Ni et al., arXiv:2208.02816) from transformers, whose frames attend to each other."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from mmvtr.structures import Embedding, Levels
 class XCLIPEncoder(nn.Module):
     """Video tower and text tower of transformers' XCLIPModel, without its video-specific prompts.
 
-    One level, ``'global'``: what ``get_video_features`` and ``get_text_features`` give, of unit
-    length; its tokens are the frames before they are mixed over time, and the words.
+    One level, ``'global'``: the normalised outputs of ``get_video_features`` and
+    ``get_text_features``; its tokens are the frames before they are mixed over time, and the words.
 
     Args:
         model: name on the hub, local folder, or a dict for ``AutoConfig.for_model``, which gives
             random weights.
 
     Attributes:
-        num_frames: that a video must have.
+        num_frames: required number of frames of a video.
 
     Raises:
-        ValueError, RuntimeError: as of
+        ValueError, RuntimeError: see
             :class:`~mmvtr.models.towers.transformers_dual.TransformersFrames`.
     """
 
@@ -69,7 +69,7 @@ class XCLIPEncoder(nn.Module):
         return {'global': Embedding(unit(pooled), frames, frame_mask)}
 
     def encode_text(self, text: Tensor, text_mask: Tensor) -> Levels:
-        """Ids int64 [T, L] and mask bool [T, L] -> level ``'global'``, as of the videos.
+        """Encode ids int64 [T, L] with mask bool [T, L] -> level ``'global'``, as for videos.
 
         Raises:
             ValueError: see :func:`~mmvtr.models.towers.base.check_text`.

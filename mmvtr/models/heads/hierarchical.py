@@ -1,4 +1,4 @@
-"""Probabilistic heads: from an encoder's embedding to a diagonal Gaussian."""
+"""DVTR's probabilistic head, which maps an encoder's embedding to a diagonal Gaussian."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from mmvtr.structures import Embedding
 class AttentionPool(nn.Module):
     """Self-attention pooling ``sum_i softmax_i(w2 tanh(w1 x_i)) x_i`` over valid tokens.
 
-    DVTR (Eq. 3-6) says no more than "self-attention layer"; this is the one of the probabilistic
-    embeddings that it extends (PCME): d -> d/2 -> 1, no bias.
+    DVTR (Eq. 3-6) only says "self-attention layer"; this is the one of PCME, the probabilistic
+    embeddings that it extends: d -> d/2 -> 1, no bias.
     """
 
     def __init__(self, dim: int) -> None:
@@ -24,7 +24,7 @@ class AttentionPool(nn.Module):
         )
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """float [N, L, D], bool [N, L] -> float [N, D]."""
+        """Pool float [N, L, D] with mask bool [N, L] -> float [N, D]."""
         logits = self.score(tokens).squeeze(-1)
         attention = logits.masked_fill(~mask, torch.finfo(logits.dtype).min).softmax(-1)
         return (attention[..., None] * tokens).sum(1)
@@ -36,16 +36,16 @@ class HierarchicalGaussianHead(nn.Module):
 
         mean = LN(g + sigmoid(MLP(Attn(l))))        spread = MLP'(g + Attn'(l))
 
-    with g the global and l the local features.  Encoders hand over unit vectors g; they enter as
-    ``sqrt(D) g``, whose coordinates are of the size that the sigmoid's are (CLIP's own features
-    are, before they are normalised), so that the head starts from what the encoder knows.
+    with g the global and l the local features.  Encoders give unit vectors g; they are scaled to
+    ``sqrt(D) g``, whose coordinates have the magnitude of the sigmoid's (as CLIP's features have
+    before normalisation), so that the head starts from the encoder's vector.
 
     Args:
         dim: D.
         hidden: width of the two-layer MLPs, default ``dim``.
-        spread: ``'log_std'`` (default): MLP' is the log standard deviation.  ``'variance'``: the
-            letter of Eq. 4 and 6, where MLP' is the variance and may be negative; it is clamped
-            at 1e-6 because Eq. 9 takes its square root.
+        spread: ``'log_std'`` (default): MLP' is the log standard deviation.  ``'variance'``: MLP'
+            is the variance, exactly as in Eq. 4 and 6, and may be negative; it is clamped at 1e-6
+            because Eq. 9 takes its square root.
     """
 
     def __init__(self, dim: int, *, hidden: int | None = None, spread: str = 'log_std') -> None:
@@ -59,7 +59,7 @@ class HierarchicalGaussianHead(nn.Module):
         self.norm = nn.LayerNorm(dim)
 
     def forward(self, embedding: Embedding) -> Embedding:
-        """Embedding with tokens -> Embedding(mean [N, D], log_std [N, D])."""
+        """Map an Embedding with tokens -> Embedding(mean [N, D], log_std [N, D])."""
         local, mask = embedding.tokens, embedding.mask
         g = embedding.mean * embedding.mean.shape[-1] ** 0.5
         mean = self.norm(g + self.mean_mlp(self.mean_attention(local, mask)).sigmoid())
@@ -67,7 +67,7 @@ class HierarchicalGaussianHead(nn.Module):
         if self.spread == 'variance':
             log_std = 0.5 * spread.clamp_min(1e-6).log()
         else:
-            # exp(+-7) spans a factor of a million: wide enough, and exp() stays finite.
+            # exp(+-7) spans a factor of a million, which suffices, and exp() stays finite.
             log_std = spread.clamp(-7, 7)
         return Embedding(at_least_float32(mean), log_std=log_std)
 

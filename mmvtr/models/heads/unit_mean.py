@@ -1,7 +1,7 @@
-"""Heads whose Gaussian has a unit mean: UATVR as printed, and PCME's, which its code uses.
+"""Heads whose Gaussian has a unit mean: UATVR's as printed, and PCME's, which its code uses.
 
-DVTR's is in :mod:`mmvtr.models.heads.hierarchical`.  Spread is the log standard deviation, kept in
-a range.
+DVTR's is in :mod:`mmvtr.models.heads.hierarchical`.  Spread is the log standard deviation, clamped
+to a range.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from mmvtr.structures import Embedding
 
 
 class UnitMeanHead(nn.Module):
-    """What the heads below share: the unit mean, and the range of log_std.
+    """Base class of the heads below: the unit mean, and the range of log_std.
 
     Args:
-        log_std_range: log_std is clamped to it; beyond it only gradients that lead back pass.
+        log_std_range: log_std is clamped to it; outside it only gradients towards it pass.
     """
 
     def __init__(self, *, log_std_range: tuple[float, float] = (-7.0, 7.0)) -> None:
@@ -35,13 +35,13 @@ class UnitMeanHead(nn.Module):
         self.log_std_range = (low, high)
 
     def gaussian(self, mean: Tensor, log_std: Tensor) -> Embedding:
-        """Two float [N, D] -> Embedding in float32."""
+        """Make an Embedding in float32 of a mean and a log_std, both float [N, D]."""
         low, high = self.log_std_range
         mean, log_std = at_least_float32(mean), at_least_float32(log_std)
         return Embedding(F.normalize(mean, dim=-1), log_std=bounded(log_std, low, high))
 
     def clamped(self, embedding: Embedding) -> Tensor:
-        """Share of an embedding's log_std that was held at an end of the range, a 0-dim tensor."""
+        """Return the share of log_std entries clamped to an end of the range, a 0-dim tensor."""
         low, high = self.log_std_range
         held = (embedding.log_std <= low) | (embedding.log_std >= high)
         return held.sum() / max(held.numel(), 1)
@@ -51,14 +51,14 @@ class UnitMeanHead(nn.Module):
 class GaussianHead(UnitMeanHead):
     """UATVR's head as printed (Eq. 9): ``mean = l2(LN(FC(x)))``, ``log_std = FC'(x)``.
 
-    The paper calls FC' sigma and lets it be negative; log sigma is the sound reading.
+    The paper calls FC' sigma, which could be negative; we read it as log sigma.
 
     Args:
         dim: D.
-        initial_log_std: of FC's bias.  Default ``-log(D) / 2``: the noise of a sample is then as
-            long as the mean.  At 0 it would be sqrt(D) times as long, and drown it.
-        own_mean: False keeps the encoder's own vector as the mean, of unit length, as PCME++ and
-            ProLIP do: a pretrained encoder loses nothing by the head.
+        initial_log_std: initial bias of FC'.  Default ``-log(D) / 2``: the noise of a sample then
+            has the norm of the mean.  At 0 it would be sqrt(D) times as large, and drown the mean.
+        own_mean: False keeps the encoder's vector, normalised, as the mean, as PCME++ and ProLIP
+            do: the head then does not change a pretrained encoder's vectors.
         log_std_range: see :class:`UnitMeanHead`.
     """
 
@@ -77,14 +77,14 @@ class GaussianHead(UnitMeanHead):
         start_spread(self.log_std, initial_log_std)
 
     def forward(self, embedding: Embedding) -> Embedding:
-        """Embedding -> Embedding(mean [N, D], log_std [N, D]); tokens are not read."""
+        """Map an Embedding -> Embedding(mean [N, D], log_std [N, D]); tokens are not read."""
         x = embedding.mean
         return self.gaussian(self.norm(self.mean(x)), self.log_std(x))
 
 
 @MODELS.register_module()
 class PCMEGaussianHead(UnitMeanHead):
-    """PCME's head, which UATVR's official code uses in place of its Eq. 9.
+    """PCME's head, which UATVR's official code uses instead of its Eq. 9.
 
         mean = l2(LN(g + sigmoid(FC(Attn(l)))))        log_std = FC'(Attn'(l)) + FC''(g)
 
@@ -92,7 +92,7 @@ class PCMEGaussianHead(UnitMeanHead):
 
     Args:
         dim: D.
-        use_mask: attend to true tokens only.  The official code attends to the padding too.
+        use_mask: attend to valid tokens only.  The official code attends to the padding too.
         initial_log_std, log_std_range: see :class:`GaussianHead`.
 
     Raises:
@@ -115,7 +115,7 @@ class PCMEGaussianHead(UnitMeanHead):
         start_spread(self.log_std_global, initial_log_std)
 
     def forward(self, embedding: Embedding) -> Embedding:
-        """Embedding with tokens -> Embedding(mean [N, D], log_std [N, D])."""
+        """Map an Embedding with tokens -> Embedding(mean [N, D], log_std [N, D])."""
         g, tokens, mask, _ = embedding
         if tokens is None:
             raise ValueError(
@@ -129,6 +129,6 @@ class PCMEGaussianHead(UnitMeanHead):
 
 
 def start_spread(linear: nn.Linear, log_std: Optional[float]) -> None:
-    """Set the bias from which a log_std starts, default ``-log(D) / 2``."""
+    """Set the bias of a log_std layer to its initial value, default ``-log(D) / 2``."""
     value = -math.log(linear.out_features) / 2 if log_std is None else log_std
     nn.init.constant_(linear.bias, value)

@@ -1,1 +1,1 @@
-"""Layers that several encoders are made of."""
+"""Layers shared by several encoders."""

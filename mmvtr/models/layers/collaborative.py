@@ -1,4 +1,4 @@
-"""Collaborative gating (CE, Liu et al., BMVC 2019): other experts open the gate of an expert."""
+"""Collaborative gating (CE, Liu et al., BMVC 2019): each expert is gated by the other experts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mmvtr.functional.precision import at_least_float32
 from mmvtr.models.layers.joint_batch_norm import JointBatchNorm1d
 from mmvtr.models.layers.pooling import unit
 
-#: What g reads beside e_i: another expert, two of them, or the mean of all that there are.
+#: Input of g beside e_i: another expert, two of them, or the mean of all available ones.
 MODES = ('pairwise', 'triplet', 'pairwise-star', 'pairwise-star-specific', 'pairwise-star-tensor')
 
 #: Width of each of the two factors of the outer product of ``'pairwise-star-tensor'``.
@@ -21,38 +21,38 @@ FACTOR = 64
 
 
 class CollaborativeGating(nn.Module):
-    """Each expert of a video through a gate that the video's other experts open.
+    """Gating of each expert of a video by the video's other experts.
 
         T_i = mean over the available j of g(e_i, e_j),
         out_i = unit(e_i * sigmoid(BN(h(T_i)) + BN(F_i e_i + f_i)))
 
     g and h are shared by all experts.  g is a linear map and ``g_layers - 1`` times BN, Mish and a
-    linear map; h is ``h_layers`` times these three, by default nothing.  Missing experts are in no
-    mean.
+    linear map; h is ``h_layers`` times these three, by default the identity.  Missing experts are
+    excluded from all means.
 
     The released code overwrites e_i by out_i before it gates the next expert, so that an expert is
-    gated by some that are gated and by some that are not, as the alphabet has it
-    (``sequential=True``).  Here all are gated by the same inputs.  On random weights (golden
-    modules: three experts, D = 8) scores differ by up to 7.1e-4 with ``'pairwise'``, 3.4e-3 with
-    ``'triplet'`` and 6.6e-3 with ``'pairwise'`` without self and with an h; in training, by batch
-    statistics, by .03, .05 and .11; with a star not at all.
+    gated by gated experts before it in alphabetical order and by raw ones after it
+    (``sequential=True``).  Here, by default, all are gated by the same inputs.  On random weights
+    (golden modules: three experts, D = 8) scores differ by up to 7.1e-4 with ``'pairwise'``, 3.4e-3
+    with ``'triplet'`` and 6.6e-3 with ``'pairwise'`` without self and with an h; in training, with
+    batch statistics, by .03, .05 and .11; with a star not at all.
 
     Args:
         experts: E.
         dim: D.
         mode: ``'pairwise'``: g([e_i; e_j]) (the released configs); ``'triplet'``:
             g([e_i; e_j; e_k]); ``'pairwise-star'``: g([e_i; m]), m being the mean of the available
-            experts before any gating; ``'pairwise-star-specific'``: the same with two linear maps,
-            Mish between them, of each expert's own in place of g's first;
+            experts before any gating; ``'pairwise-star-specific'``: ``'pairwise-star'`` with two
+            linear maps per expert, Mish between them, instead of g's first map;
             ``'pairwise-star-tensor'``: g's first map reads the outer product of e_i and m, both
             reduced to 64.
-        g_layers: of g, at least 1.
-        h_layers: of h, 0 or more.
-        include_self: let j = i count, with ``'triplet'`` all j and k; else j, k and i differ.
+        g_layers: layers of g, at least 1.
+        h_layers: layers of h, 0 or more.
+        include_self: include j = i, with ``'triplet'`` all j and k; else j, k and i differ.
         sequential: see above.
 
     Raises:
-        ValueError: an unknown mode, or numbers of layers below those.
+        ValueError: an unknown mode, or too few layers.
     """
 
     def __init__(
@@ -97,13 +97,13 @@ class CollaborativeGating(nn.Module):
         """Gate the experts of V videos.
 
         Args:
-            vectors: float [E, V, D], the e_i; of a missing expert anything finite.
+            vectors: float [E, V, D], the e_i; any finite values for missing experts.
             available: bool [E, V].
-            counted: bool [E, V], whose vectors count in the statistics of a batch; by default
-                those of the available experts.
+            counted: bool [E, V], the vectors that count in batch statistics; by default those of
+                the available experts.
 
         Returns:
-            float [E, V, D], unit vectors; those of missing experts mean nothing.
+            float [E, V, D], unit vectors; undefined for missing experts.
         """
         counted = available if counted is None else counted
         shares = available[..., None].to(vectors.dtype)
@@ -119,7 +119,7 @@ class CollaborativeGating(nn.Module):
     def _gated(
         self, which: list[int], vectors: Tensor, star: Tensor, available: Tensor, counted: Tensor
     ) -> Tensor:
-        """The experts ``which`` [W, V, D] gated by ``vectors``."""
+        """Return the experts ``which`` gated by ``vectors``, [W, V, D]."""
         if self.mode in ('pairwise', 'triplet'):
             opinions = self._of_others(which, vectors, available, counted)
         else:
@@ -134,9 +134,9 @@ class CollaborativeGating(nn.Module):
     def _of_others(
         self, which: list[int], vectors: Tensor, available: Tensor, counted: Tensor
     ) -> Tensor:
-        """T_i [W, V, D] from other experts, one or two at a time."""
+        """Return T_i [W, V, D] from other experts, one or two at a time."""
         groups = self._groups(which, vectors.device)  # [W, P, 2 or 3]
-        # The linear map of a concatenation is a sum of maps, each made once an expert.
+        # The linear map of a concatenation is a sum of maps, each computed once per expert.
         parts = self.first.weight.chunk(groups.shape[-1], 1)
         mapped = [F.linear(vectors, part)[groups[..., n]] for n, part in enumerate(parts)]
         x = sum(mapped) + self.first.bias
@@ -146,7 +146,7 @@ class CollaborativeGating(nn.Module):
         return total / together.sum(1).clamp_min(1)[..., None]
 
     def _groups(self, which: Sequence[int], device: torch.device) -> Tensor:
-        """int64 [W, P, 2 or 3], i and its partners, in the order of the released loops."""
+        """Return int64 [W, P, 2 or 3], i and its partners, in the released code's loop order."""
         number = 2 if self.mode == 'triplet' else 1
         chosen = []
         for i in which:
@@ -159,7 +159,7 @@ class CollaborativeGating(nn.Module):
         return flat.view(len(which), len(chosen[0]), 1 + number)
 
     def _of_star(self, which: list[int], vectors: Tensor, star: Tensor, counted: Tensor) -> Tensor:
-        """g(e_i, m) [W, V, D]."""
+        """Return g(e_i, m) [W, V, D]."""
         if self.mode == 'pairwise-star-specific':
             x = torch.stack([self.own[i](torch.cat([vectors[i], star], -1)) for i in which])
         elif self.mode == 'pairwise-star-tensor':
@@ -172,7 +172,7 @@ class CollaborativeGating(nn.Module):
 
 
 class NormedLayers(nn.Module):
-    """``layers`` times BN over the rows of each group, Mish and a linear map."""
+    """A stack of ``layers`` times BN over the rows of each group, Mish and a linear map."""
 
     def __init__(self, dim: int, layers: int) -> None:
         super().__init__()
@@ -180,7 +180,7 @@ class NormedLayers(nn.Module):
         self.linears = nn.ModuleList(nn.Linear(dim, dim) for _ in range(layers))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """float [G, N, D] and bool [G, N], the rows that count -> float [G, N, D]."""
+        """Map float [G, N, D] with bool [G, N], the rows that count -> float [G, N, D]."""
         for norm, linear in zip(self.norms, self.linears):
             x = linear(F.mish(norm(x, mask)))
         return x
@@ -195,6 +195,6 @@ class CollaborativeGate(nn.Module):
         self.norm_opinion, self.norm_own = JointBatchNorm1d(dim), JointBatchNorm1d(dim)
 
     def forward(self, e: Tensor, opinion: Tensor, mask: Optional[Tensor] = None) -> Tensor:
-        """float [N, D] twice, bool [N] of the rows that count -> unit vectors [N, D]."""
+        """Gate float [N, D] by float [N, D]; ``mask`` bool [N]: rows that count -> units [N, D]."""
         gate = self.norm_opinion(opinion, mask) + self.norm_own(self.linear(e), mask)
         return unit(e * gate.sigmoid())

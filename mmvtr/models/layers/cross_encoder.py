@@ -1,4 +1,4 @@
-"""One score a pair of a text and a video, from their tokens together (TACo's fusion)."""
+"""Cross-encoder: scores a pair of text and video from their joint tokens (TACo's fusion)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ TEXT, VIDEO = 0, 1
 
 
 class CrossEncoder(nn.Module):
-    """Self-attention over the words of a text and the rows of a video; a vector reads its first.
+    """Self-attention over a text's words and a video's rows, scored from the first output.
 
-    The paper's: embeddings of the type and of the absolute position, two layers, ``w . z`` of the
-    text's first word ([CLS]).  Ours: positions count from 0 on either side, LayerNorm and dropout
-    in front as in BERT.
+    From the paper: embeddings of the type and of the absolute position, two layers, ``w . z`` of
+    the text's first word ([CLS]).  Ours: positions count from 0 on either side, LayerNorm and
+    dropout at the input as in BERT.
 
     Args:
         dim: D.
-        layers, heads, feedforward, dropout: of the transformer.
-        positions: the most tokens of a text, and of a video.
+        layers, heads, feedforward, dropout: settings of the transformer.
+        positions: maximal number of tokens of a text, and of a video.
 
     Raises:
         ValueError: a ``dim`` that is no multiple of ``heads``, or fewer than one layer or position.
@@ -61,13 +61,13 @@ class CrossEncoder(nn.Module):
         """Score P pairs.
 
         Args:
-            words: float [P, L, D], the first of each is read.
+            words: float [P, L, D]; the score is read at the first word.
             word_mask: bool [P, L].
             frames: float [P, F, D].
             frame_mask: bool [P, F].
 
         Returns:
-            float [P], at least float32; of no pair none, with zero gradients.
+            float [P], at least float32; empty, with zero gradients, for no pair.
 
         Raises:
             ValueError: more tokens than there are positions.

@@ -1,4 +1,4 @@
-"""A transformer over the rows of many experts, which MMT and HiT share.
+"""A transformer over the rows of many experts, shared by MMT, HiT and TACo.
 
 Padding is never read: a row beyond the mask has no expert, and an expert reads its own width only.
 """
@@ -12,21 +12,21 @@ from mmvtr.models.layers.experts import check_width, row_tags
 from mmvtr.models.layers.pooling import check_mask
 from mmvtr.registry import build
 
-#: Rows of the table of times in front of those of the seconds.
+#: Rows of the time embedding table before those of the seconds.
 AGGREGATED, UNKNOWN = 0, 1
 
 
 class ExpertTransformer(nn.Module):
-    """Rows of experts projected to D, tagged with expert and time, and blocks as BERT's.
+    """Base class: rows of experts projected to D, with expert and time embeddings, and BERT blocks.
 
-    A subclass says which rows the blocks mix, and what becomes of them and of the text.
+    A subclass runs the blocks on chosen rows, and encodes the text.
 
     Args:
         text: text tower, kept as ``text``.
         experts: width of the features of each expert, by name.
         dim: D.
-        layers, heads, feedforward, dropout: of the transformer.
-        max_seconds: rows of the table of seconds.
+        layers, heads, feedforward, dropout: settings of the transformer.
+        max_seconds: rows of the time embedding table for seconds.
 
     Raises:
         ValueError: no experts, or a ``dim`` that is no multiple of ``heads``.
@@ -68,25 +68,26 @@ class ExpertTransformer(nn.Module):
     def rows(
         self, video: Tensor, frame_mask: Tensor, expert: Tensor, second: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The rows of V videos as the blocks take them.
+        """Prepare the rows of V videos for the blocks.
 
         Args:
-            video: float [V, F, W], rows of all experts in any order; a row of an expert of width
-                w is read up to w, and W is the largest width.
+            video: float [V, F, W], rows of all experts in any order; of a row of an expert of width
+                w the first w values are read, and W is the largest width.
             frame_mask: bool [V, F], True on valid rows.
             expert: int64 [V, R] with R >= F, the number of the expert of each row.
-            second: int64 [V, R], when the row was seen or heard, -1 where that is unknown.
+            second: int64 [V, R], the time of each row, -1 if unknown.
 
         Returns:
-            projected rows float [V, F, D], zero at padding; their tags' embeddings float [V, F, D],
-            to be added; and the expert of each row, int64 [V, F], one behind the last at padding.
+            projected rows float [V, F, D], zero at padding; embeddings of their tags, float
+            [V, F, D], to be added; and the expert of each row, int64 [V, F], ``len(experts)`` at
+            padding.
 
         Raises:
             ValueError: another width, an unknown expert or a second outside the table, or a video
                 without a valid row (its index is named).
         """
         check_mask(frame_mask, 'frame_mask')
-        # Padding belongs to an expert behind the last one.
+        # Padding gets the number after the last expert.
         count, who = len(self.experts), dict(encoder=type(self).__name__)
         expert = row_tags('expert', expert, frame_mask, range(count), fill=count, **who)
         times = range(-1, self.time_embedding.num_embeddings - UNKNOWN - 1)
@@ -96,7 +97,7 @@ class ExpertTransformer(nn.Module):
         return rows, tags + self.time_embedding(second + UNKNOWN + 1), expert
 
     def _project(self, video: Tensor, expert: Tensor) -> Tensor:
-        """float [V, F, W], int64 [V, F] -> float [V, F, D], zero at padding."""
+        """Project float [V, F, W] by expert int64 [V, F] -> float [V, F, D], zero at padding."""
         check_width(video, self.experts, type(self).__name__)
         rows = video.new_zeros(*expert.shape, self.dim)
         for number, (linear, width) in enumerate(zip(self.project.values(), self.experts.values())):
@@ -106,7 +107,7 @@ class ExpertTransformer(nn.Module):
 
 
 def init_as_bert(module: nn.Module) -> None:
-    """N(0, .02) for all matrices and tables, biases 0."""
+    """Initialise all matrices and embedding tables by N(0, .02), biases by 0."""
     if isinstance(module, (nn.Linear, nn.Embedding)):
         nn.init.normal_(module.weight, std=0.02)
     if isinstance(module, nn.MultiheadAttention):

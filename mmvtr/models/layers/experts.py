@@ -1,4 +1,4 @@
-"""What encoders of many experts share: rows by expert, and texts that weigh the experts."""
+"""Functions shared by encoders of many experts: rows by expert, and expert weights of texts."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from torch import Tensor
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.structures import Embedding
 
-#: Smallest log weight of an expert.  A weight is stored as a length, and squares vanish below e^-43
-#: in float32; yet where experts are missing, such weights may be all that is left to divide by.
+#: Smallest log weight of an expert.  A weight is stored as a norm, whose square underflows below
+#: e^-43 in float32; if experts are missing, the sum of such weights may be the divisor.
 LOG_FLOOR = -20.0
 
 
 def weighed_experts(units: Tensor, logits: Tensor) -> Embedding:
-    """A text's unit vector for each expert times the weight of the expert.
+    """Return a text's unit vector for each expert times the weight of the expert.
 
     Args:
         units: float [T, E, D].
-        logits: float [T, E], of the softmax over experts.
+        logits: float [T, E], logits of the softmax over experts.
 
     Returns:
-        ``tokens`` [T, E, D], whose lengths are the weights and sum to 1, ``mask`` [T, E], all True,
+        ``tokens`` [T, E, D], whose norms are the weights and sum to 1, ``mask`` [T, E], all True,
         and ``mean`` [T, D], the sum of the tokens.
     """
     weights = at_least_float32(logits).log_softmax(-1).clamp(min=LOG_FLOOR).exp()
@@ -30,7 +30,7 @@ def weighed_experts(units: Tensor, logits: Tensor) -> Embedding:
 
 
 def check_width(video: Tensor, experts: dict[str, int], encoder: str) -> None:
-    """Rows must be as wide as the widest expert of ``experts`` (width by name).
+    """Check that rows are as wide as the widest expert of ``experts`` (width by name).
 
     Raises:
         ValueError: they are not.
@@ -46,18 +46,18 @@ def check_width(video: Tensor, experts: dict[str, int], encoder: str) -> None:
 def row_tags(
     name: str, tags: Tensor, mask: Tensor, known: range, *, fill: int, encoder: str
 ) -> Tensor:
-    """int64 [V, R] of the rows -> [V, F], ``fill`` at padding.
+    """Cut tags int64 [V, R] of rows to [V, F], with ``fill`` at padding.
 
     Args:
-        name: of the tags, for the message.
-        tags: R >= F.
+        name: name of the tags, for the message.
+        tags: int64 [V, R], R >= F.
         mask: bool [V, F], True on valid rows.
-        known: the tags of valid rows.
-        fill: stands at padding.
-        encoder: who asks, for the message.
+        known: allowed tags of valid rows.
+        fill: value at padding.
+        encoder: name of the encoder, for the message.
 
     Raises:
-        ValueError: another tag.
+        ValueError: a valid row has a tag outside ``known``.
     """
     valid = tags[:, : mask.shape[1]][mask]
     wrong = valid[(valid < known.start) | (valid >= known.stop)]

@@ -1,4 +1,4 @@
-"""A linear map and a gate on what comes out of it."""
+"""A linear map with a gate on its output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class GatedEmbedding(nn.Module):
         in_dim: width of h.
         dim: D.
         norm: normalise ``W2 z + b2`` over the batch, as public codes do (MoEE, CE).  An item then
-            depends on the rest of its batch in training; without it on itself alone (MMT here).
+            depends on the rest of its batch in training; without it only on itself (MMT here).
     """
 
     def __init__(self, in_dim: int, dim: int, *, norm: bool = False) -> None:
@@ -26,7 +26,8 @@ class GatedEmbedding(nn.Module):
         self.norm = JointBatchNorm1d(dim) if norm else None
 
     def forward(self, h: Tensor, mask: Optional[Tensor] = None) -> Tensor:
-        """float [N, in_dim] -> float [N, D], at least float32.
+        """Map float [N, in_dim] -> float [N, D], at least float32.
+
 
         ``mask`` bool [N] says which rows count in the statistics of a batch; None: all.
         """

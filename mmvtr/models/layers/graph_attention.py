@@ -12,12 +12,12 @@ class GraphAttention(nn.Module):
     """``LN(x_i + dropout(W sum_j a_ij x_j))`` over the nodes j that i receives from.
 
     a_i is the softmax over these j of <Q x_i, K x_j> / sqrt(D / 2); a node that receives from none
-    becomes LN(x_i).  One W for all edges: in HGR (Chen et al., CVPR 2020) and its code a node's
-    role multiplies it before the layer.
+    becomes LN(x_i).  All edges share one W: in HGR (Chen et al., CVPR 2020) and its code, a node is
+    multiplied by its role before the layer.
 
     Args:
         dim: D, even.
-        dropout: of what is added to a node.
+        dropout: dropout of the messages added to a node.
     """
 
     def __init__(self, dim: int, *, dropout: float = 0.5) -> None:
@@ -28,7 +28,7 @@ class GraphAttention(nn.Module):
         self.norm = nn.LayerNorm(dim)
 
     def forward(self, x: Tensor, edges: Tensor) -> Tensor:
-        """float [N, M, D], bool [N, M, M] (row i: from whom node i receives) -> float [N, M, D]."""
+        """Map float [N, M, D], bool [N, M, M] (row i: senders to node i) -> float [N, M, D]."""
         query, key = self.query(x), self.key(x)
         logits = at_least_float32(query @ key.mT) / query.shape[-1] ** 0.5
         logits = logits.masked_fill(~edges, torch.finfo(logits.dtype).min)

@@ -1,4 +1,4 @@
-"""Batch normalisation by the statistics of the joint batch, on any device."""
+"""Batch normalisation with the statistics of the joint batch, on any device."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from torch import Tensor, nn
 from mmvtr.dist import sum_processes
 from mmvtr.functional.precision import at_least_float32
 
-#: Rows that a spread needs.
+#: Minimal number of rows for a variance.
 ENOUGH = 2
 
 
 class JointBatchNorm1d(nn.BatchNorm1d):
-    """Batch normalisation that sees the rows of all processes, and only those that are there.
+    """Batch normalisation over the valid rows of all processes.
 
     Values, gradients and running statistics are those of one process with the joint batch: means
     and squared deviations are summed over processes, which may hold different numbers of rows,
     even none.  In training all of them must therefore call it equally often.  (PyTorch's
     SyncBatchNorm is for CUDA only.)  State-dict keys are those of ``nn.BatchNorm1d``.
 
-    Groups of rows are normalised each by itself, in one call; the running statistics then move as
-    if they had come one after the other.  A group of fewer than two rows in the joint batch has no
-    spread: it is normalised by the running statistics, and moves nothing.
+    One call can normalise several groups of rows, each separately; the running statistics are then
+    updated as by successive calls.  A group of fewer than two rows in the joint batch has no
+    variance: it is normalised by the running statistics, and does not update them.
 
     Args:
         num_features: C.
@@ -34,15 +34,15 @@ class JointBatchNorm1d(nn.BatchNorm1d):
         super().__init__(num_features)
 
     def forward(self, x: Tensor, mask: Optional[Tensor] = None) -> Tensor:
-        """Normalise.
+        """Normalise the rows.
 
         Args:
             x: float [N, C], or [G, N, C]: G groups of N rows.
-            mask: bool [N] or [G, N], the rows that count; None: all.  The others may hold anything.
+            mask: bool [N] or [G, N], the rows that count; None: all.  Other rows are not read.
 
         Returns:
-            float of the same shape, at least float32; rows that do not count become what a row of
-            zeros does.
+            float of the same shape, at least float32; rows that do not count are normalised as rows
+            of zeros.
 
         Raises:
             ValueError: another shape.
@@ -66,7 +66,7 @@ class JointBatchNorm1d(nn.BatchNorm1d):
         return (x - mean) * (variance + self.eps).rsqrt() * self.weight + self.bias
 
     def _of_batch(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """[G, N, C], zero where [G, N] is False -> mean and variance [G, 1, C] over processes."""
+        """Compute mean and variance [G, 1, C] over processes; x [G, N, C] is 0 outside ``mask``."""
         count = mask.sum(1, keepdim=True).to(x.dtype)
         sums = sum_processes(torch.cat([count, x.sum(1)], 1))
         count = sums[:, :1].detach()
@@ -74,7 +74,7 @@ class JointBatchNorm1d(nn.BatchNorm1d):
         deviation = (x - mean[:, None]).masked_fill(~mask[..., None], 0)
         variance = sum_processes(deviation.square().sum(1)) / count.clamp_min(1)
         enough = count >= ENOUGH
-        # A copy: the running statistics move, and autograd keeps what it has read.
+        # Copy, because the running statistics are updated in place and autograd saves its inputs.
         used = [
             torch.where(enough, found, running.clone())[:, None]
             for found, running in ((mean, self.running_mean), (variance, self.running_var))
@@ -84,7 +84,7 @@ class JointBatchNorm1d(nn.BatchNorm1d):
 
     @torch.no_grad()
     def _move(self, mean: Tensor, variance: Tensor, count: Tensor, enough: Tensor) -> None:
-        """Running statistics after all groups that have a spread, in their order."""
+        """Update the running statistics by all groups with a variance, in order."""
         kept = enough.to(self.running_mean)
         later = kept.flip(0).cumsum(0).flip(0) - kept
         shares = kept * self.momentum * (1 - self.momentum) ** later

@@ -1,4 +1,4 @@
-"""NetVLAD: rows of any number as their residuals to learnt centres (Arandjelovic et al., 2016)."""
+"""NetVLAD: pooling of rows by residuals to learnt centres (Arandjelovic et al., 2016)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mmvtr.models.layers.pooling import masked, unit
 
 
 class NetVLAD(nn.Module):
-    """Rows to clusters, softly; of each cluster the sum of its rows minus its centre (as in CE).
+    """Soft assignment of rows to clusters, and the sum of residuals of each cluster (as in CE).
 
         a_n = softmax(BN(x_n C)),    v_k = sum_n a_nk (x_n - c_k),    k = 1 .. K
 
-    Ghost clusters take their share of the softmax and are dropped.  The centres c are parameters
-    of their own, not C.  Each v_k is made a unit vector, then all of them together.
+    Ghost clusters take part in the softmax and are then dropped.  The centres c are separate
+    parameters, not C.  Each v_k is normalised, then their concatenation.
 
     Args:
         in_dim: D, width of a row.
@@ -24,7 +24,7 @@ class NetVLAD(nn.Module):
         ghosts: G.
 
     Attributes:
-        dim: K D, width of what comes out.
+        dim: K D, width of the output.
 
     Raises:
         ValueError: fewer than one cluster, or a negative number of ghosts.
@@ -45,7 +45,7 @@ class NetVLAD(nn.Module):
         """Pool the rows of each of N items.
 
         Args:
-            x: float [N, L, D]; what stands where the mask is False is never read.
+            x: float [N, L, D]; values where the mask is False are never read.
             mask: bool [N, L]; all True lets rows of zeros be assigned and counted.
 
         Returns:
@@ -58,5 +58,5 @@ class NetVLAD(nn.Module):
         assigned[mask] = at_least_float32(shares)
         with torch.autocast(x.device.type, enabled=False):
             residuals = x.transpose(1, 2) @ assigned - self.centres * assigned.sum(1, keepdim=True)
-        # Unit over D, one cluster at a time.
+        # Normalise over D, separately for each cluster.
         return unit(unit(residuals.transpose(1, 2)).transpose(1, 2).flatten(1))

@@ -1,4 +1,4 @@
-"""From videos to frame vectors, and from tokens to unit vectors, with masks."""
+"""Masked encoding of frames and pooling of tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mmvtr.structures import Embedding, Levels
 
 
 def encode_frames(tower: nn.Module, video: Tensor, frame_mask: Tensor) -> Tensor:
-    """Vectors of the valid frames; the tower never sees padding.
+    """Encode the valid frames; the tower never reads padding.
 
     Args:
         tower: frame tower, [N, ...] -> [N, D].
@@ -25,7 +25,7 @@ def encode_frames(tower: nn.Module, video: Tensor, frame_mask: Tensor) -> Tensor
         ValueError: a video has no valid frame (its index is named).
     """
     check_mask(frame_mask, 'frame_mask')
-    if torch.compiler.is_compiling():  # a graph has the same work for all masks
+    if torch.compiler.is_compiling():  # a graph has a fixed shape for all masks
         features = at_least_float32(tower(video.flatten(0, 1)))
         return masked(features.unflatten(0, frame_mask.shape), frame_mask)
     features = at_least_float32(tower(video[frame_mask]))
@@ -35,7 +35,8 @@ def encode_frames(tower: nn.Module, video: Tensor, frame_mask: Tensor) -> Tensor
 
 
 def check_mask(mask: Tensor, name: str) -> None:
-    """Each row of ``mask`` bool [N, L] needs a True.  A graph that is exported has no such check.
+    """Check that each row of ``mask`` bool [N, L] has a True.  Exported graphs skip this check.
+
 
     Raises:
         ValueError: another dtype, or a row that is all False (its index is named).
@@ -55,7 +56,7 @@ def unit(x: Tensor) -> Tensor:
 
 
 def mean_of_units(tokens: Tensor, mask: Tensor) -> Tensor:
-    """CLIP4Clip's pooling: unit tokens, their mean over valid ones, unit length again.
+    """Pool as CLIP4Clip: normalise tokens, average the valid ones, normalise again.
 
     Args:
         tokens: float [N, L, D].
@@ -69,18 +70,18 @@ def mean_of_units(tokens: Tensor, mask: Tensor) -> Tensor:
 
 
 def masked(tokens: Tensor, mask: Tensor) -> Tensor:
-    """``tokens`` [N, L, D] with zeros where ``mask`` [N, L] is False."""
+    """Return ``tokens`` [N, L, D] with zeros where ``mask`` [N, L] is False."""
     return at_least_float32(tokens).masked_fill(~mask[..., None], 0)
 
 
 def empty_levels(encoder: nn.Module, length: int) -> Levels:
-    """Levels of zero items that still depend on the parameters of ``encoder``.
+    """Return levels of zero items that depend on the parameters of ``encoder``.
 
-    A process whose share of the batch is empty then has zero gradients, not missing ones, for
+    A process whose share of the batch is empty then has zero gradients instead of missing ones, for
     which DistributedDataParallel would wait.
 
     Args:
-        encoder: with ``dim`` and ``level_names``, and ``token_levels`` where other levels than
+        encoder: has ``dim`` and ``level_names``, and ``token_levels`` if other levels than
             ``'global'`` have tokens.
         length: L of the tokens.
     """

@@ -1,4 +1,4 @@
-"""What the encoders of partially relevant video retrieval are made of.
+"""Layers of the encoders of partially relevant video retrieval.
 
 MS-SL, GMMFormer and DL-DKD share these layers: FC and ReLU, learnt positions, attention without a
 feed-forward part, and pooling by one learnt vector.
@@ -15,19 +15,19 @@ from torch import Tensor, nn
 from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.token_interaction import token_weights
 
-#: Width of a Gaussian window that is flat.
+#: Width of a flat Gaussian window.
 FLAT = math.inf
 
 
 class TokenEncoder(nn.Module):
-    """Stored features to contextual vectors (ARL Eq. 1): LN, dropout, FC, ReLU; positions; blocks.
+    """Encoder of stored features (ARL Eq. 1): LN, dropout, FC, ReLU; positions; blocks.
 
     Args:
         in_dim: width of the features.
         dim: D.
         positions: rows of the position table.
-        block: makes a block, (float [N, L, D], mask bool [N, L]) -> [N, L, D].
-        blocks: how many.
+        block: factory of a block, (float [N, L, D], mask bool [N, L]) -> [N, L, D].
+        blocks: number of blocks.
         dropout: before the FC and after the positions.
         kind: ``'frames'``, ``'clips'`` or ``'words'``, for messages.
     """
@@ -55,7 +55,7 @@ class TokenEncoder(nn.Module):
         self.apply(init_weights)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """float [N, L, in_dim], bool [N, L] -> float [N, L, D]; no meaning at invalid tokens.
+        """Encode float [N, L, in_dim], bool [N, L] -> float [N, L, D], undefined at padding.
 
         Raises:
             ValueError: more tokens than positions.
@@ -74,14 +74,15 @@ class TokenEncoder(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """``LN(x + Linear(attention(x)))``, all of a transformer layer in this family.
+    """``LN(x + Linear(attention(x)))``, the transformer layer of these models (no feed-forward).
 
     Args:
         dim: D.
-        heads: of the attention.
-        dropout: of attention weights and of what is added to x.
-        width: of a Gaussian window over each token (GMMFormer), see :func:`gaussian_windows`.
-        padded_windows: the windows span the padding, too.
+        heads: attention heads.
+        dropout: dropout of attention weights and of the residual branch.
+        width: width of a Gaussian window over each token (GMMFormer), see
+            :func:`gaussian_windows`.
+        padded_windows: whether the windows also span the padding.
 
     Raises:
         ValueError: ``dim`` is no multiple of ``heads``.
@@ -107,7 +108,7 @@ class SelfAttention(nn.Module):
         self.norm = nn.LayerNorm(dim)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """float [N, L, D], bool [N, L] -> float [N, L, D]."""
+        """Attend within float [N, L, D], with mask bool [N, L] -> float [N, L, D]."""
         q, k, v = (
             linear(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for linear in (self.query, self.key, self.value)
@@ -123,11 +124,11 @@ class SelfAttention(nn.Module):
 
 
 class GaussianBlock(nn.Module):
-    """GMMFormer's block: the mean of attention layers, each with a window of its own.
+    """GMMFormer's block: the mean of attention layers with different windows.
 
     Args:
         dim, heads, dropout, padded_windows: see :class:`SelfAttention`.
-        widths: of the windows, ``inf`` is flat.
+        widths: widths of the windows, ``inf`` is flat.
     """
 
     def __init__(
@@ -144,7 +145,7 @@ class GaussianBlock(nn.Module):
         self.layers = nn.ModuleList(SelfAttention(dim, width=w, **settings) for w in widths)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """float [N, L, D], bool [N, L] -> float [N, L, D]."""
+        """Average the layers' outputs: float [N, L, D], bool [N, L] -> float [N, L, D]."""
         return torch.stack([layer(x, mask) for layer in self.layers]).mean(0)
 
 
@@ -157,27 +158,27 @@ class LearntPooling(nn.Module):
         self.apply(init_weights)
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """float [N, L, D], bool [N, L] -> float [N, D]."""
+        """Pool float [N, L, D] with mask bool [N, L] -> float [N, D]."""
         weights = token_weights(self.score(tokens).squeeze(-1), mask)
         return (weights[..., None] * at_least_float32(tokens)).sum(1)
 
 
 def gaussian_windows(mask: Tensor, width: float, *, dtype: Optional[torch.dtype] = None) -> Tensor:
-    """GMMFormer's windows, which multiply the attention logits.
+    """Return GMMFormer's windows, which multiply the attention logits.
 
         g[i, j] = exp(-(j / (n - 1) - i / n)^2 / (2 (width / 9)^2)),    each row over its maximum
 
-    for the n valid tokens of an item, i and j counted among them.  (That i is divided by n and j by
-    n - 1 is the official code's; it divides by the padded length, so that a window depends on the
+    for the n valid tokens of an item, which i and j count.  (The division of i by n and of j by
+    n - 1 follows the official code; there n is the padded length, so that a window depends on the
     rest of the batch.)
 
     Args:
         mask: bool [N, L].
         width: positive, ``inf`` is flat.
-        dtype: of the result, default torch's.
+        dtype: dtype of the result, default torch's.
 
     Returns:
-        float [N, L, L], rows are queries; no meaning at invalid tokens.
+        float [N, L, L], rows are queries; undefined at invalid tokens.
     """
     dtype = dtype or torch.get_default_dtype()
     place = (mask.cumsum(1) - 1).clamp(min=0).to(dtype)
@@ -188,7 +189,7 @@ def gaussian_windows(mask: Tensor, width: float, *, dtype: Optional[torch.dtype]
 
 
 def init_weights(module: nn.Module) -> None:
-    """The lineage's: N(0, 0.02) for linear layers and positions, biases 0."""
+    """Initialise as in these models' codes: linear layers and positions N(0, 0.02), biases 0."""
     if isinstance(module, (nn.Linear, nn.Embedding)):
         nn.init.normal_(module.weight, std=0.02)
     if isinstance(module, nn.Linear) and module.bias is not None:

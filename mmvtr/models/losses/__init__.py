@@ -1,4 +1,4 @@
-"""Losses of score matrices, and objectives that read more than a matrix."""
+"""Losses on score matrices, and objectives with further inputs."""
 
 from mmvtr.models.losses.distillation import DistillationLoss
 from mmvtr.models.losses.matrix import (

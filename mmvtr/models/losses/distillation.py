@@ -1,4 +1,4 @@
-"""Scores that follow those of teachers (TeachText)."""
+"""Distillation of teachers' scores (TeachText)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class DistillationLoss(MatrixLoss):
 
         SmoothL1(s_tv - teacher_tv)
 
-    of the annotated ones too.  Scores are compared as they are, before any temperature: cosines
-    with cosines.  The teachers' come from a StoredTeachers or a FrozenTeachers supervision.  The
+    including annotated pairs.  Raw scores are compared, before any temperature: cosines with
+    cosines.  The teachers' scores come from a StoredTeachers or a FrozenTeachers supervision.  The
     official code adds it with weight 1 to CE's ranking loss.
 
     Args:
-        bend: from where on a distance counts linearly; with scores within -1 and 1 and the official
-            1 nearly every term is half a squared distance.
+        bend: distance above which SmoothL1 is linear; with scores within -1 and 1 and the official
+            value 1 nearly every term is half a squared distance.
         reads, loss_weight: see :class:`~mmvtr.models.losses.matrix.MatrixLoss`.
 
     Raises:

@@ -1,8 +1,7 @@
-"""Registered losses: thin shells over :mod:`mmvtr.functional`.
+"""Registered losses: thin wrappers of :mod:`mmvtr.functional`.
 
-A loss sees matrices and a :class:`~mmvtr.models.target.Target`, never the model.  It names the
-matrices it reads; of several, the mean of the losses is taken (CLIP2Video: half global, half
-aligned).
+A loss gets matrices and a :class:`~mmvtr.models.target.Target`, never the model.  It names the
+matrices it reads; for several, the losses are averaged (CLIP2Video: half global, half aligned).
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from mmvtr.registry import MODELS
 
 
 class MatrixLoss(nn.Module):
-    """Averages ``compute`` over the matrices it reads, and weighs the result.
+    """Base class of losses: the weighted mean of ``compute`` over the matrices that it reads.
 
     Args:
         reads: names of the score matrices, e.g. ``('global', 'aligned')``.
         loss_weight: factor of the loss.
     """
 
-    #: What a class reads of a target beside its positives: slots, fields of ``known`` and names of
-    #: ``beside``; each class says its own.  ``'positives'`` are soft ones, ``'directions'`` weights
-    #: by direction.  Those that a supervision ``fills`` are looked for (models/target.py:
-    #: check_read), the others are for readers.  None: not known.
+    #: Parts of a target that a class reads beside its positives: slots, fields of ``known`` and
+    #: names of ``beside``; each class lists its own.  ``'positives'`` means soft ones,
+    #: ``'directions'`` weights by direction.  Those that a supervision ``fills`` are checked
+    #: (models/target.py: check_read), the others are documentation.  None: unknown.
     slots: ClassVar[Optional[tuple[str, ...]]] = None
 
     def __init__(self, *, reads: Sequence[str] = ('scores',), loss_weight: float = 1.0) -> None:
@@ -46,19 +45,19 @@ class MatrixLoss(nn.Module):
         target: Target | dict[str, Target],
         temperature: Tensor | float,
     ) -> Tensor:
-        """``{name: [T, V]}``, their target, and the model's temperature -> 0-dim loss.
+        """Return the 0-dim loss of ``{name: [T, V]}``, their target and the model's temperature.
 
-        ``target`` is one for all matrices, or a dict with one for each that is read.
+        ``target`` is one for all matrices, or a dict with one for each matrix read.
         """
         reads = self.known(matrices)
         values = [self.compute(matrices[n], self.target(target, n), temperature) for n in reads]
         return self.loss_weight * torch.stack(values).mean()
 
     def known(self, matrices: dict[str, Tensor]) -> tuple[str, ...]:
-        """``reads``, if all of them are there.
+        """Return ``reads`` if all of these matrices exist.
 
         Raises:
-            KeyError: names those that are not.
+            KeyError: names the missing ones.
         """
         unknown = [name for name in self.reads if name not in matrices]
         if unknown:
@@ -68,21 +67,21 @@ class MatrixLoss(nn.Module):
         return self.reads
 
     def target(self, target: Target | dict[str, Target], name: str) -> Target:
-        """Of the matrix ``name``.
+        """Return the target of the matrix ``name``.
 
         Raises:
-            ValueError: its positives are soft, or its weights by direction, and this loss reads
-                none of these.
+            ValueError: its positives are soft, or its weights by direction, and this loss does not
+                support that.
         """
         one = target if isinstance(target, Target) else target[name]
         check_readable(one, self)
         return one
 
     def beside(self, target: Target, name: str, maker: str) -> Any:
-        """What a supervision has left beside the target, by name.
+        """Return the entry ``name`` that a supervision has put into ``target.beside``.
 
         Raises:
-            ValueError: none has; names the ``maker`` of it.
+            ValueError: no supervision has; names a ``maker`` that does.
         """
         if name not in target.beside:
             raise ValueError(
@@ -100,17 +99,17 @@ class ContrastiveLoss(MatrixLoss):
     """InfoNCE (DVTR Eq. 2); with weights from a supervision the debiased loss (DVTR Eq. 13).
 
     ARL Eq. 8-10: ``form='own_pair'`` reads the target's ambiguous entries.  The paper adds the two
-    directions, of which this is the mean, and leaves lambda_nce open: ``loss_weight`` =
-    2 lambda_nce (.02 to .05 in its lineage, on raw inner products with temperature 1).
+    directions, while this is their mean, and does not state lambda_nce: ``loss_weight`` =
+    2 lambda_nce (.02 to .05 in its predecessors, on raw inner products with temperature 1).
 
     Args:
         form, direction: see :func:`mmvtr.functional.losses.contrastive.contrastive`.
-        weighted: the direction in which the target's weights count, ``'both'``, ``'t2v'`` or
-            ``'v2t'``; in the other one all negatives weigh 1.  Its ``counts`` are of texts, and
-            count in t2v whatever this says.
+        weighted: the direction in which the target's weights apply, ``'both'``, ``'t2v'`` or
+            ``'v2t'``; in the other one all negatives have weight 1.  Its ``counts`` belong to
+            texts, and always apply in t2v.
 
     Raises:
-        ValueError: another ``weighted``, or one of the direction that the loss has not.
+        ValueError: another ``weighted``, or a direction that the loss does not have.
     """
 
     slots = ('positives', 'weights', 'directions', 'ambiguous', 'counts', 'columns')
@@ -135,11 +134,11 @@ class ContrastiveLoss(MatrixLoss):
         return sum(values) / len(values)
 
     def of_sums(self, sums: Sums) -> Tensor:
-        """The loss of one direction, 0-dim."""
+        """Return the loss of one direction, 0-dim."""
         return loss_of_sums(sums, self.form)
 
     def sums(self, scores: Tensor, target: Target, temperature: Tensor | float) -> dict[str, Sums]:
-        """What :func:`.contrastive` reads, by direction, [T, V]."""
+        """Return the sums of :func:`.contrastive` for scores [T, V], by direction."""
         target, sums = self.seen(target), {}
         for direction in ('t2v', 'v2t') if self.direction == 'both' else (self.direction,):
             sums.update(
@@ -158,12 +157,12 @@ class ContrastiveLoss(MatrixLoss):
         return sums
 
     def seen(self, target: Target) -> Target:
-        """What the loss makes of a target, of all texts or of some."""
+        """Return the target as the loss uses it, for all texts or for some."""
         return target
 
     # -- in blocks: some texts against all videos at a time (models/blocks.py) ------------------
 
-    #: Why it wants the whole matrix as it is configured; '' where blocks will do.
+    #: Why its configuration needs the whole matrix; '' if blocks suffice.
     whole = ''
 
     def begin(
@@ -172,11 +171,11 @@ class ContrastiveLoss(MatrixLoss):
         pairs: Pairs,
         temperature: Tensor | float,
     ) -> Any:
-        """Once for a joint batch: what its blocks share; nothing here.
+        """Return what all blocks of a joint batch share, called once per batch; here None.
 
         Args:
-            matrices: goes once over the matrices of this process' blocks, [R, V] by name.
-            pairs: the annotated ones of the joint batch.
+            matrices: returns an iterator over the matrices of this process' blocks, [R, V] by name.
+            pairs: annotated pairs of the joint batch.
             temperature: 0-dim.
         """
 
@@ -188,14 +187,14 @@ class ContrastiveLoss(MatrixLoss):
         target: Target | dict[str, Target],
         temperature: Tensor | float,
     ) -> dict[str, dict[str, Sums]]:
-        """By matrix and direction: what of the texts ``rows`` the loss has to know."""
+        """Return the sums of the texts ``rows`` that the loss needs, by matrix and direction."""
         return {
             name: self.sums(matrices[name], self.target(target, name), temperature)
             for name in self.known(matrices)
         }
 
     def finish(self, sums: dict[str, dict[str, Sums]]) -> Tensor:
-        """What all blocks of all processes have left -> 0-dim loss."""
+        """Turn the sums of all blocks of all processes into the 0-dim loss."""
         values = [self.of_sums(one) for ways in sums.values() for one in ways.values()]
         return self.loss_weight * torch.stack(values).mean()
 
@@ -205,23 +204,23 @@ class NormalizedContrastiveLoss(ContrastiveLoss):
     """InfoNCE on scores whose retrieval probabilities are normalised (NCL Eq. 4 on Eq. 12).
 
     The biases a, b of Sinkhorn-Knopp on the joint batch (Fig. 4) are added to the scores.  In the
-    t2v term a cancels, in the v2t term b.  Weights of a supervision apply on top; its further
-    columns get no bias.
+    t2v term a cancels, in the v2t term b.  Weights of a supervision apply too; its further columns
+    get no bias.
 
     Args:
-        iterations: of Sinkhorn-Knopp (paper: 4); 0 normalises columns only.
-        marginals: ``'uniform'`` (paper), or ``'positives'``: every text hands its mass to its
-            videos, so that a video with more texts in the batch weighs more (Sec. 3.3).
-        differentiable: let the gradient pass through the biases, of which the paper does not say.
-            With one text a video nothing is lost by stopping it: once the marginals hold, the loss
-            is stationary in a and b (envelope theorem).  On 32 x 32 random scores at temperature
-            .07 the two gradients differ by 1 % after 4 iterations and by rounding after 500.  With
-            several texts a video the v2t term is not stationary: two each, and they differ by a
-            quarter however many iterations.
+        iterations: iterations of Sinkhorn-Knopp (paper: 4); 0 normalises columns only.
+        marginals: ``'uniform'`` (paper), or ``'positives'``: every text distributes its mass over
+            its videos, so that a video with more texts in the batch weighs more (Sec. 3.3).
+        differentiable: let the gradient pass through the biases; the paper does not say.  With one
+            text per video nothing is lost without it: once the marginals hold, the loss is
+            stationary in a and b (envelope theorem).  On 32 x 32 random scores at temperature .07
+            the two gradients differ by 1 % after 4 iterations and by rounding after 500.  With
+            several texts per video the v2t term is not stationary: with two each, the gradients
+            differ by a quarter for any number of iterations.
         form, direction, weighted, reads, loss_weight: see :class:`ContrastiveLoss`.
     """
 
-    slots = ContrastiveLoss.slots[1:]  # its marginals are of annotated pairs
+    slots = ContrastiveLoss.slots[1:]  # its marginals use annotated pairs
 
     def __init__(
         self,
@@ -239,14 +238,14 @@ class NormalizedContrastiveLoss(ContrastiveLoss):
         self.differentiable = differentiable
 
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
-        # All videos of the joint batch may be broken; and of a NaN the caller can say better than
-        # Sinkhorn-Knopp which batch has brought it.
+        # All videos of the joint batch may be broken; and for a NaN the caller's error names the
+        # batch, which Sinkhorn-Knopp's cannot.
         if scores.numel() and scores.isfinite().all():
             scores = self.normalise(scores, target.positives, temperature)
         return super().compute(scores, target, temperature)
 
     def normalise(self, scores: Tensor, positives: Tensor, temperature: Tensor | float) -> Tensor:
-        """sim* = a + b + scores (Eq. 12), float [T, V]."""
+        """Return sim* = a + b + scores (Eq. 12), float [T, V]."""
         with torch.set_grad_enabled(self.differentiable and torch.is_grad_enabled()):
             a, b = sinkhorn(
                 scores,
@@ -278,7 +277,7 @@ class NormalizedContrastiveLoss(ContrastiveLoss):
         pairs: Pairs,
         temperature: Tensor | float,
     ) -> Optional[dict[str, Biases]]:
-        """Sinkhorn's biases of the joint batch; None where a score is not finite."""
+        """Return Sinkhorn's biases of the joint batch; None if a score is not finite."""
         if not all(pairs.shape):
             return None
         biases = {}
@@ -303,7 +302,7 @@ class NormalizedContrastiveLoss(ContrastiveLoss):
         target: Target | dict[str, Target],
         temperature: Tensor | float,
     ) -> dict[str, dict[str, Sums]]:
-        """As that of :class:`ContrastiveLoss`, of sim*."""
+        """Return :class:`ContrastiveLoss`'s sums, computed on sim*."""
         for name, (of_texts, of_videos) in (begun or {}).items():
             matrices = {**matrices, name: matrices[name] + of_texts[rows, None] + of_videos}
         return super().block(begun, rows, matrices, target, temperature)

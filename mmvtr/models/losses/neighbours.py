@@ -1,4 +1,4 @@
-"""NeighborRetr's losses of two matrices (Lin et al., CVPR 2025)."""
+"""NeighborRetr's losses on two matrices (Lin et al., CVPR 2025)."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from mmvtr.registry import MODELS
 
 @MODELS.register_module()
 class NeighborRetrLoss(MatrixLoss):
-    """Central items count more, good neighbours are pulled, all are found equally often.
+    """NeighborRetr's loss: centrality weights, a neighbour term and a uniform retrieval term.
+
 
         contrast + neighbour_weight neighbours + uniform_weight uniform + divergence_weight KL
 
-    The contrast of the first matrix (local), each anchor with its count; :func:`.neighbour_loss` of
-    the first; :func:`.uniform_loss` and :func:`.score_divergence` (from the first) of the second
-    (global).  Each is the mean of both directions.  Counts and hubness are those of a
+    The contrast (each anchor weighted by its count) and :func:`.neighbour_loss` read the first
+    matrix (local); :func:`.uniform_loss` and :func:`.score_divergence` (from the first matrix) read
+    the second (global).  Each is the mean of both directions.  Counts and hubness come from a
     HubSupervision.  The contrast is the mean of count x term, not divided by the mean count, as in
     the official code.
 
     Args:
         neighbours, sharpness, share, plan_temperature, iterations: see the functions.
-        uniform_temperature: of the scores in the uniform part; 1 / 3 in the official code, which
-            uses its neighbours' ``temperature`` of 3 as a factor; None: the model's.
+        uniform_temperature: temperature of the scores in the uniform part; 1 / 3 in the official
+            code, which uses its neighbours' ``temperature`` of 3 as a factor; None: the model's.
         neighbour_weight, uniform_weight, divergence_weight: all 1 in the official code.
         reads: the local and the global matrix.
-        loss_weight: of the sum.
+        loss_weight: factor of the sum.
 
     Raises:
-        ValueError: other than two matrices; in training: a target without counts and hubness of
+        ValueError: not exactly two matrices; in training: a target without counts and hubness of
             both directions.
     """
 
@@ -75,7 +76,7 @@ class NeighborRetrLoss(MatrixLoss):
         target: Target | dict[str, Target],
         temperature: Tensor | float,
     ) -> Tensor:
-        """Two matrices [T, V], their target and the model's temperature -> 0-dim loss."""
+        """Return the 0-dim loss of two matrices [T, V], their target and the temperature."""
         parts = self.parts(matrices, target, temperature)
         return self.loss_weight * sum(self.weights[name] * value for name, value in parts.items())
 
@@ -85,8 +86,8 @@ class NeighborRetrLoss(MatrixLoss):
         target: Target | dict[str, Target],
         temperature: Tensor | float,
     ) -> dict[str, Tensor]:
-        """Each part by name, 0-dim, without its weight; all NaN where something read is not finite,
-        so that the retriever says which batch has brought it."""
+        """Return each part by name, 0-dim, unweighted; all NaN if an input is not finite, so that
+        the retriever's error names the batch."""
         local, whole = (matrices[name] for name in self.known(matrices))
         one = self.target(target, self.reads[0])
         hubness = one.beside.get('hubness', {})

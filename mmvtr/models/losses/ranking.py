@@ -18,21 +18,21 @@ from mmvtr.registry import MODELS
 class RankingLoss(MatrixLoss):
     """Triplet loss (DVTR Eq. 1); with weights from a supervision the debiased one (DVTR Eq. 12).
 
-    Where the target has ambiguous entries it is ARL's dual triplet (Eq. 11 + 12).  The paper adds
-    the two directions, of which this is the mean (``loss_weight=2``), divides by all pairs
-    (``average='anchors'``; no ambiguous pair: the term is 0), and leaves open how q_a, V_a, q_n and
-    V_n are drawn.  Its lineage (MS-SL to GMMFormer) has two losses, one a direction: ``'random'``
-    negatives, late in training from a ``pool`` of 20 videos and of 1 caption, and against the mean
-    of a video's captions (``positive='mean'``).
+    If the target has ambiguous entries it is ARL's dual triplet (Eq. 11 + 12).  The paper adds the
+    two directions, while this is their mean (``loss_weight=2``), divides by all pairs
+    (``average='anchors'``; without ambiguous pairs the term is 0), and does not say how q_a, V_a,
+    q_n and V_n are drawn.  Its predecessors (MS-SL to GMMFormer) have two losses, one per
+    direction: ``'random'`` negatives, late in training from a ``pool`` of 20 videos and of 1
+    caption, and against the mean of a video's captions (``positive='mean'``).
 
     Args:
-        margin: used where the supervision gives none (lineage: .1 on TVR, else .2).
+        margin: used if the supervision gives none (predecessors: .1 on TVR, else .2).
         ambiguous_margin: m_a of Eq. 11, between 0 and ``margin``; None = half of ``margin`` (the
             paper only says m_a < m).
         pool: ``'random'`` draws among this many best-scored negatives.
-        pool_from: share of the training after which ``pool`` holds; before, all are drawn from
-            (of 100 epochs GMMFormer: 30 on TVR, 20 on ActivityNet, never on Charades-STA; MS-SL:
-            20 on all).
+        pool_from: share of the training after which ``pool`` applies; before, negatives are drawn
+            from all (GMMFormer: after 30 of 100 epochs on TVR, 20 on ActivityNet, never on
+            Charades-STA; MS-SL: 20 on all).
         weight_on, negatives, positive, average, direction: see
             :func:`mmvtr.functional.losses.ranking.margin_ranking`.
 
@@ -40,7 +40,7 @@ class RankingLoss(MatrixLoss):
         progress: share of the training done; ProgressHook sets it, 1 without the hook.
 
     Raises:
-        ValueError: an unknown choice, a pool of nothing or without ``'random'``, an
+        ValueError: an unknown choice, an empty pool or one without ``'random'``, an
             ``ambiguous_margin`` outside [0, margin].
     """
 

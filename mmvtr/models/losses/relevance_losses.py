@@ -1,8 +1,8 @@
-"""Losses that know how relevant each video is to each text: RANP, EgoNCE, adaptive max-margin.
+"""Losses that use the relevance of each video to each text: RANP, EgoNCE, adaptive max-margin.
 
-They read what the dataset's classes (verbs, nouns) say of pairs nobody has annotated, which the
-retriever writes into ``Annotation.relevance`` and ``Annotation.overlap`` of the joint batch:
-nothing is gathered here.
+They read the class-based (verbs, nouns) relevance of unannotated pairs, which the retriever writes
+into ``Annotation.relevance`` and ``Annotation.overlap`` of the joint batch: nothing is gathered
+here.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from mmvtr.registry import MODELS
 
 @MODELS.register_module()
 class RelevantRankingLoss(MatrixLoss):
-    """RANP's second triplet: pull what is relevant though nobody has annotated it.
+    """RANP's second triplet loss, which pulls relevant pairs that are not annotated.
 
         [margin + s_n - s_p]_+      p: lowest s with relevance >= threshold, annotated pairs left
                                        out;  n: highest s with relevance < threshold
 
     by rows and by columns, the mean of the two (the official code adds them: ``loss_weight=2``).
-    Of either, the sum over the anchors is divided by all rows (all columns), as the official code
-    does, so that few relevant positives make a small loss.  RANP (Falcon et al., ICIAP 2022) is
-    this beside a RankingLoss on the hardest negatives, with the same weight, both under a
-    RelevanceSupervision of the same threshold.  Weights of the target apply to n; an entry of
+    In either, the sum over the anchors is divided by the number of all rows (columns), as in the
+    official code, so that few relevant positives make a small loss.  RANP (Falcon et al., ICIAP
+    2022) is this loss plus a RankingLoss on the hardest negatives, with the same weight, both with
+    a RelevanceSupervision of the same threshold.  Weights of the target apply to n; an entry of
     weight 0 is no negative.
 
     Args:
         threshold: the official configs take .4 on EPIC-KITCHENS-100 and .1 or .4 on MSR-VTT; the
-            frame-length paper (Sec. 4) .20.  None: relevant is what the RelevanceSupervision has
-            found so, by its threshold or quantile.
-        margin: of this triplet, ``margin_pos`` in the official code.
+            frame-length paper (Sec. 4) .20.  None: use the pairs that the RelevanceSupervision has
+            marked relevant, by its threshold or quantile.
+        margin: margin of this triplet, ``margin_pos`` in the official code.
         negatives: ``'hardest'`` as above; ``'all'`` (the official configs "NoHN"): a term for each
-            n, their sum divided by all unannotated entries.  The RankingLoss beside it then is
+            n, their sum divided by all unannotated entries.  Combine it with a RankingLoss of
             ``negatives='all', average='entries'``.
-        no_positive: what an anchor without a p does.  ``'skip'``: no term.  ``'one'`` (official
+        no_positive: treatment of an anchor without a p.  ``'skip'``: no term.  ``'one'`` (official
             code): its s_p is 1, so that ``[margin + s_n - 1]_+`` pushes negatives that score above
-            ``1 - margin`` whatever the annotated pair scores.
+            ``1 - margin``, whatever the score of the annotated pair.
         reads, loss_weight: see :class:`~mmvtr.models.losses.matrix.MatrixLoss`.
 
     Raises:
         ValueError: a threshold outside (0, 1], unknown ``negatives`` or ``no_positive``; in
-            training: a target without relevance, or without what a supervision has found.
+            training: a target without relevance, or without the relevant pairs of a supervision.
     """
 
     slots = ('weights', 'relevance', 'relevant')
@@ -80,7 +80,7 @@ class RelevantRankingLoss(MatrixLoss):
         choice = Choice(negatives=self.negatives, positive='hardest')
 
         def terms(part: Part) -> tuple[Tensor, Tensor]:
-            """Sum of the rows' terms, and all rows, or all unannotated entries."""
+            """Return the sum of the rows' terms, and the number of rows or unannotated entries."""
             total, _ = row_terms(self._with_lone(part), choice)
             if self.negatives == 'all':
                 return total, (~target.positives).sum()
@@ -89,11 +89,11 @@ class RelevantRankingLoss(MatrixLoss):
         return of_parts(parts, 'both', terms)
 
     def further(self, target: Target) -> Tensor:
-        """What it pulls beside the annotated pairs, bool [T, V]."""
+        """Return the further positives beside the annotated pairs, bool [T, V]."""
         return self._relevant(target) & ~target.positives
 
     def _with_lone(self, part: Part) -> Part:
-        """With a column that is the positive of rows without one, and nobody's negative."""
+        """Add a column that is the positive of rows without one, and a negative of none."""
         if self.no_positive == 'skip':
             return part
         scores, relevant, margin, weights = part[:4]
@@ -124,10 +124,10 @@ class EgoNCELoss(ContrastiveLoss):
               and one noun)
 
     by rows and by columns, the mean of the two (the official code adds them: ``loss_weight=2``).
-    This is the action-aware half of EgoNCE.  The other, scene-aware negatives, is a matter of who
-    is in the batch, not of the loss: beside each clip a second one of the same recording, close in
-    time.  They are negatives here as soon as a sampler brings them.  The temperature is the
-    model's; EgoVLP fixes it at .05.  Only this loss sees the further positives.
+    This is the action-aware half of EgoNCE.  The other half, scene-aware negatives, concerns the
+    composition of the batch, not the loss: for each clip a second one of the same recording, close
+    in time.  They are negatives here if a sampler adds them.  The temperature is the model's;
+    EgoVLP fixes it at .05.  Only this loss uses the further positives.
 
     Args:
         form, direction, reads, loss_weight: see
@@ -143,31 +143,31 @@ class EgoNCELoss(ContrastiveLoss):
         return target._replace(positives=target.positives | self.further(target))
 
     def further(self, target: Target) -> Tensor:
-        """What it pulls beside the annotated pairs, bool [T, V]."""
+        """Return the further positives beside the annotated pairs, bool [T, V]."""
         return from_classes(target, 'overlap', self) & ~target.positives
 
 
 @MODELS.register_module()
 class AdaptiveMaxMarginLoss(MatrixLoss):
-    """EgoVLP's adaptive max-margin loss, with which it is fine-tuned on EPIC-KITCHENS-100.
+    """EgoVLP's adaptive max-margin loss, used to fine-tune it on EPIC-KITCHENS-100.
 
         [margin c_tp + s_tn - s_tp]_+       ``margin_of='positive'`` (EgoVLP's)
         [margin (1 - c_tn) + s_tn - s_tp]_+ ``margin_of='negative'``
 
-    over each annotated pair (t, p) and all n that are no match of t; c is the relevance.  The mean
-    over all terms, and of rows and columns (the official code's mean over both at once, where
-    these have equally many).  A pair's siblings, which the official code takes for negatives, are
-    neither.
+    over each annotated pair (t, p) and all n that are no match of t; c is the relevance.  The loss
+    is the mean over all terms, then over rows and columns (equal to the official code's joint mean
+    if both have equally many terms).  Other matches of an anchor, which the official code uses as
+    negatives, are neither positives nor negatives.
 
-    The first form says how far a pair of *its* relevance has to lead.  It differs from the plain
-    loss only where annotated pairs are relevant by degrees: where a dataset hands a video any
-    caption with relevance > .1, as EgoVLP does on EPIC.  Whatever is as relevant as the pair
-    itself is pushed as hard as the rest, unless a RelevanceSupervision leaves it out.  The second
-    form down-weights it: nothing of relevance 1 has to stay behind.
+    In the first form, the margin of a pair grows with *its* relevance.  It differs from the plain
+    loss only if annotated pairs have graded relevance: if a dataset assigns a video any caption
+    with relevance > .1, as EgoVLP does on EPIC.  Entries as relevant as the pair itself are pushed
+    as hard as the rest, unless a RelevanceSupervision excludes them.  The second form reduces their
+    margin, to 0 at relevance 1.
 
     Args:
         margin: .4 in the official code, twice that of its plain max-margin loss.
-        margin_of: whose relevance scales the margin, see above.
+        margin_of: whether the relevance of the positive or the negative scales the margin.
         reads, loss_weight: see :class:`~mmvtr.models.losses.matrix.MatrixLoss`.
 
     Raises:
@@ -198,5 +198,5 @@ class AdaptiveMaxMarginLoss(MatrixLoss):
 
 
 def weights_of(target: Target, like: Tensor) -> Tensor:
-    """The weights of the target, 1 where a supervision gives none; float [T, V]."""
+    """Return the weights of the target, all 1 if it has none; float [T, V]."""
     return torch.ones_like(like) if target.weights is None else target.weights

@@ -1,4 +1,4 @@
-"""RINCE over a score matrix."""
+"""RINCE loss on a score matrix."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class RINCELoss(ContrastiveLoss):
     """Robust InfoNCE (Chuang et al., CVPR 2022), see :func:`.rince`.
 
     Args:
-        q, density: see there; mind the temperature.
+        q, density: see :func:`.rince`; they depend on the temperature.
         direction, weighted, reads, loss_weight: see
             :class:`~mmvtr.models.losses.matrix.ContrastiveLoss`.
 
     Raises:
-        ValueError: a ``form``: positives are pooled; arguments out of range.
+        ValueError: a ``form`` other than ``'pooled'``; arguments out of range.
     """
 
     slots = tuple(slot for slot in ContrastiveLoss.slots if slot != 'ambiguous')

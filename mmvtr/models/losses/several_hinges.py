@@ -12,12 +12,12 @@ from mmvtr.registry import MODELS
 
 @MODELS.register_module()
 class SeveralHingesLoss(MatrixLoss):
-    """Triplet loss whose terms are sums of hinges, each with margins of its own (CMGSD).
+    """Triplet loss whose terms are sums of hinges with different margins (CMGSD).
 
     The target's ``hinges`` come from a CMGSDSupervision; its ``weights``, if any, apply to the
-    sums.  The only code found for CMGSD (see CMGSDSupervision) adds the two directions, of which
-    this is the mean, and divides by all entries, so that it is this with ``loss_weight=2`` and
-    ``average='matrix'``.
+    sums.  The only code found for CMGSD (see CMGSDSupervision) adds the two directions, while this
+    is their mean, and divides by all entries: set ``loss_weight=2`` and ``average='matrix'`` to
+    reproduce it.
 
     Args:
         negatives, average: see :func:`mmvtr.functional.losses.several_hinges.several_hinges`.

@@ -1,4 +1,4 @@
-"""The pairwise sigmoid loss: each pair of a text and a video is a yes or a no of its own."""
+"""The pairwise sigmoid loss: binary classification of each pair of a text and a video."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from mmvtr.registry import MODELS
 class SigmoidLoss(MatrixLoss):
     """Binary cross-entropy of ``scores / temperature + bias`` (SigLIP, ProLIP, PCME++).
 
-    - SigLIP: cosines, temperature .1 and bias -10 at first, both learnt.
-    - ProLIP: the same of ``GaussianSimilarity(form='product')``.
+    - SigLIP: cosines, initial temperature .1 and bias -10, both learnt.
+    - ProLIP: SigLIP's settings with ``GaussianSimilarity(form='product')``.
     - PCME++: ``GaussianSimilarity(form='distance')``, ``reduction='mean'``, ``pseudo_weight=.1``,
-      ``loss_weight=2`` (both directions, which are equal), temperature .2 and bias 5 at first.  Its
-      scale and SigLIP's differ in how they are learnt: here it is the exponential of a parameter.
+      ``loss_weight=2`` (both directions, which are equal), initial temperature .2 and bias 5.  Its
+      scale and SigLIP's are parameterised differently: here it is the exponential of a parameter.
 
-    Labels are the annotation's positives, or those that ``MixupSupervision`` has mixed.  Weights
-    of a supervision count for the terms of negatives.
+    Labels are the annotation's positives, or the mixed ones of ``MixupSupervision``.  Weights of a
+    supervision apply to the terms of negatives.
 
     Args:
-        bias: at first.
-        learnable: train it.
+        bias: initial bias.
+        learnable: train the bias.
         reduction: see :func:`.binary_cross_entropy`.
-        pseudo_weight: of the mean of two further losses, whose labels are the
+        pseudo_weight: weight of the mean of two further losses, whose labels are the
             :func:`.pseudo_positives` of each text and those of each video.
         reads, loss_weight: see :class:`MatrixLoss`.
 

@@ -1,4 +1,4 @@
-"""The contrastive loss of DL-DKD++, whose labels soften as the training goes on."""
+"""The contrastive loss of DL-DKD++, whose labels soften during training."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from mmvtr.models.losses.matrix import MatrixLoss
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 
-#: What the soft labels can be made of.
+#: Possible sources of the soft labels.
 FOLLOWS = ('teacher', 'self')
-#: How the anchors that keep hard labels can be chosen.
+#: Possible choices of the anchors with hard labels.
 ROWS = ('drawn', 'first')
 
 
 @MODELS.register_module()
 class SoftLabelContrastiveLoss(MatrixLoss):
-    """A share alpha of the anchors has 0/1 labels, the others beta I + (1 - beta) softmax(R).
+    """Contrastive loss with labels 0/1 for a share alpha of the anchors, soft ones for the others.
 
-    See :func:`.soft_label_contrastive`, which adds both directions.
-    In DL-DKD++ R is the teacher's for the branch that inherits, and the branch's own scores,
-    not detached, for the one that explores.  alpha and beta fall from epoch to epoch, see
-    :func:`mmvtr.functional.losses.schedules.falling`.
+    Soft labels are beta I + (1 - beta) softmax(R), see :func:`.soft_label_contrastive`, which adds
+    both directions.  In DL-DKD++, R is the teacher's matrix for the inheriting branch, and the
+    branch's own scores, not detached, for the exploring one.  alpha and beta fall from epoch to
+    epoch, see :func:`mmvtr.functional.losses.schedules.falling`.
 
     Args:
-        follows: ``'teacher'``: the target's (StoredFrameTeacher), or ``'self'``.
-        alpha, beta: at the start.
+        follows: ``'teacher'``: R is the target's (StoredFrameTeacher), or ``'self'``.
+        alpha, beta: initial values.
         alpha_floor, beta_floor: smallest values.
-        fall, rate: of both.
-        epochs: into which the training is divided, whatever its length.
+        fall, rate: form and rate of the decay of both.
+        epochs: number of epochs into which a training of any length is divided.
         rows: which anchors are hard: ``'drawn'``, from the target's draws (ours), or ``'first'``,
             the first ones of the batch (official).
         reads, loss_weight: see :class:`~mmvtr.models.losses.matrix.MatrixLoss`.
@@ -77,7 +77,7 @@ class SoftLabelContrastiveLoss(MatrixLoss):
         self.progress = 1.0
 
     def shares(self) -> tuple[float, float]:
-        """alpha and beta, now."""
+        """Return the current alpha and beta."""
         epoch = epoch_at(self.progress, self.epochs)
         return tuple(
             falling(epoch, fall=self.fall, start=start, rate=self.rate, floor=floor)

@@ -1,4 +1,4 @@
-"""From the levels of texts and videos to score matrices [T, V]."""
+"""Similarities, which map levels of texts and videos to score matrices [T, V]."""
 
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.models.similarities.best_part import BestPartSimilarity

@@ -1,4 +1,4 @@
-"""A sentence against the frame of a video that fits it best (partially relevant retrieval)."""
+"""Similarity of a sentence and the best frame of a video (partially relevant retrieval)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mmvtr.structures import Levels
 
 
 class Frames(NamedTuple):
-    """What a search compares with texts.
+    """Frame vectors of videos that a search compares with texts.
 
     Attributes:
         vectors: float [V, L, D'], at least float32.
@@ -30,7 +30,7 @@ class Frames(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """Where each of P pairs of a text and a video matches.
+    """Matched frames of P pairs of a text and a video.
 
     Attributes:
         frame: int64 [P], place among the video's valid frames.
@@ -45,21 +45,21 @@ class Matches(NamedTuple):
 class BestFrameSimilarity(nn.Module):
     """Cosine of a text with the best frame of a video (ARL Eq. 3), level by level, and their mean.
 
-    With the levels ``('a', 'b')`` of ``TwoBranches`` the mean is ARL's Eq. 13: of two maxima, each
-    at a frame of its own.  With ``shared_frame`` both branches are read at one frame, the one of
-    largest mean cosine: the score is then one inner product a frame, of concatenated vectors.  It
-    is at most the mean of the maxima, and equal where both branches prefer the same frame.
+    With the levels ``('a', 'b')`` of ``TwoBranches`` the mean is ARL's Eq. 13, of two maxima that
+    may be at different frames.  With ``shared_frame`` both branches are read at one frame, the one
+    of largest mean cosine: the score is then one inner product per frame, of concatenated vectors.
+    It is at most the mean of the maxima, and equal if both branches prefer the same frame.
 
-    A level may have one token (GMMFormer's ``'frame'``): its cosine is no matter of frames, and
-    everything about the others stays exact.
+    A level may have one token (GMMFormer's ``'frame'``): its cosine does not depend on the frame,
+    and the other levels stay exact.
 
     Args:
         levels: the levels to compare.
         weights: one per level, default equal; normalised to sum to 1.
         shared_frame: see above; changes ``'scores'`` only, not the matrices of the levels.
-        dots: give inner products of vectors as they are, too, as ``'<level>_dot'``: MS-SL and
-            GMMFormer contrast them, and take the triplet loss on cosines.
-        entries: cosines that exist at a time (at least those of one pair).
+        dots: also return inner products of unnormalised vectors, as ``'<level>_dot'``: MS-SL and
+            GMMFormer use them in the contrastive loss, and cosines in the triplet loss.
+        entries: maximal number of cosines at a time (at least those of one pair).
 
     Raises:
         ValueError: not one weight a level, or weights without a positive sum.
@@ -88,7 +88,7 @@ class BestFrameSimilarity(nn.Module):
         return tuple(self.weights)
 
     def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """Levels of T texts and of V videos -> a matrix a level and ``'scores'``.
+        """Return a matrix per level and ``'scores'`` of T texts and V videos.
 
         Returns:
             float [T, V] each, at least float32.
@@ -115,14 +115,14 @@ class BestFrameSimilarity(nn.Module):
     # -- search ---------------------------------------------------------------------------
 
     def gallery(self, videos: Levels) -> dict[str, Frames]:
-        """What :meth:`search` reads of V videos, made once for any number of texts."""
+        """Return the frames of V videos for :meth:`search`, made once for any number of texts."""
         if self.shared_frame:
             return {'scores': self._flat(videos)}
         frames = {name: self._frames(name, videos) for name in self.weights}
         return {name: Frames(unit(vectors), mask) for name, (vectors, mask) in frames.items()}
 
     def search(self, texts: Levels, gallery: dict[str, Frames]) -> Tensor:
-        """``'scores'`` [T, V] of :meth:`forward`, without gradient and without copies of frames."""
+        """Return ``'scores'`` [T, V] of :meth:`forward`, without gradient or copies of frames."""
         if self.shared_frame:
             return largest(self.flat_texts(texts), gallery['scores'], entries=self.entries)
         return sum(
@@ -132,10 +132,10 @@ class BestFrameSimilarity(nn.Module):
 
     @torch.no_grad()
     def matched_frames(self, texts: Levels, videos: Levels) -> Tensor:
-        """Which frame of each video fits each text best, int64 [T, V].
+        """Return the best frame of each video for each text, int64 [T, V].
 
-        Of several levels, the frame with the largest weighted mean of cosines: one frame to jump
-        to.  Of equal ones the first.
+        With several levels, it is the frame of largest weighted mean of cosines; ties go to the
+        first frame.
 
         Raises:
             ValueError: levels with different numbers of frames.
@@ -145,7 +145,7 @@ class BestFrameSimilarity(nn.Module):
 
     @torch.no_grad()
     def matched_spans(self, texts: Levels, videos: Levels) -> Tensor:
-        """Begin and end of the matched frame as shares of the video, float [T, V, 2] in [0, 1].
+        """Return begin and end of the matched frame as shares of the video, [T, V, 2] in [0, 1].
 
         Frame k of n valid ones spans k / n to (k + 1) / n, as frames that are pooled from, or
         spread evenly over, the whole video do.
@@ -158,7 +158,7 @@ class BestFrameSimilarity(nn.Module):
     def paired_matches(
         self, texts: Levels, videos: Levels, rows: Tensor, columns: Tensor
     ) -> Matches:
-        """:meth:`matched_frames` and :meth:`matched_spans` of P chosen pairs alone.
+        """Return :meth:`matched_frames` and :meth:`matched_spans` of P chosen pairs only.
 
         Args:
             texts, videos: levels of T texts and of V videos.
@@ -174,7 +174,7 @@ class BestFrameSimilarity(nn.Module):
 
     @torch.no_grad()
     def frame_scores(self, texts: Levels, videos: Levels) -> Tensor:
-        """What :meth:`matched_frames` compares: weighted mean of cosines with each frame.
+        """Return the weighted mean of cosines with each frame, as :meth:`matched_frames` uses it.
 
         Returns:
             float [T, V, L], -inf at padding; the matched frame has the largest.
@@ -184,13 +184,13 @@ class BestFrameSimilarity(nn.Module):
         return scores.masked_fill(~mask, -math.inf)
 
     def flat_texts(self, texts: Levels) -> Tensor:
-        """The one vector a text that meets :meth:`flat_frames`, float [T, D']."""
+        """Return one vector per text, to be compared with :meth:`flat_frames`, float [T, D']."""
         parts = [unit(texts[name].mean) * weight**0.5 for name, weight in self.weights.items()]
         return torch.cat(parts, -1)
 
     def flat_frames(self, videos: Levels) -> Frames:
-        """The one vector a frame whose inner products with :meth:`flat_texts` have the scores as
-        their maximum: what an index of nearest neighbours over frames stores.
+        """Return one vector per frame for a nearest-neighbour index; the maximum of its inner
+        products with :meth:`flat_texts` over frames is the score.
 
         Raises:
             ValueError: the scores are a mean of maxima, of several levels with several frames each
@@ -224,7 +224,7 @@ class BestFrameSimilarity(nn.Module):
 
 @torch.no_grad()
 def largest(texts: Tensor, frames: Frames, *, entries: int = 2**22) -> Tensor:
-    """Largest inner product with a valid frame of each video, in one product a tile.
+    """Return the largest inner product with a valid frame of each video, one product per tile.
 
     Args:
         texts: float [T, D].

@@ -1,4 +1,4 @@
-"""A sentence against the part of a video that fits it best, where parts are known."""
+"""Similarity of a sentence and the best part of a video, for videos with known parts."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mmvtr.structures import Levels
 class BestPartSimilarity(nn.Module):
     """Cosine of a text with the best of a video's parts, each the mean of its unit frames.
 
-    The row above token-wise matching where clips are planted: it knows that each has ``parts``
-    moments, of about equal length, and so which frames belong together.
+    An upper reference for token-wise matching on synthetic clips: it knows that each clip has
+    ``parts`` moments of about equal length, and so which frames belong together.
 
     Args:
         parts: of equal length; frame i of F valid ones is of part ``parts * i // F``.
-        level: whose tokens are the frames, and whose vector is the text.
+        level: level whose tokens are the frames, and whose vector is the text.
 
     Raises:
         ValueError: fewer than one part; (called) videos without tokens, or with fewer valid frames
@@ -42,7 +42,7 @@ class BestPartSimilarity(nn.Module):
         return (self.level,)
 
     def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """Levels of T texts and of V videos -> ``'part'`` and ``'scores'`` [T, V], the same."""
+        """Return ``'part'`` and ``'scores'`` [T, V], the same matrix, of T texts and V videos."""
         frames, mask = videos[self.level].tokens, videos[self.level].mask
         if frames is None:
             raise ValueError(f'level {self.level!r} of the videos carries no tokens')

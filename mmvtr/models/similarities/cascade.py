@@ -1,4 +1,4 @@
-"""TACo's three scores of a pair: vectors, tokens of interest, and both sides read together."""
+"""TACo's three scores of a pair: vectors, tokens of interest, and cross-encoder fusion."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ GLOBAL, INTEREST = 'global', 'interest'
 
 @MODELS.register_module()
 class CascadeSimilarity(nn.Module):
-    """``'global'`` + ``'token'`` + ``'fusion'``, inner products of what is not normalised.
+    """TACo's ``'global'`` + ``'token'`` + ``'fusion'`` scores, unnormalised inner products.
 
     - ``'global'``: the vectors of level ``'global'``;
     - ``'token'``: the best row of the video for each word, summed with the weights of level
       ``'interest'`` (a text without a word of interest: 0).  That the sum is weighted at test time,
       too, is our reading of TACo;
-    - ``'fusion'``: what a :class:`~mmvtr.models.layers.cross_encoder.CrossEncoder` says.
+    - ``'fusion'``: the score of a :class:`~mmvtr.models.layers.cross_encoder.CrossEncoder`.
 
-    The first two are the first stage, and all that ``'scores'`` is in training: of which pairs are
-    fused then, a CascadeRetriever decides.
+    The first two are the first stage, and in training ``'scores'`` is their sum only: a
+    CascadeRetriever then chooses the pairs to fuse.
 
     Args:
         dim: D.
@@ -120,7 +120,7 @@ class CascadeSimilarity(nn.Module):
 
     @torch.no_grad()
     def ranking(self, texts: Levels, videos: Levels) -> Tensor:
-        """What TACo's cascade ranks pairs by, [T, V]: vectors and unweighted tokens of interest."""
+        """Return TACo's ranking of pairs, [T, V], by vectors and unweighted tokens of interest."""
         t, v = _with_tokens(texts, 'text'), _with_tokens(videos, 'video')
         with torch.autocast(t.mean.device.type, enabled=False):
             products = at_least_float32(t.mean) @ at_least_float32(v.mean).t()
@@ -134,7 +134,7 @@ class CascadeSimilarity(nn.Module):
             rows, columns: int64 [P], the text and the video of each pair.
 
         Returns:
-            float [P], at least float32; of no pair none, with zero gradients.
+            float [P], at least float32; empty, with zero gradients, for no pair.
         """
         t, v = _with_tokens(texts, 'text'), _with_tokens(videos, 'video')
         if not len(rows):

@@ -1,4 +1,4 @@
-"""From the embeddings of T texts and V videos to score matrices [T, V]."""
+"""Cosine similarity of the embeddings of T texts and V videos."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class CosineSimilarity(nn.Module):
         return {**{name: (name,) for name in self.weights}, 'scores': self.levels}
 
     def flat(self, items: Levels) -> Tensor:
-        """The one vector an item whose inner products are the scores: levels of N -> [N, D'].
+        """Return one vector per item, whose inner products are the scores: levels of N -> [N, D'].
 
-        What an index of nearest neighbours stores; the square root of a level's weight goes to
-        either side.
+        A nearest-neighbour index stores it; both sides are scaled by the square root of the level's
+        weight.
         """
         units = [unit(items[name].mean) * weight**0.5 for name, weight in self.weights.items()]
         return torch.cat(units, -1)
@@ -54,11 +54,11 @@ class CosineSimilarity(nn.Module):
         return self.compare(self.prepare(texts), self.prepare(videos))
 
     def prepare(self, items: Levels) -> Levels:
-        """What can be done item by item: unit vectors of the levels that are read, in float32."""
+        """Compute the per-item part: unit vectors of the levels that are read, in float32."""
         return {name: Embedding(unit(items[name].mean)) for name in self.weights}
 
     def compare(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """As :meth:`forward`, of prepared levels."""
+        """Return the matrices of :meth:`forward` from prepared levels."""
         device = next(iter(texts.values())).mean.device.type
         with torch.autocast(device, enabled=False):
             matrices = {name: texts[name].mean @ videos[name].mean.t() for name in self.weights}
@@ -72,10 +72,10 @@ class CosineSimilarity(nn.Module):
 def level_weights(
     levels: Sequence[str], weights: Optional[Sequence[float]] = None
 ) -> dict[str, float]:
-    """One weight a level, of sum 1; default equal ones.
+    """Return one weight per level, normalised to sum to 1; equal by default.
 
     Raises:
-        ValueError: not one weight a level, or weights without a positive sum.
+        ValueError: not one weight per level, or weights without a positive sum.
     """
     weights = weights or [1.0] * len(levels)
     if len(weights) != len(levels) or not sum(weights) > 0:
@@ -84,5 +84,5 @@ def level_weights(
 
 
 def token_levels(similarity: nn.Module) -> tuple[str, ...]:
-    """Names of the levels whose tokens a similarity reads."""
+    """Return the names of the levels whose tokens a similarity reads."""
     return tuple(similarity.levels) if similarity.needs_tokens else ()

@@ -13,13 +13,13 @@ from mmvtr.structures import Embedding, Levels
 
 @MODELS.register_module()
 class GaussianSimilarity(nn.Module):
-    """Two Gaussians are the more alike, the nearer their means and the smaller their variances.
+    """Similarity of Gaussians, which is larger for closer means and smaller variances.
 
     Args:
         form: ``'distance'``: minus the mean squared distance of samples (PCME++;
             :func:`.closed_form_distance`).  ``'product'``: ``mu_t . mu_v - sum_d (sigma_td^2 +
             sigma_vd^2) / 2`` (ProLIP).  Of unit means the first is twice the second less 2.
-        level: a head has made it (``model.heads``).
+        level: level made by a head (``model.heads``).
 
     Raises:
         ValueError: unknown form; (called) the level is no Gaussian.

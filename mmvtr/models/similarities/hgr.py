@@ -1,4 +1,4 @@
-"""HGR's scores: sentence against video, verbs and nouns against the frames that they attend to."""
+"""HGR's scores: sentence and video, verbs and nouns and their attended frames."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def phrase_scores(
     sharpness: float = 4.0,
     entries: int = 2**22,
 ) -> Tensor:
-    """Mean over a text's phrases n of the cosine with what n attends to in a video.
+    """Return the mean over a text's phrases n of the cosine of n and its attended video vector.
 
         c_f = max(0, cos(n, x_f)),    p = softmax(sigma c / |c|),    cos(n, sum_f p_f x_f)
 

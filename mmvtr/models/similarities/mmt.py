@@ -1,4 +1,4 @@
-"""The score of a text and a video that several experts describe, of whom some may be missing."""
+"""Similarity of a text and a video from several experts, some of which may be missing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mmvtr.structures import Embedding, Levels, pad_tokens
 
 @MODELS.register_module()
 class ExpertSimilarity(nn.Module):
-    """Expert by expert, weighed by the text (MMT, Gabeur et al., ECCV 2020).
+    """Expert-wise similarity, weighted by the text (MMT, Gabeur et al., ECCV 2020).
 
         s(t, v) = sum_e w_e(t) <phi_e(t), psi_e(v)> / sum_e w_e(t),    e among the experts of v
 
@@ -40,9 +40,9 @@ class ExpertSimilarity(nn.Module):
         return {'scores': products / weights}
 
     def experts(self, items: Levels) -> Tensor:
-        """What of N items is stored to teach another model, float [N, E, D]: zeros where missing.
+        """Return the vectors stored to teach another model, float [N, E, D], zero if missing.
 
-        Sums over the experts of inner products are the scores where no expert is missing; elsewhere
+        Sums over the experts of inner products are the scores if no expert is missing; otherwise
         they lack the division by sum_e w_e(t).
         """
         tokens, mask = items['global'].tokens, items['global'].mask

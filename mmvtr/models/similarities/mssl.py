@@ -19,7 +19,7 @@ EPSILON = 1e-12
 
 
 class MSSLGallery(NamedTuple):
-    """What V videos say to any text.
+    """Precomputed vectors of V videos, to be searched with any text.
 
     Attributes:
         clips: float [V, K, D].
@@ -43,8 +43,8 @@ class MSSLSimilarity(nn.Module):
 
         sum_f softmax_f(<K f, p>) V f,    p the pair's best proposal, not normalised.
 
-    What a proposal attends to is no matter of the text: it is made for all 528 of a video, and a
-    pair looks up its own.  Pooling is linear: a text meets 32 clips and not 528 proposals.
+    A proposal's attention does not depend on the text: it is computed for all 528 of a video, and a
+    pair looks up its own.  Pooling is linear: a text is compared with 32 clips, not 528 proposals.
 
     Args:
         dim: D, of the maps K and V, which have no bias.
@@ -105,7 +105,7 @@ class MSSLSimilarity(nn.Module):
 
     @torch.no_grad()
     def gallery(self, videos: Levels) -> MSSLGallery:
-        """What :meth:`search` reads of V videos, made once: 0.86 MB a video at D = 384."""
+        """Return the data of V videos for :meth:`search`: 0.86 MB per video at D = 384."""
         parts = [self._gallery(*tile) for tile in self._tiles(videos, 0)]
         return MSSLGallery(*(torch.cat(field) for field in zip(*parts)))
 

@@ -1,4 +1,4 @@
-"""A search in two stages: a cheap score of all videos, a dear one of the best."""
+"""Two-stage search: a cheap score of all videos, an expensive one of the best."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from mmvtr.structures import Embedding, Levels
 
 
 class ShortlistSimilarity(nn.Module):
-    """Base of similarities that may rank each text's best videos alone.
+    """Base class of similarities that can score only a shortlist of each text's best videos.
 
     Args:
-        level: whose vectors and tokens it reads.
+        level: level whose vectors and tokens it reads.
         shortlist: k: each text's k best videos by the cosine of the level's vectors are ranked by
             the scores, the others follow below in the order of that cosine; for evaluation only.
             None: all are.
@@ -67,9 +67,9 @@ class ShortlistSimilarity(nn.Module):
             return {'pooled': pooled, 'scores': scores}
 
     def whole(self, t: Embedding, v: Embedding) -> dict[str, Tensor]:
-        """Of all pairs, [T, V] by name, ``'scores'`` among them."""
+        """Return matrices [T, V] of all pairs by name, including ``'scores'``."""
         raise NotImplementedError(f'{type(self).__name__} must define whole()')
 
     def of_some(self, t: Embedding, v: Embedding, columns: Tensor) -> Tensor:
-        """Scores of text i with the videos ``columns[i]``, int64 [T, C] -> float [T, C]."""
+        """Score text i with the videos ``columns[i]``, int64 [T, C] -> float [T, C]."""
         raise NotImplementedError(f'{type(self).__name__} must define of_some()')

@@ -1,4 +1,4 @@
-"""From the words of T texts and the frames of V videos to score matrices [T, V]."""
+"""Token-wise similarity of the words of T texts and the frames of V videos."""
 
 from __future__ import annotations
 
@@ -97,7 +97,8 @@ class TokenSimilarity(ShortlistSimilarity):
         return paired_token_scores(columns=columns, **arguments, entries=self.entries)
 
     def matches(self, texts: Levels, videos: Levels) -> dict[str, Partners]:
-        """What carries the scores of a few texts and videos, word by word and frame by frame.
+        """Return the matches behind the scores of a few texts and videos, by word and by frame.
+
 
         See :func:`~mmvtr.functional.similarities.token_matches.token_matches`.
 
@@ -120,7 +121,7 @@ class TokenSimilarity(ShortlistSimilarity):
         )
 
     def _arguments(self, t: Embedding, v: Embedding) -> dict[str, Any]:
-        """What ``token_scores`` and its like want to know."""
+        """Return the arguments of ``token_scores`` and related functions."""
         words, frames = self._tokens('text', t), self._tokens('video', v)
         return dict(
             words=unit(words),

@@ -1,4 +1,4 @@
-"""Words with frames, and whole texts with whole videos: two matrices and their mean."""
+"""Token-wise and vector similarity: two matrices and their mean."""
 
 from __future__ import annotations
 

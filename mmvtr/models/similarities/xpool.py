@@ -22,10 +22,10 @@ class XPoolSimilarity(ShortlistSimilarity):
         a_tv = softmax over frames of <Q n(t), K n(f)> / sqrt(D / heads)
         o    = n'(O sum_k a_tvk V n(f_k)),    z_tv = n''(o + dropout(L o)),    s_tv = cos(t, z_tv)
 
-    with layer norms n, n' and n'', the first one of both sides.  The maps begin as identities, so
-    that what CLIP knows is there from the start.  There is a vector z for each *pair*: the score is
-    no inner product of an item's vectors, so that no index of nearest neighbours can search it.
-    For a gallery there is a shortlist.
+    with layer norms n, n' and n'', the first one shared by both sides.  The maps start as
+    identities, to keep CLIP's features at the start.  There is a vector z for each *pair*: the
+    score is no inner product of per-item vectors, so no nearest-neighbour index can search it.  Use
+    a shortlist for a gallery.
 
     Args:
         dim: D.
@@ -81,7 +81,7 @@ class XPoolSimilarity(ShortlistSimilarity):
         return {'pooled': scores, 'scores': scores}
 
     def of_some(self, t: Embedding, v: Embedding, columns: Tensor) -> Tensor:
-        """Of text i with the videos ``columns[i]``, int64 [T, C] -> float [T, C]."""
+        """Score text i with the videos ``columns[i]``, int64 [T, C] -> float [T, C]."""
         if v.tokens is None:
             raise ValueError(f'level {self.level!r} of the videos carries no tokens')
         check_mask(v.mask, 'mask of frames')

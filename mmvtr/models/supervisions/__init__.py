@@ -1,4 +1,4 @@
-"""Who fills the slots of a score matrix in training: positives, weights, margins, teachers ..."""
+"""Supervisions, which fill a target's slots: positives, weights, margins, teachers ..."""
 
 from mmvtr.models.supervisions.adaptive_margin import AdaptiveMarginSupervision
 from mmvtr.models.supervisions.arl import ARLSupervision

@@ -1,4 +1,4 @@
-"""CMGSD's adaptive margin: the less two items are alike, the further apart their scores."""
+"""CMGSD's adaptive margin: less similar items get a larger margin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ARL's supervision: ambiguous pairs found by one branch, respected by the other (Eq. 4-13)."""
+"""ARL's supervision: ambiguous pairs found by one branch and used by the other (Eq. 4-13)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FRAME_NEGATIVES = ('all', 'hardest', 'semi_hard')
 
 
 class Statistics(NamedTuple):
-    """What one branch has to know of the training set: sums only, so parts and processes add up.
+    """Statistics of the training set for one branch: sums, which add over parts and processes.
 
     Attributes:
         texts: mean unit text (for U^v of Eq. 4).
@@ -119,7 +119,7 @@ class Branch(nn.Module):
 
 @MODELS.register_module()
 class ARLSupervision(nn.Module):
-    """Ambiguity-restrained learning (ARL): who is ambiguous is looked up anew in every batch.
+    """Ambiguity-restrained learning (ARL), whose ambiguous sets are computed in every batch.
 
     An AmbiguityHook refreshes the means and thresholds before each epoch after the warm-up, in one
     pass over the training set that keeps D numbers a branch (Eq. 4 is linear).  Sets (Eq. 6-7) are
@@ -285,7 +285,7 @@ class ARLSupervision(nn.Module):
         return targets, logs
 
     def _teacher(self, level: str) -> str:
-        """Whose sets a branch learns from (the other's, with ``exchange``)."""
+        """Return the branch whose sets ``level`` learns from (the other, with ``exchange``)."""
         return next(name for name in self.levels if name != level) if self.exchange else level
 
     @torch.no_grad()

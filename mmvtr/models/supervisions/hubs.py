@@ -1,4 +1,4 @@
-"""Which items of a batch are central in their modality, and which are hubs for the other one."""
+"""Centrality of a batch's items in their modality, and hubness for the other modality."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Negatives that the captions of a clip imply are spared: debiasing by words alone."""
+"""Lower weights for negatives implied by a clip's captions: debiasing by words only."""
 
 from __future__ import annotations
 

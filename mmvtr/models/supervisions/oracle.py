@@ -1,4 +1,4 @@
-"""What a perfect detector of soft positives would give: the upper rows of a comparison."""
+"""A perfect detector of soft positives, as the upper bound of a comparison."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mmvtr.structures import Levels
 
 @MODELS.register_module()
 class OracleSupervision(nn.Module):
-    """Knows which pairs are true though nobody has annotated them: what no method may know.
+    """Oracle supervision, which knows the true pairs that are not annotated (an upper bound).
 
     It needs ``oracle=True`` of the training set, a :class:`~mmvtr.datasets.PlantedDataset`.  Logs
     ``soft_share``, the share of true pairs among the unannotated ones of the joint batch.

@@ -31,7 +31,7 @@ class Ramped(nn.Module):
 
     @property
     def faded_in(self) -> float:
-        """0 before the start, 1 from the end on, linear between."""
+        """The share faded in: 0 before the start, 1 after the end, linear in between."""
         start, end = self.ramp
         if self.progress >= end:
             return 1.0

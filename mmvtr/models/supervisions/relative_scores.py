@@ -1,4 +1,4 @@
-"""Negatives that score like annotated pairs are spared: debiasing without heads or labels."""
+"""Lower weights for negatives that score like annotated pairs: debiasing without heads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mmvtr.structures import Levels, take
 
 @MODELS.register_module()
 class RelativeScoreSupervision(Ramped, BlockSupervision):
-    """A negative is pushed the less, the nearer its score comes to those of annotated pairs.
+    """Supervision that lowers a negative's weight as its score nears those of annotated pairs.
 
         eta_tv = 1 - min(1, exp((s_tv + slack + agreement a_tv - (s_t + s_v) / 2) / softness))
 

@@ -14,7 +14,7 @@ from mmvtr.structures import Levels
 
 @MODELS.register_module()
 class SigmaSupervision(Ramped):
-    """A text is pushed from other videos the less, the larger its sigma is in the batch.
+    """Supervision that lowers the weight of a text's negatives as its sigma grows in the batch.
 
         r_t = (number of texts with a smaller sigma + 1/2 of the others with the same) / (T - 1)
         eta_tv = max(floor, 1 - min(1, r_t / half))

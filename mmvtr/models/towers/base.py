@@ -1,4 +1,4 @@
-"""What all towers share: freezing that survives ``.train()``, and checks of their input."""
+"""Base of all towers: freezing that survives ``.train()``, and checks of their input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Precomputed frame features in place of frames."""
+"""Frame tower for precomputed frame features."""
 
 from __future__ import annotations
 

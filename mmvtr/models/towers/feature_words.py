@@ -1,4 +1,4 @@
-"""Precomputed word features in place of token ids."""
+"""Text tower for precomputed word features."""
 
 from __future__ import annotations
 

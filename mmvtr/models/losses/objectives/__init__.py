@@ -1,4 +1,4 @@
-"""Objectives, ``objective(texts, videos, target, batch)``: they read more than a score matrix."""
+"""Objectives, ``objective(texts, videos, target, batch)``: losses on more than a score matrix."""
 
 from mmvtr.models.losses.objectives.captioning import CrossCaptioning
 from mmvtr.models.losses.objectives.distributions import (

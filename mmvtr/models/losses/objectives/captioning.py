@@ -1,4 +1,4 @@
-"""SSB's cross-captioning: each caption is said from what the other videos of the batch show.
+"""SSB's cross-captioning: each caption is generated from the other videos of the batch.
 
 Patrick et al., Support-Set Bottlenecks for Video-Text Representation Learning, ICLR 2021.
 """
@@ -21,29 +21,31 @@ from mmvtr.structures import Embedding, Levels
 
 @MODELS.register_module()
 class CrossCaptioning(nn.Module):
-    """Cross-entropy of a T5 decoder that reads a caption off its support set: SSB's second loss.
+    """SSB's second loss: cross-entropy of a T5 decoder that generates captions from support sets.
 
     Caption i is generated, with teacher forcing, from the frames of the videos j of its support
-    set S_i, mixed by their similarity with the text::
+    set S_i, weighted by their similarity with the text::
+
 
         e_i = sum over j in S_i of softmax_j(<t_i, v_j> / temperature) E_j
 
-    with unit vectors t_i, v_j and the frame encodings E_j [F, D].  The text asks (the video v_i
-    could): so the loss moves the very scores that rank, and draws a caption to the videos that
-    would help to say it, which the ranking loss only pushes away.  Frame f meets frame f; a video
-    adds nothing beyond its end.  Only the videos of this process can support its texts.
+    with unit vectors t_i, v_j and the frame encodings E_j [F, D].  The query is the text (it could
+    be the video v_i), so that the loss trains the retrieval scores and pulls a caption towards
+    videos that help to generate it, which the ranking loss only pushes away.  Frames are mixed at
+    equal index; a video adds nothing beyond its end.  Only videos of the same process can support a
+    text.
 
     The bottleneck over the other videos and the comparison of supports are the paper's.  There is
     no public code, and the rest is our choice: all numbers, one mean over the tokens of the batch,
     a linear layer from D to the decoder's width, and a decoder without shared weights.
 
     Args:
-        decoder: T5 whose decoder is taken: name on the hub, local folder, or a dict for
+        decoder: T5 whose decoder is used: name on the hub, local folder, or a dict for
             ``AutoConfig.for_model`` (random weights).  Its tokenizer must be the text tower's.
         dim: D, width of the video tokens.
-        support: ``'cross'`` all videos of the batch but the text's own (also the second copy of
-            one), ``'identity'`` its own (plain captioning), or ``'full'`` both.
-        temperature: of the softmax.
+        support: ``'cross'``: all videos of the batch except the text's own (and copies of them),
+            ``'identity'``: its own (plain captioning), or ``'full'``: both.
+        temperature: temperature of the softmax.
         loss_weight: lambda, for a ranking loss that is summed over the batch.
 
     Raises:
@@ -76,15 +78,15 @@ class CrossCaptioning(nn.Module):
     def forward(
         self, texts: Levels, videos: Levels, target: Target, batch: LocalBatch
     ) -> dict[str, Tensor]:
-        """Nats a token of the captions that have a support set.
+        """Compute the loss in nats per token over the captions that have a support set.
 
         Args:
-            texts, videos, target: the joint batch, not read.
+            texts, videos, target: the joint batch, unused.
             batch: this process' own texts and videos, with tokens.
 
         Returns:
-            ``{'loss': ...}``; its mean over processes is that of all their tokens.  0, with zero
-            gradients, where no caption has a support set, as in a batch of one video.
+            ``{'loss': ...}``; its mean over processes is the mean over all their tokens.  0, with
+            zero gradients, if no caption has a support set, as in a batch of one video.
 
         Raises:
             ValueError: a token id outside the decoder's vocabulary.
@@ -107,13 +109,13 @@ class CrossCaptioning(nn.Module):
         return {'loss': self.loss_weight * total / mean_count.clamp(min=1)}
 
     def members(self, positives: Tensor) -> Tensor:
-        """Who is in whose support set: positives bool [T, V] -> bool [T, V]."""
+        """Return each text's support set: positives bool [T, V] -> bool [T, V]."""
         if self.support == 'full':
             return torch.ones_like(positives)
         return positives if self.support == 'identity' else ~positives
 
     def _surprise(self, frames: Tensor, frame_mask: Tensor, text: Tensor, mask: Tensor) -> Tensor:
-        """Negative log likelihood of N texts [N, L] given frames [N, F, D], summed over tokens."""
+        """Return the negative log-likelihood of texts [N, L] given frames [N, F, D], summed."""
         words = self.t5.config.vocab_size
         check_text(text, mask, positions=None, vocabulary=words, name='CrossCaptioning')
         start = torch.full_like(text[:, :1], self.t5.config.pad_token_id)  # T5 begins with a pad
@@ -123,26 +125,26 @@ class CrossCaptioning(nn.Module):
             decoder_input_ids=torch.cat([start, text[:, :-1]], 1),
             use_cache=False,
         ).logits
-        labels = text.masked_fill(~mask, -100)  # what cross_entropy leaves out
+        labels = text.masked_fill(~mask, -100)  # cross_entropy ignores -100
         logits = at_least_float32(logits).flatten(0, 1)
         return F.cross_entropy(logits, labels.flatten(), reduction='sum')
 
 
 def _without_encoder(t5: nn.Module) -> list[nn.Module]:
-    t5.encoder = None  # the videos stand in for it
+    t5.encoder = None  # replaced by the videos
     return [t5]
 
 
 def bottleneck(
     queries: Tensor, videos: Embedding, members: Tensor, *, temperature: float
 ) -> tuple[Tensor, Tensor]:
-    """Frames of the support set, mixed by similarity.
+    """Average the frames of the support set, weighted by similarity.
 
     Args:
         queries: float [N, D].
         videos: V videos with tokens [V, F, D] and mask [V, F].
         members: bool [N, V], a True in each row.
-        temperature: of the softmax over the members.
+        temperature: temperature of the softmax over the members.
 
     Returns:
         float [N, F, D], at least float32, and bool [N, F], True where a member has a frame.

@@ -1,6 +1,6 @@
 """Objectives on the Gaussians of a batch: UATVR's Eq. 11, 12, PCME's soft contrast, inclusion.
 
-They read a Gaussian level of the joint batch; all processes draw the same noise for it.
+They read a Gaussian level of the joint batch, for which all processes draw the same noise.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mmvtr.structures import Embedding, Levels
 
 
 class DistributionObjective(nn.Module):
-    """Base: ``compute`` a loss of the Gaussians of T texts and V videos, and weigh it.
+    """Base class: the weighted ``compute`` of the Gaussians of T texts and V videos.
 
     Args:
         level: the Gaussian level it reads (written by the model's heads).
@@ -42,14 +42,14 @@ class DistributionObjective(nn.Module):
     def forward(
         self, texts: Levels, videos: Levels, target: Target, batch: LocalBatch | None = None
     ) -> dict[str, Tensor]:
-        """Levels and target of the joint batch -> ``{'loss': ...}`` and figures for the log."""
+        """Return ``{'loss': ...}`` of the joint batch, and figures for the log."""
         loss, figures = self.compute(self._gaussian(texts), self._gaussian(videos), target)
         return {'loss': self.loss_weight * loss, **figures}
 
     def compute(
         self, texts: Embedding, videos: Embedding, target: Target
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The unweighted loss, and figures."""
+        """Return the unweighted loss, and figures."""
         raise NotImplementedError(f'{type(self).__name__} must define compute()')
 
     def _gaussian(self, levels: Levels) -> Embedding:
@@ -80,7 +80,7 @@ class SampledObjective(DistributionObjective):
         self.register_buffer('step', torch.zeros((), dtype=torch.long))
 
     def samples(self, texts: Embedding, videos: Embedding) -> tuple[Tensor, Tensor]:
-        """Reparameterised samples, float [T, K, D] and [V, K, D]."""
+        """Draw reparameterised samples, float [T, K, D] and [V, K, D]."""
         generator = torch.Generator().manual_seed(int(self.step))
         self.step += self.training
         t, v = (sample(e.mean, e.log_std, self.num_samples, generator) for e in (texts, videos))
@@ -92,8 +92,8 @@ class MultiInstanceContrast(SampledObjective):
     """UATVR's distribution-based uncertainty adaptation L_DUA (Eq. 11), in both directions.
 
     Eq. 11 and the official code have neither temperature nor normalisation (``temperature=1,
-    normalise=False``): long samples pay.  The default compares cosines, which need a temperature.
-    Weights of a supervision apply to the negatives.
+    normalise=False``), which favours samples of large norm.  The default compares cosines, which
+    need a temperature.  Weights of a supervision apply to the negatives.
 
     Args:
         temperature: divides the similarity of samples.
@@ -137,12 +137,12 @@ class MultiInstanceContrast(SampledObjective):
 class KLToUnit(DistributionObjective):
     """KL of the Gaussians from N(0, I) (UATVR Eq. 12): summed over D, mean over items.
 
-    The terms of texts and of videos are added.  beta of Eq. 13 is 1e-4; of a mean over items, so
-    that it does not depend on the batch size.  The VIB term of PCME++ and ProLIP is a mean over D,
-    too: their weight over D is that of here.  Logs the mean sigma of either side.
+    The terms of texts and of videos are added.  beta of Eq. 13 is 1e-4, for a mean over items, so
+    that it does not depend on the batch size.  The VIB term of PCME++ and ProLIP is a mean over D
+    too: divide their weight by D to get the one here.  Logs the mean sigma of either side.
 
     Args:
-        halved: take log sigma for the log variance, as ProLIP's code does.
+        halved: use log sigma as the log variance, as ProLIP's code does.
         level, loss_weight: see :class:`DistributionObjective`.
     """
 
@@ -160,10 +160,10 @@ class KLToUnit(DistributionObjective):
 
 @MODELS.register_module()
 class OfficialKLToUnit(SampledObjective):
-    """Eq. 12 as the official codes of UATVR and PCME have it.
+    """UATVR Eq. 12 as implemented in the official codes of UATVR and PCME.
 
-    Log sigma is taken for the log variance, the mean of the K samples for the mean, and the sum
-    goes over the batch as well as over D.  Draws the samples of :class:`MultiInstanceContrast`.
+    Log sigma is used as the log variance, the mean of the K samples as the mean, and the sum is
+    over the batch as well as over D.  Draws the samples of :class:`MultiInstanceContrast`.
 
     Args:
         num_samples, level, loss_weight: see :class:`SampledObjective`.
@@ -179,10 +179,10 @@ class OfficialKLToUnit(SampledObjective):
 
 @MODELS.register_module()
 class InclusionLoss(DistributionObjective):
-    """That the Gaussians of videos lie within those of their texts (ProLIP): a mean over pairs.
+    """ProLIP's inclusion loss of videos' Gaussians in those of their texts: a mean over pairs.
 
-    A text says less than its video shows, so its Gaussian is to be the wider one.  Logs the share
-    of the annotated pairs of which it is so (``included``).
+    A text says less than its video shows, so its Gaussian should be the wider one.  Logs the share
+    of annotated pairs for which it is (``included``).
 
     Args:
         scale, eps, form: see :func:`.inclusion_loss`; those of ProLIP's command line are 1000, -20
@@ -218,9 +218,9 @@ class SoftContrast(SampledObjective):
     """PCME's soft contrastive loss, over all pairs of the joint batch (UATVR Tab. 1, starred rows).
 
     Args:
-        slope, bias: of the match probability, see
-            :func:`.match_log_probability`; initial values where
-            they are learnt.  Default UATVR's copy of PCME (a = b = 5); PCME on COCO: 30.
+        slope, bias: slope and bias of the match probability, see
+            :func:`.match_log_probability`; initial values if they are learnt.  The defaults follow
+            UATVR's copy of PCME (a = b = 5); PCME on COCO: 30.
         learnable: train them, as PCME does; the slope stays positive.
         reduction: see :func:`.binary_cross_entropy`; ``'sum'`` is official.
         num_samples, level, loss_weight: see :class:`SampledObjective`.
@@ -259,11 +259,11 @@ class SoftContrast(SampledObjective):
 
 
 def sigma_log(texts: Embedding, videos: Embedding) -> dict[str, Tensor]:
-    """Mean over items of their geometric mean sigma, on either side."""
+    """Return the mean over items of their geometric mean sigma, for either side."""
     sides = dict(sigma_text=texts, sigma_video=videos)
     return {name: mean(geometric_sigma(e.log_std.detach())) for name, e in sides.items()}
 
 
 def mean(x: Tensor) -> Tensor:
-    """Mean of [N]; 0 where N = 0 (all videos of a batch may be broken)."""
+    """Return the mean of [N]; 0 if N = 0 (all videos of a batch may be broken)."""
     return x.sum() / max(len(x), 1)

@@ -1,4 +1,4 @@
-"""DL-DKD's distillation: which frames of its video a text looks at, taught by stored vectors."""
+"""DL-DKD's distillation of a text's attention over its video's frames from stored vectors."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ class FrameDistillation(nn.Module):
 
         sum over texts of KL( softmax(cos_teacher / temperature) || softmax(cos / temperature) )
 
-    over the frames of the text's own video; of several, the mean over them.  The teacher's vectors
-    are those of a :class:`~mmvtr.models.supervisions.teachers.frames.StoredFrameTeacher`.  The
-    official code sums over the texts of a batch, so that the weight grows with it.  The weight
-    falls from epoch to epoch, see :func:`mmvtr.functional.losses.schedules.falling`.
+    over the frames of the text's own video; averaged over its videos if it has several.  The
+    teacher's vectors come from a
+    :class:`~mmvtr.models.supervisions.teachers.frames.StoredFrameTeacher`.  The official code sums
+    over the texts of a batch, so that the weight grows with its size.
+    The weight falls from epoch to epoch, see :func:`mmvtr.functional.losses.schedules.falling`.
 
     Args:
-        level: the branch that is taught.
+        level: the student branch.
         teacher: name of the teacher.
         temperature: positive.
         reduction: ``'sum'`` over texts (official), or ``'mean'``.
-        loss_weight: at the start.
-        fall, rate: of the weight.
-        epochs: into which the training is divided, whatever its length.
-        entries: numbers that exist at a time, at least those of one pair.
+        loss_weight: initial weight.
+        fall, rate: form and rate of the weight's decay.
+        epochs: number of epochs into which a training of any length is divided.
+        entries: maximal number of tensor elements at a time, at least those of one pair.
 
     Attributes:
         progress: share of the training done; ProgressHook sets it, 1 without the hook.
@@ -73,7 +74,7 @@ class FrameDistillation(nn.Module):
     def forward(
         self, texts: Levels, videos: Levels, target: Target, batch: LocalBatch | None = None
     ) -> dict[str, Tensor]:
-        """Levels and target of the joint batch -> ``{'loss': ..., 'weight': ...}``."""
+        """Return ``{'loss': ..., 'weight': ...}`` of the joint batch."""
         if self.teacher not in videos or videos[self.teacher].tokens is None:
             raise ValueError(
                 f'{type(self).__name__} reads the level {self.teacher!r} of frames, which the '
@@ -92,7 +93,7 @@ class FrameDistillation(nn.Module):
         longest = max(mask.shape[1], teacher[1].shape[1])  # either may have more padding
         student, teacher = ((t, pad_tokens(v, longest)) for t, v in (student, teacher))
         mask = pad_tokens(mask, longest)
-        total = student[0].sum() * 0.0 + student[1].sum() * 0.0  # of no pair
+        total = student[0].sum() * 0.0 + student[1].sum() * 0.0  # if there is no pair
         if len(row):
             share = 1 / row.bincount(minlength=len(student[0]))[row].to(total.dtype)
             pairs = max(1, self.entries // max(longest * student[1].shape[2], 1))
@@ -116,5 +117,5 @@ class FrameDistillation(nn.Module):
 
     @staticmethod
     def _both(texts: Levels, videos: Levels, name: str) -> tuple[Tensor, Tensor]:
-        """Unit texts [T, D] and unit frames [V, F, D], so that inner products are cosines."""
+        """Return unit texts [T, D] and unit frames [V, F, D], whose inner products are cosines."""
         return unit(texts[name].mean), unit(videos[name].tokens)

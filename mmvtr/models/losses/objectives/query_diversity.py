@@ -17,10 +17,10 @@ class QueryDiversity(nn.Module):
 
         mean over texts i of log(1 + sum over j != i of the same video e^{scale (cos_ij + margin)})
 
-    Captions of one video tell of different moments, so their embeddings should differ.
+    Captions of one video describe different moments, so their embeddings should differ.
 
     Args:
-        level: of the texts.
+        level: level of the texts.
         margin, scale, loss_weight: by dataset (TVR .15, 32, .001; ActivityNet .2, 32, .015;
             Charades-STA .15, 32, .005).
     """
@@ -37,7 +37,7 @@ class QueryDiversity(nn.Module):
     def forward(
         self, texts: Levels, videos: Levels, target: Target, batch: LocalBatch | None = None
     ) -> dict[str, Tensor]:
-        """Texts and positives of the joint batch -> ``{'loss': ...}``, 0 without texts."""
+        """Return ``{'loss': ...}`` of the joint batch's texts and positives, 0 without texts."""
         units = unit(texts[self.level].mean)
         if not len(units):
             return {'loss': units.sum()}

@@ -12,14 +12,14 @@ from mmvtr.structures import Levels
 
 @MODELS.register_module()
 class TokenContrast(nn.Module):
-    """Words of interest against the videos of the joint batch (TACo, Yang et al., ICCV 2021).
+    """Contrast of words of interest with the batch's videos (TACo, Yang et al., ICCV 2021).
 
-    See :func:`.token_contrast`: texts to videos alone, the mean
-    over texts of what the paper sums.  Reads level ``'global'`` and the weights of level
-    ``'interest'``; a supervision's weights push the negatives.
+    See :func:`.token_contrast`: from texts to videos only, averaged over texts, where the paper
+    sums.  Reads level ``'global'`` and the weights of level ``'interest'``; a supervision's weights
+    apply to the negatives.
 
     Args:
-        temperature: tau_2 of the paper, which has 1.
+        temperature: tau_2 of the paper (there 1).
         loss_weight: factor of the loss (paper: .5).
 
     Raises:
@@ -36,7 +36,7 @@ class TokenContrast(nn.Module):
     def forward(
         self, texts: Levels, videos: Levels, target: Target, batch: LocalBatch | None = None
     ) -> dict[str, Tensor]:
-        """Levels and target of the joint batch -> ``{'loss': 0-dim}``."""
+        """Return ``{'loss': 0-dim}`` of the joint batch."""
         sides = dict(text=texts, video=videos)
         for side, levels in sides.items():
             if 'interest' not in levels or levels['interest'].tokens is None:

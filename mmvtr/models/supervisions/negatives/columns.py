@@ -1,4 +1,4 @@
-"""What a text is not to be near beside other texts' videos: columns of the same modality."""
+"""Further negatives of a text beside other texts' videos: columns of the same modality."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Entries(NamedTuple):
 
 @MODELS.register_module()
 class ColumnSupervision(BlockSupervision):
-    """Puts scores of the same modality into the denominators of a contrastive loss.
+    """Supervision that adds same-modality scores to the denominators of a contrastive loss.
 
     =========  ========================================  ==========================================
     kind       of a text t, beside its scores s(t, .)    what is left out

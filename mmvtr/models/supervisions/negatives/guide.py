@@ -31,7 +31,7 @@ GUIDES = ('vectors', 'agreement', 'scores')
 
 @MODELS.register_module()
 class GuideSupervision(BlockSupervision):
-    """Weight 0 for what a guide finds about as near to a text as its own video, and nearer.
+    """Supervision with weight 0 for videos that a guide scores about as high as a text's own.
 
         w_tv = 0 where g_tv > b_t, else 1       b_t by the rule: see :func:`.guide_weights`
 

@@ -1,4 +1,4 @@
-"""Negatives that score high are pushed harder (LLaVE, EmbeddingGemma, HN-NCE)."""
+"""Higher weights for negatives that score high (LLaVE, EmbeddingGemma, HN-NCE)."""
 
 from __future__ import annotations
 
