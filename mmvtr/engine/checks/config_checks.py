@@ -42,7 +42,7 @@ from mmvtr.registry import Registry as OurRegistry
 KNOWN = frozenset(inspect.signature(Runner.__init__).parameters) - {'self', 'cfg'} | {
     'activation_checkpointing', 'compile', 'custom_imports', 'custom_keys',
     'efficient_conv_bn_eval', 'find_unused_parameters', 'fit_warmup', 'load_from_prefixes',
-    'model_wrapper_cfg', 'presets', 'shortcuts', 'strategy', 'sync_bn', 'tta_model', 'tta_pipeline',
+    'model_wrapper_cfg', 'presets', 'shortcuts', 'strategy', 'sync_bn', 'tta_model',
 }  # fmt: skip
 
 #: Hooks that mmengine's Runner brings, whatever a config says; None takes one away.
