@@ -303,6 +303,7 @@ class _Reader:
 ABOUT = {
     '--against [CONFIG] CHECKPOINT',
     '--method tsne',
+    '--iterations',
     '--temperature',
     'projects/lab/rehearse.py CONFIG --cfg-options',
     'pip install scikit-learn',
