@@ -1,8 +1,8 @@
-"""mmengine's optimizers without transformers, which takes seconds to import.
+"""Let mmengine register its optimizers without importing transformers, which takes seconds.
 
-mmengine registers ``Adafactor`` of transformers and imports all of it for that, in whatever reads
-or searches, too.  Here the name is registered, and the import waits until it is built.  To be
-imported before anything that imports ``mmengine.optim``; after that it does nothing.
+mmengine imports all of transformers to register its ``Adafactor``, even in tools that only read or
+search.  This module registers the name and defers the import until the optimizer is built.  It must
+be imported before anything that imports ``mmengine.optim``; after that it has no effect.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mmengine.registry import OPTIMIZERS
 def _import_optimizers() -> None:
     if 'mmengine.optim' in sys.modules or 'transformers' in sys.modules:
         return
-    sys.modules['transformers'] = None  # an ImportError, which mmengine expects
+    sys.modules['transformers'] = None  # makes the import raise ImportError, which mmengine expects
     try:
         import mmengine.optim  # noqa: F401
     finally:
@@ -25,10 +25,10 @@ def _import_optimizers() -> None:
 
 
 def adafactor(*args: Any, **kwargs: Any) -> Any:
-    """``Adafactor`` of transformers, imported now.
+    """Return ``Adafactor`` of transformers, which is imported on the call.
 
     Raises:
-        ImportError: there is no transformers.
+        ImportError: transformers is not installed.
     """
     from transformers import Adafactor
 
