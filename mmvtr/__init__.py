@@ -4,7 +4,7 @@ __version__ = '2.0.0'
 
 
 def __getattr__(name: str) -> object:
-    """What plain arrays need, which imports torch when it is first asked for."""
+    """Return a function or class for plain arrays, importing torch on first access."""
     if name in ('fit', 'Debiaser', 'Tokens', 'retrieve', 'hub_report'):
         from mmvtr import arrays
 

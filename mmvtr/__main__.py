@@ -1,8 +1,8 @@
 """Run a tool of the package by its name: ``mmvtr train own_clip4clip``.
 
-The same as ``python -m mmvtr train``, and as ``python tools/train.py`` in a checkout, wherever the
-package is installed.  Other distributions add tools by the entry points ``mmvtr.commands``, whose
-values are modules that run as scripts.
+Equivalent to ``python -m mmvtr train`` wherever the package is installed, and to ``python
+tools/train.py`` in a checkout.  Other distributions add tools through the entry point group
+``mmvtr.commands``, whose values are modules that run as scripts.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from mmvtr.command_line import tool
 from mmvtr.utils import tool_folder
 
 USAGE = 'mmvtr TOOL ...         mmvtr TOOL --help         mmvtr --version'
-#: Tools of the distribution mmvtr-gallery.
+#: Tools that are provided by the distribution mmvtr-gallery.
 OF_GALLERY = ('export_index', 'export_onnx', 'extract_features', 'find_moments', 'search', 'serve')
 
 
 def tools() -> dict[str, Path]:
-    """Name -> file, but for benchmark/, whose tools belong to a checkout."""
+    """Return tool name -> file; tools in benchmark/ are left out, as they need a checkout."""
     folder = tool_folder()
     files = [p for p in folder.rglob('*.py') if p.relative_to(folder).parts[0] != 'benchmark']
     specs = {entry.name: find_spec(entry.module) for entry in entry_points(group='mmvtr.commands')}
@@ -34,7 +34,7 @@ def tools() -> dict[str, Path]:
 
 
 def overview() -> str:
-    """A line for each tool: its name, and the first one of what its file says of itself."""
+    """Return one line per tool: its name and the first line of its module docstring."""
     says = {name: ast.get_docstring(ast.parse(path.read_text())) for name, path in tools().items()}
     lines = [f'  {name:16} {text.partition(chr(10))[0]}' for name, text in says.items()]
     return '\n'.join([USAGE, '', *lines])
@@ -44,7 +44,7 @@ def overview() -> str:
 def main() -> None:
     name = (sys.argv[1:] or ['--help'])[0]
     if name == '--version':
-        print('mmvtr', import_module('mmvtr').__version__)  # the package itself has no floor
+        print('mmvtr', import_module('mmvtr').__version__)  # the package itself imports nothing
         return
     known = tools()
     if name in ('-h', '--help'):

@@ -1,4 +1,4 @@
-"""What all tools' command lines have in common: how they are read, and how a tool ends.
+"""Command-line parsing and exit handling that all tools share.
 
 Nothing here imports torch.
 """
@@ -18,20 +18,20 @@ from typing import Any, Callable, Mapping, Optional, Sequence
 from mmvtr.reasons import reason
 from mmvtr.values import Written
 
-#: How an option of a tool looks: words in lower case.
+#: An option of a tool: lower-case words after two hyphens.
 OPTION = re.compile(r'--[a-z]+(-[a-z]+)*(=.*)?', re.DOTALL)
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser to which a word that only begins with a hyphen is a value.
+    """An argument parser that reads a word with a leading hyphen as a value unless it is an option.
 
-    An option is what the tool declares, what shortens it, and what looks like one: two hyphens and
-    words in lower case.  So ids (``-4wsuPCjDBc_5_15``), paths and queries can be given as they are;
-    a value that looks like an option is given as ``--delete=--name`` or after ``--``.  A declared
-    option with one hyphen (``-k``) is a mistake, not a value.
+    A word is an option if the tool declares it, if it abbreviates a declared one, or if it looks
+    like one: two hyphens and lower-case words.  So ids (``-4wsuPCjDBc_5_15``), paths and queries
+    can be given as they are; a value that looks like an option is given as ``--delete=--name`` or
+    after ``--``.  A declared option written with one hyphen (``-k``) is an error, not a value.
 
     Args:
-        description: of the tool, its module's docstring.
+        description: the tool's description, its module docstring.
     """
 
     def __init__(self, description: Optional[str], **kwargs: Any) -> None:
@@ -39,7 +39,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(description=description, formatter_class=form, **kwargs)
 
     def add_cfg_options(self, of: str = '') -> None:
-        """``--cfg-options KEY=VALUE ...``: a dict of :class:`~mmvtr.values.Written`."""
+        """Add ``--cfg-options KEY=VALUE ...``, a dict of :class:`~mmvtr.values.Written`."""
         self.add_argument(
             '--cfg-options',
             nargs='+',
@@ -50,7 +50,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def add_amp(self, what: str) -> None:
-        """``--amp [bf16 | fp16]``: the name of a precision, or None; alone it is bf16."""
+        """Add ``--amp [bf16 | fp16]``: a precision, bf16 if not named, None if absent."""
         self.add_argument(
             '--amp',
             nargs='?',
@@ -61,7 +61,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def add_launcher(self) -> None:
-        """``--launcher``, and ``--local_rank``, which becomes ``LOCAL_RANK``."""
+        """Add ``--launcher``, and ``--local_rank``, which is exported as ``LOCAL_RANK``."""
         self.add_argument(
             '--launcher',
             choices=['none', 'pytorch', 'slurm', 'mpi'],
@@ -72,22 +72,22 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(*names, type=int, default=0, help='set by launchers')
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """See argparse; what a tool works on may stand before, between and behind its options."""
+        """See argparse; positional arguments may come before, between and after the options."""
         found = self.parse_intermixed_args(args, namespace)
         if hasattr(found, 'local_rank'):
             os.environ.setdefault('LOCAL_RANK', str(found.local_rank))
         return found
 
     def parse_one_checkpoint(self, *, more: Optional[str] = None) -> argparse.Namespace:
-        """The command line of a tool that takes one CHECKPOINT, ``args.checkpoint``.
+        """Parse the command line of a tool that takes one CHECKPOINT, ``args.checkpoint``.
 
         Args:
-            more: name of a later argument that takes any number of words, where further
-                checkpoints would be lost in silence.
+            more: name of a later argument that takes any number of words, which would silently
+                swallow further checkpoints.
 
         Raises:
-            SystemExit: there are several checkpoints (names them), as of ``best_*.pth``, or
-                unknown arguments.
+            SystemExit: several checkpoints, as from ``best_*.pth`` (names them), or unknown
+                arguments.
         """
         args, rest = self.parse_known_intermixed_args()
         words = [] if more is None else getattr(args, more)
@@ -104,7 +104,7 @@ class Parser(argparse.ArgumentParser):
         return args
 
     def error(self, message: str) -> Any:
-        """Leave with status 2 and one sentence."""
+        """Exit with status 2 and a one-sentence message."""
         self.exit(2, f'error: {message} ({self.prog} --help)\n')
 
     def _parse_optional(self, arg_string: str) -> Any:  # argparse asks: an option, or a value?
@@ -126,7 +126,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class Settings(argparse.Action):
-    """Collects KEY=VALUE words in a dict; a value stays as it is typed."""
+    """Collects KEY=VALUE words in a dict; values are kept as typed."""
 
     def __call__(
         self,
@@ -146,13 +146,13 @@ class Settings(argparse.Action):
 
 
 def cfg_words(options: Mapping[str, Any]) -> list[str]:
-    """``--cfg-options`` and its words again, as they were typed; nothing of none."""
+    """Return ``--cfg-options`` and its words as they were typed; [] if there are no options."""
     words = [f'{key}={value}' for key, value in options.items()]
     return ['--cfg-options', *words] if words else []
 
 
 def setting(word: str) -> tuple[str, Written]:
-    """``KEY=VALUE`` as its key and what is behind the first ``=``, for argparse."""
+    """Split ``KEY=VALUE`` at the first ``=`` (an argparse type)."""
     key, sign, value = word.partition('=')
     if not key or not sign:
         raise argparse.ArgumentTypeError(f'KEY=VALUE expected, got {word[:80]!r}')
@@ -160,7 +160,7 @@ def setting(word: str) -> tuple[str, Written]:
 
 
 def count(word: str) -> int:
-    """An integer of 1 or more, for argparse."""
+    """Return an integer of at least 1 (an argparse type)."""
     try:
         number = int(word)
     except ValueError:
@@ -171,17 +171,17 @@ def count(word: str) -> int:
 
 
 def query(word: str) -> str:
-    """A text that says something, for argparse."""
+    """Return a non-empty search text (an argparse type)."""
     if not word.strip():
         raise argparse.ArgumentTypeError('a text to search for expected, got an empty one')
     return word
 
 
 def check_files(paths: Sequence[str]) -> None:
-    """See that videos are there, before anything slow.
+    """Raise FileNotFoundError unless all videos exist, before any slow work starts.
 
     Raises:
-        FileNotFoundError: names the first ones that are not, and how many these are.
+        FileNotFoundError: names the first missing ones, and how many are missing.
     """
     missing = [path for path in paths if not Path(path).is_file()]
     if missing:
@@ -191,10 +191,10 @@ def check_files(paths: Sequence[str]) -> None:
 
 
 def output_file(word: str) -> Path:
-    """A file that can be written, its folder made if need be, for argparse.
+    """Return the path of a writable file, creating its folder if needed (an argparse type).
 
     Raises:
-        OSError: it is a folder, or its folder cannot be written to.
+        OSError: the path is a folder, or its folder is not writable.
     """
     path = Path(word)
     if path.is_dir():
@@ -204,10 +204,10 @@ def output_file(word: str) -> Path:
 
 
 def output_folder(word: str) -> Path:
-    """A folder that can be written to, or made, for argparse.
+    """Return the path of a folder that is writable or can be created (an argparse type).
 
     Raises:
-        OSError: a file is in its way, or nobody may write there.
+        OSError: the path, or a part of it, is a file, or there is no write permission.
     """
     path = Path(word)
     there = next(part for part in (path, *path.absolute().parents) if part.exists())
@@ -219,9 +219,9 @@ def output_folder(word: str) -> Path:
 
 
 def tool(main: Callable[..., Any]) -> Callable[..., Any]:
-    """Ends a tool in one sentence where an error is a user's to mend (:mod:`mmvtr.reasons`).
+    """Turn an error that a user can fix into a one-sentence exit (:mod:`mmvtr.reasons`).
 
-    Ctrl-C ends it in silence, status 130.
+    Ctrl-C exits silently with status 130.
 
     Raises:
         SystemExit: status 1 and the sentence.
@@ -234,8 +234,9 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
         except KeyboardInterrupt:
             raise SystemExit(130) from None
         except Exception as error:
-            # Of a data worker that dies torch tells by an error wherever the program stands.
-            with suppress(ValueError):  # outside of the main thread it tells nothing
+            # When a data worker dies, torch raises an error at whatever line the program has
+            # reached.
+            with suppress(ValueError):  # signal handlers can be set in the main thread only
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             said = reason(error)
             if said is None:
@@ -246,9 +247,9 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _first_to_say(message: str) -> bool:
-    """Return whether no other process of a distributed run has said the same before.
+    """Return whether no other process of a distributed run has reported the same message before.
 
-    Before the processes have met, the first one of each machine says it.
+    Before the process group exists, the first process of each machine reports it.
     """
     distributed = sys.modules.get('torch.distributed')
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
@@ -256,5 +257,5 @@ def _first_to_say(message: str) -> bool:
     try:
         store = distributed.distributed_c10d._get_default_store()
         return store.add(f'mmvtr/{message}', 1) == 1
-    except RuntimeError:  # the process that keeps the store is gone
+    except RuntimeError:  # the process that holds the store has exited
         return True

@@ -1,4 +1,4 @@
-"""Gathering over processes with exact gradients.
+"""Gather tensors over processes with exact gradients.
 
 Every process computes the same loss on the joint batch.  The backward pass of the gather sums
 the gradients of all processes, and DistributedDataParallel then takes their mean: each parameter
@@ -19,17 +19,18 @@ from mmvtr.structures import Embedding, Levels, pad_tokens
 
 
 def world_size() -> int:
-    """Number of processes; 1 where no process group has been initialised."""
+    """Return the number of processes; 1 if no process group has been initialised."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def rank() -> int:
-    """Number of this process, from 0."""
+    """Return the rank of this process, from 0."""
     return dist.get_rank() if world_size() > 1 else 0
 
 
 class _GatherRows(torch.autograd.Function):
-    """Concatenate the rows of all processes; ranks may hold different numbers, even none."""
+    """Concatenates the rows of all processes; ranks may hold different numbers of rows, even none.
+    """
 
     @staticmethod
     def forward(ctx, x: Tensor, alike: bool) -> Tensor:
@@ -50,13 +51,13 @@ class _GatherRows(torch.autograd.Function):
         own = slice(ctx.start, ctx.start + ctx.length)
         if ctx.alike:
             return grad[own] * world_size(), None
-        grad = grad.clone(memory_format=torch.contiguous_format)  # others may hold it, too
+        grad = grad.clone(memory_format=torch.contiguous_format)  # other functions may hold it, too
         dist.all_reduce(grad)
         return grad[own], None
 
 
 def gather_rows(x: Tensor) -> Tensor:
-    """Rows of all processes in rank order: [N_r, ...] -> [sum of N_r, ...].
+    """Return the rows of all processes in rank order: [N_r, ...] -> [sum of N_r, ...].
 
     Trailing dimensions must agree.  Differentiable for floating-point ``x``.
     """
@@ -64,18 +65,18 @@ def gather_rows(x: Tensor) -> Tensor:
 
 
 def gather_nested(nest: Any) -> list[Any]:
-    """Nested tuples and dicts of tensors of all processes, in rank order, in two messages.
+    """Gather nested tuples and dicts of tensors from all processes, in rank order, in two messages.
 
-    All processes must go on with the same function of them: each then has the gradient that the
-    others have, and the backward pass sends nothing.  Embeddings that meet only some texts here, as
-    in a block, need :func:`gather_rows`.
+    All processes must compute the same function of the result: each then has the same gradient, and
+    the backward pass sends nothing.  Embeddings that each process scores against only some of the
+    texts (blocks) need :func:`gather_rows`.
 
     Args:
-        nest: of one structure everywhere, with a tensor or more; leaves may be None.  First
-            dimensions may differ between processes, other ones and types may not.
+        nest: the same structure on all processes, with at least one tensor; leaves may be None.
+            First dimensions may differ between processes, other dimensions and dtypes may not.
 
     Returns:
-        One nest a process.
+        One nest per process.
     """
     if world_size() == 1:
         return [nest]
@@ -83,7 +84,7 @@ def gather_nested(nest: Any) -> list[Any]:
     given = [x for x in leaves if x is not None]
     real, whole = ([x for x in given if x.is_floating_point() == is_real] for is_real in (1, 0))
     device = given[0].device
-    # Whole numbers first, and before them how many numbers each tensor of this process has.
+    # Integer tensors first, preceded by the number of elements of each tensor of this process.
     header = torch.tensor([x.numel() for x in (*whole, *real)], device=device)
     numbers = gather_rows(torch.cat([header, *(x.flatten().long() for x in whole)]))
     kinds = {x.dtype for x in real} or {torch.float32}
@@ -109,7 +110,7 @@ def gather_nested(nest: Any) -> list[Any]:
 
 
 class _SumProcesses(torch.autograd.Function):
-    """Sum over all processes, forwards and backwards."""
+    """Sum over all processes in the forward and the backward pass."""
 
     @staticmethod
     def forward(ctx, x: Tensor) -> Tensor:
@@ -125,21 +126,21 @@ class _SumProcesses(torch.autograd.Function):
 
 
 def sum_processes(x: Tensor) -> Tensor:
-    """The sum of what all processes hold, of one shape; differentiable as :func:`gather_rows`."""
+    """Return the sum over processes of a tensor; differentiable like :func:`gather_rows`."""
     return x if world_size() == 1 else _SumProcesses.apply(x)
 
 
 def gather_levels(levels: Levels) -> Levels:
-    """Gather all that each level holds, rows in rank order.
+    """Gather all tensors of each level, rows in rank order.
 
-    Tokens are padded to the longest of all processes (mask False there).  Callers drop what nobody
-    reads before (:func:`mmvtr.structures.drop_tokens`): tokens are the bulk of the traffic.
+    Tokens are padded to the longest of all processes (mask False there).  Callers drop unused
+    tokens first (:func:`mmvtr.structures.drop_tokens`): tokens are the bulk of the traffic.
     """
     return {name: gather_embedding(e) for name, e in levels.items()}
 
 
 def gather_embedding(embedding: Embedding) -> Embedding:
-    """As :func:`gather_levels`, of one level."""
+    """Gather one level, as :func:`gather_levels` does."""
     if embedding.tokens is not None:
         length = _longest(embedding.tokens)
         embedding = embedding._replace(
@@ -149,7 +150,7 @@ def gather_embedding(embedding: Embedding) -> Embedding:
 
 
 def _longest(x: Tensor) -> int:
-    """Largest x.shape[1] of all processes."""
+    """Return the largest x.shape[1] of all processes."""
     if world_size() == 1:
         return x.shape[1]
     width = torch.tensor([x.shape[1]], device=x.device)
@@ -158,7 +159,7 @@ def _longest(x: Tensor) -> int:
 
 
 def gather_padded(x: Tensor, fill: int) -> Tensor:
-    """As :func:`gather_rows` for integer [N, M] whose M differs between processes."""
+    """Gather integer [N, M] whose M differs between processes, padded with ``fill``."""
     if world_size() == 1:
         return x
     wide = x.new_full((len(x), _longest(x)), fill)

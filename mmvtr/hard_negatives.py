@@ -1,4 +1,4 @@
-"""Hard negatives mined over a gallery, without what may be right."""
+"""Hard-negative mining over a gallery that leaves out likely false negatives."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-#: Entries of a score matrix that are made at a time.
+#: Entries of the score matrix that are computed at a time.
 TILE = 2**24
 
 
@@ -24,37 +24,38 @@ def mine_negatives(
     relative: Optional[float] = None,
     gallery_ids: Optional[Any] = None,
 ) -> Tensor:
-    """The best-scored gallery items of each query that are neither annotated nor as good as that.
+    """Return each query's best-scored gallery items that are unlikely to be unannotated matches.
 
-    An item is left out where it is a positive, where it is one in the annotation of another item
-    (``gallery_ids``), or where the guide scores it above ``bar_q - margin``, or above
-    ``relative * bar_q``; ``bar_q`` is the guide's best score of a positive of the query
-    (GISTEmbed's mask is ``margin=0``, NV-Retriever's TopK-PercPos ``relative=.95``).
+    An item is left out if it is a positive, if it shares its number in ``gallery_ids`` with a
+    positive, or if the guide scores it above ``bar_q - margin`` or above ``relative * bar_q``;
+    ``bar_q`` is the guide's best score of a positive of the query (GISTEmbed's mask is
+    ``margin=0``, NV-Retriever's TopK-PercPos ``relative=.95``).
 
     Args:
-        queries, gallery: vectors of texts and videos, of either kind, float [Q, D] and [N, D];
-            numpy or torch.  Cosines are taken.
+        queries, gallery: text or video vectors, float [Q, D] and [N, D]; numpy or torch.  They are
+            compared by cosine.
         positives: int [Q] or [Q, M], positions of each query's own items, padded with -1; or bool
-            [Q, N]; a query without any is asked with no bar.
-        k: negatives a query.
-        skip: of what is left, leave out the first so many.
-        guide: vectors of queries and gallery by which what is right is judged, of any other width;
-            default: those that rank.
-        margin: in the guide's cosines; 0 takes out what scores above the positive, None nothing.
-        relative: a share of the bar, or None; of a bar below 0 it takes out nothing.
-        gallery_ids: int [N], of which item each row of the gallery is a copy or a part: rows of one
-            number are positives together.
+            [Q, N]; a query without positives has no bar.
+        k: negatives per query.
+        skip: number of best remaining items to leave out.
+        guide: vectors of queries and gallery that judge what is a likely match, of any width;
+            default: the vectors that rank.
+        margin: in the guide's cosines; 0 removes items that score above the positive, None removes
+            none.
+        relative: a fraction of the bar, or None; it removes nothing if the bar is below 0.
+        gallery_ids: int [N], the item of which each gallery row is a copy or a part: if one row is
+            a positive, so are all rows with its number.
 
     Returns:
-        int64 [Q, k], positions in the gallery, best first; -1 where there are not so many.  On the
-        device of the queries, as all is computed there.
+        int64 [Q, k], positions in the gallery, best first; padded with -1.  On the device of the
+        queries, where everything is computed.
 
     Raises:
-        ValueError: widths or lengths that do not fit, vectors that are not finite or all zero, a
+        ValueError: widths or lengths that do not match, vectors that are not finite or all zero, a
             position outside of the gallery, a k below 1, a negative skip.
 
     Example:
-        Item 1 is as near to the query as its own item 0 is. ::
+        Item 1 is as near to the query as its positive, item 0. ::
 
             >>> gallery = torch.tensor([[1.0, 0.2], [1.0, -0.1], [1.0, 1.0]])
             >>> mine_negatives(torch.tensor([[1.0, 0.0]]), gallery, [0], k=1)
@@ -96,14 +97,14 @@ def _mine(
     margin: Optional[float],
     relative: Optional[float],
 ) -> Tensor:
-    """Of some queries, by scores [q, N] and those of the guide: int64 [q, k]."""
+    """Return int64 [q, k] for q queries, from their scores [q, N] and those of the guide."""
     told = scores if told is None else told
     of_group = torch.where(own >= 0, groups[own.clamp_min(0)], -1)
     out = torch.zeros_like(scores, dtype=torch.bool)
-    for own_groups in of_group.T:  # one of the M at a time: no [q, M, N]
+    for own_groups in of_group.T:  # one column of M at a time, to avoid [q, M, N]
         out |= own_groups[:, None] == groups
     bar = told.masked_fill(~out, -torch.inf).amax(1, keepdim=True)
-    bar = bar.masked_fill(bar.isinf(), torch.inf)  # no positive: nothing is above
+    bar = bar.masked_fill(bar.isinf(), torch.inf)  # no positive: nothing is above the bar
     if margin is not None:
         out |= told > bar - margin
     if relative is not None:
@@ -125,7 +126,7 @@ def _guide(guide: tuple[Any, Any], queries: int, items: int) -> tuple[Tensor, Te
 
 
 def _unit(vectors: Any, name: str) -> Tensor:
-    """float32 [N, D] of unit length."""
+    """Return float32 [N, D] of unit length."""
     x = torch.as_tensor(vectors).float()
     if x.ndim != 2:
         raise ValueError(f'{name} must be [N, D], not {list(x.shape)}')
@@ -138,7 +139,7 @@ def _unit(vectors: Any, name: str) -> Tensor:
 
 
 def _positions(positives: Any, queries: int, items: int) -> Tensor:
-    """int64 [Q, M]."""
+    """Return the positives as int64 [Q, M]."""
     own = torch.as_tensor(positives)
     if own.dtype == torch.bool:
         if own.shape != (queries, items):

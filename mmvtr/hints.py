@@ -1,4 +1,4 @@
-"""How an option is written where the user is: on the command line, or in Python."""
+"""How error messages write an option: for the command line, or for Python."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-#: Where the command-line tools are: in a wheel, and in a checkout.
+#: Folders of the command-line tools: in a wheel, and in a checkout.
 TOOLS = [Path(__file__).parent / '.mim/tools', Path(__file__).parents[1] / 'tools']
 
 
 def on_command_line() -> bool:
-    """Whether this process is one of the package's tools."""
+    """Return whether this process is one of the package's tools."""
     file = getattr(sys.modules.get('__main__'), '__file__', None)
     if file is None:
         return False
@@ -23,12 +23,12 @@ def on_command_line() -> bool:
 
 
 def option(key: str, value: Any, *, prefix: str = '') -> str:
-    """An option of a dataset with its value, to be typed as it is.
+    """Return a dataset option with its value, as a user would type it.
 
     Args:
-        key: with a dot for what lies inside of another: ``'on_broken.skip'``.
+        key: dotted if it is nested: ``'on_broken.skip'``.
         value: a name, a file or a number.
-        prefix: of the key in a config, for the command line: ``'test_dataloader.dataset.'``.
+        prefix: prefix of the key in a config, for the command line: ``'test_dataloader.dataset.'``.
 
     Returns:
         ``test_dataloader.dataset.on_broken.skip=FILE`` for a tool, else

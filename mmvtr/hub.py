@@ -1,12 +1,12 @@
-"""``mmvtr::NAME``: configs and base files of ours by the name that mmengine's hub has for them.
+"""``mmvtr::NAME``: lets mmengine's hub find this package's configs and base files by name.
 
-``_base_ = 'mmvtr::_base_/c2v_tiny.py'`` and ``mmengine.hub.get_config('mmvtr::NAME.py')``
-work once this module is imported, as ``mmvtr.registry`` and ``mmvtr.utils`` do.  mmengine by itself
-has a closed list of packages, wants a slash in each name, and looks for a package by way of
-pkg_resources, which setuptools has dropped (82) and which does not know where an editable install
-lies.  So its three functions for that are answered here where they ask for mmvtr; all other
-questions go to mmengine's own.  The files are in ``mmvtr/.mim``, as in any package of OpenMMLab: in
-a checkout links to ``configs/``, ``tools/`` and ``model-index.yml``, in a wheel the files.
+``_base_ = 'mmvtr::_base_/c2v_tiny.py'`` and ``mmengine.hub.get_config('mmvtr::NAME.py')`` work once
+this module is imported, as ``mmvtr.registry`` and ``mmvtr.utils`` do.  mmengine itself has a closed
+list of packages, requires a slash in each name, and finds a package through pkg_resources, which
+setuptools has dropped (82) and which cannot locate an editable install.  So this module wraps
+mmengine's three lookup functions: they answer for mmvtr here and call mmengine's own version for
+all other packages.  The files are in ``mmvtr/.mim``, as in any OpenMMLab package: links to
+``configs/``, ``tools/`` and ``model-index.yml`` in a checkout, the files in a wheel.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _installed_path(theirs: Callable, package: str) -> str:
 
 
 def _answer(home: ModuleType, name: str, answer: Callable[..., Any]) -> None:
-    """Put ``answer(theirs, ...)`` in place of a function of mmengine, wherever it was imported."""
+    """Replace a function of mmengine with ``answer(theirs, ...)`` wherever it was imported."""
     theirs = getattr(home, name)
     ours = functools.wraps(theirs)(functools.partial(answer, theirs))
     for key, module in list(sys.modules.items()):

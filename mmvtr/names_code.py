@@ -1,9 +1,8 @@
-"""What in a config names or loads code: a component's author declares it, one generic rule finds
-the rest.
+"""Find config entries that name or load code, by declarations and one generic rule.
 
-A config of one's own is code anyway.  One that somebody else made (of a store, a model folder, a
-repository of the hub, a gallery) is read as data, and :mod:`mmvtr.plain_config` refuses it where
-it has what is found here.
+A user's own config is code anyway.  One from somebody else (in a store, a model folder, a hub
+repository, a gallery) is read as data, and :mod:`mmvtr.plain_config` refuses it if it has an entry
+that is found here.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any, Callable, Iterator, Mapping, TypeVar
 
 Component = TypeVar('Component', bound=Callable)
 
-#: Keys by which libraries are told to run code, wherever they stand, with the values that do not.
+#: Keys, anywhere in a config, that tell libraries to run code -> values that do not.
 _KEYS: dict[str, tuple[Any, ...]] = {
     'allow_all_kernels': (False, None),
     'allow_pickle': (False, None),
@@ -22,18 +21,19 @@ _KEYS: dict[str, tuple[Any, ...]] = {
     'use_kernels': (False, None),
     'weights_only': (True, None),
 }
-#: Parts of such keys, whose values may be False or None.
+#: Substrings of further such keys, whose harmless values are False and None.
 _PARTS = ('trust_remote', 'remote_code', 'code_revision')
 #: Endings of files that hold code.
 _FILES = ('.py', '.pyc', '.pyd', '.so', '.dll', '.dylib')
-#: By component: its declared arguments, with the values that name no code.
+#: Component -> its declared arguments, with the values that name no code.
 _declared: dict[Any, dict[str, Any]] = {}
 
 
 def names_code(*arguments: str) -> Callable[[Component], Component]:
-    """Declare, as a decorator of a component, arguments by which code can be named or loaded.
+    """Declare, as a component's decorator, arguments that can name or load code.
 
-    Configs of others may give them their default value only.  Subclasses inherit the declaration.
+    Configs from others may set them to their default value only.  Subclasses inherit the
+    declaration.
 
     Raises:
         TypeError: the component has no such argument.
@@ -51,10 +51,10 @@ def names_code(*arguments: str) -> Callable[[Component], Component]:
 
 
 def code_given(component: Any, config: Mapping[str, Any]) -> list[str]:
-    """Return the declared arguments to which a component's config gives another than the default.
+    """Return the declared arguments that a component's config sets to other than the default.
 
     Args:
-        component: a class, whose bases' declarations hold too, or a function.
+        component: a class, for which its bases' declarations also hold, or a function.
         config: its arguments by name.
     """
     kinds = inspect.getmro(component) if inspect.isclass(component) else (component,)
@@ -65,7 +65,7 @@ def code_given(component: Any, config: Mapping[str, Any]) -> list[str]:
 
 
 def code_entries(config: Mapping[str, Any]) -> list[str]:
-    """Return the keys of one dict whose values load code or name a file of it, of any component."""
+    """Return the keys of one dict whose values load code or name a code file, for any component."""
     return sorted(str(key) for key, value in config.items() if _loads(str(key), value))
 
 
@@ -76,7 +76,7 @@ def _loads(key: str, value: Any) -> bool:
         return not any(_same(value, one) for one in harmless)
     values = value if isinstance(value, (list, tuple)) else [value]
     texts = [str(x).strip().lower() for x in values if isinstance(x, str)]
-    # transformers takes a repository of kernels for the name of an implementation.
+    # transformers accepts a kernel repository as the name of an attention implementation.
     kernels = name.endswith('attn_implementation') and any('/' in text for text in texts)
     return kernels or any(text.endswith(_FILES) for text in texts)
 
@@ -87,13 +87,13 @@ def _same(value: Any, other: Any) -> bool:
 
 @contextmanager
 def refusing_code(name: str) -> Iterator[None]:
-    """Say in one sentence that a model needs code of its own, where its library has refused it.
+    """Replace a library's refusal to run a model's own code with a one-sentence error.
 
     Args:
-        name: of the model, for the message.
+        name: the model's name, for the message.
 
     Raises:
-        ValueError: what is loaded within needs ``trust_remote_code``.
+        ValueError: the model that is loaded inside needs ``trust_remote_code``.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""What open_clip says of a model without building it: its config, its frames, its tokens."""
+"""A model's config, preprocessing and tokenizer from open_clip, without building the model."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from mmvtr.names_code import refusing_code
 
-#: How a model is named that lies in a folder with ``open_clip_config.json``.
+#: Prefix of a model name that is a folder with ``open_clip_config.json``.
 FOLDER = 'local-dir:'
 
-#: What open_clip does with the image of a model of which it has no weights: CLIP's mean and std.
+#: open_clip's preprocessing of a model for which it has no weights: CLIP's mean and std.
 _DEFAULT = dict(
     mean=(0.48145466, 0.4578275, 0.40821073),
     std=(0.26862954, 0.26130258, 0.27577711),
@@ -23,9 +23,9 @@ _DEFAULT = dict(
 
 
 class Preprocessing(NamedTuple):
-    """How a model wants its frames.
+    """A model's preprocessing of frames.
 
-    ``size`` is height and width in pixels; ``mean`` and ``std`` are of RGB in 0-1;
+    ``size`` is (height, width) in pixels; ``mean`` and ``std`` are of RGB in 0-1;
     ``interpolation`` is 'bicubic' or 'bilinear'; ``resize_mode`` is 'shortest' (the short side is
     scaled, then the centre is cut) or 'squash' (both sides are scaled).
     """
@@ -38,7 +38,7 @@ class Preprocessing(NamedTuple):
 
 
 def model_config(model: str | dict) -> dict[str, Any]:
-    """open_clip's config of a model, to be changed freely.
+    """Return open_clip's config of a model, as a copy that may be changed.
 
     Args:
         model: a name in ``open_clip.list_models()``, ``local-dir:FOLDER`` with an
@@ -68,10 +68,10 @@ def model_config(model: str | dict) -> dict[str, Any]:
 
 
 def tag_config(model: str | dict, tag: str) -> dict[str, Any]:
-    """open_clip's entry of a pretrained tag: where its weights are, how it wants its frames.
+    """Return open_clip's entry of a pretrained tag: where its weights are, and its preprocessing.
 
     Raises:
-        ValueError: the model has no such tag (its own are listed), or is no name.
+        ValueError: the model has no such tag (its tags are listed), or is not a name.
     """
     import open_clip  # takes seconds
 
@@ -87,9 +87,9 @@ def tag_config(model: str | dict, tag: str) -> dict[str, Any]:
 
 
 def preprocessings(model: str | dict) -> dict[Preprocessing, list[str]]:
-    """How the weights that open_clip has of a model want their frames, and which tags these are.
+    """Return the preprocessings that a model's weights need, each with its tags.
 
-    Of a model without tags, what open_clip takes then: CLIP's.
+    For a model without tags it is open_clip's default, CLIP's.
 
     Raises:
         ValueError, FileNotFoundError: see :func:`model_config`.
@@ -108,14 +108,14 @@ def preprocessings(model: str | dict) -> dict[Preprocessing, list[str]]:
 
 
 def preprocessing(model: str | dict, tag: Optional[str] = None) -> Preprocessing:
-    """How a model wants its frames.
+    """Return the preprocessing of a model's frames.
 
     Args:
         model: see :func:`model_config`.
-        tag: of its weights; None where all of its tags want the same.
+        tag: tag of its weights; None if all of its tags need the same preprocessing.
 
     Raises:
-        ValueError: no tag is given and they differ, or an unknown one.
+        ValueError: no tag is given and the tags differ, or the tag is unknown.
         FileNotFoundError: see :func:`model_config`.
     """
     known = preprocessings(model)
@@ -129,7 +129,7 @@ def preprocessing(model: str | dict, tag: Optional[str] = None) -> Preprocessing
 
 
 def context_length(model: str | dict) -> int:
-    """How many tokens a text of the model may have, start and end included."""
+    """Return how many tokens a text may have, start and end tokens included."""
     import open_clip  # takes seconds
 
     return model_config(model)['text_cfg'].get(
@@ -138,10 +138,10 @@ def context_length(model: str | dict) -> int:
 
 
 def attends_to_padding(model: str | dict) -> bool:
-    """Whether the text tower reads a text together with its padding up to the context length.
+    """Return whether the text tower attends to padding up to the context length.
 
-    Causal towers that pool the end of the text never see what is behind it, and transformers'
-    towers mask it.  SigLIP's, MobileCLIP's, CLIPA's and CoCa's see it, as in their training.
+    Causal towers that pool the end token never see the padding after it, and transformers' towers
+    mask it.  Those of SigLIP, MobileCLIP, CLIPA and CoCa see it, as in their training.
     """
     text = model_config(model)['text_cfg']
     if text.get('hf_model_name'):
@@ -151,10 +151,10 @@ def attends_to_padding(model: str | dict) -> bool:
 
 
 def tokenizer(model: str | dict) -> Callable[[list[str]], Any]:
-    """The model's own tokenizer: T texts -> int64 [T, context length], padded.
+    """Return the model's own tokenizer: T texts -> int64 [T, context length], padded.
 
     Raises:
-        OSError: it is on the hub and cannot be downloaded.
+        OSError: it cannot be downloaded from the hub.
         ValueError: it needs code of its own; see also :func:`model_config`.
         FileNotFoundError: see there.
     """
@@ -166,7 +166,7 @@ def tokenizer(model: str | dict) -> Callable[[list[str]], Any]:
         name = model if model.startswith(FOLDER) else model.replace('/', '-')
         if not theirs:
             return open_clip.get_tokenizer(name)
-        with refusing_code(model):  # whatever the config of a folder says
+        with refusing_code(model):  # whatever the folder's config says
             return open_clip.get_tokenizer(name, trust_remote_code=False)
     settings = dict(text.get('tokenizer_kwargs') or {}, context_length=context_length(model))
     settings.pop('trust_remote_code', None)

@@ -1,9 +1,9 @@
-"""A config as data: what is written holds no code, and what is read can ask for none.
+"""Configs as data: those that are written hold no code, those that are read can load none.
 
-A config names components by their registered names, and mmengine takes any dotted name for one: of
-``dict(type='os.system', command=...)`` it would build that.  So what comes from elsewhere is shown
-to :func:`refuse_code` before anything is built of it; what of a component names or loads code, its
-author declares (:func:`mmvtr.names_code.names_code`).
+A config names components by their registered names, but mmengine imports any dotted name: it would
+call ``dict(type='os.system', command=...)``.  So a config from elsewhere passes :func:`refuse_code`
+before anything is built from it; a component's author declares the arguments that name or load code
+(:func:`mmvtr.names_code.names_code`).
 """
 
 from __future__ import annotations
@@ -32,34 +32,35 @@ from mmvtr.registry import (
     register_all_modules,
 )
 
-#: Where files that a model needs beside its weights lie in its folder.
+#: Subfolder of a model folder for files that the model needs beside its weights.
 FILES = 'files'
-#: What these may be: nothing that could hold code.
+#: Allowed suffixes of these files: nothing that could hold code.
 TEXTS = ('.txt', '.json', '.csv', '.tsv')
-#: Keys of a run that are nobody else's.
+#: Keys that concern only the run itself.
 _OF_THE_RUN = ('work_dir', 'load_from', 'load_from_prefixes', 'resume', 'launcher')
 _PLAIN = (str, int, float, bool, type(None))
 
-# Of others, who cannot declare it themselves: a dotted name is imported, a file or URL is read.
+# Components of other packages, which cannot declare it themselves: a dotted name is imported, a
+# file or URL is read.
 names_code('resize_type')(RandomResize)
 names_code('resize_type')(RandomChoiceResize)
 names_code('checkpoint')(PretrainedInit)
 
 
 def as_data(cfg: Config) -> tuple[dict[str, Any], dict[str, Path]]:
-    """A config in types that json knows, and the files that it needs.
+    """Convert a config to json types and list the files that it needs.
 
-    Pretrained weights are forgotten, as the checkpoint holds them, and so is where the run was.  A
-    file that the model or the pipelines name (a key that ends in ``_file``) is named by its place
-    in the folder that is written.
+    Pretrained weights are dropped, as the checkpoint holds them, and so are the run's own keys
+    (such as ``work_dir``).  A file that the model or the pipelines name (a key that ends in
+    ``_file``) is renamed to its path in the folder that is written.
 
     Returns:
-        The config, and the files by that place: ``{'files/vocab.txt': Path(...)}``.
+        The config, and that path -> source file: ``{'files/vocab.txt': Path(...)}``.
 
     Raises:
         FileNotFoundError: such a file is missing.
         ValueError: a value that json cannot hold, a component that is not registered, a config
-            without a test set, a file that is no text, or two of one name.
+            without a test set, a file that is not text, or two files of one name.
     """
     data = _plain(cfg.to_dict(), '')
     for key in _OF_THE_RUN:
@@ -87,16 +88,16 @@ def as_data(cfg: Config) -> tuple[dict[str, Any], dict[str, Path]]:
 
 
 def from_data(data: Any, folder: Path, *, name: str) -> Config:
-    """The config that :func:`as_data` made, with the files of its folder.
+    """Return the config that :func:`as_data` made, with paths to the files of its folder.
 
     Args:
-        data: as json gives it.
-        folder: where it lies.
-        name: what error messages call it.
+        data: the config as read from json.
+        folder: the folder of the files.
+        name: its name in error messages.
 
     Raises:
-        FileNotFoundError: a file that it needs is missing.
-        ValueError: it is no config of a retriever, or asks for code (:func:`refuse_code`).
+        FileNotFoundError: a needed file is missing.
+        ValueError: it is not a retriever's config, or loads code (:func:`refuse_code`).
     """
     if not isinstance(data, dict):
         raise ValueError(f'{name}: expected a config, found a {type(data).__name__}')
@@ -115,36 +116,36 @@ def from_data(data: Any, folder: Path, *, name: str) -> Config:
 
 
 def as_config(data: Mapping[str, Any], name: str) -> Config:
-    """The config of a retriever that somebody else may have written, of which nothing was run.
+    """Return a retriever's config that may be from somebody else, running none of it.
 
     Args:
-        data: as json gives it.
-        name: what error messages call it.
+        data: the config as read from json.
+        name: its name in error messages.
 
     Raises:
-        ValueError: it is no config of a retriever, or asks for code (:func:`refuse_code`).
+        ValueError: it is not a retriever's config, or loads code (:func:`refuse_code`).
     """
     _require_parts(data, name)
     try:
         cfg = Config(dict(data))
-    except KeyError as error:  # a name that mmengine keeps for itself
+    except KeyError as error:  # a name that mmengine reserves
         raise ValueError(f'{name}: {str(error.args[0])[:200]}') from error
     refuse_code(data, name)
     return cfg
 
 
 def refuse_code(data: Mapping[str, Any], name: str) -> None:
-    """See that what is built of a config is registered, and that it names and loads no code.
+    """Raise ValueError unless a config uses registered components only and loads no code.
 
     Args:
-        data: a config, of which ``model`` and ``test_dataloader`` are built, and searched for
-            components; keys that load code are searched for in all of it.
-        name: what error messages call it.
+        data: a config, whose ``model`` and ``test_dataloader`` are built and are searched for
+            components; keys that load code are searched for in the whole config.
+        name: its name in error messages.
 
     Raises:
-        ValueError: it inherits from another file, imports a module that is not imported yet, names
-            a component that no registry has, a scope that is not known, an argument that is
-            declared to name code, a key that loads it (``trust_remote_code``) or a file of it.
+        ValueError: the config inherits from another file, imports a module that is not imported
+            yet, or has an unregistered component, an unknown scope, an argument that is declared to
+            name code, a key that loads code (``trust_remote_code``) or a code file.
     """
     if '_base_' in data:
         raise ValueError(f'{name} inherits from {str(data["_base_"])[:80]}: a whole one expected')
@@ -184,19 +185,19 @@ def refuse_code(data: Mapping[str, Any], name: str) -> None:
                     'this version; one of another project is registered when its module is imported'
                 )
         _refuse_code_arguments(part, f'{name}: {place}', known)
-    _refuse_code_arguments(data, name, {})  # of no component: keys alone
+    _refuse_code_arguments(data, name, {})  # belongs to no component: keys alone
 
 
 def _refuse_code_arguments(part: Any, place: str, known: Mapping[str, list[Any]]) -> None:
-    """See that no dict of a part names or loads code.
+    """Raise ValueError if any dict in a part names or loads code.
 
     Args:
-        part: of a config.
-        place: what error messages call it.
-        known: components by name; one without declarations may have the name, too.
+        part: part of a config.
+        place: its name in error messages.
+        known: name -> the components that have it, with or without declarations.
 
     Raises:
-        ValueError: one does (says where).
+        ValueError: a dict does (says where).
     """
     for where, entry in _walk(_listed(part or []), place):
         kind = entry.get('type')
@@ -211,15 +212,15 @@ def _refuse_code_arguments(part: Any, place: str, known: Mapping[str, list[Any]]
 
 
 def refuse_unregistered(data: Mapping[str, Any], name: str) -> None:
-    """See that a dataset's config asks for registered components only, whoever has written it.
+    """Raise ValueError unless a dataset's config uses registered components only, whoever wrote it.
 
     Args:
         data: the config.
-        name: what error messages call it.
+        name: its name in error messages.
 
     Raises:
-        ValueError: a component that no registry has, a scope that is not known, or what names or
-            loads code, as of :func:`refuse_code`.
+        ValueError: an unregistered component, an unknown scope, or an entry that names or loads
+            code, as in :func:`refuse_code`.
     """
     register_all_modules(init_default_scope=False)
     known = _names(DATASETS, TASK_UTILS, TRANSFORMS, FUNCTIONS, METRICS)
@@ -236,7 +237,7 @@ def refuse_unregistered(data: Mapping[str, Any], name: str) -> None:
 
 
 def _listed(value: Any) -> Any:
-    """The same with lists for tuples, which configs have as well."""
+    """Return the value with its tuples, which configs also contain, as lists."""
     if isinstance(value, dict):
         return {key: _listed(x) for key, x in value.items()}
     return [_listed(x) for x in value] if isinstance(value, (list, tuple)) else value
@@ -246,7 +247,7 @@ _PIPELINES = ('video_pipeline', 'text_pipeline')
 
 
 def _require_parts(data: Mapping[str, Any], name: str) -> None:
-    """A model, and how it reads texts and videos."""
+    """Raise ValueError unless the config has a model and says how texts and videos are read."""
     for path in ('model', 'test_dataloader', 'test_dataloader.dataset'):
         part: Any = data
         for key in path.split('.'):
@@ -278,7 +279,7 @@ def _plain(value: Any, where: str) -> Any:
 
 
 def _walk(value: Any, where: str) -> Iterator[tuple[str, dict]]:
-    """All dicts in a value."""
+    """Yield all dicts in a value, each with its path."""
     if isinstance(value, dict):
         yield where, value
         items = value.items()
@@ -296,7 +297,7 @@ def _types(part: Any, place: str) -> Iterator[tuple[str, Any]]:
 
 
 def _file_keys(data: dict[str, Any]) -> Iterator[tuple[str, dict, str]]:
-    """Where a file is named: the place in words, the dict and its key."""
+    """Yield where a file is named: the path in words, the dict and its key."""
     dataset = data['test_dataloader']['dataset']
     for place, part in [('model', data['model']), *((p, dataset.get(p)) for p in _PIPELINES)]:
         for where, entry in _walk(part or [], place):
@@ -306,7 +307,7 @@ def _file_keys(data: dict[str, Any]) -> Iterator[tuple[str, dict, str]]:
 
 
 def _nodes(registry: Registry) -> Iterator[Registry]:
-    """All registries of a tree."""
+    """Yield all registries of a tree."""
     queue = [registry.root]
     while queue:
         yield (node := queue.pop())
@@ -314,7 +315,7 @@ def _nodes(registry: Registry) -> Iterator[Registry]:
 
 
 def _names(*registries: Registry) -> dict[str, list[Any]]:
-    """All that registries find without an import, by names with and without their scopes."""
+    """Return name -> components in the registries, with and without scopes, without an import."""
     names: dict[str, list[Any]] = {}
     for node in (node for registry in registries for node in _nodes(registry)):
         node.import_from_location()

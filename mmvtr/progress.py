@@ -1,4 +1,4 @@
-"""How far a tool is: a bar in a terminal or notebook, one line at the end anywhere else."""
+"""A progress bar in a terminal or notebook, one line at the end elsewhere."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-#: Seconds from one drawing of the bar to the next.
+#: Seconds between two redraws of the bar.
 PAUSE = 0.1
 
 
 @contextmanager
 def show_progress(words: str, total: int, *, shown: bool = True) -> Iterator[Callable[..., None]]:
-    """Show on stdout how many of ``total`` things are done.
+    """Show on stdout how many of ``total`` items are done.
 
-    Where stdout is a file or a pipe it gets ``WORDS: 19 of 19 in 2.1 s`` at the end and no control
-    characters; nothing if an error ends the work.  There is no thread: who forks meanwhile may.
+    If stdout is a file or a pipe, it gets ``WORDS: 19 of 19 in 2.1 s`` at the end and no control
+    characters, or nothing if an error ends the work.  No thread is started, so forking meanwhile is
+    safe.
 
     Args:
-        words: what is counted, and what is done to it: ``'videos decoded'``.
-        total: how many there are.
-        shown: False: nothing is shown, of a process that is not the first one, say.
+        words: what is counted, and what is done with it: ``'videos decoded'``.
+        total: the number of items.
+        shown: if False nothing is shown, e.g. in a process that is not the first.
 
     Yields:
-        ``advance(count=1)``, to call when so many more are done.
+        ``advance(count=1)``, to call when ``count`` more items are done.
     """
     start = drawn = time.monotonic()
     console = Console(file=sys.stdout)

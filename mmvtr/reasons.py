@@ -1,9 +1,8 @@
-"""What an error says to a user in one sentence, and which errors are none of a user's.
+"""The one-sentence message that a user gets for an error, and which errors are bugs instead.
 
-An error that this package or mmengine raises of its own accord, by ``raise``, tells of something
-that a user can mend, but for those of :data:`FAULTS`; so do errors of files, disks and networks
-(``OSError``) and packages that are not installed.  Any other is a fault of the program, which needs
-its traceback.
+An error from a ``raise`` statement in this package or mmengine reports something that a user can
+fix, except for :data:`FAULTS`; so do errors of files, disks and networks (``OSError``) and missing
+packages.  Any other error is a bug, which needs its traceback.
 """
 
 from __future__ import annotations
@@ -19,24 +18,24 @@ from pathlib import Path
 from typing import Iterator, NamedTuple, Optional
 
 PACKAGE = Path(__file__).resolve().parent
-#: Packages whose ``raise`` is meant for a user, beside this one and its tools.
+#: Packages, besides this one and its tools, whose ``raise`` is meant for a user.
 MEANT = ('mmengine', 'mmvtr_gallery')
 FRAME = re.compile(r'  File "(.*)", line \d+, in .*\n(?:    (.*)\n)?')
 HEAD = 'Traceback (most recent call last):\n'
-#: Kinds that tell of a program, whoever raises them.
+#: Error types that indicate a bug, whatever raises them.
 FAULTS = (AssertionError, AttributeError, IndexError, NotImplementedError)
-#: What torch says of a data worker that is gone, and the file in which it notices.
+#: torch's message about a dead data worker, and the file in which torch notices it.
 WORKER = re.compile(
     r'DataLoader worker \(pid(?:\(s\))? (?P<pid>[\d, ]+)\) '
     r'(?:exited unexpectedly|is killed by signal: (?P<how>[^.]*))'
 )
 LOADER = os.path.join('torch', 'utils', 'data', 'dataloader.py')
-#: What gloo, NCCL and the store of a run say of a process that is gone.
+#: Messages of gloo, NCCL and the store about a process that has exited.
 PEER = re.compile(
     r'Connection (closed|reset) by (peer|remote)|remote process exited|Broken pipe|failed to recv',
     re.IGNORECASE,
 )
-#: Shows every traceback.
+#: Environment variable that shows every traceback.
 ALL = 'MMVTR_TRACEBACK'
 
 
@@ -44,8 +43,8 @@ class Told(NamedTuple):
     """An error of another process, read from its traceback.
 
     Attributes:
-        kind: its class, without the module.
-        message: what it says.
+        kind: its class name, without the module.
+        message: its text.
         meant: whether it is meant for a user.
     """
 
@@ -55,9 +54,9 @@ class Told(NamedTuple):
 
 
 def reason(error: BaseException) -> Optional[str]:
-    """What a user is told of an error; None: it is a fault of the program.
+    """Return the message that a user gets for an error; None if the error is a bug.
 
-    The environment variable ``MMVTR_TRACEBACK=1`` makes faults of all errors.
+    The environment variable ``MMVTR_TRACEBACK=1`` makes it None for all errors.
     """
     if os.environ.get(ALL) or isinstance(error, FAULTS):
         return None
@@ -75,13 +74,13 @@ def reason(error: BaseException) -> Optional[str]:
 
 
 def death(error: BaseException) -> Optional[str]:
-    """Return what died and the likely cause, of torch's error that another process is gone.
+    """Return what died and the likely cause, from torch's error about another process.
 
     Args:
-        error: of a data loader, or of the processes of a distributed run.
+        error: an error of a data loader, or of a distributed run.
 
     Returns:
-        a sentence; None: the error says no such thing.
+        A sentence; None if the error is not about a dead process.
     """
     worker = WORKER.search(str(error)) if isinstance(error, RuntimeError) else None
     lost = isinstance(error, (ConnectionError, EOFError)) and any(
@@ -100,7 +99,7 @@ def death(error: BaseException) -> Optional[str]:
 
 
 def _cause(signal: str) -> str:
-    """Of the death of a data worker, by the name of the signal that ended it, and what helps."""
+    """Return the likely cause of a data worker's death, from its signal's name, and a remedy."""
     if 'segmentation' in signal:
         return 'a decoder crashed; check_dataset.py --decode finds the file'
     full = 'shared memory is full: give /dev/shm more (docker run --shm-size=8g)'
@@ -111,9 +110,9 @@ def _cause(signal: str) -> str:
 
 @contextmanager
 def without_workers() -> Iterator[None]:
-    """Within: an error of a data worker that is meant for a user is raised as if there were none.
+    """Raise a worker's error that is meant for a user as if there were no workers.
 
-    It then has its own message, not that of the worker's traceback.
+    It then has its own message, without the worker's traceback.
     """
     try:
         yield
@@ -125,18 +124,18 @@ def without_workers() -> Iterator[None]:
 
 
 def from_elsewhere(error: BaseException) -> Optional[Told]:
-    """What a data worker or a process of a pool has raised; None: it is of this process."""
+    """Return the error of a data worker or a pool process; None if it is of this process."""
     text = _words(error)
     if not (text.startswith('Caught ') and HEAD in text):
         if type(error.__cause__).__name__ not in ('_RemoteTraceback', 'RemoteTraceback'):
             return None
-        text = str(error.__cause__).strip()[3:-3]  # in three quotes
+        text = str(error.__cause__).strip()[3:-3]  # strip the triple quotes
     block = text.rpartition(HEAD)[2]
     frames = [*FRAME.finditer(block)]
     if not frames:
         return None
     last = frames[-1]
-    # Below the last frame: what marks a place in its line, then the error.
+    # Below the last frame: the markers under its line, then the error.
     lines = block[last.end() :].splitlines()
     while lines and lines[0].startswith(' '):
         del lines[0]
@@ -151,7 +150,7 @@ def from_elsewhere(error: BaseException) -> Optional[Told]:
 
 
 def _is_meant(file: str, line: Optional[str]) -> bool:
-    """Whether the line of a file is a ``raise`` of ours or of mmengine."""
+    """Return whether the line of a file is a ``raise`` in this package or mmengine."""
     if not re.match(r'raise\b', (line or '').strip()):
         return False
     path = Path(file).resolve()
@@ -160,20 +159,20 @@ def _is_meant(file: str, line: Optional[str]) -> bool:
 
 
 def _folders_of(package: str) -> list[Path]:
-    """Return where a package is installed, without importing it; [] where it is not."""
+    """Return the folders where a package is installed, without importing it; [] if it is not."""
     spec = find_spec(package)
     found = spec.submodule_search_locations if spec else None
     return [Path(folder).resolve() for folder in found or ()]
 
 
 def _is_missing(module: str) -> bool:
-    """Whether the package of a module is not installed, and is no part of this one."""
+    """Return whether the package of a module is not installed and is not this package."""
     package = module.partition('.')[0]
     return package != PACKAGE.name and find_spec(package) is None
 
 
 def _words(error: BaseException) -> str:
-    """The message of an error, without Python's quotes and numbers around it."""
+    """Return the message of an error, without Python's quotes and error numbers around it."""
     if isinstance(error, KeyError) and len(error.args) == 1:
         return str(error.args[0])
     if isinstance(error, OSError) and error.filename is not None and error.strerror:

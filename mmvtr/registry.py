@@ -1,17 +1,16 @@
 """The registries of scope ``mmvtr``: children of mmengine's roots.
 
-Each one imports its ``locations`` on the first ``build``, so that importing
-``mmvtr`` costs nothing and a downstream project needs no more than
-``custom_imports = dict(imports=['mmvtr.registry'])`` to write
-``type='mmvtr.X'``.  Losses, heads and supervisions are models.  The last five hold nothing of
-their own: without them mmengine warns at each start that the scope lacks them.
+Each one imports its ``locations`` on the first ``build``, so importing ``mmvtr`` costs nothing and
+a downstream project needs only ``custom_imports = dict(imports=['mmvtr.registry'])`` to write
+``type='mmvtr.X'``.  Losses, heads and supervisions are models.  The last five are empty: without
+them mmengine warns at each start that the scope lacks them.
 
-Our configs are inherited by projects with a ``default_scope`` of their own.  So what mmengine's
-Runner builds is named with its scope there (``type='mmvtr.RetrievalMetric'``: the model and its
-data preprocessor, datasets, samplers, loops, hooks, metrics, optimizers).  What is inside of a
-component of ours is built by one of these registries, and needs none: they look for a name in the
-scope of the moment, then among ours, then in the scopes around it.  That keeps most of a config as
-short as it was, and lets a project put its own ``dict(type='MyLoss')`` into our model.
+Our configs are inherited by projects with a ``default_scope`` of their own.  So components that
+mmengine's Runner builds are named with their scope (``type='mmvtr.RetrievalMetric'``: the model and
+its data preprocessor, datasets, samplers, loops, hooks, metrics, optimizers).  Parts inside an
+mmvtr component are built by one of these registries and need no scope: it looks for a name in the
+current scope, then in mmvtr's, then in the enclosing scopes.  That keeps most of a config short,
+and lets a project put its own ``dict(type='MyLoss')`` into an mmvtr model.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ SCOPE = 'mmvtr'
 
 
 class Registry(MMEngineRegistry):
-    """A registry of ours, which knows what to do with a name without a scope in any scope.
+    """An mmvtr registry, which resolves a name without a scope whatever the default scope is.
 
-    :meth:`build` takes it from the default scope if that has it, else from here.  :meth:`get` looks
-    here and in mmengine's root, then in the scopes that the default scope was laid over: a base
-    config that is inherited as ``mmvtr::NAME`` puts its components into our scope, with all that a
-    project adds inside of them.
+    :meth:`build` takes the name from the default scope if that has it, else from here. :meth:`get`
+    looks here and in mmengine's root, then in the scopes that the current default scope replaced: a
+    base config that is inherited as ``mmvtr::NAME`` puts its components into mmvtr's scope, with
+    everything that a project adds inside of them.
     """
 
     def build(self, cfg: Any, *args: Any, **kwargs: Any) -> Any:
@@ -62,17 +61,17 @@ class Registry(MMEngineRegistry):
         return super().build(found, *args, **kwargs)
 
     def find(self, name: str, scope: Optional[str] = None) -> Optional[type]:
-        """What :meth:`build` takes ``dict(type=name)`` for in a scope; None: nothing has the name.
+        """Return what :meth:`build` resolves ``dict(type=name)`` to in a scope, or None.
 
         Args:
             name: a ``type``, with or without a scope.
-            scope: default: the scope of the moment.
+            scope: default: the current scope.
         """
         with self.switch_scope_and_registry(scope) as current:
             return current.get(self._found(dict(type=name))['type'])
 
     def _found(self, cfg: Any) -> Any:
-        """The same config, with our scope before a name that is ours alone."""
+        """Return the config, with scope ``mmvtr`` before a name that only mmvtr has."""
         kind = cfg.get('type') if isinstance(cfg, dict) else None
         if not isinstance(kind, str) or '.' in kind or '_scope_' in cfg:
             return cfg
@@ -81,12 +80,12 @@ class Registry(MMEngineRegistry):
         ours = _has(self, kind)
         if current in (None, self) or _has(current, kind) or not ours:
             return cfg
-        found = cfg.copy()  # a ConfigDict stays one
+        found = cfg.copy()  # keeps a ConfigDict a ConfigDict
         found['type'] = f'{SCOPE}.{kind}'
         return found
 
     def get(self, key: str) -> Optional[type]:
-        """See mmengine; a name without a scope is looked for in ours, too."""
+        """See mmengine; a name without a scope is also looked up in mmvtr's registry."""
         if '.' not in key and not _has(self, key) and not _has(self._get_root_registry(), key):
             for other in map(self._of, _scopes()):
                 if other is not None and other is not self and _has(other, key):
@@ -94,7 +93,8 @@ class Registry(MMEngineRegistry):
         return super().get(key)
 
     def _of(self, scope: str) -> Optional[MMEngineRegistry]:
-        """What holds a scope's names of this kind; None: it has none, which mmengine warns of."""
+        """Return a scope's registry of this kind; None if it has none, about which mmengine warns.
+        """
         try:
             import_module(f'{scope}.registry')
         except ImportError:
@@ -103,29 +103,29 @@ class Registry(MMEngineRegistry):
 
 
 def _has(registry: MMEngineRegistry, name: str) -> bool:
-    """Whether a name is registered in this very registry."""
+    """Return whether a name is registered in this very registry."""
     registry.import_from_location()
     return name in registry.module_dict
 
 
 def _scopes() -> Iterator[str]:
-    """The default scope, then those that it was laid over for the moment, inmost first."""
+    """Yield the default scope, then the scopes that it temporarily replaced, innermost first."""
     for name, instance in reversed(list(DefaultScope._instance_dict.items())):
         yield instance.scope_name
-        if not name.startswith('overwrite-'):  # mmengine's name of one for the moment
+        if not name.startswith('overwrite-'):  # mmengine's name of a temporary scope
             return
 
 
 def bare_name(component: Union[dict, str, type, None]) -> str:
-    """The name of a component of ours as it is registered, with or without our scope.
+    """Return the registered name of an mmvtr component given with or without its scope.
 
     Args:
-        component: its config, or the ``type`` of it.
+        component: its config, or the config's ``type``.
 
     Returns:
-        ``'RankingLoss'`` of ``'mmvtr.RankingLoss'``, of ``'RankingLoss'`` and of the class; of a
-        name of the version before the new one, without a warning; a name in the scope of another
-        project as it is; ``''`` of none.
+        ``'RankingLoss'`` of ``'mmvtr.RankingLoss'``, of ``'RankingLoss'`` and of the class; for a
+        name of the previous version the new one, without a warning; a name in another project's
+        scope unchanged; ``''`` for None.
     """
     kind = component.get('type') if isinstance(component, dict) else component
     if isinstance(kind, str):
@@ -165,13 +165,13 @@ VISBACKENDS = Registry('vis backend', parent=MMENGINE_VISBACKENDS)
 
 
 def register_all_modules(init_default_scope: bool = True) -> None:
-    """Import everything that registers itself in mmvtr's registries.
+    """Import all modules that register components in mmvtr's registries.
 
-    A Runner needs no such call (the registries find their modules when they are first asked), nor
-    does ``MODELS.build(dict(type='mmvtr.X'))``.
+    A Runner and ``MODELS.build(dict(type='mmvtr.X'))`` need no such call: the registries import
+    their modules on first use.
 
     Args:
-        init_default_scope: also make ``mmvtr`` the scope of names without one.
+        init_default_scope: also make ``mmvtr`` the default scope.
     """
     for room in ('datasets', 'engine', 'evaluation', 'models'):
         import_module(f'mmvtr.{room}')
@@ -180,8 +180,8 @@ def register_all_modules(init_default_scope: bool = True) -> None:
 
 
 def build(component: Any, **defaults: Any) -> Any:
-    """A registered module from its config and defaults; a built one passes through."""
-    from torch import nn  # which the registries do without
+    """Return a module built from its config and defaults; a built module passes through."""
+    from torch import nn  # the registries themselves do not import torch
 
     if isinstance(component, nn.Module):
         return component
@@ -189,10 +189,10 @@ def build(component: Any, **defaults: Any) -> Any:
 
 
 def forget_pretrained(cfg: Any) -> None:
-    """Let no tower of a model's config read pretrained weights: a checkpoint holds them.
+    """Stop all towers of a model's config from reading pretrained weights: a checkpoint holds them.
 
-    Its ``pretrained`` becomes None, so that who has the checkpoint needs no download; False where
-    open_clip's ``local-dir:FOLDER`` would read those of the folder.
+    A tower's ``pretrained`` becomes None, so that loading a checkpoint needs no download; False if
+    open_clip's ``local-dir:FOLDER`` would read the folder's weights.
     """
     if isinstance(cfg, dict):
         if str(cfg.get('model')).startswith('local-dir:'):

@@ -1,6 +1,6 @@
-"""Last words of a training that is done, is stopped or cannot write: where it is, how to go on.
+"""Closing messages of a training that finishes, is stopped or cannot write: how to continue.
 
-Nothing here imports torch: it is in place before a tool begins to load.
+Nothing here imports torch: it is active before a tool begins to load.
 """
 
 from __future__ import annotations
@@ -15,31 +15,30 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Callable, Optional, Sequence, Type
 
-#: Of these a full or read-only disk is the cause, wherever they come from.
+#: Errors that a full or read-only disk causes, whichever file they name.
 DISK = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS)
-#: These may have another cause, unless they are of a file in the work dir.
+#: Errors that may have another cause, unless they name a file in the work dir.
 PLACE = (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Ending:
-    """Ends a training in one line, within ``with``: on Ctrl-C, SIGTERM and files it cannot write.
+    """Context that ends a training in one line on Ctrl-C, SIGTERM and files it cannot write.
 
-    The exit code after a signal is 128 + its number; data workers go with the training.  In a
-    distributed run rank 0 speaks.
+    The exit code after a signal is 128 + its number; data workers are killed with the training.  In
+    a distributed run rank 0 prints.
 
     Args:
-        work_dir: where the checkpoints are.
+        work_dir: folder of the checkpoints.
         argv: the command, ``sys.argv``.
-        launched: whether a launcher started it, which must be asked to go on.
+        launched: whether a launcher started it, which is needed to resume.
 
     Attributes:
-        release: is called before the end that a signal brings; gives back what other processes
-            wait for.
+        release: called before the exit on a signal; releases what other processes wait for.
 
     Raises:
-        SystemExit: (on leaving) a full or read-only disk, or a path that cannot be written: names
-            it.
+        SystemExit: on exit, for a full or read-only disk, or a path that cannot be written (names
+            it).
     """
 
     def __init__(self, work_dir: str, argv: Sequence[str], *, launched: bool = False) -> None:
@@ -71,7 +70,7 @@ class Ending:
                 ) from error
 
     def words(self) -> str:
-        """Where the last checkpoint is, and how to go on."""
+        """Return where the last checkpoint is, and how to resume."""
         pointer = Path(self.work_dir, 'last_checkpoint')
         last = pointer.read_text(errors='replace').strip()[:200] if pointer.is_file() else None
         if last is None:
@@ -79,7 +78,7 @@ class Ending:
         return f'The last checkpoint is {last}; go on with: {self.command()}'
 
     def command(self) -> str:
-        """The command that goes on: that of the start, with ``--resume``."""
+        """Return the command that resumes: the original command with ``--resume``."""
         given = list(self.argv)
         if not any(word == '--work-dir' or word.startswith('--work-dir=') for word in given):
             given += ['--work-dir', self.work_dir]
@@ -89,18 +88,19 @@ class Ending:
         return f'the same launcher and: {command}' if self.launched else f'python {command}'
 
     def _stop(self, number: int, frame: Optional[FrameType]) -> None:
-        """The signal handler.
+        """Handle a signal by exiting at once.
 
-        It leaves at once: an exception could be lost in whatever the signal has interrupted, and
-        what a checkpoint needs is safe against a kill at any moment.
+        An exception could be swallowed by the code that the signal has interrupted, and checkpoints
+        survive a kill at any moment.
         """
-        if os.getpid() != self.process:  # a data worker: it goes when the training does
+        if os.getpid() != self.process:  # a data worker: it ends when the training does
             if number == signal.SIGTERM:
                 signal.signal(number, signal.SIG_DFL)
                 os.kill(os.getpid(), number)
             return
-        # Of the workers killed below the loader's own SIGCHLD handler would make an error.  Not
-        # SIG_IGN: Python complains of a signal that came before its handler was taken away.
+        # The loader's own SIGCHLD handler would raise an error for the workers that are killed
+        # below. Not SIG_IGN: Python complains about a signal that arrived before its handler was
+        # removed.
         for other in (*SIGNALS, signal.SIGCHLD):
             signal.signal(other, _unheard)
         if os.environ.get('RANK', '0') == '0':
@@ -113,17 +113,17 @@ class Ending:
 
 
 def _unheard(number: int, frame: Optional[FrameType]) -> None:
-    """A signal that changes nothing any more."""
+    """Ignore a signal."""
 
 
 def next_steps(config: str, checkpoint: str, same: Sequence[str], *, searched: bool = True) -> str:
-    """Last words of a training that is done: the checkpoint, and commands that go on from it.
+    """Return the closing message of a finished training: the checkpoint, and commands that use it.
 
     Args:
-        config: as the command line named it.
-        checkpoint: path of the best one, or of the last.
-        same: options that go with the commands: ``--cfg-options`` and its words.
-        searched: whether the model gives one vector an item, so that a gallery can be made.
+        config: the config as named on the command line.
+        checkpoint: path of the best or the last one.
+        same: options for the commands: ``--cfg-options`` and its words.
+        searched: whether the model gives one vector per item, so that a gallery can be built.
     """
     checkpoint = os.path.relpath(checkpoint)
     pictures, gallery = (str(Path(checkpoint).with_name(n)) for n in ('pictures', 'gallery'))
@@ -139,7 +139,7 @@ def next_steps(config: str, checkpoint: str, same: Sequence[str], *, searched: b
 
 
 def _in_rows(words: Sequence[str], width: int = 98) -> str:
-    """A command for a shell, in rows that end in a backslash where it goes on."""
+    """Return a shell command, wrapped into lines that end in a backslash."""
     rows = ['  ']
     for word in map(shlex.quote, words):
         if rows[-1].strip() and len(rows[-1]) + len(word) > width:
@@ -149,7 +149,7 @@ def _in_rows(words: Sequence[str], width: int = 98) -> str:
 
 
 def check_writable(work_dir: str) -> None:
-    """See that files can be written in a folder, which is made if need be.
+    """Raise SystemExit unless files can be written in a folder, which is created if needed.
 
     Raises:
         SystemExit: names the path that cannot be written, and why.

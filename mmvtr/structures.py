@@ -1,6 +1,6 @@
-"""Shape letters, and the few records that travel between the rooms.
+"""Shape letters, and the records that are passed between subpackages.
 
-T texts, V videos, N items of either, F frames, L tokens, D dimensions, S samples,
+T texts, V videos, N items (texts or videos), F frames, L tokens, D dimensions, S samples,
 W processes.  Rows are texts and columns are videos, everywhere; higher is better.
 A mask is boolean, True = valid, and travels with its tokens.
 """
@@ -14,10 +14,10 @@ from torch import Tensor
 
 
 class Embedding(NamedTuple):
-    """What an encoder or a head knows of N items at one level.
+    """Representation of N items at one level, from an encoder or a head.
 
     Attributes:
-        mean: float [N, D], the global vector (not normalised unless its maker says so).
+        mean: float [N, D], the global vector (not normalised unless its source says so).
         tokens: float [N, L, D] or None, local vectors (frames, words).
         mask: bool [N, L] or None, True where a token is real.
         log_std: float [N, D] or None, log standard deviation of a Gaussian around ``mean``.
@@ -33,21 +33,21 @@ class Embedding(NamedTuple):
         return Embedding(*(None if x is None else function(x) for x in self))
 
     def global_only(self) -> 'Embedding':
-        """The same items without their tokens."""
+        """Return the same items without their tokens."""
         return Embedding(self.mean, log_std=self.log_std)
 
 
-#: What ``encode_video`` and ``encode_text`` return: one Embedding a level.
+#: Return type of ``encode_video`` and ``encode_text``: level name -> Embedding.
 Levels = dict[str, Embedding]
 
 
 def take(levels: Levels, rows: Union[slice, Tensor]) -> Levels:
-    """Some of the items."""
+    """Return the items at ``rows``."""
     return {name: level.map(lambda x: x[rows]) for name, level in levels.items()}
 
 
 def same_level(one: Embedding, other: Embedding) -> bool:
-    """Whether two levels hold the same numbers."""
+    """Return whether two levels hold equal values."""
     pairs = list(zip(one, other, strict=True))
     if any((a is None) != (b is None) for a, b in pairs):
         return False
@@ -57,7 +57,7 @@ def same_level(one: Embedding, other: Embedding) -> bool:
 
 
 def drop_tokens(levels: Levels, keep: Sequence[str] = ()) -> Levels:
-    """The same items with the tokens of the levels ``keep`` only."""
+    """Return the same items, with tokens only at the levels ``keep``."""
     return {name: e if name in keep else e.global_only() for name, e in levels.items()}
 
 
@@ -81,14 +81,14 @@ def _cat(parts: Sequence[Embedding]) -> Embedding:
 
 
 def pad_tokens(x: Tensor, length: int) -> Tensor:
-    """Zeros (False) behind the tokens: [N, L, ...] -> [N, length, ...]."""
+    """Pad tokens with zeros (False) at the end: [N, L, ...] -> [N, length, ...]."""
     if x.shape[1] == length:
         return x
     return torch.cat([x, x.new_zeros(x.shape[0], length - x.shape[1], *x.shape[2:])], dim=1)
 
 
 class Directed(NamedTuple):
-    """Scores that differ by direction, as some test-time transforms make them.
+    """Scores that differ by direction, as from some test-time transforms.
 
     Attributes:
         t2v: float [T, V], read by rows: each text among all videos.
@@ -100,22 +100,22 @@ class Directed(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """What is known about T texts and V videos of an evaluation set.
+    """Annotations of the T texts and V videos of an evaluation set.
 
     Attributes:
         positives: bool [T, V], the annotated matches.
-        truth: bool [T, V] or None, whether the text truly holds (known for planted data);
-            reaches metrics, monitors and oracles only, never a method.
+        truth: bool [T, V] or None, whether the text truly describes the video (known for synthetic
+            data); used by metrics, monitors and oracles only, never by a method.
         relevance: float [T, V] in [0, 1] or None, graded relevance.
         text_ids: T annotation row ids.
         video_ids: V video ids.
-        moment_ratio: float64 [T] or None, the share of its video that a text describes (NaN = not
-            known), where videos are longer than what a text tells.
-        video_lengths: float64 [V] or None, native frames where these are known, else seconds.
-        length_unit: of them, 'frames' or 'seconds'.
+        moment_ratio: float64 [T] or None, the fraction of its video that a text describes (NaN =
+            not known), for videos that are longer than what their text describes.
+        video_lengths: float64 [V] or None, native frames if known, else seconds.
+        length_unit: unit of the lengths, 'frames' or 'seconds'.
         text_actions, video_actions: T and V tuples of (verb class, noun class), or empty.
-        judgments: float64 [T, V] of both directions or None, what people have said of pairs; NaN =
-            nobody was asked.
+        judgments: float64 [T, V] of both directions or None, human relevance judgments of pairs;
+            NaN = not judged.
     """
 
     positives: Tensor

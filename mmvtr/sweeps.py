@@ -1,6 +1,6 @@
-"""Trainings of one config that differ in a few options: an ablation as a list, and its table.
+"""Sweeps: trainings of one config that differ in a few options, and their ablation table.
 
-A sweep is a config file of its own (``configs/sweeps/``)::
+A sweep is a config file (``configs/sweeps/``)::
 
     paper, table, section = 'DVTR', 'Tab. XIII', 'VI-D'
     about = 'temperature of the contrastive loss'
@@ -11,11 +11,11 @@ A sweep is a config file of its own (``configs/sweeps/``)::
         dict(name='tau .07', printed=[323.0]),
     ]
 
-A run trains ``config`` (its own, where it has one) with its ``options``.  With ``of='NAME'`` it
-trains nothing: it tests the checkpoint of that run, or of several (a list) together, with its
-options; without options it reads that run's results behind ``prefix`` (``'member_0/'``).  ``seeds``
-of a run is where its seeds start; ``printed`` is what the paper has for the metrics, None = not.
-Names that begin with an underscore are the file's own.
+A run trains ``config`` (its own, if it has one) with its ``options``.  With ``of='NAME'`` it trains
+nothing: it tests the checkpoint of that run, or of several (a list) together, with its options;
+without options it reads that run's results whose keys begin with ``prefix`` (``'member_0/'``).
+``seeds`` of a run is added to its seeds; ``printed`` holds the paper's values of the metrics, None
+= not printed.  Names that begin with an underscore are ignored.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Run(NamedTuple):
     """A row of an ablation.
 
     Attributes:
-        name: of the row.
+        name: the row's name.
         config: file to train.
-        options: as after ``--cfg-options``.
-        of: names of the runs whose checkpoints are tested; empty: it is trained.
-        prefix: before the keys of its results.
+        options: config changes, as for ``--cfg-options``.
+        of: names of the runs whose checkpoints are tested; empty if the run is trained.
+        prefix: prefix of the keys of its results.
         seeds: added to every seed.
-        printed: the paper's numbers, one a metric.
+        printed: the paper's numbers, one per metric.
     """
 
     name: str
@@ -64,11 +64,11 @@ class Run(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """Its name as that of a folder."""
+        """Return the name as a folder name."""
         return re.sub(r'[^\w.=+-]+', '_', self.name).strip('_')
 
     def written(self) -> list[str]:
-        """Its options for a command line."""
+        """Return the options as words for a command line."""
         return [f'{key}={_written(value)}' for key, value in self.options.items()]
 
 
@@ -76,12 +76,12 @@ class Sweep(NamedTuple):
     """An ablation of a paper.
 
     Attributes:
-        name: of its file.
-        paper, table, section: where it is printed.
+        name: the stem of its file.
+        paper, table, section: where the paper prints it.
         about: what varies.
         metrics: key of the results -> heading.
         runs: its rows.
-        note: what a reader must know.
+        note: text below the table.
     """
 
     name: str
@@ -95,23 +95,23 @@ class Sweep(NamedTuple):
 
 
 def sweep_names() -> list[str]:
-    """Names of the package's own sweeps, sorted."""
+    """Return the names of the package's own sweeps, sorted."""
     return sorted(path.stem for path in (config_folder() / 'sweeps').glob('*.py'))
 
 
 def read_sweep(
     file: Union[str, Path], *, config: Optional[str] = None, options: Mapping[str, Any] = {}
 ) -> Sweep:
-    """A sweep from its file.
+    """Read a sweep from its file.
 
     Args:
-        file: of a sweep, or the name of one of the package's own.
-        config: trained in place of the sweep's, by every run (a planted one, say).
-        options: of every run that is trained or tested, beneath its own.
+        file: path of a sweep, or the name of one of the package's own.
+        config: config that every run trains in place of the sweep's (e.g. one with planted data).
+        options: options of every run that is trained or tested; a run's own options override them.
 
     Raises:
-        ValueError: no such file, a key that is missing, unknown or of another kind, two runs of one
-            name, or a run ``of`` one that is not before it; names it.
+        ValueError: no such file, a key that is missing, unknown or of another type, two runs of one
+            name, or a run ``of`` one that does not precede it; names it.
     """
     path = Path(file)
     if not path.is_file():
@@ -120,7 +120,7 @@ def read_sweep(
             raise ValueError(f'no sweep {str(file)[:80]!r}; there are {", ".join(sweep_names())}')
     try:
         read = Config.fromfile(path, import_custom_modules=False).to_dict()
-    except Exception as error:  # configs are code: anything can be wrong in one
+    except Exception as error:  # configs are code and can raise anything
         raise ValueError(f'{path}: {type(error).__name__}: {str(error)[:200]}') from error
     given = {key: value for key, value in read.items() if not key.startswith('_')}
     _check_keys(str(path), given, NEEDED, (*NEEDED, *ALLOWED))
@@ -164,16 +164,15 @@ def read_sweep(
 
 
 def check_sweep(sweep: Sweep) -> None:
-    """See that every run's config is there, that something reads each of its options, and that its
-    test reports the metrics of the sweep.
+    """Raise SystemExit unless all runs' configs, options and metrics exist.
 
     Raises:
-        SystemExit: names the config, the key, and what comes near it.
+        SystemExit: names the config, the key, and close matches.
     """
     seen = set()
     for run in sweep.runs:
         shape = (run.config, run.prefix, run.of, *run.options)
-        if shape in seen:  # other values of the same keys
+        if shape in seen:  # differs in values only
             continue
         seen.add(shape)
         try:
@@ -186,14 +185,14 @@ def check_sweep(sweep: Sweep) -> None:
 
 
 def source_of(sweep: Sweep, run: Run) -> Run:
-    """The run whose results a row reads: its own, or those of the one that it is ``of``."""
+    """Return the run whose results a row reads: itself, or the run that it is ``of``."""
     if len(run.of) != 1 or run.options:
         return run
     return next(other for other in sweep.runs if other.name == run.of[0])
 
 
 def checkpoint_name(run: Run, *, best_on_test: bool = False) -> str:
-    """File that a training will leave to be tested: the chosen checkpoint, else the last one."""
+    """Return the checkpoint file that a training leaves for testing: the best, else the last."""
     cfg = load_config(run.config, run.options)
     chooses = cfg.get('val_dataloader') is not None and cfg.default_hooks.checkpoint.save_best
     if best_on_test or chooses:
@@ -219,7 +218,7 @@ def _check_metrics(sweep: Sweep, run: Run) -> None:
 
 
 def _check_options(run: Run, cfg: Config) -> None:
-    """Raise SystemExit for an option in a part that the config had not got before."""
+    """Raise SystemExit for an option in a part that the plain config does not have."""
     plain = load_config(run.config)
     shortcuts = cfg.get('shortcuts', {})
     for option in run.options:
@@ -235,16 +234,16 @@ def _check_options(run: Run, cfg: Config) -> None:
 
 
 def row_of(run: Run, results: Mapping[str, float], metrics: Mapping[str, str]) -> dict[str, float]:
-    """A run's own of all results; those that it has not got are left out."""
+    """Return a run's own metrics out of all results; missing ones are left out."""
     keys = {key: f'{run.prefix}{key}' for key in metrics}
     return {key: float(results[full]) for key, full in keys.items() if full in results}
 
 
 def heading(results: Mapping[str, Results]) -> list[str]:
-    """In what the runs of a table differ from the first, by what their results say of themselves.
+    """Return how the runs of a table differ from the first, according to their results' metadata.
 
     Args:
-        results: of one seed, by name of a run.
+        results: run name -> results of one seed.
     """
     lines: list[str] = []
     first = next(iter(results), None)
@@ -263,11 +262,11 @@ def table(
     rows: Mapping[str, Sequence[Mapping[str, float]]],
     differences: Sequence[str] = (),
 ) -> str:
-    """Markdown: a row a run, mean +- deviation over seeds, and what the paper has, if it says it.
+    """Return a Markdown table: a row per run, mean +- deviation, and the paper's numbers.
 
     Args:
-        sweep: which.
-        rows: by name of a run, a dict of metrics a seed; runs that are not done are left empty.
+        sweep: the sweep.
+        rows: run name -> a dict of metrics per seed; unfinished runs have empty cells.
         differences: lines of :func:`heading`.
     """
     printed = any(run.printed for run in sweep.runs)
@@ -301,13 +300,14 @@ def _spread(values: Sequence[float]) -> str:
 
 
 def _beside(path: Path, config: str) -> str:
-    """A config beside the sweep's folder, or as it is written."""
+    """Return a config's path beside the sweep's folder if that exists, else ``config`` unchanged.
+    """
     near = path.parent.parent / config
     return str(near) if near.is_file() and not Path(config).is_file() else config
 
 
 def _written(value: Any, inside: bool = False) -> str:
-    """As :func:`mmvtr.values.read` takes it; what a list could be cut at is put in quotes."""
+    """Return the text that :func:`mmvtr.values.read` reads back, quoted inside lists if needed."""
     if isinstance(value, (list, tuple)):
         return '[' + ','.join(_written(one, inside=True) for one in value) + ']'
     if inside and isinstance(value, str) and re.search(r'[\s,()\[\]{}]', value):

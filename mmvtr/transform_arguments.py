@@ -1,4 +1,4 @@
-"""Options of test-time transforms on command lines, as their table says them."""
+"""Command-line options of test-time transforms, from the transforms' table."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any, Callable, Iterable, Mapping, Union
 
 from mmvtr.functional.transforms.transform_table import TRANSFORMS, UNITS, checked_options
 
-#: A shorter word for an option.
+#: Option -> its short form.
 SHORT = dict(iterations='--iters')
 
 
 def add_options(parser: argparse.ArgumentParser, transforms: Iterable[str]) -> None:
-    """Add ``--temperature``, ``--strictness`` and all other numbers that transforms take.
+    """Add ``--temperature``, ``--strictness`` and all other numeric options of transforms.
 
     Args:
-        parser: of a tool.
-        transforms: names of the table, whose options are meant.
+        parser: a tool's parser.
+        transforms: names of the transforms whose options are added.
     """
     defaults: dict[str, dict[str, Any]] = {}
     kinds: dict[str, Callable[[str], Any]] = {}
@@ -41,11 +41,11 @@ def add_options(parser: argparse.ArgumentParser, transforms: Iterable[str]) -> N
 
 
 def options_given(args: argparse.Namespace, transforms: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return the options that were given for each of some transforms, by its name.
+    """Return the given options of each transform, by the transform's name.
 
     Args:
-        args: what a parser with :func:`add_options` has read.
-        transforms: that were asked for.
+        args: parsed by a parser with :func:`add_options`.
+        transforms: the requested transforms.
 
     Raises:
         ValueError: an option that none of them takes, or one that is missing or out of range.
@@ -63,7 +63,7 @@ def options_given(args: argparse.Namespace, transforms: Iterable[str]) -> dict[s
 
 
 def numbers_given(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options that were given, by name, whatever transform they are of."""
+    """Return the options that were given, by name, for all transforms together."""
     return {name: x for name in UNITS if (x := getattr(args, name, None)) is not None}
 
 
@@ -72,5 +72,5 @@ def _of(given: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
 
 
 def _temperature(word: str) -> Union[float, str]:
-    """A number, or a share of the reach such as '20%'."""
+    """Return a number, or the text of a percentage such as '20%' of the scores' range."""
     return word if word.endswith('%') else float(word)

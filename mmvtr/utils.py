@@ -1,4 +1,4 @@
-"""Set-up for tools, notebooks and scripts.  Importing it does not import torch."""
+"""Config loading and set-up for tools, notebooks and scripts; imports no torch."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ from mmvtr.values import Written, alternatives, is_known, like, part, read, take
 
 
 class OnceFormatted(Config):
-    """A config that is formatted once, not anew whenever mmengine asks for its text.
+    """A config that is formatted once, not each time mmengine asks for its text.
 
-    mmengine puts that text into every checkpoint, and to format it takes longer than to write a
-    small checkpoint.
+    mmengine puts that text into every checkpoint, and formatting takes longer than writing a small
+    checkpoint.
     """
 
     @classmethod
     def of(cls, cfg: Config) -> OnceFormatted:
-        """The same config, whatever mmengine keeps of it (of lazy ones: what they imported)."""
+        """Return the same config, with all attributes that mmengine sets (imports of lazy configs).
+        """
         same = cls.__new__(cls)
         same.__dict__.update(cfg.__dict__)
         return same
 
     @property
     def pretty_text(self) -> str:
-        """Python code, by yapf."""
+        """The config as Python code, formatted by yapf."""
         content = repr(self.to_dict())
         known = self.__dict__.get('_formatted')
         if known is None or known[0] != content:
@@ -45,29 +46,29 @@ class OnceFormatted(Config):
 
 
 class OptionError(ValueError):
-    """An option that cannot be set; the message begins with its key."""
+    """Raised for an option that cannot be set; the message begins with its key."""
 
 
 def config_folder() -> Path:
-    """Where the package's own configs are: ``.mim/configs`` of a wheel, or those of a checkout.
+    """Return the folder of the package's configs: ``.mim/configs`` in a wheel, or the checkout's.
 
     Raises:
-        FileNotFoundError: neither is there.
+        FileNotFoundError: neither exists.
     """
     return _folder_of('configs', '_base_/default_runtime.py')
 
 
 def tool_folder() -> Path:
-    """Where the package's command-line tools are: as :func:`config_folder`.
+    """Return the folder of the package's command-line tools, as :func:`config_folder` does.
 
     Raises:
-        FileNotFoundError: they are not there.
+        FileNotFoundError: there is no such folder.
     """
     return _folder_of('tools', 'dataset_converters/check_dataset.py')
 
 
 def _folder_of(name: str, holds: str) -> Path:
-    """The folder of that name that holds a certain file: `configs` may be anybody's."""
+    """Return the folder ``name`` that holds the file ``holds``."""
     package = Path(__file__).parent
     folders = [package / '.mim' / name, package.parent / name]
     for folder in folders:
@@ -77,18 +78,18 @@ def _folder_of(name: str, holds: str) -> Path:
 
 
 def config_names() -> list[str]:
-    """Names of the package's own configs, as :func:`named_config` takes them, sorted."""
+    """Return the names of the package's own configs, as :func:`named_config` takes them, sorted."""
     return sorted(path.stem for path in config_folder().glob('*.py'))
 
 
 def named_config(name: str) -> Path:
-    """The file of one of the package's own configs.
+    """Return the file of one of the package's own configs.
 
     Args:
-        name: of the file, without folder and suffix: ``'dvtr_c2v_msrvtt'``.
+        name: the file's name, without folder and suffix: ``'dvtr_c2v_msrvtt'``.
 
     Raises:
-        ValueError: there is no such config (names those that come near).
+        ValueError: there is no such config (close names are listed).
         FileNotFoundError: the package has no configs.
     """
     names = config_names()
@@ -102,23 +103,23 @@ def named_config(name: str) -> Path:
 def load_config(
     path: str, options: Optional[dict[str, Any]] = None, work_dir: Optional[str] = None
 ) -> Config:
-    """A config file with the command line's changes, ready for a Runner.
+    """Return a config file with the command line's changes, ready for a Runner.
 
     Args:
         path: the file, or the name of one of the package's own (:func:`named_config`).
-        options: changes, ``{'model.width': 8}``.  A name that the config's ``shortcuts`` knows
-            stands for all keys that are listed there, and ``NAME.more`` for ``more`` of each of
-            them.  ``NAME=VALUE`` of its ``presets`` stands for all keys with values that are
-            listed there; keys that are given beside it win.  A :class:`~mmvtr.values.Written` is
-            read by the type of its key (:func:`typed`).
+        options: changes, ``{'model.width': 8}``.  A name in the config's ``shortcuts`` stands for
+            all keys that are listed there, and ``NAME.more`` for ``more`` of each of them.
+            ``NAME=VALUE`` of its ``presets`` stands for all keys and values that are listed there;
+            keys that are given explicitly override them.  A :class:`~mmvtr.values.Written` is
+            converted to its key's type (:func:`typed`).
         work_dir: default: the config's own, else ``work_dirs/<stem of path>``.
 
     Raises:
         SystemExit: the file does not exist, or it or the options cannot be read; an option whose
-            value is not of its key's type.
+            value does not have its key's type.
     """
-    # OpenMP threads that spin for long while they wait take the cores from the data workers: where
-    # cores are scarce, the default makes a step several times slower.  Read when torch is loaded.
+    # OpenMP threads that spin while they wait take cores from the data workers: with few cores, the
+    # default makes a step several times slower.  The variable is read when torch is loaded.
     os.environ.setdefault('GOMP_SPINCOUNT', '2000')
     file = _file_or_name(path)
     try:
@@ -126,32 +127,32 @@ def load_config(
         _merge(cfg, options or {})
     except OptionError as error:
         raise SystemExit(f'error: config {path}: --cfg-options {error}') from error
-    except Exception as error:  # configs are code: anything can be wrong in one
+    except Exception as error:  # configs are code and can raise anything
         raise SystemExit(f'error: config {path}: {type(error).__name__}: {error}') from error
     cfg.work_dir = work_dir or cfg.get('work_dir') or str(Path('work_dirs', Path(path).stem))
     for name in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
         loader = cfg.get(name)
         if loader and not loader.get('num_workers', 0):
-            # Settings of workers, which DataLoader refuses where there are none.
+            # DataLoader refuses these worker settings without workers.
             loader.pop('persistent_workers', None)
             loader.pop('prefetch_factor', None)
     return cfg
 
 
 def typed(cfg: Config, key: str, value: Any) -> Any:
-    """The value of an option that was typed on a command line.
+    """Convert an option that was typed on a command line to its key's type.
 
-    A number, True or False is read where the config holds such.  Else the parameter's annotation
-    decides, and of one without the type of what the config holds: a string stays as it is typed.
-    Where neither is known the text alone decides, see :func:`mmvtr.values.read`.
+    If the config holds a number or a bool, the value is read as one if possible.  Otherwise the
+    parameter's annotation decides, or without one the type of the config's value: a string stays as
+    typed.  If neither is known the text alone decides, see :func:`mmvtr.values.read`.
 
     Args:
         cfg: the config.
-        key: in full.
-        value: one that is not :class:`~mmvtr.values.Written` has its type already.
+        key: the full key.
+        value: the value; one that is not :class:`~mmvtr.values.Written` is returned unchanged.
 
     Raises:
-        OptionError: it cannot be read so.
+        OptionError: the value cannot be converted.
     """
     if not isinstance(value, Written):
         return value
@@ -167,7 +168,7 @@ def typed(cfg: Config, key: str, value: Any) -> Any:
     told = kind_at(cfg, key)
     kind = told if is_known(told) else kind
     if value == 'None' and not takes_text(alternatives(kind)):
-        return None  # takes a part of the config away
+        return None  # removes a part of the config
     try:
         return read(value, kind)
     except ValueError as error:
@@ -175,7 +176,8 @@ def typed(cfg: Config, key: str, value: Any) -> Any:
 
 
 def _merge(cfg: Config, options: dict[str, Any]) -> None:
-    """Put options into a config, the types of components first: they say what others are to be."""
+    """Merge options into a config, component types first, as they determine other options' types.
+    """
     presets = cfg.get('presets') or {}
     others = {name: options[name] for name in options if name.partition('.')[0] not in presets}
     unfolded = {**_preset(presets, options), **_unfold(others, cfg.get('shortcuts', {}))}
@@ -186,7 +188,7 @@ def _merge(cfg: Config, options: dict[str, Any]) -> None:
 
 
 def _refuse_below_none(options: dict[str, Any]) -> None:
-    """OptionError for a part of what another option takes away."""
+    """Raise OptionError for an option inside a part that another option sets to None."""
     for gone in (key for key, value in options.items() if value is None or value == 'None'):
         for key in options:
             if key.startswith(f'{gone}.'):
@@ -196,10 +198,10 @@ def _refuse_below_none(options: dict[str, Any]) -> None:
 def _preset(
     presets: dict[str, dict[str, dict[str, Any]]], options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Keys and values that the options among ``presets`` stand for.
+    """Return the keys and values that the ``presets`` among the options stand for.
 
     Raises:
-        OptionError: a value that its preset does not have, or a key below one.
+        OptionError: a value that its preset does not have, or a key inside a preset.
     """
     found: dict[str, Any] = {}
     for key, value in options.items():
@@ -214,7 +216,7 @@ def _preset(
 
 
 def _file_or_name(path: str) -> Path:
-    """The file of a config that the command line names.
+    """Return the file of a config that the command line names.
 
     Raises:
         SystemExit: there is no such file, and no config of the package of that name.
@@ -223,7 +225,7 @@ def _file_or_name(path: str) -> Path:
     if file.is_file():
         return file
     try:
-        if file.name == path and not file.suffix:  # a bare name, as own_clip4clip
+        if file.name == path and not file.suffix:  # a bare name such as own_clip4clip
             return named_config(path)
         if file.stem in config_names():
             hint = f'; mmvtr has one of its own by the name {file.stem}'
@@ -233,7 +235,7 @@ def _file_or_name(path: str) -> Path:
 
 
 def _unfold(options: dict[str, Any], shortcuts: dict[str, list[str]]) -> dict[str, Any]:
-    """Options in which each name of ``shortcuts`` has become the keys that it stands for."""
+    """Return the options with each name in ``shortcuts`` replaced by its keys."""
     unfolded: dict[str, Any] = {}
     for name, value in options.items():
         first, dot, rest = name.partition('.')
@@ -245,12 +247,12 @@ def _unfold(options: dict[str, Any], shortcuts: dict[str, list[str]]) -> dict[st
 
 
 class Share(NamedTuple):
-    """Which of a job's processes this one is, where they need not talk to each other.
+    """A process's share of a job whose processes need not communicate.
 
     Attributes:
-        rank: of this process.
-        world: processes in all.
-        local: of those on this machine.
+        rank: this process's rank.
+        world: number of processes.
+        local: this process's rank on its machine.
     """
 
     rank: int
@@ -259,18 +261,18 @@ class Share(NamedTuple):
 
     @classmethod
     def of_environment(cls) -> Share:
-        """As torchrun says; 0 of 1 without a launcher."""
+        """Read the share from torchrun's variables; rank 0 of 1 without a launcher."""
         names = ('RANK', '0'), ('WORLD_SIZE', '1'), ('LOCAL_RANK', '0')
         return cls(*(int(os.environ.get(name, default)) for name, default in names))
 
     @property
     def device(self) -> str:
-        """A GPU each, where there are any."""
+        """The process's own GPU if there is CUDA, else the CPU."""
         import torch
 
         return f'cuda:{self.local}' if torch.cuda.is_available() else 'cpu'
 
     def places(self, ids: Iterable[str]) -> list[int]:
-        """Of the ids that it sees to: by their own text, so the same in every run."""
+        """Return the positions of this process's ids, chosen by a hash of the id."""
         numbers = (zlib.crc32(name.encode()) for name in ids)
         return [i for i, number in enumerate(numbers) if number % self.world == self.rank]

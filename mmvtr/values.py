@@ -1,7 +1,7 @@
-"""What is typed on a command line, read as a value of the type that is wanted.
+"""Convert command-line text to a value of a given type.
 
-A type is told as an annotation tells it: ``str``, ``Optional[float]``, ``Sequence[str]``,
-``Mapping[str, int]``; ``Any`` is a type that nobody knows.
+A type is given as an annotation: ``str``, ``Optional[float]``, ``Sequence[str]``,
+``Mapping[str, int]``; ``Any`` is an unknown type.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ NUMBER = re.compile(r'[+-]?(\d|\.\d)[\d.eE+_-]*')
 
 
 class Written(str):
-    """A text as it was typed, of which nobody knows yet what it is to be."""
+    """A text as it was typed, whose type is not known yet."""
 
 
 def read(text: str, kind: Any = Any) -> Any:
-    """A text as a value of a type.
+    """Return the value of a text, converted to a type.
 
-    A string stays as it is typed, with its spaces, commas, quotes and brackets.  Of a union the
-    first type that fits is taken: None, a number, True or False, a list, a dict, then a string.
-    In a list, ``[a, b]``, ``(a, b)`` or ``a,b``, spaces around an element and the quotes of a
-    quoted one are no part of it; beside a string a list needs its brackets.
+    A string stays as typed, with its spaces, commas, quotes and brackets.  For a union, the first
+    type that accepts the text is used, in the order None, a number, True or False, a list, a dict,
+    a string.  In a list, ``[a, b]``, ``(a, b)`` or ``a,b``, spaces around an element and quotes are
+    stripped; in a union with a string, a list needs its brackets.
 
     Args:
         text: what was typed.
-        kind: an annotation.  Of ``Any``, or of a class that no text can be, the text decides: a
-            Python literal is that value, ``a,b`` and ``[a,b]`` are lists, a text in quotes is what
-            they enclose, and all else is a string.
+        kind: an annotation.  For ``Any``, or a class that no text can represent, the text decides:
+            a Python literal is that value, ``a,b`` and ``[a,b]`` are lists, quotes are stripped
+            from a quoted text, and anything else is a string.
 
     Raises:
-        ValueError: the text cannot be read so; says what was expected.
+        ValueError: the text cannot be converted; says what was expected.
     """
     kinds = alternatives(kind)
     if _any(kinds) or not any(map(_known, kinds)):
@@ -54,12 +54,12 @@ def read(text: str, kind: Any = Any) -> Any:
             except (ValueError, OverflowError):
                 continue
     if _in_braces(text) and any(map(_is_sequence, kinds)):
-        return _mapping(text, dict, kinds)  # a component in place of what it builds
+        return _mapping(text, dict, kinds)  # a component's config in place of a list
     raise ValueError(f'{expected(kinds)} expected, got {text[:80]!r}')
 
 
 def alternatives(kind: Any) -> list[Any]:
-    """The types of a union, of which a type alone is one; choices are of the choices' types."""
+    """Return the types of a union, [kind] for a single type, the values' types for a Literal."""
     origin = get_origin(kind)
     if origin in (Union, UnionType):
         return [one for part in get_args(kind) for one in alternatives(part)]
@@ -71,13 +71,13 @@ def alternatives(kind: Any) -> list[Any]:
 
 
 def like(value: Any) -> Any:
-    """A type of which a value is: any number for an integer, ``Any`` for None."""
+    """Return a type that a value has: any number for an integer, ``Any`` for None."""
     if isinstance(value, (bool, float, str)):
         return type(value)
     if isinstance(value, int):
         return Union[int, float]
     if isinstance(value, (list, tuple)):
-        # Of one type alone: the place of None or of a dict may be taken by anything.
+        # Only if all elements have one type: None or a dict may be replaced by anything.
         inner = {like(one) for one in value}
         element = inner.pop() if len(inner) == 1 else Any
         return tuple[element, ...] if isinstance(value, tuple) else list[element]
@@ -85,7 +85,7 @@ def like(value: Any) -> Any:
 
 
 def inside(kind: Any, key: str) -> Any:
-    """The type of what a mapping has by a key, or a sequence at a place; ``Any``: unknown."""
+    """Return the type of a mapping's value or of a sequence's element; ``Any`` if unknown."""
     for one in alternatives(kind):
         arguments = get_args(one)
         if _is_mapping(one) and len(arguments) == 2:
@@ -96,25 +96,25 @@ def inside(kind: Any, key: str) -> Any:
 
 
 def takes_text(kinds: Sequence[Any]) -> bool:
-    """Whether one of the types is a string or a path."""
+    """Return whether one of the types is a string or a path."""
     return any(map(_is_text, kinds))
 
 
 def is_known(kind: Any) -> bool:
-    """Whether a type says how a text is to be read: not ``Any``, nor a class of its own alone."""
+    """Return whether a type determines how a text is read: not ``Any`` or a custom class alone."""
     kinds = alternatives(kind)
     return not _any(kinds) and any(_known(one) and one is not NoneType for one in kinds)
 
 
 def part(value: Any, name: str) -> Any:
-    """What a nested value has by a key or, if it is a list, at a place; None: nothing."""
+    """Return a nested value's entry at a key, or at a list index; None if there is none."""
     if isinstance(value, (list, tuple)):
         return value[int(name)] if name.isdigit() and int(name) < len(value) else None
     return value.get(name) if hasattr(value, 'get') else None
 
 
 def expected(kinds: Sequence[Any]) -> str:
-    """Types in words: 'a number or None'."""
+    """Describe types in words: 'a number or None'."""
     words = []
     for one in kinds:
         if one is int and float in kinds:
@@ -164,7 +164,7 @@ def _int(text: str, kind: Any, kinds: Sequence[Any]) -> int:
         return int(text)
     except ValueError:
         number = float(text)
-        if not number.is_integer():  # 1e4 is one, 1.5 is none
+        if not number.is_integer():  # 1e4 is an integer, 1.5 is not
             raise
         return int(number)
 
@@ -220,7 +220,7 @@ READERS = [
 
 
 def _guess(text: str) -> Any:
-    """The value of a text that may be anything."""
+    """Return the value of a text whose type is unknown."""
     bare = text.strip()
     if bare == 'None':
         return None
@@ -248,10 +248,10 @@ def _guess(text: str) -> Any:
 
 
 def split(text: str) -> list[str]:
-    """Elements between commas, but for those in brackets and in elements that are quoted.
+    """Split a text at commas, except inside brackets and quoted elements.
 
     Raises:
-        ValueError: a bracket that is not closed.
+        ValueError: unbalanced brackets.
     """
     parts, start, open_brackets, quote = [], 0, [], ''
     for place, letter in enumerate(text):
@@ -274,7 +274,7 @@ def split(text: str) -> list[str]:
 
 
 def _enclosed(text: str, brackets: str) -> Any:
-    """What a pair of brackets around all of a text encloses; None: there is none."""
+    """Return the text inside brackets around the whole text; None if there are none."""
     if len(text) < 2 or text[0] not in brackets or text[-1] != CLOSING[text[0]]:
         return None
     try:
@@ -285,7 +285,7 @@ def _enclosed(text: str, brackets: str) -> Any:
 
 
 def _element(text: str, kind: Any) -> Any:
-    """A part of a list: as :func:`read`, without the quotes of a quoted string."""
+    """Convert an element of a list as :func:`read` does, without the quotes of a quoted string."""
     quoted = len(text) > 1 and text[0] == text[-1] and text[0] in '\'"'
     kinds = alternatives(kind)
     if quoted and (_any(kinds) or takes_text(kinds)):
@@ -294,7 +294,7 @@ def _element(text: str, kind: Any) -> Any:
 
 
 def _elements(kind: Any, count: int) -> list[Any]:
-    """Types of the first elements of a sequence."""
+    """Return the types of the first ``count`` elements of a sequence."""
     arguments = [one for one in get_args(kind) if one is not Ellipsis]
     if get_origin(kind) is tuple and Ellipsis not in get_args(kind):
         return [*arguments, *[Any] * count][:count]

@@ -1,7 +1,7 @@
-"""What torchvision says of its video models without building them: how their windows are made.
+"""The input windows of torchvision's video models, without building the models.
 
-Size, mean and std are those of the transforms that come with a model's weights; how many frames a
-window has, and how many of them a second, stand in the description of the weights.
+Size, mean and std come from the transforms of a model's weights; the number of frames per window
+and the frame rate come from the weights' description.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 
 class VideoModel(NamedTuple):
-    """How a video model of torchvision was trained to see a video.
+    """Preprocessing with which a torchvision video model was trained.
 
     Attributes:
-        name: torchvision's.
+        name: torchvision's name of the model.
         resize: (height, width) that frames are scaled to, or (short side,).
-        crop: (height, width) of the centre that is kept.
-        mean, std: per RGB channel, of values in 0-1.
-        frames: of a window.
-        rate: frames a second of a window.
-        fewest: frames that the network can do with.
+        crop: (height, width) of the centre crop.
+        mean, std: per RGB channel, for values in 0-1.
+        frames: number of frames per window.
+        rate: frames per second in a window.
+        fewest: smallest number of frames that the network accepts.
     """
 
     name: str
@@ -35,17 +35,17 @@ class VideoModel(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """How long a window is."""
+        """The duration of a window."""
         return self.frames / self.rate
 
 
 def weights_of(name: str) -> dict[str, Any]:
-    """torchvision's weights of a video model, by tag.
+    """Return torchvision's weights of a video model, by tag.
 
     Raises:
-        ValueError: it has no such model (close names are listed).
+        ValueError: torchvision has no such model (close names are listed).
     """
-    # Imports in seconds: only where it is used.
+    # The import takes seconds, so it is done only here.
     from torchvision.models import get_model_weights, list_models, video
 
     names = list_models(module=video)
@@ -56,13 +56,13 @@ def weights_of(name: str) -> dict[str, Any]:
 
 
 def video_model(name: str) -> VideoModel:
-    """How a model sees a video, the same for all of its weights.
+    """Return a model's preprocessing, which is the same for all of its weights.
 
     Args:
         name: ``'r3d_18'``, ``'s3d'``, ``'mvit_v2_s'``, ``'swin3d_t'`` ...
 
     Raises:
-        ValueError: see :func:`weights_of`; weights that differ in it, or that do not say it.
+        ValueError: see :func:`weights_of`; weights whose preprocessing differs, or is not stated.
     """
     known = {_described(name, weights) for weights in weights_of(name).values()}
     if len(known) > 1:

@@ -304,6 +304,7 @@ ABOUT = {
     '--against [CONFIG] CHECKPOINT',
     '--method tsne',
     '--iterations',
+    '--neighbours',
     '--temperature',
     'projects/lab/rehearse.py CONFIG --cfg-options',
     'pip install scikit-learn',

@@ -1,10 +1,10 @@
 """Equations of the papers: tensors in, tensors out; torch only.
 
-All of it by name, whatever room it lies in: ``from mmvtr.functional import contrastive``; a name is
-loaded when it is first asked for.  A module says in its ``__all__`` what it offers here:
+All functions are imported from here: ``from mmvtr.functional import contrastive``; a name is loaded
+on first access.  A module's ``__all__`` lists what it offers here:
 """
 
-# ruff: noqa: F403 - imports for type checkers and editors, which do not run what is below them
+# ruff: noqa: F403 - imports for type checkers and editors, which do not run the code below
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 
 def _offered() -> dict[str, str]:
-    """Name -> ``room.module``, from the sources, none of which is run."""
+    """Return name -> ``subpackage.module``, read from the sources without running them."""
     folder, found = Path(__file__).parent, {}
     for path in sorted(folder.glob('*/*.py')):
         names = re.search(r'^__all__ = \[(.*?)\]', path.read_text(encoding='utf-8'), re.S | re.M)

@@ -1,4 +1,4 @@
-"""Functions of tensors that take numpy arrays, too, and then give arrays."""
+"""Decorator that lets functions of tensors also take, and then return, numpy arrays."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import torch
 from torch import Tensor
 
 Function = TypeVar('Function', bound=Callable[..., Any])
-#: What is no array, by the module of its type, and what makes one of it.
+#: Module of a type that is not an array -> the conversion to an array.
 CONVERSIONS = dict(
     pandas='x.to_numpy()', polars='x.to_numpy()', pyarrow='x.to_numpy(zero_copy_only=False)'
 )
 
 
 def arrays_too(function: Function) -> Function:
-    """Return a function of tensors that takes numpy arrays in their place.
+    """Return a function of tensors that also takes numpy arrays.
 
-    Where an argument is an array, tensors of what it returns become arrays.  Data frames and
-    columns of pandas, polars and pyarrow are refused with the conversion.
+    If an argument is an array, returned tensors become arrays.  Data frames and columns of pandas,
+    polars and pyarrow raise a TypeError that names the conversion.
 
     Example:
         ::
@@ -51,7 +51,7 @@ def arrays_too(function: Function) -> Function:
 
 
 def _is_array(x: Any) -> bool:
-    """Return whether something is a numpy array, without importing numpy."""
+    """Return whether an object is a numpy array, without importing numpy."""
     return any(
         kind.__module__ == 'numpy' and kind.__name__ == 'ndarray' for kind in type(x).__mro__
     )

@@ -1,1 +1,1 @@
-"""Losses of score matrices, and what they are made of."""
+"""Losses of score matrices, and their components."""

@@ -1,4 +1,4 @@
-"""Margins of a ranking loss from how unlike two items are (CMGSD; He et al., SIGIR 2021)."""
+"""Ranking-loss margins from the dissimilarity of two items (CMGSD; He et al., SIGIR 2021)."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ __all__ = [
 def dissimilarities(
     text_cosines: Tensor, video_cosines: Tensor, positives: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """How unlike the owners of each row and each column are.
+    """Return the dissimilarity of the matched items of each row and each column.
 
     Args:
-        text_cosines: float [T, T], of the texts with each other.
-        video_cosines: float [V, V], of the videos with each other.
+        text_cosines: float [T, T], between texts.
+        video_cosines: float [V, V], between videos.
         positives: bool [T, V].
 
     Returns:
-        omega float [T, V], 1 - cosine of a row's own video and the column's; tau float [T, V], 1 -
-        cosine of the row's text and the column's own.  Of several own ones the mean cosine counts;
-        NaN where there is none.
+        omega float [T, V], 1 - cosine of a row's matched video and the column's video; tau float
+        [T, V], 1 - cosine of the row's text and the column's matched text.  With several matches
+        the mean cosine is used; NaN where there is none.
 
     Example:
-        Two pairs whose texts are alike and whose videos are not. ::
+        Two pairs with identical texts and orthogonal videos. ::
 
             >>> alike, unlike = torch.ones(2, 2), torch.eye(2)
             >>> dissimilarities(alike, unlike, torch.eye(2).bool())
@@ -48,8 +48,8 @@ def dissimilarities(
     """
     video_cosines = at_least_float32(video_cosines)
     own = positives.to(video_cosines.dtype)
-    # A mean over the own ones is a product with rows (columns) of sum 1.
-    # Near 1 half precision knows three digits of a cosine, and two of what is left of it.
+    # The mean over the matched items is a product with rows (columns) of sum 1. Near 1 half
+    # precision keeps three digits of a cosine, and two of 1 - cosine.
     with torch.autocast(own.device.type, enabled=False):
         omega = _known(1 - (own @ video_cosines) / _count(own, 1), own, 1)
     return omega, text_dissimilarities(text_cosines, positives)
@@ -57,10 +57,10 @@ def dissimilarities(
 
 @arrays_too
 def text_dissimilarities(text_cosines: Tensor, positives: Tensor) -> Tensor:
-    """How unlike the text of each row and the own texts of each column are.
+    """Return the dissimilarity of each row's text and each column's matched texts.
 
     Args:
-        text_cosines: float [T, T], of the texts with each other.
+        text_cosines: float [T, T], between texts.
         positives: bool [T, V].
 
     Returns:
@@ -80,17 +80,18 @@ def text_dissimilarities(text_cosines: Tensor, positives: Tensor) -> Tensor:
 
 
 def _count(own: Tensor, dim: int) -> Tensor:
-    """How many own ones there are, 1 where there is none: 0 / 0 would have a NaN as gradient."""
+    """Count the matches, 1 where there is none: 0 / 0 would have a NaN gradient."""
     return own.sum(dim, keepdim=True).clamp_min(1)
 
 
 def _known(x: Tensor, own: Tensor, dim: int) -> Tensor:
-    """NaN where there are no own ones."""
+    """Set entries without a match to NaN."""
     return x.masked_fill(own.sum(dim, keepdim=True) == 0, torch.nan)
 
 
 class Standard(NamedTuple):
-    """What dissimilarities are measured by, two 0-dim numbers of the whole joint batch."""
+    """Mean and standard deviation of dissimilarities, two 0-dim numbers of the whole joint batch.
+    """
 
     mean: Tensor
     std: Tensor
@@ -98,15 +99,15 @@ class Standard(NamedTuple):
 
 @arrays_too
 def standard(x: Tensor, pairs: Tensor, *, unbiased: bool = False) -> Optional[Standard]:
-    """Mean and standard deviation of dissimilarities.
+    """Return the mean and standard deviation of dissimilarities.
 
     Args:
         x: float [T, V]; NaN = not known.
-        pairs: bool [T, V], the entries that count, as far as they are known.
-        unbiased: divide squares by one less than there are.
+        pairs: bool [T, V], the entries that count, if they are known.
+        unbiased: divide the sum of squares by n - 1.
 
     Returns:
-        None where nothing is known.
+        None if no entry is known.
 
     Example:
         ::
@@ -119,7 +120,7 @@ def standard(x: Tensor, pairs: Tensor, *, unbiased: bool = False) -> Optional[St
         return None
     std = known.std(correction=int(unbiased and len(known) > 1))
     least = torch.finfo(x.dtype).eps
-    if not std > least:  # all are alike: the gradient of such a deviation is 0 / 0
+    if not std > least:  # all are equal: the gradient of a zero deviation is 0 / 0
         std = torch.full_like(std, least)
     return Standard(known.mean(), std)
 
@@ -128,19 +129,19 @@ def standard(x: Tensor, pairs: Tensor, *, unbiased: bool = False) -> Optional[St
 def standard_of_products(
     rows: Tensor, columns: Tensor, pairs: tuple[Tensor, Tensor], *, unbiased: bool = False
 ) -> Optional[Standard]:
-    """:func:`standard` of ``1 - rows @ columns.T`` without that matrix.
+    """Return :func:`standard` of ``1 - rows @ columns.T`` without computing that matrix.
 
-    The sum of all products is the product of the sums, that of their squares the inner product of
-    two D x D matrices of moments.
+    The sum of all products is the product of the sums, the sum of their squares is the inner
+    product of two D x D moment matrices.
 
     Args:
         rows: float [T, D].
         columns: float [V, D].
-        pairs: two int64 [P], the entries that do not count.
-        unbiased: divide squares by one less than there are.
+        pairs: two int64 [P], row and column of the entries that do not count.
+        unbiased: divide the sum of squares by n - 1.
 
     Returns:
-        None where no entry counts.
+        None if no entry counts.
 
     Example:
         ::
@@ -165,15 +166,15 @@ def standard_of_products(
 def adaptive_margin(
     x: Tensor, pairs: Tensor, *, alpha: float, beta: float, unbiased: bool = False
 ) -> Tensor:
-    """``[alpha + beta (x - mean x) / std x]_+`` (CMGSD).
+    """Return the margins ``[alpha + beta (x - mean x) / std x]_+`` (CMGSD).
 
     Args:
         x: float [T, V], dissimilarities; NaN (not known) gives alpha.
-        pairs: bool [T, V], the entries over which mean and standard deviation are taken, as far as
-            they are known.
+        pairs: bool [T, V], the entries over which mean and standard deviation are taken, if they
+            are known.
         alpha: margin of an entry of mean dissimilarity.
-        beta: how far one standard deviation moves it.
-        unbiased: see :func:`standard`; False: that of the population.
+        beta: change of the margin per standard deviation.
+        unbiased: see :func:`standard`; False gives the population's deviation.
 
     Returns:
         float [T, V] >= 0.
@@ -191,10 +192,10 @@ def adaptive_margin(
 
 @arrays_too
 def margins_by(by: Optional[Standard], x: Tensor, *, alpha: float, beta: float) -> Tensor:
-    """:func:`adaptive_margin` of some texts, by the mean and standard deviation of all.
+    """Return :func:`adaptive_margin` of some texts, given the mean and standard deviation of all.
 
     Args:
-        by: of the whole joint batch.
+        by: statistics of the whole joint batch.
         x: float [R, V].
         alpha, beta: see :func:`adaptive_margin`.
 
@@ -207,5 +208,5 @@ def margins_by(by: Optional[Standard], x: Tensor, *, alpha: float, beta: float) 
     """
     if by is None:
         return torch.full_like(x, alpha)
-    x = torch.where(x.isnan(), by.mean, x)  # a NaN would reach the gradient of the others
+    x = torch.where(x.isnan(), by.mean, x)  # a NaN would spread to the gradients of other entries
     return (alpha + beta * (x - by.mean) / by.std).clamp_min(0)

@@ -1,6 +1,17 @@
-"""One contrastive loss for all papers, in log space.
+"""The contrastive losses of the papers as one function, in log space.
 
-Row t of ``scores[T, V]`` against its positives and weighted negatives:
+InfoNCE (DVTR Eq. 2) of N matched pairs, where text i belongs to video i and to no other::
+
+    def info_nce(scores, temperature):  # float [N, N], rows are texts, columns are videos
+        logits = scores / temperature
+        own = logits.diagonal()
+        t2v = logits.logsumexp(1) - own  # -log softmax of the own video among all videos
+        v2t = logits.logsumexp(0) - own  # -log softmax of the own text among all texts
+        return (t2v.mean() + v2t.mean()) / 2
+
+This is ``contrastive(scores, torch.eye(N).bool(), temperature=temperature)``.
+
+The general form.  Row t of ``scores[T, V]`` against its positives and weighted negatives:
 
     -log( sum_{v in P_t} e^{s_tv} / ( sum_{v in P_t} e^{s_tv} + sum_{v not in P_t} w_tv e^{s_tv} ) )
 
@@ -12,7 +23,7 @@ A positive may be soft, y_tv in [0, 1]; then an entry is a positive by y and a n
 
     -log( sum_v y_tv e^{s_tv} / sum_v (y_tv + (1 - y_tv) w_tv) e^{s_tv} )
 
-Further columns, of whatever else a row is not to be near, stand in the denominators alone.
+Further columns, of other items that a row is pushed away from, enter the denominators alone.
 """
 
 from __future__ import annotations
@@ -29,19 +40,19 @@ __all__ = ['Columns', 'contrastive']
 
 #: Stands for log(0).  Finite, so that a row without negatives has a loss of 0 and no NaN gradient.
 LOG_ZERO = -1e30
-#: Directions: texts look for videos, videos for texts.
+#: Directions: text queries over videos, video queries over texts.
 WAYS = ('t2v', 'v2t')
-#: Of both directions, or by direction.
+#: One tensor for both directions, or one per direction.
 ByDirection = Union[Tensor, Mapping[str, Tensor]]
 
 
 class Columns(NamedTuple):
-    """Entries of M rows that stand in a denominator beside those of the score matrix.
+    """Further entries of M rows, which enter denominators beside the score matrix.
 
     Attributes:
         scores: float [M, K], in the unit of the score matrix.
-        weights: float [M, K] >= 0 or None (= 1), of each in the denominator.
-        anchor: int64 [M], whose row it is; None: row i is anchor i's.
+        weights: float [M, K] >= 0 or None (= 1), weight of each entry in the denominator.
+        anchor: int64 [M], the anchor of each row; None: row i belongs to anchor i.
     """
 
     scores: Tensor
@@ -62,9 +73,9 @@ def contrastive(
     form: str = 'pooled',
     direction: str = 'both',
 ) -> Tensor:
-    """Contrastive loss of a text x video score matrix.
+    """Return the contrastive loss of a text x video score matrix.
 
-    Special cases: InfoNCE (DVTR Eq. 2) has one positive a row and no weights; the debiased
+    Special cases: InfoNCE (DVTR Eq. 2) has one positive per row and no weights; the debiased
     contrastive loss (DVTR Eq. 13) has ``weights`` = eta; ``form='outer_sum'`` is SupCon; MS-SL's
     ``clip_nce`` is twice the pooled loss of the raw inner products.  ARL Eq. 10 is twice
     ``own_pair``; the other uses of its ambiguous sets (Tab. 6) are ``positives | ambiguous`` with
@@ -72,27 +83,29 @@ def contrastive(
 
     Args:
         scores: float [T, V]; half precision is computed in float32.
-        positives: bool [T, V], or float [T, V] in [0, 1]: y of soft positives, with its gradient
-            where 0 < y < 1; 0 and 1 are what False and True are.  Rows (t2v) or columns (v2t)
-            without a positive are left out; a row of soft ones has to have one.
+        positives: bool [T, V], or float [T, V] in [0, 1]: y of soft positives, with a gradient
+            where 0 < y < 1; 0 and 1 mean False and True.  Rows (t2v) or columns (v2t) without a
+            positive are left out; but a row of soft positives must have one.
         temperature: divides the scores; a float or a 0-dim tensor.
         weights: float [T, V] >= 0 or None (= 1), the weight of each negative in the denominator;
-            entries at positives are ignored.  Weight 0 takes an entry out of the loss.  Or such by
-            direction, ``{'t2v': ..., 'v2t': ...}``; in one that is not there they are 1.
-        ambiguous: bool [T, V] or None, for ``own_pair`` only: A of ARL Eq. 8-9.  A row's entries
-            are A of the text, a column's those of the video.  They join the numerator of each pair
-            and stay in the denominator, with their weight in both; entries at positives are
-            ignored.  They are never pushed, and share the pull with the positive as e^s says.
-        counts: float [T] >= 0 or None (= 1), how much each text counts in the mean over texts
-            (t2v).  The mean over videos does not read it, unless they are by direction,
-            ``{'t2v': [T], 'v2t': [V]}``.
-        columns: by direction what else stands in the denominators of its anchors: text-text and
-            video-video scores, mined negatives, a queue.  With ``own_pair`` each pair meets them.
-        form: ``'pooled'`` as above; ``'own_pair'`` one term per annotated pair, whose sibling
-            positives are neither positive nor negative (ARL Eq. 8-9); ``'outer_sum'`` the mean
-            over positives outside the logarithm.  Of soft positives these means are weighted by y,
-            and ``outer_sum`` is the cross-entropy with the targets y / sum of y; a pair of
-            ``own_pair`` has y e^s where an annotated one has e^s.
+            entries at positives are ignored.  Weight 0 removes an entry from the loss.  Or one
+            tensor per direction, ``{'t2v': ..., 'v2t': ...}``; a missing direction has weights of
+            1.
+        ambiguous: bool [T, V] or None, for ``own_pair`` only: A of ARL Eq. 8-9.  A row holds A of
+            the text, a column A of the video.  They join the numerator of each pair and stay in the
+            denominator, with their weight in both; entries at positives are ignored.  They are
+            never pushed away, and share the positive's pull in proportion to e^s.
+        counts: float [T] >= 0 or None (= 1), weight of each text in the mean over texts (t2v).  The
+            mean over videos ignores it, unless counts are given per direction, ``{'t2v': [T],
+            'v2t': [V]}``.
+        columns: per direction, further entries in the denominators of its anchors: text-text and
+            video-video scores, mined negatives, a queue.  With ``own_pair`` they enter each pair's
+            denominator.
+        form: ``'pooled'`` as in the module docstring; ``'own_pair'`` one term per annotated pair,
+            whose sibling positives are neither positive nor negative (ARL Eq. 8-9); ``'outer_sum'``
+            the mean over positives outside the logarithm.  With soft positives these means are
+            weighted by y, and ``outer_sum`` is the cross-entropy with the targets y / sum of y; a
+            pair of ``own_pair`` has y e^s where an annotated one has e^s.
         direction: ``'t2v'`` (mean over texts), ``'v2t'`` (mean over videos; for ``own_pair`` both
             mean over pairs) or ``'both'``, the mean of the two.
 
@@ -100,12 +113,12 @@ def contrastive(
         0-dim tensor; 0 where no row has a positive.
 
     Raises:
-        ValueError: unknown form or direction, ambiguous pairs with another form than
-            ``own_pair``, shapes that differ; soft positives that are NaN or outside [0, 1], or a
-            row (of a ``'v2t'`` loss a column) of them that has none.
+        ValueError: unknown form or direction, ambiguous pairs with another form than ``own_pair``,
+            shapes that differ; soft positives that are NaN or outside [0, 1], or a row (a column
+            for ``'v2t'``) without a soft positive.
 
     Example:
-        Each negative scores one less than its positive; then it hardly counts. ::
+        Each negative scores one less than its positive; small weights reduce the loss. ::
 
             >>> scores, positives = torch.eye(2), torch.eye(2).bool()
             >>> contrastive(scores, positives)  # log(1 + 1 / e)
@@ -128,16 +141,16 @@ def contrastive(
 
 
 class Sums(NamedTuple):
-    """What one direction reads of N anchors, texts (t2v) or videos (v2t), with P positives.
+    """Terms of one direction: N anchors, texts (t2v) or videos (v2t), and P positives.
 
     Attributes:
         own: float [P], s of the positives.
-        anchor: int64 [P], whose they are.
-        negative: float [N], log of the sum of w e^s over all entries that are no positive, and over
-            further columns; of soft positives, of (1 - y) w e^s over all entries.
-        shared: float [N], the same over those of them that are ambiguous, or None.
-        counts: float [N], how much each anchor counts, or None where all count alike.
-        degree: float [P] in (0, 1], y of the positives, or None where each is 1.
+        anchor: int64 [P], the anchor of each positive.
+        negative: float [N], log of the sum of w e^s over all entries that are not positives, and
+            over further columns; with soft positives, of (1 - y) w e^s over all entries.
+        shared: float [N], the same over the ambiguous entries alone, or None.
+        counts: float [N], weight of each anchor, or None if all count equally.
+        degree: float [P] in (0, 1], y of the positives, or None if each is 1.
     """
 
     own: Tensor
@@ -160,21 +173,21 @@ def contrastive_sums(
     form: str = 'pooled',
     direction: str = 'both',
 ) -> dict[str, Sums]:
-    """Over a whole matrix, or over a block of it: some texts against all videos.
+    """Return the terms of the loss over a whole matrix, or over a block: some texts, all videos.
 
     Args:
         scores, positives, temperature, weights, ambiguous, counts, columns, form, direction: see
-            :func:`contrastive`; float [R, V] and [R] of R texts.  Columns of videos are those of
-            one block: they are added to each.
+            :func:`contrastive`; float [R, V] and [R] for R texts.  Columns of videos (v2t) must be
+            given to one block only: they are added in each block that has them.
 
     Returns:
-        By direction: ``'t2v'``, of R anchors, and ``'v2t'``, of V anchors over R texts.
+        One per direction: ``'t2v'`` with R anchors, and ``'v2t'`` with V anchors over R texts.
 
     Raises:
-        ValueError: as :func:`contrastive`, but for rows without a positive, which are left out.
+        ValueError: as :func:`contrastive`, except for rows without a positive, which are left out.
 
     Example:
-        A text has one positive of score 1, and a negative of score 0. ::
+        Each text has a positive of score 1 and a negative of score 0. ::
 
             >>> contrastive_sums(torch.eye(2), torch.eye(2).bool())['t2v'].negative
             tensor([0., 0.])
@@ -210,7 +223,7 @@ def contrastive_sums(
 
 
 def loss_of_sums(sums: Sums, form: str) -> Tensor:
-    """The loss of one direction, 0-dim; 0 where there is no positive, or none that counts.
+    """Return the loss of one direction, 0-dim; 0 if no positive counts.
 
     Args:
         sums: over all entries of N anchors.
@@ -247,8 +260,7 @@ def loss_of_sums(sums: Sums, form: str) -> Tensor:
 
 
 def pooled_of_sums(sums: Sums) -> tuple[Tensor, Tensor, Tensor]:
-    """Of N anchors: log of the sum of their positives' e^s, that with all negatives, and which
-    anchors have a positive.
+    """Return, per anchor, log sums over positives and over all terms, and if it has a positive.
 
     Example:
         ::
@@ -266,11 +278,11 @@ def pooled_of_sums(sums: Sums) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def join_sums(parts: Sequence[Sums], direction: str) -> Sums:
-    """Of blocks that follow each other: texts side by side, or more texts of the same videos.
+    """Join the terms of consecutive blocks: more texts (t2v), or more texts per video (v2t).
 
     Args:
-        parts: float [R] or [V], see :func:`contrastive_sums`.
-        direction: of the parts.
+        parts: the blocks' terms, float [R] or [V], see :func:`contrastive_sums`.
+        direction: direction of the parts.
 
     Example:
         ::
@@ -329,7 +341,7 @@ def _check_rows(positives: Tensor, direction: str) -> None:
 
 
 def _negatives(logits: Tensor, positives: Tensor, weights: Optional[Tensor]) -> Tensor:
-    """s + log w of the negatives, LOG_ZERO elsewhere and where w is 0; float [T, V].
+    """Return s + log w of the negatives, LOG_ZERO elsewhere and where w is 0; float [T, V].
 
     With soft positives the weight is (1 - y) w.
     """
@@ -342,12 +354,12 @@ def _negatives(logits: Tensor, positives: Tensor, weights: Optional[Tensor]) -> 
     weights = at_least_float32(weights)
     if not weights.requires_grad:
         return logits + weights.log().clamp_min_(LOG_ZERO).masked_fill_(positives, LOG_ZERO)
-    absent = positives | (weights == 0)  # the gradient of log 0 is not to be met
+    absent = positives | (weights == 0)  # avoids the gradient of log 0
     return logits + weights.masked_fill(absent, 1.0).log().masked_fill(absent, LOG_ZERO)
 
 
 def _of_columns(columns: Columns, temperature: float | Tensor, like: Tensor) -> Tensor:
-    """Log of the sum of w e^s of each anchor, LOG_ZERO where it has no row; as ``like`` [N]."""
+    """Return the log sum of w e^s of each anchor [N], LOG_ZERO where it has no row."""
     logits = at_least_float32(columns.scores) / temperature
     none = torch.zeros_like(logits, dtype=torch.bool)
     sums = _logsumexp(_negatives(logits, none, columns.weights), 1)
@@ -357,20 +369,20 @@ def _of_columns(columns: Columns, temperature: float | Tensor, like: Tensor) -> 
 
 
 def _logsumexp(x: Tensor, dim: int) -> Tensor:
-    if not x.shape[dim]:  # of no entry: zero, in logarithms
+    if not x.shape[dim]:  # no entries: log of 0
         return x.sum(dim) + LOG_ZERO
     return x.logsumexp(dim)
 
 
 def _logsumexp_by(x: Tensor, anchor: Tensor, zeros: Tensor) -> Tensor:
-    """Of the entries x [P] of anchors [P], LOG_ZERO where there is none; ``zeros`` is [N]."""
+    """Log-sum-exp of x [P] by anchor [P], LOG_ZERO where there is no entry; ``zeros`` is [N]."""
     largest = torch.full_like(zeros, LOG_ZERO).scatter_reduce(0, anchor, x.detach(), 'amax')
     sums = zeros.index_add(0, anchor, (x - largest[anchor]).exp())
     return largest + sums.masked_fill(sums == 0, 1.0).log()
 
 
 def mean_of(values: Tensor, counts: Optional[Tensor]) -> Tensor:
-    """Of float [N], each as often as it counts.
+    """Return the mean of float [N], weighted by ``counts``.
 
     Example:
         ::

@@ -1,4 +1,4 @@
-"""A score matrix that follows another one (TeachText; Croitoru et al., ICCV 2021)."""
+"""Distillation losses from one score matrix to another (TeachText; Croitoru et al., ICCV 2021)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ['mean_products', 'smooth_l1']
 
 @arrays_too
 def mean_products(texts: Sequence[Tensor], videos: Sequence[Tensor]) -> Tensor:
-    """Mean over N teachers of the inner products of their vectors.
+    """Return the mean over N teachers of the inner products of their vectors.
 
     Args:
-        texts: N of float [T, D_n]; half precision is computed in float32.
-        videos: N of float [V, D_n].
+        texts: N tensors, float [T, D_n]; half precision is computed in float32.
+        videos: N tensors, float [V, D_n].
 
     Returns:
         float [T, V].
@@ -39,14 +39,14 @@ def mean_products(texts: Sequence[Tensor], videos: Sequence[Tensor]) -> Tensor:
 
 @arrays_too
 def smooth_l1(scores: Tensor, teacher: Tensor, *, bend: float = 1.0) -> Tensor:
-    """How far each score is from the teacher's.
+    """Return the smooth L1 distance of each score from the teacher's.
 
         d^2 / (2 bend)   where |d| < bend,     |d| - bend / 2   elsewhere;     d = score - teacher
 
     Args:
         scores: float [T, V]; half precision is computed in float32.
         teacher: float [T, V].
-        bend: from where on a distance counts linearly.
+        bend: distance from which the loss is linear.
 
     Returns:
         float [T, V].

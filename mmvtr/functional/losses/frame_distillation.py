@@ -1,4 +1,4 @@
-"""A student that looks at the frames of a video as its teacher does (DL-DKD; Dong et al., 2023)."""
+"""Distillation of a teacher's attention over a video's frames (DL-DKD; Dong et al., 2023)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ['frame_divergence']
 def frame_divergence(
     student: Tensor, teacher: Tensor, mask: Tensor, *, temperature: float = 0.2
 ) -> Tensor:
-    """How far the student's distribution over the frames of a pair is from the teacher's.
+    """Return the divergence of the student's distribution over a pair's frames from the teacher's.
 
         KL( softmax_k(teacher_k / temperature) || softmax_k(student_k / temperature) )
 
     Args:
         student, teacher: float [P, F], scores of a text with the frames of a video, P pairs.
-        mask: bool [P, F]; the others take no part.
-        temperature: positive.
+        mask: bool [P, F]; frames that are False are ignored.
+        temperature: > 0.
 
     Returns:
         float [P].
@@ -45,7 +45,7 @@ def frame_divergence(
     empty = (~mask.any(1)).nonzero().flatten().tolist()
     if empty:
         raise ValueError(f'pair {empty[0]} has no valid frame: its mask is all False')
-    low = torch.finfo(torch.float32).min  # finite: its difference from itself is 0, not NaN
+    low = torch.finfo(torch.float32).min  # finite, so that low - low is 0, not NaN
     ours, theirs = (
         (at_least_float32(x) / temperature).masked_fill(~mask, low).log_softmax(1)
         for x in (student, teacher)

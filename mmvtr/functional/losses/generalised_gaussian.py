@@ -12,7 +12,8 @@ from mmvtr.functional.precision import at_least_float32
 
 __all__ = ['generalised_gaussian_nll', 'generalised_gaussian_std']
 
-#: Bounds of a residual over its scale in the official code, and what it adds to 1 / alpha and beta.
+#: Bounds of a residual over its scale in the official code, and its constant added to 1 / alpha and
+#: beta.
 BOUNDS, EPS = (1e-4, 1e3), 1e-4
 
 
@@ -20,14 +21,14 @@ BOUNDS, EPS = (1e-4, 1e3), 1e-4
 def generalised_gaussian_nll(
     residual: Tensor, log_alpha: Tensor, beta: Tensor, *, form: str = 'density'
 ) -> Tensor:
-    """Negative log likelihood of each entry, with ``p = beta / (2 alpha Gamma(1 / beta)) e^-x``.
+    """Return the negative log likelihood with ``p = beta / (2 alpha Gamma(1 / beta)) e^-x``.
 
     ``x = (|residual| / alpha)^beta``: a Laplacian at beta 1, a Gaussian of sigma
     ``alpha / sqrt(2)`` at beta 2.
 
     Args:
-        residual: float [...], mean less target; half precision is computed in float32.
-        log_alpha: float [...], of the scale.
+        residual: float [...], mean minus target; half precision is computed in float32.
+        log_alpha: float [...], log of the scale.
         beta: float [...] > 0, the shape.
         form: ``'density'``, the equation.  ``'official'``: ProbVLM's code, in which the residual is
             multiplied by beta, ``x = |residual| beta / alpha`` within 1e-4 and 1e3, 1e-4 is added
@@ -40,7 +41,7 @@ def generalised_gaussian_nll(
         ValueError: unknown form.
 
     Example:
-        Of beta 2, the normal density of sigma 1 at 0: log sqrt(2 pi). ::
+        With beta 2 and sigma 1, the normal density at 0: log sqrt(2 pi). ::
 
             >>> log_alpha, beta = torch.tensor(2.0).log() / 2, torch.tensor(2.0)
             >>> generalised_gaussian_nll(torch.tensor(0.0), log_alpha, beta)
@@ -54,14 +55,14 @@ def generalised_gaussian_nll(
         inverse, beta = (-log_alpha).exp() + EPS, beta + EPS
         x = (size * inverse * beta).clamp(*BOUNDS)
         return x - inverse.log() + torch.lgamma(1 / beta) - beta.log()
-    # A power of 0 has no derivative by beta: a residual is 1e-12 of alpha at least.
+    # A power of 0 has no derivative in beta, so a residual is at least 1e-12 of alpha.
     ratio = (size.clamp_min(1e-30).log() - log_alpha).clamp_min(math.log(1e-12))
     return (beta * ratio).exp() + log_alpha + math.log(2) + torch.lgamma(1 / beta) - beta.log()
 
 
 @arrays_too
 def generalised_gaussian_std(log_alpha: Tensor, beta: Tensor) -> Tensor:
-    """Log standard deviation: ``log alpha + (log Gamma(3 / beta) - log Gamma(1 / beta)) / 2``.
+    """Return the log standard deviation.
 
     Args:
         log_alpha: float [...].

@@ -1,4 +1,4 @@
-"""Multi-instance contrast: several samples of each text against several of each video."""
+"""Multi-instance contrastive loss: several samples of each text and of each video."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def multi_instance(
     form: str = 'pooled',
     direction: str = 'both',
 ) -> Tensor:
-    """Contrastive loss whose rows and columns are samples (UATVR Eq. 11).
+    """Return the contrastive loss whose rows and columns are samples (UATVR Eq. 11).
 
-    All samples of a text's videos are its positives, all other samples its negatives, for each of
-    its own samples; the loss is the mean over samples.  ``form='pooled'`` sums over the positives
+    For each sample of a text, all samples of its matched videos are positives and all other samples
+    are negatives; the loss is the mean over samples.  ``form='pooled'`` sums over the positives
     inside the logarithm as Eq. 11 does, ``'outer_sum'`` outside as the official code does.
 
     Args:
@@ -38,9 +38,9 @@ def multi_instance(
         videos: float [V, S', D], samples of the videos.
         positives: bool [T, V].
         temperature: divides the inner products; Eq. 11 has none (= 1).
-        normalise: compare cosines.  Samples of a Gaussian around a unit vector are no unit
-            vectors, and Eq. 11 with their inner products rewards long samples.
-        weights: float [T, V] or None, of the negatives.
+        normalise: compare cosines.  Samples of a Gaussian around a unit vector are not unit
+            vectors, and Eq. 11 with inner products rewards long samples.
+        weights: float [T, V] or None, weights of the negatives.
         form, direction: see :func:`mmvtr.functional.losses.contrastive.contrastive`.
 
     Returns:
@@ -50,7 +50,7 @@ def multi_instance(
         ValueError: from :func:`~mmvtr.functional.losses.contrastive.contrastive`.
 
     Example:
-        One sample an item, each along its own axis: log(1 + 1 / e^2). ::
+        One sample per item, each along its own axis: log(1 + 1 / e^2). ::
 
             >>> samples = torch.eye(2)[:, None]
             >>> multi_instance(samples, samples, torch.eye(2).bool(), temperature=0.5)
@@ -69,7 +69,7 @@ def multi_instance(
 
 @arrays_too
 def sample_scores(texts: Tensor, videos: Tensor, *, normalise: bool) -> Tensor:
-    """Inner products (cosines) of all samples: float [T, S, D], [V, S', D] -> [T S, V S'].
+    """Return inner products (cosines) of all samples: float [T, S, D], [V, S', D] -> [T S, V S'].
 
     Example:
         Two samples of a text, one of a video. ::

@@ -1,4 +1,4 @@
-"""Weights of negatives: a guide's mask, hardness, the prior of Chuang et al., groups."""
+"""Weights of negatives: a guide's mask, hardness, debiasing (Chuang et al.), groups."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
     'hardness_weights',
 ]
 
-#: By what a guide judges; see :func:`guide_mask`.
+#: Rules by which a guide judges; see :func:`guide_mask`.
 RULES = ('threshold', 'absolute', 'relative', 'share', 'self')
 
 
@@ -27,7 +27,7 @@ RULES = ('threshold', 'absolute', 'relative', 'share', 'self')
 def guide_mask(
     scores: Tensor, own: Tensor, *, rule: str = 'absolute', margin: float = 0.0
 ) -> Tensor:
-    """Which documents a guide calls no negatives: those strictly above the bar b_t of the text.
+    """Return which documents a guide deems false negatives: those strictly above text t's bar b_t.
 
     ==========  =================  ================================================================
     rule        b_t                whose
@@ -39,23 +39,25 @@ def guide_mask(
     self        g_t + m            of the model's own scores (Qwen3-Embedding, 2025: m = .1)
     ==========  =================  ================================================================
 
-    ``relative`` and ``share`` differ where an own score is negative: below it, and above it.
+    ``relative`` and ``share`` differ for a negative g_t: the bar is below it or above it.
 
     Args:
-        scores: float [T, V], the guide's.
-        own: float [T], g_t, its score of a text with its own document; not finite where there is
-            none: then nothing is above, but for a threshold, which needs none.
+        scores: float [T, V], the guide's scores.
+        own: float [T], g_t, the guide's score of a text with its matched document; not finite if
+            there is none: then nothing is above the bar, except with ``threshold``, which needs no
+            g_t.
         rule: see above.
-        margin: m; a score of any sign for a threshold, else 0 or more.
+        margin: m; of any sign for ``threshold``, else at least 0.
 
     Returns:
         bool [T, V].  A positive may be among them: the losses weigh negatives only.
 
     Raises:
-        ValueError: another rule; a negative margin: ``'self'`` would take the positives themselves.
+        ValueError: unknown rule; a negative margin, with which ``'self'`` would mask the positives
+            themselves.
 
     Example:
-        GISTEmbed: the guide finds document 1 nearer to text 0 than its own one. ::
+        GISTEmbed: the guide scores document 1 higher for text 0 than its matched document. ::
 
             >>> guide = torch.tensor([[0.5, 0.6], [0.1, 0.9]])
             >>> guide_mask(guide, guide.diagonal())
@@ -75,16 +77,16 @@ def guide_weights(
     margin: float = 0.0,
     softness: float = 0.0,
 ) -> Tensor:
-    """Weight of each negative: 0 above the bar and 1 up to it, or a sigmoid about it (ours).
+    """Return the weight of each negative: 0 above the bar, else 1; or a sigmoid about it (ours).
 
         w_tv = 1 - sigmoid((g_tv - b_t) / softness)
 
-    With ``rule='threshold'`` that is a calibrated weight: where P(match) = sigmoid(a g + b), of
-    Platt's scaling, it is 1 - P(match) at margin -b / a and softness 1 / a.
+    With ``rule='threshold'`` that is a calibrated weight: with Platt scaling P(match) = sigmoid(a g
+    + b), it is 1 - P(match) at margin -b / a and softness 1 / a.
 
     Args:
         scores, own, rule, margin: see :func:`guide_mask`.
-        softness: in the unit of the scores; 0: the mask.
+        softness: in the unit of the scores; 0 gives the hard mask.
 
     Returns:
         float [T, V] in [0, 1], without a gradient.
@@ -111,26 +113,26 @@ def guide_weights(
 def hardness_weights(
     scores: Tensor, positives: Tensor, *, alpha: float, over: Optional[str] = None
 ) -> Tensor:
-    """Weight e^(alpha s) of each negative: the nearer, the harder it is pushed.
+    """Return the weight e^(alpha s) of each negative: harder negatives are pushed more.
 
-    Without normalisation as LLaVE (Lan et al., 2025) and EmbeddingGemma have it: in a loss at
-    temperature T its logit is s / T + alpha s, whose second part has no gradient.  With ``over``
-    the mean weight of an anchor's negatives is 1, as in HN-NCE (Radenovic et al., 2023; there
-    alpha is beta / T)::
+    Without normalisation, as in LLaVE (Lan et al., 2025) and EmbeddingGemma: in a loss at
+    temperature T the logit is s / T + alpha s, whose second term has no gradient.  With ``over``
+    the mean weight of an anchor's negatives is 1, as in HN-NCE (Radenovic et al., 2023; there alpha
+    is beta / T)::
 
         w_tv = N_t e^(alpha s_tv) / sum over the N_t negatives of t of e^(alpha s)
 
     Args:
         scores: float [T, V].
-        positives: bool [T, V], which weigh 1.
-        alpha: per unit of the scores; below 0 near negatives are pushed less.
+        positives: bool [T, V]; their weight is 1.
+        alpha: per unit of the scores; if negative, harder negatives are pushed less.
         over: None, ``'t2v'`` (anchors are texts) or ``'v2t'`` (videos).
 
     Returns:
         float [T, V] > 0, without a gradient.
 
     Raises:
-        ValueError: another ``over``.
+        ValueError: unknown ``over``.
 
     Example:
         ::
@@ -155,26 +157,26 @@ def hardness_weights(
 def debiased_weights(
     scores: Tensor, positives: Tensor, *, prior: float, temperature: float | Tensor
 ) -> Tensor:
-    """Weight of the negatives of a text where a share of all videos are right answers to it.
+    """Return the weight of a text's negatives if a fraction of all videos are matches.
 
-    Debiased contrastive learning (Chuang et al., NeurIPS 2020): the sum over negatives is that of
-    true ones, without what right answers among them are expected to add::
+    Debiased contrastive learning (Chuang et al., NeurIPS 2020): the sum over negatives estimates
+    that of true negatives, minus the expected contribution of matches among them::
 
         N g = N max((mean of negatives e^(s/T) - prior mean of positives e^(s/T)) / (1 - prior),
                     e^(-1/T))  =:  w sum of negatives e^(s/T)
 
-    So it is one weight a text, with a gradient, which the paper has: ``contrastive(scores,
-    positives, temperature=T, weights=debiased_weights(...), direction='t2v')`` is its loss.  Of
-    videos (v2t) they are the same of the transposed matrices, transposed.
+    So it is one weight per text, with a gradient, as in the paper: ``contrastive(scores, positives,
+    temperature=T, weights=debiased_weights(...), direction='t2v')`` is its loss.  For videos (v2t),
+    transpose the matrices and the result.
 
     Args:
-        scores: float [T, V], cosines: e^(-1/T) is the smallest term that one has.
+        scores: float [T, V], cosines: e^(-1/T) is the smallest possible term.
         positives: bool [T, V].
-        prior: in [0, 1), tau+ of the paper; 0: weights of 1.
-        temperature: T, that of the loss.
+        prior: in [0, 1), tau+ of the paper; 0 gives weights of 1.
+        temperature: T, the loss's temperature.
 
     Returns:
-        float [T, V] >= 0; rows of one number, 1 where a text has no positive or no negative.
+        float [T, V] >= 0; constant along rows, 1 if a text has no positive or no negative.
 
     Raises:
         ValueError: a prior outside [0, 1).
@@ -197,7 +199,8 @@ def debiased_weights(
     logits = at_least_float32(scores) / temperature
     own, matched = _log_mean(logits, positives, dim=1)
     mean, pushed = _log_mean(logits, ~positives, dim=1)
-    # Beyond 1 / prior the difference is negative and the floor holds: e^lead need not overflow.
+    # Beyond 1 / prior the difference is negative and the floor applies, so e^lead need not
+    # overflow.
     lead = (own - mean).clamp(max=1 - math.log(prior))
     floor = (-1 / torch.as_tensor(temperature) - mean).exp()
     weights = torch.maximum((1 - prior * lead.exp()) / (1 - prior), floor)
@@ -206,15 +209,15 @@ def debiased_weights(
 
 @arrays_too
 def group_weights(positives: Tensor, groups: Tensor) -> Tensor:
-    """Weight 1 of documents of the same group as the own one, 0 of others.
+    """Return weight 1 for documents of the same group as a text's matched document, else 0.
 
-    UNITE (Kong et al., 2025) compares a query with candidates of its target's modality alone, as
-    scores of other modalities are not on one scale.  Its code masks the direction of queries:
-    ``contrastive(..., weights={'t2v': group_weights(positives, groups)})``.
+    UNITE (Kong et al., 2025) compares a query only with candidates of its target's modality, as
+    scores of different modalities are on different scales.  Its code masks the query direction
+    only: ``contrastive(..., weights={'t2v': group_weights(positives, groups)})``.
 
     Args:
         positives: bool [T, V].
-        groups: int64 [V], of the documents.
+        groups: int64 [V], group of each document.
 
     Returns:
         float [T, V]; 1 where a text has no positive.
@@ -233,10 +236,10 @@ def group_weights(positives: Tensor, groups: Tensor) -> Tensor:
 
 
 def check_rule(rule: str, margin: float, softness: float = 0.0) -> None:
-    """See that the arguments of :func:`guide_weights` are in range.
+    """Raise ValueError unless the arguments of :func:`guide_weights` are in range.
 
     Raises:
-        ValueError: names the one that is not.
+        ValueError: names the one that is out of range.
 
     Example:
         ::
@@ -254,7 +257,7 @@ def check_rule(rule: str, margin: float, softness: float = 0.0) -> None:
 
 
 def _bars(own: Tensor, rule: str, margin: float) -> Tensor:
-    """Float [T] -> [T, 1], see :func:`guide_mask`; inf where nothing is above."""
+    """Return the bars, float [T] -> [T, 1], see :func:`guide_mask`; inf where nothing is above."""
     own = at_least_float32(own)[:, None]
     if rule == 'threshold':
         return torch.full_like(own, margin)
@@ -268,7 +271,7 @@ def _bars(own: Tensor, rule: str, margin: float) -> Tensor:
 
 
 def _log_mean(logs: Tensor, among: Tensor, *, dim: int) -> tuple[Tensor, Tensor]:
-    """Log of the mean of e^logs over the entries ``among``, 0 where there are none; whether any.
+    """Return the log mean of e^logs over ``among`` (0 if empty), and whether it has entries.
 
     float, bool [T, V] -> float, bool [T, 1] or [1, V].
     """
@@ -276,6 +279,6 @@ def _log_mean(logs: Tensor, among: Tensor, *, dim: int) -> tuple[Tensor, Tensor]
     some = count > 0
     if not logs.shape[dim]:
         return logs.sum(dim, keepdim=True), some
-    logs = logs.masked_fill(~among & some, -math.inf)  # where there is none all, to be finite
+    logs = logs.masked_fill(~among & some, -math.inf)  # if there is none keep all, to stay finite
     found = logs.logsumexp(dim, keepdim=True) - count.clamp_min(1).to(logs.dtype).log()
     return found.masked_fill(~some, 0.0), some

@@ -1,4 +1,4 @@
-"""What NeighborRetr (Lin et al., CVPR 2025) makes of hubs: weights, soft positives, targets."""
+"""Losses of NeighborRetr (Lin et al., CVPR 2025) against hubs: weights, soft positives, targets."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ __all__ = [
 
 @arrays_too
 def centrality_weights(vectors: Tensor, others: Tensor, *, scale: float) -> Tensor:
-    """e^(scale mean cosine): how much an item counts, the more the nearer it is to its modality.
+    """Return e^(scale mean cosine): an item counts more if it is nearer to its modality.
 
     Args:
-        vectors: float [N, D], of N items.
-        others: float [M, D], what they are compared with; the official code takes all tokens of
-            the modality in the batch, an item's own and padding (zeros) included.
+        vectors: float [N, D], N items.
+        others: float [M, D], vectors to compare with; the official code uses all tokens of the
+            modality in the batch, including the item's own tokens and padding (zeros).
         scale: .3 in the official code.
 
     Returns:
-        float [N] > 0, with its gradient.
+        float [N] > 0, with a gradient.
 
     Example:
         ::
@@ -49,11 +49,11 @@ def centrality_weights(vectors: Tensor, others: Tensor, *, scale: float) -> Tens
 
 
 class Neighbours(NamedTuple):
-    """The own pairs of an anchor and its neighbours.
+    """The matched pairs of an anchor and its neighbours.
 
     Attributes:
-        degrees: float [T, V] in [0, 1]: 1 of own pairs, of the neighbours of an anchor 1 in all.
-        among: bool [T, V], which entries are one or the other.
+        degrees: float [T, V] in [0, 1]: 1 for matched pairs; the neighbours of an anchor sum to 1.
+        among: bool [T, V], which entries are matched pairs or neighbours.
     """
 
     degrees: Tensor
@@ -64,29 +64,30 @@ class Neighbours(NamedTuple):
 def neighbour_degrees(
     scores: Tensor, positives: Tensor, hubness: Tensor, *, neighbours: int, sharpness: float
 ) -> Neighbours:
-    """Soft positives of the k best videos of a text: high where these are near, and no hubs.
+    """Return soft positives of a text's k best unmatched videos: high if near and not a hub.
 
         y_tj = softmax over the neighbours j of t of sharpness (s'_tj - h'_tj)
 
-    s' and h' are scores and hubness, each on the scale of the videos that are neither own nor
-    neighbour: 0 is the least and 1 the largest of those (as in the official code; a neighbour's
-    score is above 1).  Where these are fewer than two, or all alike, s' (h') is 0.
+    s' and h' are scores and hubness, each rescaled so that the smallest and largest value of the
+    videos that are neither matches nor neighbours become 0 and 1 (as in the official code; a
+    neighbour's score is above 1).  If there are fewer than two such videos, or all are equal, s'
+    (h') is 0.
 
     Args:
         scores: float [T, V], cosines.
         positives: bool [T, V].
-        hubness: float [V], how near a video is to texts at large: its mean score with a bank.
-        neighbours: k; fewer where a text has fewer negatives.
+        hubness: float [V], how near a video is to texts in general: its mean score with a bank.
+        neighbours: k; fewer if a text has fewer negatives.
         sharpness: 3 in the official code, its ``temperature``.
 
     Returns:
-        :class:`Neighbours`, with the gradients of scores and hubness, as the official code has.
+        :class:`Neighbours`, with gradients of scores and hubness, as in the official code.
 
     Raises:
         ValueError: ``neighbours`` below 1.
 
     Example:
-        Videos 1 and 2 are as near to the text, and 1 is a hub. ::
+        Videos 1 and 2 are equally near to the text, and 1 is a hub. ::
 
             >>> scores = torch.tensor([[0.9, 0.5, 0.5, 0.1, 0.0]])
             >>> own, hubs = scores > 0.8, torch.tensor([0.1, 0.5, 0.1, 0.1, 0.0])
@@ -120,17 +121,18 @@ def neighbour_loss(
     sharpness: float = 3.0,
     temperature: Union[float, Tensor] = 1.0,
 ) -> Tensor:
-    """NeighborRetr's neighbour adjusting loss of texts: own pair and neighbours share the pull.
+    """Return NeighborRetr's neighbour adjusting loss (t2v), which also pulls neighbours.
 
-    The cross-entropy with the targets of :func:`neighbour_degrees`, over these videos alone:
-    ``contrastive(form='outer_sum')`` of soft positives whose other videos weigh 0.
+    The cross-entropy with the targets of :func:`neighbour_degrees`, over matches and neighbours
+    alone: ``contrastive(form='outer_sum')`` with soft positives, where all other videos have weight
+    0.
 
     Args:
         scores, positives, hubness, neighbours, sharpness: see :func:`neighbour_degrees`.
         temperature: divides the scores; 1 in the official code.
 
     Returns:
-        0-dim tensor, the mean over texts with an own video.
+        0-dim tensor, the mean over texts with a matched video.
 
     Example:
         ::
@@ -156,21 +158,22 @@ def neighbour_loss(
 def transport_targets(
     scores: Tensor, positives: Tensor, *, share: float, temperature: float, iterations: int = 50
 ) -> Tensor:
-    """Targets by which all videos are found equally often: own pairs and a transport plan.
+    """Return targets that retrieve all videos equally often: matches plus a transport plan.
 
         share P + (1 - share) own,     P = e^((s + a + b) / temperature), rows sum to 1
 
-    a and b are Sinkhorn-Knopp's biases (:func:`.sinkhorn`), own 1 / P_t at each of P_t own videos.
+    a and b are Sinkhorn-Knopp's biases (:func:`.sinkhorn`), own is 1 / P_t at each of P_t matched
+    videos.
 
     Args:
         scores: float [T, V].
         positives: bool [T, V].
-        share: of the plan, .7 in the official code's arguments, .3 in its signature.
-        temperature: of the plan, 1 in the official code.
-        iterations: of Sinkhorn-Knopp.
+        share: weight of the plan, .7 in the official code's arguments, .3 in its signature.
+        temperature: temperature of the plan, 1 in the official code.
+        iterations: number of Sinkhorn-Knopp iterations.
 
     Returns:
-        float [T, V] in [0, 1]; without a gradient; rows of a text without an own video are 0.
+        float [T, V] in [0, 1]; without a gradient; rows of texts without a matched video are 0.
 
     Raises:
         ValueError: a share outside [0, 1].
@@ -205,16 +208,16 @@ def uniform_loss(
     plan_temperature: float = 1.0,
     iterations: int = 50,
 ) -> Tensor:
-    """NeighborRetr's uniform regularisation of texts: cross-entropy with :func:`transport_targets`.
+    """Return NeighborRetr's uniform regularisation (t2v), with :func:`transport_targets`.
 
     Args:
         scores, positives, share, iterations: see there.
         temperature: divides the scores in the cross-entropy; 1 / 3 in the official code, which
-            hands over its ``temperature`` as a factor.
-        plan_temperature: of the plan.
+            passes its ``temperature`` as a factor.
+        plan_temperature: temperature of the plan.
 
     Returns:
-        0-dim tensor, the mean over texts with an own video.
+        0-dim tensor, the mean over texts with a matched video.
 
     Example:
         ::
@@ -236,16 +239,16 @@ def uniform_loss(
 
 @arrays_too
 def score_divergence(scores: Tensor, teacher: Tensor) -> Tensor:
-    """KL(softmax of the teacher's row || softmax of the row), the mean over all T x V entries.
+    """Return KL(softmax of teacher's row || softmax of row), averaged over all T x V entries.
 
-    A mean over entries, not over texts, is what the official code of NeighborRetr has.
+    The official code of NeighborRetr also averages over entries, not over texts.
 
     Args:
         scores: float [T, V].
-        teacher: float [T, V], with its gradient, too.
+        teacher: float [T, V]; it also receives a gradient.
 
     Returns:
-        0-dim tensor; 0 of an empty matrix.
+        0-dim tensor; 0 for an empty matrix.
 
     Example:
         ::
@@ -258,10 +261,11 @@ def score_divergence(scores: Tensor, teacher: Tensor) -> Tensor:
 
 
 def _scaled(values: Tensor, among: Tensor) -> Tensor:
-    """Float [T, V] on the scale of those ``among``, least 0 and largest 1 of them, by rows; 0 where
-    these are fewer than two or all alike, NaN where one of them is."""
+    """Rescale float [T, V] by rows so that the entries ``among`` span 0 to 1; 0 where these are
+    fewer than two or all equal, NaN where one of them is NaN.
+    """
     low = values.masked_fill(~among, torch.inf).amin(1, keepdim=True)
     high = values.masked_fill(~among, -torch.inf).amax(1, keepdim=True)
-    some = ~(high <= low)  # of a NaN, too
+    some = ~(high <= low)  # True also for a NaN
     low, reach = torch.where(some, low, 0.0), torch.where(some, high - low, 1.0)
     return torch.where(some, (values - low) / reach, 0.0)

@@ -1,4 +1,4 @@
-"""One term per entry of a text x video matrix, positives against the rest."""
+"""Losses with one term per entry of a text x video matrix, positives against the rest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mmvtr.functional.precision import at_least_float32
 
 __all__ = ['binary_cross_entropy', 'binary_cross_entropy_sum', 'masked_mean']
 
-#: What a sum over pairs is divided by, from the matrix.
+#: Divisors of a sum over pairs, from the matrix.
 REDUCTIONS = dict(mean=Tensor.numel, sum=lambda x: 1, items=lambda x: x.shape[1])
 
 
@@ -29,21 +29,20 @@ def binary_cross_entropy(
 ) -> Tensor:
     """Pairwise sigmoid loss: binary cross-entropy of ``scale * scores + bias`` and labels.
 
-    - DVTR's matching probability, read soundly: positives and in-batch negatives both count
-      (Eq. 11 has positives only, and is minimised by calling everything a match).  The classes are
-      not balanced: p then is the odds of a match in a batch, far below saturation, and the ratio
-      of two p tells pairs apart better.
-    - SigLIP (Zhai et al., ICCV 2023) and ProLIP (Chun et al., ICLR 2025): labels of +-1, which are
-      the bools here, and ``reduction='items'``.
-    - PCME++ (Chun, ICLR 2024): soft labels, minus a distance as score, ``reduction='mean'``.
+    - DVTR's matching probability, with positives and in-batch negatives (Eq. 11 has positives only,
+    and is minimised by calling everything a match).  The classes are not balanced: p is then the
+    probability of a match in a batch, far below saturation, and the ratio of two p separates pairs
+    better. - SigLIP (Zhai et al., ICCV 2023) and ProLIP (Chun et al., ICLR 2025): labels of +-1,
+    here bools, and ``reduction='items'``. - PCME++ (Chun, ICLR 2024): soft labels, and a negative
+    distance as the score, ``reduction='mean'``.
 
     Args:
         scores: float [T, V].
         labels: bool [T, V], or float [T, V] in [0, 1].
         scale, bias: numbers or 0-dim tensors.
-        weights: float [T, V] or None, factors of what says no: of 1 - y of a label y.
-        reduction: ``'mean'`` over all pairs, ``'sum'``, or ``'items'``: the sum over the number of
-            videos, which is that of texts where a batch is of pairs.
+        weights: float [T, V] or None, factors of the negative part, 1 - y for a label y.
+        reduction: ``'mean'`` over all pairs, ``'sum'``, or ``'items'``: the sum divided by the
+            number of videos, which equals that of texts in a batch of pairs.
 
     Returns:
         0-dim tensor; 0 for an empty matrix.
@@ -52,7 +51,7 @@ def binary_cross_entropy(
         ValueError: unknown reduction, or shapes that differ.
 
     Example:
-        Undecided: log 2 a pair, and two pairs an item. ::
+        Zero logits: log 2 per pair, and two pairs per item. ::
 
             >>> binary_cross_entropy(torch.zeros(2, 2), torch.eye(2).bool())
             tensor(0.6931)
@@ -68,7 +67,7 @@ def binary_cross_entropy(
     else:
         terms = F.softplus(logits) - labels.to(logits.dtype) * logits
         if weights is not None:
-            # Of a soft label only the part that says no is weighed.
+            # Only the negative part of a soft label is weighted.
             y = labels.to(logits.dtype)
             terms = y * F.softplus(-logits) + weights * (1 - y) * F.softplus(logits)
         total = terms.sum()
@@ -76,7 +75,7 @@ def binary_cross_entropy(
 
 
 def check_reduction(reduction: str) -> None:
-    """Raise ValueError for none of :data:`REDUCTIONS`.
+    """Raise ValueError unless the reduction is one of :data:`REDUCTIONS`.
 
     Example:
         ::
@@ -91,7 +90,7 @@ def check_reduction(reduction: str) -> None:
 
 @arrays_too
 def binary_cross_entropy_sum(logits: Tensor, pairs: tuple[Tensor, Tensor]) -> Tensor:
-    """As :func:`binary_cross_entropy`, summed, from rows and columns of the positives, int64 [P].
+    """Return the sum of :func:`binary_cross_entropy` terms, from the positives' indices, int64 [P].
 
     Example:
         ::
@@ -104,13 +103,14 @@ def binary_cross_entropy_sum(logits: Tensor, pairs: tuple[Tensor, Tensor]) -> Te
 
 
 class _BernoulliSum(torch.autograd.Function):
-    """-log(1 - p) of every entry, and -log p + log(1 - p) = -logit of the few positives."""
+    """Sum of -log(1 - p) over all entries, plus -logit = -log p + log(1 - p) over positives."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
         ctx.save_for_backward(logits, rows, columns)
-        # torch's softplus takes ten logarithms' time.  With q = min(p, 1 - p) it is the positive
-        # part of the logit less log(1 - q), and what 1 - q has lost of a small q is added.
+        # torch's softplus takes ten times as long as a logarithm.  With q = min(p, 1 - p) it equals
+        # the positive part of the logit minus log(1 - q), and the rounding error of 1 - q is added
+        # back.
         p = logits.sigmoid()
         q = torch.minimum(p, 1 - p)
         rest = 1 - q
@@ -128,7 +128,7 @@ class _BernoulliSum(torch.autograd.Function):
 
 @arrays_too
 def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
-    """Mean of float ``x`` [...] where ``mask`` (same shape, bool); 0 where the mask is empty.
+    """Return the mean of ``x`` [...] where ``mask`` (same shape, bool); 0 if the mask is empty.
 
     Example:
         ::

@@ -1,4 +1,4 @@
-"""Labels of pairs that are not annotated, or are mixed (PCME++; Chun, ICLR 2024)."""
+"""Labels of unannotated pairs and of mixed pairs (PCME++; Chun, ICLR 2024)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ __all__ = ['mixed_labels', 'pseudo_positives']
 
 @arrays_too
 def pseudo_positives(scores: Tensor, labels: Tensor) -> Tensor:
-    """Each row's columns that score at least as high as its match get the label of the match.
+    """Give each row's columns that score at least as high as its match the match's label.
 
-    The match is the column of the largest label; of several the first, as in the official code.
-    A smaller label above it (the partner of a mix) is raised, too.  Rows without a label above 0
-    stay as they are.
+    The match is the column of the largest label; of several, the first, as in the official code.  A
+    column with a smaller label that scores as high (the partner in a mix) is raised, too.  Rows
+    without a label above 0 stay as they are.
 
     Args:
         scores: float [N, M]; no gradient is taken.
         labels: bool or float [N, M] in [0, 1].
 
     Returns:
-        as ``labels``.
+        same shape and dtype as ``labels``.
 
     Example:
         ::
@@ -43,15 +43,15 @@ def pseudo_positives(scores: Tensor, labels: Tensor) -> Tensor:
 def mixed_labels(
     labels: Tensor, share: Tensor, partner: Tensor, *, smoothing: float = 0.0
 ) -> Tensor:
-    """Labels of videos of which a share is mixed with another video of the batch.
+    """Return the labels of videos that are mixed with another video of the batch.
 
     ``share y + (1 - share) y[:, partner]``, with y moved by ``smoothing`` towards 1/2: 1 becomes
     1 - smoothing, and 0 smoothing.
 
     Args:
         labels: bool or float [T, V].
-        share: float [V] in [0, 1], of the video itself.
-        partner: int64 [V], the column of the other one.
+        share: float [V] in [0, 1], fraction of the video itself.
+        partner: int64 [V], the column of the other video.
         smoothing: in [0, 1/2].
 
     Returns:

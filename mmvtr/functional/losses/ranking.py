@@ -1,4 +1,4 @@
-"""One margin ranking loss for all papers.
+"""The margin ranking losses of the papers, as one function.
 
 For a text t, one of its positives p and one of its negatives n:
 
@@ -41,24 +41,25 @@ def margin_ranking(
     direction: str = 'both',
     generator: Optional[torch.Generator] = None,
 ) -> Tensor:
-    """Margin ranking (triplet) loss of a text x video score matrix.
+    """Return the margin ranking (triplet) loss of a text x video score matrix.
 
-    Special cases: DVTR Eq. 1 (no weights), Eq. 12 read soundly (``weights`` = eta) and literally
-    (``weight_on='score'``); VSE++ (``negatives='hardest'``); CE's max-margin loss (``'all'``);
-    ARL's dual triplet Eq. 11 + 12 (twice this, ``ambiguous``, ``average='anchors'``); that of
-    MS-SL (t2v and v2t of ``positive='mean'``, ``'random'``, late in training with a ``pool``).
+    Special cases: DVTR Eq. 1 (no weights), Eq. 12 with ``weights`` = eta on the hinge, and
+    literally (``weight_on='score'``); VSE++ (``negatives='hardest'``); CE's max-margin loss
+    (``'all'``); ARL's dual triplet Eq. 11 + 12 (twice this, ``ambiguous``, ``average='anchors'``);
+    MS-SL's loss (t2v and v2t of ``positive='mean'``, ``'random'``, late in training with a
+    ``pool``).
 
     Args:
         scores: float [T, V]; half precision is computed in float32.
         positives: bool [T, V].
         margin: float or [T, V].
         weights: float [T, V] or None (= 1), the weight of each negative.  An entry of weight 0 is
-            no negative: it is never drawn and not counted.
-        ambiguous: bool [T, V] or None.  They leave the negatives and form a loss of their own,
-            with ``ambiguous_margin``, which is added (ARL Eq. 11).
+            not a negative: it is never drawn and not counted.
+        ambiguous: bool [T, V] or None.  They are removed from the negatives and form a separate
+            loss with ``ambiguous_margin``, which is added (ARL Eq. 11).
         ambiguous_margin: float or [T, V].
-        weight_on: ``'hinge'`` as above; ``'score'`` gives ``[m + w s_tn - s_tp]_+``, the letter of
-            DVTR Eq. 12, whose term grows as w falls where s_tn < 0.
+        weight_on: ``'hinge'`` as in the module docstring; ``'score'`` gives ``[m + w s_tn -
+            s_tp]_+``, literally DVTR Eq. 12, whose term grows as w falls if s_tn < 0.
         negatives: ``'all'``; ``'hardest'`` the best-scored one; ``'semi_hard'`` the best-scored one
             below the positive (terms without one are left out); ``'random'`` one, drawn uniformly.
         pool: ``'random'`` draws among this many best-scored negatives; None = among all.
@@ -66,20 +67,20 @@ def margin_ranking(
             of a row's positives, one term per row.
         average: ``'terms'``: the mean over all chosen (anchor, negative) terms; ``'anchors'``: each
             anchor's mean over its negatives, 0 where it has none, averaged over all anchors (the
-            1/n of ARL Eq. 11-12, so that few ambiguous pairs make a small loss); ``'entries'``: the
-            sum of the terms divided by all entries that are no match of their anchor, also those
-            of weight 0 (HGR's 1 / B(B - 1) where all negatives count).
+            1/n of ARL Eq. 11-12, so that few ambiguous pairs give a small loss); ``'entries'``: the
+            sum of the terms divided by all entries that are not matches of their anchor, including
+            those of weight 0 (HGR's 1 / B(B - 1) where all negatives count).
         direction: ``'t2v'``, ``'v2t'`` or ``'both'``, the mean of the two.
         generator: for ``negatives='random'``; the same on all processes.
 
     Returns:
-        0-dim tensor; 0 where there is no term.
+        0-dim tensor; 0 if there is no term.
 
     Raises:
         ValueError: an unknown choice, or shapes that differ.
 
     Example:
-        Text 0 prefers its video by half the margin, text 1 by far. ::
+        Text 0 scores its video higher by half the margin, text 1 by much more. ::
 
             >>> scores = torch.tensor([[0.9, 0.8], [0.1, 0.7]])
             >>> margin_ranking(scores, torch.eye(2).bool(), margin=0.2, direction='t2v')
