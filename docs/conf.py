@@ -28,8 +28,6 @@ extensions = [
     'sphinx_copybutton',
     'sphinx_design',
 ]
-exclude_patterns = ['rehearsal']  # records
-
 autosummary_generate = False
 
 html_theme = 'furo'
@@ -106,7 +104,7 @@ def name_projects(app: Any, name: str, source: list[str]) -> None:
 #: What of ``mmvtr`` a page of the reference shows; other pages show the package of their name.
 ROOMS = dict(
     users=(
-        *('arrays', 'sentence_transformers', 'inferencer', 'apis', 'pretrained', 'figures'),
+        *('arrays', 'sentence_transformers', 'apis', 'figures'),
         *('hard_negatives', 'normaliser', 'plain_config', 'names_code', 'utils'),
     )
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,12 @@ TOOLS = [Path(__file__).parent / '.mim/tools', Path(__file__).parents[1] / 'tool
 def on_command_line() -> bool:
     """Whether this process is one of the package's tools."""
     file = getattr(sys.modules.get('__main__'), '__file__', None)
-    return file is not None and any(folder in Path(file).absolute().parents for folder in TOOLS)
+    if file is None:
+        return False
+    gallery = find_spec('mmvtr_gallery')
+    places = (gallery.submodule_search_locations if gallery else None) or ()
+    folders = [*TOOLS, *(Path(place, 'commands') for place in places)]
+    return any(folder in Path(file).absolute().parents for folder in folders)
 
 
 def option(key: str, value: Any, *, prefix: str = '') -> str:

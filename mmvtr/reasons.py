@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Iterator, NamedTuple, Optional
 
 PACKAGE = Path(__file__).resolve().parent
-#: Folders whose ``raise`` is meant for a user.
-OURS = (PACKAGE, PACKAGE.parent / 'tools')
+#: Packages whose ``raise`` is meant for a user, beside this one and its tools.
+MEANT = ('mmengine', 'mmvtr_gallery')
 FRAME = re.compile(r'  File "(.*)", line \d+, in .*\n(?:    (.*)\n)?')
 HEAD = 'Traceback (most recent call last):\n'
 #: Kinds that tell of a program, whoever raises them.
@@ -107,9 +107,15 @@ def _is_meant(file: str, line: Optional[str]) -> bool:
     if not re.match(r'raise\b', (line or '').strip()):
         return False
     path = Path(file).resolve()
-    mmengine = find_spec('mmengine')
-    folders = [*OURS, *map(Path, mmengine.submodule_search_locations if mmengine else ())]
+    folders = [PACKAGE, PACKAGE.parent / 'tools', *(x for name in MEANT for x in _folders_of(name))]
     return any(folder in path.parents for folder in folders)
+
+
+def _folders_of(package: str) -> list[Path]:
+    """Return where a package is installed, without importing it; [] where it is not."""
+    spec = find_spec(package)
+    found = spec.submodule_search_locations if spec else None
+    return [Path(folder).resolve() for folder in found or ()]
 
 
 def _is_missing(module: str) -> bool:

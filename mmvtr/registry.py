@@ -41,7 +41,6 @@ from mmengine.registry import init_default_scope as set_default_scope
 
 import mmvtr.hub  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
 import mmvtr.late  # noqa: F401 - mmengine imports less
-from mmvtr.moved import COMPONENTS, first_keys, name_now
 
 SCOPE = 'mmvtr'
 
@@ -77,7 +76,7 @@ class Registry(MMEngineRegistry):
             return cfg
         scope = next(_scopes(), None)
         current = None if scope is None else self._of(scope)
-        ours = _has(self, kind) or kind in COMPONENTS
+        ours = _has(self, kind)
         if current in (None, self) or _has(current, kind) or not ours:
             return cfg
         found = cfg.copy()  # a ConfigDict stays one
@@ -85,10 +84,7 @@ class Registry(MMEngineRegistry):
         return found
 
     def get(self, key: str) -> Optional[type]:
-        """See mmengine; a name of the version before is the component's new one."""
-        scope, dot, name = key.rpartition('.')
-        if scope in ('', SCOPE) and not _has(self, name):
-            key = scope + dot + name_now(COMPONENTS, name)
+        """See mmengine; a name without a scope is looked for in ours, too."""
         if '.' not in key and not _has(self, key) and not _has(self._get_root_registry(), key):
             for other in map(self._of, _scopes()):
                 if other is not None and other is not self and _has(other, key):
@@ -131,37 +127,8 @@ def bare_name(component: Union[dict, str, type, None]) -> str:
     """
     kind = component.get('type') if isinstance(component, dict) else component
     if isinstance(kind, str):
-        kind = kind.rpartition('.')[2] if kind.startswith(f'{SCOPE}.') else kind
-        return COMPONENTS.get(kind, kind)
+        return kind.rpartition('.')[2] if kind.startswith(f'{SCOPE}.') else kind
     return getattr(kind, '__name__', '')
-
-
-#: What components that have a new name were called when the first fingerprints were taken.
-_FIRST_NAMES = {new: old for old, new in COMPONENTS.items()}
-
-
-def without_scopes(value: Any) -> Any:
-    """A config in which our names stand without our scope: what its fingerprint is made of.
-
-    With or without it a config is the same, and so it is whatever a component or the place of a key
-    is called by now.  A ``collate_fn`` keeps it: mmengine looks that name up in no scope, so it
-    never could be without.
-
-    Args:
-        value: a config as a dict, or a part of it.
-    """
-    if isinstance(value, dict):
-        return {
-            key: part
-            if key == 'collate_fn'
-            else _FIRST_NAMES.get(bare_name(part), bare_name(part))
-            if key in ('type', 'constructor') and isinstance(part, str)
-            else without_scopes(part)
-            for key, part in first_keys(value).items()
-        }
-    if isinstance(value, (list, tuple)):
-        return [without_scopes(part) for part in value]
-    return value
 
 
 MODELS = Registry('model', parent=MMENGINE_MODELS, locations=['mmvtr.models'])

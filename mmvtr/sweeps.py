@@ -33,7 +33,6 @@ from mmvtr.engine.hooks.members import fuse_config
 from mmvtr.engine.loop.choice import BEST
 from mmvtr.engine.loop.facts import differing
 from mmvtr.evaluation.results import Results, refuse_other_test
-from mmvtr.moved import options_now
 from mmvtr.utils import config_folder, load_config
 from mmvtr.values import part
 
@@ -223,7 +222,7 @@ def _check_options(run: Run, cfg: Config) -> None:
     """Raise SystemExit for an option in a part that the config had not got before."""
     plain = load_config(run.config)
     shortcuts = cfg.get('shortcuts', {})
-    for option in options_now(run.options):
+    for option in run.options:
         first = option.partition('.')[0]
         for key in [option.replace(first, full, 1) for full in shortcuts.get(first, [first])]:
             found: Any = plain

@@ -13,7 +13,6 @@ from typing import Any, Iterable, NamedTuple, Optional
 from mmengine.config import Config
 
 import mmvtr.hub  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
-from mmvtr.moved import config_now, options_now
 from mmvtr.registry import (  # noqa: F401 - users know them by this module
     forget_pretrained,
     register_all_modules,
@@ -123,7 +122,7 @@ def load_config(
     os.environ.setdefault('GOMP_SPINCOUNT', '2000')
     file = _file_or_name(path)
     try:
-        cfg = config_now(OnceFormatted.of(Config.fromfile(file)))
+        cfg = OnceFormatted.of(Config.fromfile(file))
         _merge(cfg, options or {})
     except OptionError as error:
         raise SystemExit(f'error: config {path}: --cfg-options {error}') from error
@@ -180,7 +179,6 @@ def _merge(cfg: Config, options: dict[str, Any]) -> None:
     presets = cfg.get('presets') or {}
     others = {name: options[name] for name in options if name.partition('.')[0] not in presets}
     unfolded = {**_preset(presets, options), **_unfold(others, cfg.get('shortcuts', {}))}
-    unfolded = options_now(unfolded)
     _refuse_below_none(unfolded)
     place = dict(_delete_=0, type=1)
     for key in sorted(unfolded, key=lambda key: place.get(key.rpartition('.')[2], 2)):

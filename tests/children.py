@@ -23,8 +23,21 @@ WITHIN_MINUTES = ('planted', 'captions')
 MP = multiprocessing.get_context('forkserver')
 MP.set_forkserver_preload(['toy', 'matplotlib.pyplot', *(f'mmvtr.{room}' for room in ROOMS)])
 _NUMBERS = itertools.count()
-_PATHS = [str(ROOT), str(ROOT / 'tests'), *os.environ.get('PYTHONPATH', '').split(os.pathsep)]
+_FOLDERS = ('.', 'tests', 'projects/gallery', 'projects/gallery/tests')
+_PATHS = [*(str(ROOT / x) for x in _FOLDERS), *os.environ.get('PYTHONPATH', '').split(os.pathsep)]
 os.environ['PYTHONPATH'] = os.pathsep.join(filter(None, _PATHS))  # for all child processes
+
+
+def tool_file(name: str) -> Path:
+    """The file of ``analysis_tools/cost.py``, or of a command of the gallery: ``serve.py``."""
+    own = ROOT / 'tools' / name
+    return own if own.is_file() else ROOT / 'projects/gallery/mmvtr_gallery/commands' / name
+
+
+def config_file(name: str) -> Path:
+    """The file of a config of the package, or of the laboratory's."""
+    own = ROOT / f'configs/{name}.py'
+    return own if own.is_file() else ROOT / f'projects/lab/configs/{name}.py'
 
 
 def in_child(log: Path, function: Callable, *args: Any, **kwargs: Any) -> int:
@@ -50,7 +63,7 @@ def free_port() -> str:
 def run_tool(
     folder: Path, tool: str, *arguments: Any, environ: Mapping[str, str] = {}
 ) -> tuple[int, str]:
-    """Run ``tools/<tool>`` in ``folder``. Returns the exit code and all that it printed.
+    """Run a tool (:func:`tool_file`) in ``folder``. Returns the exit code and all that it printed.
 
     The server of processes may be older than a variable: ``environ`` hands it on.
 
@@ -98,4 +111,4 @@ def _run_tool(
     os.chdir(folder)
     os.environ.update(environ)
     sys.argv = [tool, *arguments]
-    runpy.run_path(str(ROOT / 'tools' / tool), run_name='__main__')
+    runpy.run_path(str(tool_file(tool)), run_name='__main__')

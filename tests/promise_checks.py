@@ -20,7 +20,7 @@ import torch
 from mmengine.config import Config
 
 import miniatures
-from children import ROOT
+from children import ROOT, tool_file
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.engine.checks.schedule_checks import batch_per_process
@@ -31,12 +31,10 @@ from mmvtr.utils import forget_pretrained, load_config, register_all_modules
 from promises import DRAWN, Command, columns, headings, table_of, table_of_sweep
 from small_configs import as_it_is, run_small, small_config, small_towers
 
-TOOLS = ROOT / 'tools'
 #: How a tool's configs become small; default: :func:`small_config`.
 READERS = {
     'sweep.py': as_it_is,  # its commands are miniatures
     'preflight.py': as_it_is,
-    'rehearse.py': as_it_is,
     'analysis_tools/cost.py': small_towers,
     'analysis_tools/token_attention.py': small_towers,
     'dataset_converters/check_dataset.py': as_it_is,
@@ -59,8 +57,6 @@ CHECKPOINTS = {
     'SHORT.pth': 'hgr_epic_short',
     'LONG.pth': 'hgr_epic_long',
 }
-#: What a page would have run for hours, and what is enough here.
-SHORTER = {'rehearse.py': ['--steps', '2', '--out', 'rehearsal']}
 #: Tables whose configs serve others, too, and choose by those: the page says the option.
 CHOSEN_BY_AN_OPTION = {('Frame length (causal intervention)', '7')}
 #: Where nothing can be drawn of a dozen items, the words that say so.
@@ -75,13 +71,13 @@ class Room(NamedTuple):
         folder: it.
         known: of the commands that were run, their words, status and what they printed.
         before: called in the process of each command, before it starts.
-        tools: the folder of the tools.
+        tools: the folder of the tools; None: where they are.
     """
 
     folder: Path
     known: dict[str, tuple[list[str], int, str]]
     before: Optional[Callable[[], None]] = None
-    tools: Path = TOOLS
+    tools: Optional[Path] = None
 
     def run(self, tool: str, *arguments: str) -> tuple[int, str]:
         if tool == 'sweep.py' and arguments and '--dry' not in arguments:
@@ -172,9 +168,9 @@ def parsed(command: Command, tools: dict[str, Any]) -> Any:
     if tool == 'dist_train.sh':  # tools/dist_train.sh CONFIG GPUS ...
         assert arguments[1].isdigit(), command.line
         tool, arguments = 'train.py', [arguments[0], *arguments[2:]]
-    assert (TOOLS / tool).is_file(), f'no {tool}: {command.line}'
+    assert tool_file(tool).is_file(), f'no {tool}: {command.line}'
     if tool not in tools:
-        tools[tool] = runpy.run_path(str(TOOLS / tool))
+        tools[tool] = runpy.run_path(str(tool_file(tool)))
     with mock.patch('sys.argv', [tool, *arguments]):
         return tools[tool]['parse_args']()
 
@@ -322,10 +318,7 @@ def filled(command: Command, room: Room) -> list[str]:
         made[made.index('out')] = gallery(room)
     if tool == 'export_index.py':
         made.append('--replace')
-    if tool == 'rehearse.py':
-        made = [w for i, w in enumerate(made) if '--steps' not in made[max(i - 1, 0) : i + 1]]
-        made = [w for i, w in enumerate(made) if '--out' not in made[max(i - 1, 0) : i + 1]]
-    return made + SHORTER.get(tool, [])
+    return made
 
 
 def action(config: str) -> list[str]:

@@ -81,7 +81,7 @@ NOT_RUN = {
     r'python tools/train\.py configs/NAME$': 'what `train` stands for',
     r'python tools/sweep\.py NAME$': 'what `sweep` stands for',
     r'python tools/analysis_tools/figures\.py CONFIG .*NAME$': 'what `figure` stands for',
-    r'(OMP_NUM_THREADS=1 )?python (tools/benchmark|projects/evidence)/': 'a study: its own tests',
+    r'(OMP_NUM_THREADS=1 )?python (tools/benchmark|projects/lab)/': 'a study: its own tests',
     r'.* --amp fp16$': 'needs a GPU',
     r'python tools/model_converters/convert\.py uatvr$': 'weights that nobody has published',
 }
@@ -93,7 +93,7 @@ def _with(options: str, *names: str) -> list[str]:
     return [f'python tools/train.py configs/{name}.py {_OPTION} {options}' for name in names]
 
 
-_GALLERY = 'python tools/export_index.py CONFIG CHECKPOINT --out DIR --transform'
+_GALLERY = 'mmvtr export_index CONFIG CHECKPOINT --out DIR --transform'
 _EVAL = 'python tools/analysis_tools/eval_scores.py scores.npy'
 #: A piece of a command -> the commands that it is a piece of.
 WHOLE = {
@@ -159,21 +159,14 @@ WHOLE = {
     'length_bias.py --action 0 54': [
         'python tools/analysis_tools/length_bias.py configs/hgr_epic.py --out DIR --action 0 54'
     ],
-    'tools/rehearse.py CONFIG --cfg-options': [
-        'python tools/rehearse.py configs/dvtr_c2v_msrvtt.py --cfg-options '
-        'model.supervision.sharpness=6 '
-        'optim_wrapper.paramwise_cfg.custom_keys.supervision.lr_mult=100'
-    ],
     'eval_scores.py --plot': [f'{_EVAL} --plot FILE.png'],
     '--query-source test': [f'{_EVAL} --transform sinkhorn --query-source test'],
     '--positives': [f'{_EVAL} --positives POSITIVES.npy'],
-    'tools/export_index.py CONFIG CHECKPOINT --out DIR --transform sinkhorn': [
-        f'{_GALLERY} sinkhorn'
-    ],
+    'mmvtr export_index CONFIG CHECKPOINT --out DIR --transform sinkhorn': [f'{_GALLERY} sinkhorn'],
     '--bank FILE': [f'{_GALLERY} sinkhorn --bank FILE.bank'],
     '--transform unbalanced_sinkhorn': [f'{_GALLERY} unbalanced_sinkhorn'],
-    'tools/search.py DIR "text"': ['python tools/search.py DIR "text"'],
-    'tools/search.py DIR --add new.mp4': ['python tools/search.py DIR --add new.mp4'],
+    'mmvtr search DIR "text"': ['mmvtr search DIR "text"'],
+    'mmvtr search DIR --add new.mp4': ['mmvtr search DIR --add new.mp4'],
     'tools/model_converters/convert.py uatvr': ['python tools/model_converters/convert.py uatvr'],
     'expert_pickles.py videos': [
         'python tools/dataset_converters/expert_pickles.py videos out.h5 s3d.pickle'
@@ -182,7 +175,7 @@ WHOLE = {
 CODE = re.compile(r'^```([^\n]*)\n(.*?)^```|``(.+?)``|`([^`]+)`', flags=re.DOTALL | re.MULTILINE)
 #: A piece of code that is a command or a piece of one: it must be understood.
 LIKE_A_COMMAND = re.compile(
-    r'(python|bash|train|test|sweep|figure|git|pip|OMP_NUM_THREADS=1) |.*(^|\s)--[a-z]|'
+    r'(python|bash|mmvtr|train|test|sweep|figure|git|pip|OMP_NUM_THREADS=1) |.*(^|\s)--[a-z]|'
     r'\S+\.(py|sh) |model\.[\w.]+=|model\.[\w.]+\{|train_dataloader\.[\w.]+=|supervision\.[\w.]+='
 )
 _NAMES = re.compile(r'[\w{},*]+\.py')
@@ -261,7 +254,7 @@ class _Reader:
             yield self.command(['python', 'tools/sweep.py', *piece.split()[1:]])
         elif piece.startswith('figure '):
             yield from self.figure(piece, after)
-        elif re.match(r'(OMP_NUM_THREADS=1 )?(python|bash) (tools|projects)/', piece):
+        elif re.match(r'((OMP_NUM_THREADS=1 )?(python|bash) (tools|projects)/|mmvtr )', piece):
             yield self.command(shlex.split(piece))
         elif self.page == 'papers' and piece == 'causal_*' and self.named:
             for name in list(self.named):
@@ -295,6 +288,8 @@ class _Reader:
 
     def command(self, words: list[str]) -> Command:
         """With the page's own config in place of CONFIG, where a model is trained."""
+        if words[0] == 'mmvtr':  # a command of the gallery
+            words = ['python', f'tools/{words[1]}.py', *words[2:]]
         if words[1] == 'tools/train.py' and 'CONFIG' in words:
             name = MAIN[self.place.partition(', ')[0].removeprefix('reproduce/')]
             words = [f'configs/{name}.py' if word == 'CONFIG' else word for word in words]
@@ -305,6 +300,7 @@ class _Reader:
 ABOUT = {
     '--against [CONFIG] CHECKPOINT',
     '--method tsne',
+    'projects/lab/rehearse.py CONFIG --cfg-options',
     'pip install scikit-learn',
 }
 

@@ -1,6 +1,6 @@
 """The tools on miniatures of the configs that they are given: a second each, no download, no data.
 
-Published sets are simulated as ``tools/rehearse.py`` does, with a dozen items; the planted corpus
+Published sets are simulated (mmvtr.simulation) with a dozen items; the planted corpus
 has a dozen clips.  A miniature has everything else of its config: model, losses, hooks, metrics,
 what it is chosen by.
 """
@@ -23,10 +23,10 @@ from mmengine.config import Config
 import mmvtr.engine.checks.config_checks
 import mmvtr.sweeps
 import mmvtr.utils
-from children import ROOT, in_child, unfolded
+from children import in_child, tool_file, unfolded
 from mmvtr.registry import DATASETS, bare_name
-from mmvtr.rehearsal.simulated import simulate
-from mmvtr.rehearsal.simulated_model import Size, retrievers
+from mmvtr.simulation.simulated import simulate
+from mmvtr.simulation.simulated_model import Size, retrievers
 
 load_config = mmvtr.utils.load_config
 check_config = mmvtr.engine.checks.config_checks.check_config
@@ -190,18 +190,19 @@ def run_small(
     *arguments: Any,
     reader: Callable[..., Config] = small_config,
     before: Optional[Callable[[], None]] = None,
-    tools: Path = ROOT / 'tools',
+    tools: Optional[Path] = None,
 ) -> tuple[int, str]:
     """As :func:`children.run_tool`, on miniatures.
 
     Args:
         reader: how configs become small.
         before: called in the tool's process, before it starts.
-        tools: where the tool is.
+        tools: where the tool is; None: where :func:`children.tool_file` finds it.
     """
     log = folder / f'printed_{next(_NUMBERS)}.txt'
     given = list(map(str, arguments))
-    code = in_child(log, _run, folder, str(tools / tool), given, reader, before)
+    file = tool_file(tool) if tools is None else tools / tool
+    code = in_child(log, _run, folder, str(file), given, reader, before)
     return code, unfolded(log.read_text())
 
 

@@ -22,14 +22,14 @@ from mmvtr.models.blocks import whole_needed
 from mmvtr.utils import register_all_modules
 
 PAGES = [
-    *(ROOT / name for name in ('README.md', 'CONTRIBUTING.md', 'CHANGELOG.md')),
+    *(ROOT / name for name in ('README.md', 'CONTRIBUTING.md')),
     *sorted((ROOT / 'docs').glob('*.md')),
     *sorted((ROOT / 'docs/tutorials').glob('*.md')),
     *sorted((ROOT / 'docs/reproduce').glob('*.md')),
     *sorted((ROOT / 'projects').rglob('*.md')),
 ]
 #: Where a path of a page may start, and of which the project's own files do.
-STARTS = (ROOT, ROOT / 'mmvtr', ROOT / 'docs')
+STARTS = (ROOT, *(ROOT / x for x in ('mmvtr', 'docs', 'projects/gallery', 'projects/lab')))
 #: A user's data and results lie beside the project: git's ignored folders are not the project's.
 IGNORED = {line.strip('/') for line in (ROOT / '.gitignore').read_text().split()}
 OWN = {path.name for start in STARTS for path in start.iterdir() if path.is_dir()} - IGNORED

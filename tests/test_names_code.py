@@ -14,10 +14,10 @@ from mmengine.config import Config
 from mmengine.registry import Registry
 
 from mmvtr import __version__, plain_config
+from mmvtr.apis.pretrained import from_pretrained
 from mmvtr.apis.stored import load_stored_retriever
 from mmvtr.names_code import names_code
 from mmvtr.plain_config import refuse_unregistered
-from mmvtr.pretrained import from_pretrained
 from mmvtr.registry import (
     DATASETS,
     FUNCTIONS,

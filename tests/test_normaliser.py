@@ -5,9 +5,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
+
+from mmvtr_gallery.store import Normaliser, create_store  # noqa: E402
+
 pytest.importorskip('faiss')
 
-from mmvtr.gallery.store import Normaliser, create_store  # noqa: E402
 
 DIM = 24
 TRANSFORMS = [('sinkhorn', 4), ('unbalanced_sinkhorn', 10), ('inverted_softmax', 0)]

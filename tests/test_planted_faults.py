@@ -134,7 +134,7 @@ def place(tmp_path_factory, write_video):
 def edited(folder, tool: str, change):
     """Tools of which one is changed."""
     if change is None:
-        return ROOT / 'tools'
+        return None
     text = (ROOT / 'tools' / tool).read_text()
     assert text.count(change[0]) == 1, change[0]
     file = folder / tool

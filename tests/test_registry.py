@@ -1,7 +1,6 @@
 """Names without a scope: in ours, in that of a project, and in ours laid over a project's."""
 
 import re
-import warnings
 
 import pytest
 from mmengine.config import Config
@@ -15,7 +14,7 @@ from children import ROOT
 from mmvtr import registry
 from mmvtr.engine.checks.config_checks import component_faults
 from mmvtr.models import CosineSimilarity, RankingLoss
-from mmvtr.registry import MODELS, TRANSFORMS, bare_name, without_scopes
+from mmvtr.registry import MODELS, TRANSFORMS, bare_name
 from mmvtr.utils import register_all_modules
 
 
@@ -91,13 +90,6 @@ def test_names_without_scope():
     assert bare_name(RankingLoss) == bare_name('mmvtr.models.RankingLoss') == 'RankingLoss'
     assert bare_name('mine.RankingLoss') == 'mine.RankingLoss'
     assert bare_name(None) == bare_name({}) == ''
-    with warnings.catch_warnings():
-        warnings.simplefilter('error')
-        for name in ('SeveralSupervisions', 'mmvtr.SeveralSupervisions'):
-            assert bare_name(dict(type=name)) == 'CombinedSupervision'
-    assert bare_name('mine.SeveralSupervisions') == 'mine.SeveralSupervisions'
-    cfg = dict(hooks=[dict(type='mmvtr.A', n=1)], collate_fn=dict(type='mmvtr.b'), text='mmvtr.c')
-    assert without_scopes(cfg) == dict(cfg, hooks=[dict(type='A', n=1)])
 
 
 def test_configs_name_what_the_runner_builds_with_its_scope():

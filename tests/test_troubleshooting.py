@@ -13,7 +13,8 @@ MESSAGES = re.findall(r'^\| `([^`]+)` \|', PAGE, flags=re.MULTILINE)
 
 def strings():
     """All constant strings of the package; what an f-string inserts is a gap."""
-    for path in (ROOT / 'mmvtr').rglob('*.py'):
+    packages = ROOT / 'mmvtr', ROOT / 'projects/gallery/mmvtr_gallery'
+    for path in (path for package in packages for path in package.rglob('*.py')):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.JoinedStr):
                 parts = [x.value if isinstance(x, ast.Constant) else '\0' for x in node.values]

@@ -7,6 +7,7 @@ import pytest
 import torch
 from mmengine.config import Config
 
+from children import config_file
 from mmvtr import registry
 from mmvtr.datasets.record_transforms import without
 from mmvtr.sweeps import read_sweep
@@ -18,7 +19,7 @@ CONFIG = {path.stem: path for path in CONFIGS}
 
 def load(name, **options):
     """A config as the tools read it."""
-    return load_config(str(CONFIG[name]), options)
+    return load_config(str(config_file(name)), options)
 
 
 def built(cfg):

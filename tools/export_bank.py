@@ -3,7 +3,7 @@
     python tools/export_bank.py CONFIG CHECKPOINT --out FILE [--max N]
 
 The texts and videos of the train set are read as those of the test set are. A score-transform hook
-reads the file with ``queries='bank', bank_file=FILE``, tools/export_index.py with ``--bank FILE``.
+reads the file with ``queries='bank', bank_file=FILE``, mmvtr export_index with ``--bank FILE``.
 """
 
 from __future__ import annotations

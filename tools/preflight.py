@@ -35,14 +35,14 @@ from mmvtr.engine.checks.schedule_checks import accumulated
 from mmvtr.engine.launch.console import warnings_of
 from mmvtr.engine.loop.protocol import frames_from, optimizer_in_words, selection
 from mmvtr.registry import DATASETS, bare_name
-from mmvtr.rehearsal.footprint import (
+from mmvtr.simulation.footprint import (
     TRAINED,
     behind_towers,
     peak_of_towers,
     towers_of,
     uncounted,
 )
-from mmvtr.rehearsal.simulated_model import Unknown
+from mmvtr.simulation.simulated_model import Unknown
 from mmvtr.utils import config_folder, load_config, register_all_modules
 
 #: Where files come from: a page of the repository, with a heading a set.

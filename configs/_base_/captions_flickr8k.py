@@ -1,6 +1,6 @@
 # Flickr8k without pixels: captions #0 and #1 are the item, as vectors of their words, #3 and #4 ask
 # in training and #2, which people have judged, in dev and test
-# (projects/evidence/pages/judged_training.md).
+# (projects/lab/evidence/pages/judged_training.md).
 # tools/dataset_converters/flickr8k_words.py makes the words, from seen captions of train images.
 _base_ = ['schedule_planted.py']
 
@@ -45,7 +45,7 @@ model = dict(
     temperature=dict(type='Temperature', init=0.07),
 )
 
-# 6 visits to each text at a batch of 128 (projects/evidence/pages/judged_training.md); else as on
+# 6 visits to each text at a batch of 128 (judged_training.md, as above); else as on
 # planted clips.
 train_cfg = dict(max_epochs=6, val_interval=2)
 param_scheduler = [

@@ -1,4 +1,4 @@
-# Features of your own videos, as tools/extract_features.py writes them: as own.py, but `videos` is
+# Features of your own videos, as mmvtr extract_features writes them: as own.py, but `videos` is
 # their folder, or one hdf5 file.
 _base_ = ['own.py']
 

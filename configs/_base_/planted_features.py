@@ -1,6 +1,6 @@
 # The planted corpus with 60 % general captions, from cached frame features: a training takes about
-# a minute, which is how methods are compared over seeds (projects/evidence).  The features are made
-# by `python projects/evidence/planted_features.py`, with a frame tower trained on a sister corpus.
+# a minute, which is how methods are compared over seeds.  The features are made
+# by `python projects/lab/evidence/planted_features.py`, with a tower trained on a sister corpus.
 corpus = dict(type='mmvtr.PlantedDataset', data_root='data/planted', general=0.6)
 pipelines = dict(
     video_pipeline=[dict(type='LoadFeatures', path='data/planted_features/clips')],

@@ -1,6 +1,6 @@
 # The planted corpus with unequal numbers of captions (1 to 50 a training clip, 5 on average), from
 # cached frame features: a training takes about a minute.  The features are made by
-# `python projects/evidence/planted_features.py`, with a frame tower trained on a sister corpus.
+# `python projects/lab/evidence/planted_features.py`, with a frame tower trained on a sister corpus.
 corpus = dict(type='mmvtr.PlantedDataset', data_root='data/planted', captions=5, imbalance=0.5)
 pipelines = dict(
     video_pipeline=[dict(type='LoadFeatures', path='data/planted_features/clips')],

@@ -17,7 +17,7 @@ from mmvtr.utils import load_config
 
 
 class Stored(Protocol):
-    """What a gallery says of its vectors, such as :class:`mmvtr.gallery.store.GalleryStore`.
+    """What a gallery says of its vectors, such as :class:`mmvtr_gallery.store.GalleryStore`.
 
     Attributes:
         about: where they come from; its ``checkpoint`` is the file of their model.

@@ -1,7 +1,7 @@
 """Which transform a gallery gets, by its bank alone.
 
 No query of a test and no label of it is looked at.  How the rule was found and judged:
-projects/evidence/pages/auto_rule.md.
+projects/lab/evidence/pages/auto_rule.md.
 """
 
 from __future__ import annotations

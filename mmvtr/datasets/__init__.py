@@ -65,7 +65,6 @@ from mmvtr.datasets.words.role_graphs import LoadRoleGraph, PartOfSpeechGraph, V
 from mmvtr.datasets.words.tokenizers import CLIPTokenize, HFTokenize, TextBytes, WordTokenize
 from mmvtr.datasets.words.tokens_of_interest import TokensOfInterest
 from mmvtr.datasets.words.word_counts import WordCounts
-from mmvtr.moved import attribute_now
 
 __all__ = [
     'ActivityNetDataset',
@@ -139,8 +138,3 @@ __all__ = [
     'write_qrels',
     'write_run',
 ]
-
-
-def __getattr__(name: str) -> object:
-    """Names of the version before."""
-    return attribute_now(__name__, name)

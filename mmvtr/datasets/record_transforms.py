@@ -8,7 +8,6 @@ from mmengine.logging import MMLogger
 
 from mmvtr.datasets.annotation_values import Place, problem, shown
 from mmvtr.datasets.records import Records, check_ids, check_texts
-from mmvtr.moved import dataset_now
 from mmvtr.registry import DATASETS, TASK_UTILS
 
 if TYPE_CHECKING:
@@ -82,7 +81,6 @@ class RecordTransforms:
 
 def without(dataset: dict[str, Any], *names: str) -> dict[str, Any]:
     """A dataset's config without those of its record transforms that have these names."""
-    dataset = dataset_now(dataset)
     if not dataset.get('records'):
         return dict(dataset)
     left = {name: part for name, part in dataset['records'].items() if name not in names}

@@ -59,7 +59,6 @@ from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.datasets.words.cut_texts import CutTexts, count_cut
 from mmvtr.functional.metrics.class_relevance import class_relevance
 from mmvtr.hints import option
-from mmvtr.moved import NOT_GIVEN, dataset_now
 from mmvtr.registry import TRANSFORMS
 
 Transform = Union[dict, Callable[[dict], dict]]
@@ -101,7 +100,6 @@ class VideoTextDataset(Dataset):
             a reader (``dict(type='read_qrels', path=...)``) or what one returns; a dict of 't2v'
             and 'v2t' where the two directions were judged apart. Or 'truth' or 'relevance': what
             the set itself knows of all pairs.
-        denoising, classes, environments, agreement: parts of ``records`` in the version before.
 
     Attributes:
         record_transforms: those of ``records``, by name.
@@ -131,20 +129,12 @@ class VideoTextDataset(Dataset):
         missing: Missing = 'raise',
         records: Optional[Mapping[str, Union[dict, RecordTransform, None]]] = None,
         judgments: Union[dict, PairValues, str, None] = None,
-        denoising: Any = NOT_GIVEN,
-        classes: Any = NOT_GIVEN,
-        environments: Any = NOT_GIVEN,
-        agreement: Any = NOT_GIVEN,
     ) -> None:
         units = get_args(EpochUnit)
         _require(epoch_unit in units, f'epoch_unit: one of {units}, not {epoch_unit!r}')
         listed = read_on_broken(on_broken)
         check_missing(missing)
-        former = dict(
-            denoising=denoising, classes=classes, environments=environments, agreement=agreement
-        )
-        former = {name: value for name, value in former.items() if value is not NOT_GIVEN}
-        transforms = RecordTransforms(dataset_now(dict(former, records=records))['records'])
+        transforms = RecordTransforms(records)
         self.record_transforms = transforms.parts
         self.epoch_unit = epoch_unit
         self.on_broken = on_broken

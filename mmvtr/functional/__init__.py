@@ -13,8 +13,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mmvtr.moved import FUNCTIONS, name_now
-
 if TYPE_CHECKING:
     from mmvtr.functional.losses.adaptive_margin import *
     from mmvtr.functional.losses.contrastive import *
@@ -86,7 +84,6 @@ for _room in dict.fromkeys(home.split('.')[0] for home in _HOME.values()):
 
 
 def __getattr__(name: str) -> Any:
-    name = name_now(FUNCTIONS, name)
     if name not in _HOME:
         message = f'module {__name__!r} has no attribute {name!r}'
         raise AttributeError(message, name=name)

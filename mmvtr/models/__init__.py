@@ -98,7 +98,6 @@ from mmvtr.models.towers import (
     TransformersText,
     WordVectors,
 )
-from mmvtr.moved import attribute_now
 
 __all__ = [
     'ARLEncoder',
@@ -195,8 +194,3 @@ __all__ = [
     'XCLIPEncoder',
     'XPoolSimilarity',
 ]
-
-
-def __getattr__(name: str) -> object:
-    """Names of the version before."""
-    return attribute_now(__name__, name)

@@ -16,7 +16,6 @@ from mmvtr.dist import gather_rows
 from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity, Matches
 from mmvtr.models.similarities.cosine import token_levels
-from mmvtr.moved import argument_now
 from mmvtr.registry import MODELS, build
 from mmvtr.structures import Embedding, Levels, drop_tokens
 
@@ -128,7 +127,7 @@ class BackdoorRetriever(BaseModel):
         fusion: ``'sum'``: equal weights (Fig. 4; the ranking of the paper's sum, whatever M);
             ``'prior'``: P(L_k) of Eq. 5, the share of the items of environment k among those
             trained on; or M weights.  They are normalised to sum to 1.
-        micro_batch, block_rows, strip: of all members (see VideoTextRetriever); None: their own.
+        micro_batch, block_rows: of all members (see VideoTextRetriever); None: their own.
         data_preprocessor: one for all; default: the members'.
         init_cfg: as in mmengine.
 
@@ -153,7 +152,6 @@ class BackdoorRetriever(BaseModel):
         fusion: Union[str, Sequence[float]] = 'sum',
         micro_batch: Optional[int] = None,
         block_rows: Optional[int] = None,
-        strip: Optional[int] = None,
         data_preprocessor: Optional[dict] = None,
         init_cfg: Optional[dict] = None,
     ) -> None:
@@ -167,7 +165,6 @@ class BackdoorRetriever(BaseModel):
         refuse_shortlists(self.members)
         if micro_batch is not None:
             self.micro_batch = micro_batch
-        block_rows = argument_now('strip', 'block_rows', strip, block_rows)
         if block_rows is not None:
             self.block_rows = block_rows
         self.fusion = fusion

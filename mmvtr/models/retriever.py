@@ -22,7 +22,6 @@ from mmvtr.models.layers.pooling import empty_levels
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.supervisions.negatives.columns import check_columns
 from mmvtr.models.target import LocalBatch, Target, check_read, check_readable
-from mmvtr.moved import argument_now
 from mmvtr.registry import MODELS, build
 from mmvtr.structures import Levels, drop_tokens
 
@@ -73,7 +72,6 @@ class VideoTextRetriever(BaseModel):
             its square.  Losses and gradients stay the same.  Contrastive losses can do so; with
             another one the whole matrix is made, and the log says so once.  None: the whole matrix,
             in each process.
-        strip: the old name of ``block_rows``.
         data_preprocessor, init_cfg: as in mmengine.
 
     Components are dicts for the registry or built modules.
@@ -106,13 +104,12 @@ class VideoTextRetriever(BaseModel):
         objectives: Optional[dict[str, dict | nn.Module]] = None,
         micro_batch: Optional[int] = None,
         block_rows: Optional[int] = None,
-        strip: Optional[int] = None,
         data_preprocessor: Optional[dict] = None,
         init_cfg: Optional[dict] = None,
     ) -> None:
         super().__init__(data_preprocessor=data_preprocessor, init_cfg=init_cfg)
         self.micro_batch = micro_batch
-        self.block_rows = argument_now('strip', 'block_rows', strip, block_rows)
+        self.block_rows = block_rows
         self._told = False
         self.encoder = build(encoder)
         if hasattr(self.data_preprocessor, 'normalise_as'):

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.functional.losses.contrastive import WAYS, ByDirection, Columns
-from mmvtr.moved import SLOTS, name_now
 from mmvtr.structures import Levels
 
 #: Who reads a slot that few losses do.
@@ -89,13 +88,6 @@ class Target(NamedTuple):
     columns: Optional[Mapping[str, Sequence[Columns]]] = None
     known: Annotation = Annotation()
     beside: Mapping[str, Any] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        """Slots of the version before, which are of ``known`` or lie ``beside`` now."""
-        where, _, field = name_now(SLOTS, name).partition('.')
-        if not field:
-            raise AttributeError(f'Target has no {name!r}', name=name, obj=self)
-        return getattr(self.known, field) if where == 'known' else self.beside.get(field)
 
     def put(self, **beside: Any) -> Target:
         """The same with more beside the slots."""

@@ -10,7 +10,7 @@ from mmengine.config import Config
 
 from campaign.mutations import Hang, in_time
 from campaign.trial import Trial
-from mmvtr.inferencer.inputs import video_inputs
+from mmvtr.apis.inferencer.inputs import video_inputs
 
 CONFIG = Config(
     dict(test_dataloader=dict(dataset=dict(video_pipeline=[dict(type='LoadVideo')])))

@@ -17,8 +17,8 @@ import numpy as np
 from campaign.trial import Trial
 from campaign.watching import die_before
 from children import in_child
-from mmvtr.gallery.store import GalleryStore, create_store, open_store
-from mmvtr.gallery.store.moments import MomentStore, Windows
+from mmvtr_gallery.store import GalleryStore, create_store, open_store
+from mmvtr_gallery.store.moments import MomentStore, Windows
 
 DIM, ITEMS, EACH, BANK, SECONDS = 8, 20, 2, 60, 0.05
 ENGINES, CHANGES = ('faiss', 'lance'), ('refit', 'undo')

@@ -18,7 +18,7 @@ from typing import Iterator, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 #: What a copy needs to run the campaign.
-PARTS = ('mmvtr', 'configs', 'tools', 'tests')
+PARTS = ('mmvtr', 'configs', 'tools', 'tests', 'projects/gallery')
 #: Seconds that a part may take.
 LIMIT = 1500
 
@@ -129,13 +129,13 @@ FAULTS = {
         'mmvtr/storage/atomic.py', 'part = part_name(path)', 'part = path',
     )),
     'a command deletes before it encodes': _fault('stores', (
-        'tools/search.py',
+        'projects/gallery/mmvtr_gallery/commands/search.py',
         '        if args.add or args.texts or bank or known:\n',
         '        store.delete(args.delete)\n        args.delete = []\n'
         '        if args.add or args.texts or bank or known:\n',
     )),
     'a gallery is removed before the new one comes': _fault('stores', (
-        'mmvtr/gallery/store/replacing.py',
+        'projects/gallery/mmvtr_gallery/store/replacing.py',
         '        manifest = Manifest.read(part)\n',
         '        manifest = Manifest.read(part)\n        (folder / NAME).unlink(missing_ok=True)\n',
     )),
@@ -194,8 +194,9 @@ def bad_trials(copy: Path, part: str) -> list[str]:
     out = copy / 'out'
     shutil.rmtree(out, ignore_errors=True)
     command = [sys.executable, str(copy / 'tests/campaign/run.py'), f'--{part}', str(COUNTS[part])]
+    paths = os.pathsep.join([str(copy), str(copy / 'projects/gallery')])
     environ = dict(
-        os.environ, PYTHONPATH=str(copy), PYTHONDONTWRITEBYTECODE='1', MMVTR_SHARED=str(copy)
+        os.environ, PYTHONPATH=paths, PYTHONDONTWRITEBYTECODE='1', MMVTR_SHARED=str(copy)
     )
     done = subprocess.run(
         [*command, '--seed', '1', '--out', str(out)],

@@ -25,6 +25,12 @@ def _fault(file: str, old: str, new: str, *tests: str) -> CodeFault:
     return CodeFault(Edit(f'mmvtr/{file}', old, new), tuple(f'tests/{test}' for test in tests))
 
 
+def _gallery(file: str, old: str, new: str, *tests: str) -> CodeFault:
+    folder = 'projects/gallery'
+    edit = Edit(f'{folder}/mmvtr_gallery/{file}', old, new)
+    return CodeFault(edit, tuple(f'{folder}/tests/{test}' for test in tests))
+
+
 SAMPLING = 'datasets/videos/frame_sampling.py'
 FITS = 'functional/uncertainty/calibration_fits.py'
 
@@ -131,35 +137,35 @@ FAULTS = {
         'test_datasets/test_videos/test_decoding_limits.py',
     ),
     # -- stores, the service, files ---------------------------------------------------------------
-    'an exact search stops at its best hit': _fault(
-        'gallery/store/rerank.py',
+    'an exact search stops at its best hit': _gallery(
+        'store/rerank.py',
         'found.scores[-1] >= raw[-1] + highest',
         'found.scores[0] >= raw[-1] + highest',
-        'test_gallery/test_store/test_engines.py',
+        'test_store/test_engines.py',
     ),
-    'an add forgets the highest bias of before': _fault(
-        'gallery/store/folder.py',
+    'an add forgets the highest bias of before': _gallery(
+        'store/folder.py',
         'highest=max(float(biases.max()), old.highest if old.count else -np.inf),',
         'highest=float(biases.max()),',
-        'test_gallery/test_store/test_engines.py',
+        'test_store/test_engines.py',
     ),
-    'one address may have half of a sample': _fault(
-        'gallery/serving/sampling.py',
+    'one address may have half of a sample': _gallery(
+        'serving/sampling.py',
         'SHARE = 0.25',
         'SHARE = 0.5',
-        'test_gallery/test_serving/test_sampling.py',
+        'test_serving/test_sampling.py',
     ),
-    'pixels of an upload are not counted': _fault(
-        'gallery/serving/uploads.py',
+    'pixels of an upload are not counted': _gallery(
+        'serving/uploads.py',
         'if pixels > self._pixels:',
         'if False:',
-        'test_gallery/test_serving/test_uploads.py',
+        'test_serving/test_uploads.py',
     ),
-    'another site may send what it likes': _fault(
-        'gallery/serving/guards.py',
+    'another site may send what it likes': _gallery(
+        'serving/guards.py',
         "return origin is None or origin.partition('://')[2] == headers.get('host')",
         'return True',
-        'test_gallery/test_serving/test_service.py',
+        'test_serving/test_service.py',
     ),
     'an unseen holder of a lock is abandoned at once': _fault(
         'storage/lock.py',
@@ -179,7 +185,8 @@ FAULTS = {
 def run_tests(copy: Path, name: str) -> subprocess.CompletedProcess:
     """Run the tests of a fault in a copy of the code, up to the first that fails."""
     command = [sys.executable, '-m', 'pytest', '-x', '-q', '-p', 'no:cacheprovider']
-    environ = dict(os.environ, PYTHONPATH=str(copy), PYTHONDONTWRITEBYTECODE='1')
+    paths = os.pathsep.join([str(copy), str(copy / 'projects/gallery')])
+    environ = dict(os.environ, PYTHONPATH=paths, PYTHONDONTWRITEBYTECODE='1')
     return subprocess.run(
         [*command, *FAULTS[name].tests],
         cwd=copy, env=environ, capture_output=True, text=True, timeout=LIMIT,

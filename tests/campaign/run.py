@@ -138,7 +138,9 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
         )
     parser.add_argument('--all', action='store_true', help='a whole campaign of every part')
     parser.add_argument('--seed', type=int, default=0)
-    parser.add_argument('--out', type=Path, default=ROOT / 'projects/evidence/cells/reliability')
+    parser.add_argument(
+        '--out', type=Path, default=ROOT / 'projects/lab/evidence/cells/reliability'
+    )
     parser.add_argument('--page', type=Path, help='write the table of all results here')
     return parser.parse_args(argv)
 
@@ -184,7 +186,7 @@ def summary(result: dict[str, Any]) -> str:
 HEAD = """# Reliability
 
 What happens to a run, a file or a config when something goes wrong.
-`python tests/campaign/run.py --all --page projects/evidence/pages/reliability.md` makes this page;
+`python tests/campaign/run.py --all --page projects/lab/evidence/pages/reliability.md` makes it;
 each trial is a function of the seed, and the normal suite runs a small share of every part. A
 nightly test plants faults in a copy of the code, one at a time, and each one must show here.
 

@@ -19,11 +19,11 @@ import numpy as np
 
 from campaign.trial import Trial
 from campaign.watching import die_before
-from children import ROOT, in_child
+from children import in_child, tool_file
 from mmvtr import apis
 from mmvtr.datasets.videos.video_io import decode_all
-from mmvtr.gallery.store import create_store, open_store
-from mmvtr.gallery.store.replacing import replace_store
+from mmvtr_gallery.store import create_store, open_store
+from mmvtr_gallery.store.replacing import replace_store
 
 DIM, ITEMS, ENGINES = 8, 30, ('faiss', 'lance')
 #: Changes that a replacement makes in the folder, and more.
@@ -122,7 +122,7 @@ def _search(arguments: list[str], ids: list[str] | None) -> None:
     )
     sys.argv = ['search.py', *arguments]
     with mock.patch.multiple(apis, **stubs):
-        runpy.run_path(str(ROOT / 'tools' / 'search.py'), run_name='__main__')
+        runpy.run_path(str(tool_file('search.py')), run_name='__main__')
 
 
 # -- a replacement that is killed ----------------------------------------------------------------

@@ -6,8 +6,11 @@ import pytest
 
 from campaign import joint
 from campaign.trial import BAD
-from mmvtr.gallery.store import create_store, open_store
-from mmvtr.gallery.store.moments import MomentStore
+
+pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
+
+from mmvtr_gallery.store import create_store, open_store  # noqa: E402
+from mmvtr_gallery.store.moments import MomentStore  # noqa: E402
 
 
 @pytest.mark.parametrize('engine', ['faiss', 'lance'])

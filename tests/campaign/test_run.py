@@ -59,7 +59,7 @@ def test_every_part_can_be_run(name):
 
 
 def test_the_committed_page_is_made_of_the_committed_results():
-    study = run.ROOT / 'projects/evidence'
+    study = run.ROOT / 'projects/lab/evidence'
     results = run.stored(study / 'cells/reliability')
     assert list(results) == list(run.PARTS)
     assert run.page(results) == (study / 'pages/reliability.md').read_text()

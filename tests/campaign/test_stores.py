@@ -10,7 +10,10 @@ from campaign import stores
 from campaign.trial import BAD
 from campaign.watching import changes, die_before
 from children import in_child
-from mmvtr.gallery.store import create_store
+
+pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
+
+from mmvtr_gallery.store import create_store  # noqa: E402
 
 pytest.importorskip('faiss')
 

@@ -7,11 +7,12 @@ import pytest
 import torch
 from mmengine.config import Config
 
+from children import config_file
 from mmvtr.apis import TextEncoder, encode_set, encode_texts, load_retriever
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.datasets.planted_corpus.store import _vocabulary_text
 from mmvtr.registry import TRANSFORMS
-from mmvtr.utils import forget_pretrained, named_config
+from mmvtr.utils import forget_pretrained
 
 WORDS = 'a big red star spins and a small cyan cross bounces on sand and falls there'.split()
 TEXTS = [' '.join(WORDS[i % 5 : i % 5 + 3 + i % 9]) for i in range(11)]
@@ -59,7 +60,7 @@ def vocabularies(tmp_path, monkeypatch):
 
 
 def loaded(name):
-    cfg = Config.fromfile(named_config(name))
+    cfg = Config.fromfile(config_file(name))
     forget_pretrained(cfg.model)
     return load_retriever(cfg, None, random_weights=True, device='cpu')
 

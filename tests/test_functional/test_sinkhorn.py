@@ -258,7 +258,9 @@ def test_no_tile_outlives_the_next_but_one():
 def test_memory_does_not_grow_with_the_tiles(tmp_path):
     """Of 25 tiles of 16 MiB: a vector kept of each used to hold the room of the whole tile."""
     sizes = ('--queries', 1024, '--gallery', 100_000, '--dim', 4, '--iterations', 0, '--memmap')
-    code, printed = run_tool(tmp_path, str(ROOT / 'projects/evidence/speed/sinkhorn.py'), *sizes)
+    code, printed = run_tool(
+        tmp_path, str(ROOT / 'projects/lab/evidence/speed/sinkhorn.py'), *sizes
+    )
     assert code == 0, printed
     beyond = int(re.search(r'(-?\d+) MiB beyond the embeddings', printed)[1])
     assert beyond < 250 and '1024 x 100000 from 4-d embeddings' in printed

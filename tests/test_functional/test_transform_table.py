@@ -7,15 +7,18 @@ from typing import get_args
 import pytest
 import torch
 
-from children import ROOT
+from children import tool_file
+from mmvtr.apis.inferencer.transforms import check_transform
 from mmvtr.arrays.debiaser import NAMES
 from mmvtr.engine.transforms.score_transforms import ScoreTransformHook, TransformHook
 from mmvtr.functional.transforms.item_biases import fit_biases
 from mmvtr.functional.transforms.transform_table import ADDED, OF_QUERIES, STORED, TRANSFORMS
-from mmvtr.gallery.store import Normaliser
-from mmvtr.gallery.store.manifest import _refit
-from mmvtr.inferencer.transforms import check_transform
 from mmvtr.registry import HOOKS
+
+pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
+
+from mmvtr_gallery.store import Normaliser  # noqa: E402
+from mmvtr_gallery.store.manifest import _refit  # noqa: E402
 
 OF_BANK = [name for name, x in TRANSFORMS.items() if 'bank' in x.reads]
 
@@ -68,14 +71,14 @@ def of_manifest():
 
 def of_service():
     pytest.importorskip('fastapi')
-    from mmvtr.gallery.serving.bodies import Refit
+    from mmvtr_gallery.serving.bodies import Refit
 
     return [x for x in get_args(Refit.model_fields['transform'].annotation) if x != 'same']
 
 
 def choices(path):
     """What ``--transform`` of a tool may be."""
-    module = runpy.run_path(str(ROOT / 'tools' / path))
+    module = runpy.run_path(str(tool_file(path)))
     seen = {}
 
     class Stop(Exception):

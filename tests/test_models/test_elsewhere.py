@@ -13,8 +13,8 @@ from elsewhere import elsewhere
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.registry import MODELS
-from mmvtr.rehearsal.simulated import simulate
-from mmvtr.rehearsal.simulated_model import NARROW
+from mmvtr.simulation.simulated import simulate
+from mmvtr.simulation.simulated_model import NARROW
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs'
 

@@ -17,8 +17,8 @@ from mmvtr.models.backdoor import BackdoorRetriever
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.registry import MODELS
-from mmvtr.rehearsal.simulated import simulate
-from mmvtr.rehearsal.simulated_model import NARROW
+from mmvtr.simulation.simulated import simulate
+from mmvtr.simulation.simulated_model import NARROW
 from mmvtr.structures import Embedding
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs'

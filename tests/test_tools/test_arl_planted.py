@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from children import ROOT, run_tool, unfolded
+from children import ROOT, run_tool, tool_file, unfolded
 from mmvtr.datasets.planted_corpus.world import FPS
 from mmvtr.engine.loop.checkpoint import read_checkpoint
 from tiny_sets import of_planted
@@ -48,12 +48,12 @@ def trained(tmp_path_factory):
 
 @pytest.fixture
 def tool(trained, monkeypatch, capsys):
-    """Runs tools/find_moments.py in this process; returns what it printed."""
+    """Runs mmvtr find_moments in this process; returns what it printed."""
     monkeypatch.chdir(trained[0])
 
     def run(*arguments, checkpoint='work_dirs/arl/epoch_4.pth', config='arl.py'):
         monkeypatch.setattr(sys, 'argv', ['find_moments.py', config, checkpoint, *arguments])
-        runpy.run_path(str(ROOT / 'tools/find_moments.py'), run_name='__main__')
+        runpy.run_path(str(tool_file('find_moments.py')), run_name='__main__')
         return capsys.readouterr().out
 
     return run
@@ -116,7 +116,7 @@ def test_moments_of_free_texts(tool, trained):
         start = f'{rank:6d}  {hit["video_id"]}  {hit["score"]:.4f}  {begin:.1f}-{end:.1f} s  '
         assert line.startswith(start) and line.endswith(f'{hit["video_id"]}.mp4')
     assert 'train_0000' in tool(TEXT, '--k', '9', '--split', 'train')
-    spoken = runpy.run_path(str(ROOT / 'tools/find_moments.py'))['spoken']
+    spoken = runpy.run_path(str(tool_file('find_moments.py')))['spoken']
     assert spoken((0.25, 0.5), {}) == '0.250-0.500 of it'  # of unknown length
     assert spoken((0.25, 0.5), dict(duration=4.0)) == '1.0-2.0 s'
     assert spoken((0.25, 0.5), dict(duration=4.0, start=9.0)) == '10.0-11.0 s'

@@ -12,8 +12,8 @@ import pytest
 
 from children import ROOT, run_tool
 from mmvtr.apis import load_retriever
+from mmvtr.apis.inferencer import VideoRetrievalInferencer
 from mmvtr.engine.loop.facts import trainings_of
-from mmvtr.inferencer import VideoRetrievalInferencer
 from mmvtr.storage.weights import read_checkpoint
 from toy import RETRIEVAL
 
@@ -199,9 +199,9 @@ DOORS = {
     'mmvtr/engine/launch/launching.py': of_a_training,
     'mmvtr/engine/loop/evaluation_loop.py': of_its_results,
     'mmvtr/engine/launch/testing.py': of_the_test_tool,
-    'mmvtr/pretrained/card.py': of_a_published_model,
+    'mmvtr/apis/pretrained/card.py': of_a_published_model,
     'mmvtr/apis/loading.py': of_a_model_in_python,
-    'mmvtr/pretrained/folder.py': of_a_model_in_python,
+    'mmvtr/apis/pretrained/folder.py': of_a_model_in_python,
     'tools/model_converters/fuse.py': of_several,
     'mmvtr/engine/hooks/study.py': of_a_figure,
     'mmvtr/figures/study.py': of_a_figure,
@@ -216,9 +216,9 @@ DOORS = {
 #: Who reads the plan of a training from its config: to check, build, simulate or estimate it.
 PLANS = (
     'mmvtr/engine/loop/resuming.py',  # builds the schedule that goes on
-    *('mmvtr/engine/checks/', 'mmvtr/rehearsal/', 'mmvtr/engine/launch/starting_weights.py'),
+    *('mmvtr/engine/checks/', 'projects/lab/rehearsal/', 'mmvtr/engine/launch/starting_weights.py'),
     *('mmvtr/sweeps.py', 'tools/preflight.py', 'tools/train.py', 'tools/sweep.py'),
-    *('tools/rehearse.py', 'tools/analysis_tools/cost.py', 'mmvtr/engine/loop/protocol.py'),
+    *('projects/lab/rehearse.py', 'tools/analysis_tools/cost.py', 'mmvtr/engine/loop/protocol.py'),
     *('mmvtr/engine/launch/launching.py', 'mmvtr/engine/loop/facts_of_run.py', 'mmvtr/utils.py'),
 )
 FACTS = {'Training', 'facts_of_run', 'trainings_in', 'trainings_of', 'differing', 'together'}

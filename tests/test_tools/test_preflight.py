@@ -14,7 +14,7 @@ from miniatures import write_msrvtt
 from mmvtr.datasets import MSRVTTDataset
 from mmvtr.datasets.formats.msrvtt import SPLITS
 from mmvtr.registry import DATASETS
-from mmvtr.rehearsal import footprint
+from mmvtr.simulation import footprint
 from mmvtr.utils import load_config, register_all_modules
 from mmvtr.values import Written
 

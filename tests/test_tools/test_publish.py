@@ -9,7 +9,7 @@ import torch
 
 from children import ROOT
 from mmvtr.apis import load_retriever
-from mmvtr.pretrained import from_pretrained
+from mmvtr.apis.pretrained import from_pretrained
 from mmvtr.storage import write_plain
 from tiny_sets import of_videos
 

@@ -3,7 +3,7 @@
     python tools/analysis_tools/cost.py CONFIG [CONFIG ...] [--steps 5] [--out FILE.json]
 
 A row a config (frame-length paper Tab. 5, UATVR Tab. 2, ARL Tab. 3).  Published sets are simulated
-as tools/rehearse.py does, at their own widths, with a layer of stand-in for pretrained towers,
+(mmvtr.simulation), at their own widths, with a layer of stand-in for pretrained towers,
 whose parameters and FLOPs are left out; the towers are measured apart, where open_clip has them, on
 frames and words of noise.  Other sets (planted, tables) are read.  FLOPs are counted by torch, two
 a multiply-add: halve them to compare with counts of multiply-adds, as thop's.
@@ -30,9 +30,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from mmvtr.command_line import Parser, count, output_file, tool
 from mmvtr.models.towers import WordVectors
 from mmvtr.registry import MODELS, TRANSFORMS, bare_name
-from mmvtr.rehearsal.simulated import simulate
-from mmvtr.rehearsal.simulated_model import FULL, Unknown, retrievers
-from mmvtr.rehearsal.towers import SimulatedFrames, SimulatedText
+from mmvtr.simulation.simulated import simulate
+from mmvtr.simulation.simulated_model import FULL, Unknown, retrievers
+from mmvtr.simulation.towers import SimulatedFrames, SimulatedText
 from mmvtr.storage import write_text
 from mmvtr.utils import forget_pretrained, load_config, register_all_modules
 

@@ -45,8 +45,8 @@ def main() -> None:
 
     # Only now what takes seconds to import.
     from mmvtr.apis import load_retriever
-    from mmvtr.pretrained import check_repo_id, push_to_hub, save_pretrained
-    from mmvtr.pretrained.card import read_results
+    from mmvtr.apis.pretrained import check_repo_id, push_to_hub, save_pretrained
+    from mmvtr.apis.pretrained.card import read_results
 
     if args.push:
         check_repo_id(args.push)

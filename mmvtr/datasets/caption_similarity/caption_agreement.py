@@ -49,7 +49,7 @@ class CaptionAgreement:
     none, and thins the mean of its clip.
 
     On real captions, judged by people, both additions gain
-    (projects/evidence/pages/judged_training.md); with ``canonical=0, rare=False`` the
+    (projects/lab/evidence/pages/judged_training.md); with ``canonical=0, rare=False`` the
     vectors are what they were before.
 
     Args:

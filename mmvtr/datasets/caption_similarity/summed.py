@@ -16,7 +16,7 @@ class SummedCaptionSimilarity:
     several caption similarities: their vectors stand side by side, those of texts times the weight.
 
     :class:`CaptionAgreement` and the mean of :class:`CaptionImplication`, twice as heavy, tell what
-    people call right better than either does (projects/evidence/pages/judged_training.md).
+    people call right better than either does (projects/lab/evidence/pages/judged_training.md).
 
     Args:
         parts: configs of the caption similarities.

@@ -2,7 +2,7 @@
 
 Its 1,000 test images are the ones whose caption #2 people have judged against other images, so a
 model that is trained on the captions of the 6,000 others can be judged by them
-(projects/evidence/pages/judged_training.md).
+(projects/lab/evidence/pages/judged_training.md).
 """
 
 from __future__ import annotations

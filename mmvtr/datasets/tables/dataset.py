@@ -45,7 +45,7 @@ class TableDataset(VideoTextDataset):
     column each row is a text of its own, with the id ``VIDEO_ID#N``.
 
     The id of a video is its path in the folder without suffix; that of a part of a file ends in
-    ``_START_END``.  Precomputed features have these names, as tools/extract_features.py gives them.
+    ``_START_END``.  Precomputed features have these names, as mmvtr extract_features gives them.
 
     Without a column ``split`` the videos are divided at random, see
     :mod:`mmvtr.datasets.tables.division`.  A file that is in two splits of the column is an error.
@@ -165,7 +165,7 @@ class TableDataset(VideoTextDataset):
             raise problem(
                 Place(self.root),
                 'holds videos, but the video pipeline begins with LoadFeatures: make '
-                'features with tools/extract_features.py, or take a config that reads videos',
+                'features with mmvtr extract_features, or take a config that reads videos',
             )
 
     def _of_split(self, pairs: list[Pair], *, drawn: bool) -> list[Pair]:

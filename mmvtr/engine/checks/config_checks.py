@@ -22,7 +22,6 @@ from torch.utils.data import DataLoader
 
 from mmvtr.engine.checks.arguments import arguments_of
 from mmvtr.engine.checks.expert_checks import expert_faults
-from mmvtr.moved import HOOKS_BEFORE
 from mmvtr.registry import (
     DATA_SAMPLERS,
     DATASETS,
@@ -195,7 +194,7 @@ def hook_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
     uses, given = _uses(cfg.text or ''), {*options}
     for name in sorted(hooks.keys() - known):
         key = f'default_hooks.{name}'
-        was_there = name in HOOKS_BEFORE or uses.get(name, 0) > (key not in given)
+        was_there = uses.get(name, 0) > (key not in given)
         if not was_there and (key in given or nearest(name, known)):
             others = nearest(name, known, otherwise=known)
             yield f'{key}: there is no such hook to be taken away{others}'

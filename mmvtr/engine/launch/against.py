@@ -24,7 +24,6 @@ from mmvtr.engine.loop.facts import differing
 from mmvtr.engine.loop.facts_of_run import name_of_set
 from mmvtr.evaluation.results import Results, refuse_other_test, results_from
 from mmvtr.evaluation.table import comparison_table
-from mmvtr.moved import options_now
 from mmvtr.values import part
 
 #: What of the results is compared, where both trainings report it.
@@ -61,14 +60,13 @@ def divided(
 def _has(plain: Config, option: str, value: Any, load: Callable[..., Config]) -> bool:
     """Whether the part that an option is of is there, and something in it reads the option."""
     shortcuts = plain.get('shortcuts') or {}
-    for name in options_now({option: value}):
-        first = name.partition('.')[0]
-        for key in [name.replace(first, full, 1) for full in shortcuts.get(first, [first])]:
-            found: Any = plain
-            for step in key.split('.')[:-1]:
-                found = None if found is None else part(found, step)
-            if found is None:
-                return False
+    first = option.partition('.')[0]
+    for key in [option.replace(first, full, 1) for full in shortcuts.get(first, [first])]:
+        found: Any = plain
+        for step in key.split('.')[:-1]:
+            found = None if found is None else part(found, step)
+        if found is None:
+            return False
     try:
         check_config(load({option: value}), [option])
     except SystemExit:

@@ -17,7 +17,6 @@ from mmengine.runner import EpochBasedTrainLoop, Runner
 
 from mmvtr.engine.loop.facts import Training, since_resumed
 from mmvtr.engine.loop.protocol import frames_from, in_words
-from mmvtr.moved import dataset_now
 
 SHORT = dict(float32='fp32', bfloat16='bf16', float16='fp16')
 
@@ -46,7 +45,7 @@ def facts_of_run(runner: Runner) -> Training:
     told = dataset.protocol() if hasattr(dataset, 'protocol') else {}
     size = loader.batch_size or getattr(loader.batch_sampler, 'batch_size', None)
     wrappers = wrappers_of(runner.optim_wrapper)
-    environments = (dataset_now(cfg.get('dataset') or {}).get('records') or {}).get('environments')
+    environments = ((cfg.get('dataset') or {}).get('records') or {}).get('environments')
     by_epoch = isinstance(loop, EpochBasedTrainLoop)
     found = Training(
         set=name_of_set(told) if told else type(dataset).__name__,

@@ -26,7 +26,7 @@ from mmvtr.registry import DATASETS, MODELS
 from mmvtr.utils import register_all_modules
 
 TINY = dict(num_train=6, num_val=2, num_test=4)
-CONFIG = ROOT / 'configs/mmt_planted_experts.py'
+CONFIG = ROOT / 'projects/lab/configs/mmt_planted_experts.py'
 
 
 def whole(**kwargs) -> Experts:

@@ -5,7 +5,10 @@ import json
 import pytest
 
 from mmvtr.datasets.tables.rows import read_rows
-from mmvtr.gallery.extraction.rows import listed_videos
+
+pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
+
+from mmvtr_gallery.extraction.rows import listed_videos  # noqa: E402
 
 
 def own(path):

@@ -1,8 +1,0 @@
-# An oracle, no method: every soft positive is known, and is a match like the annotated ones.
-_base_ = ['_base_/schedule_planted.py', '_base_/planted_features.py', '_base_/c2v_features.py']
-
-model = dict(
-    losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
-    supervision=dict(type='OracleSupervision', treat='positive'),
-)
-train_dataloader = dict(dataset=dict(oracle=True))

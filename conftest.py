@@ -1,0 +1,3 @@
+"""Fixtures of all tests of this repository, its projects included."""
+
+pytest_plugins = ['common_fixtures']

@@ -1,0 +1,514 @@
+"""A retriever with a gallery, which texts, videos or vectors ask: mmengine's inferencer."""
+
+from __future__ import annotations
+
+import copy
+import fnmatch
+import json
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Callable, Literal, Mapping, Optional, Union
+
+import torch
+from mmengine.config import Config
+from mmengine.infer import BaseInferencer
+from torch import nn
+
+from mmvtr.apis import TextEncoder, encode_videos, load_retriever, refuse_stored_words
+from mmvtr.apis.inferencer.inputs import (
+    Inputs,
+    Texts,
+    Vectors,
+    Videos,
+    refuse_paths,
+    text_inputs,
+    vector_inputs,
+    video_inputs,
+)
+from mmvtr.apis.inferencer.predictions import in_words
+from mmvtr.apis.inferencer.ranking import (
+    Gallery,
+    Items,
+    RankingSample,
+    check_items,
+    flat_of,
+    items_of,
+    rank,
+)
+from mmvtr.apis.inferencer.sheets import draw_sheet, files_of
+from mmvtr.apis.inferencer.transforms import (
+    SURE_FIRST,
+    bank_biases,
+    check_calibration,
+    check_transform,
+    surely_of,
+)
+from mmvtr.apis.pretrained import (
+    is_repo_id,
+    load_saved,
+    local_folder,
+    push_to_hub,
+    read_saved,
+    save_pretrained,
+)
+from mmvtr.engine.hooks.film_strip import film_strip
+from mmvtr.engine.loop.evaluation import Encoded
+from mmvtr.engine.transforms.stored_queries import OTHER
+from mmvtr.functional.uncertainty.calibration import Calibration
+from mmvtr.storage import write_text
+from mmvtr.utils import config_names, named_config
+from mmvtr.visualization import save
+
+Kind = Literal['text', 'video']
+
+
+class VideoRetrievalInferencer(BaseInferencer):
+    """Finds in a gallery of videos what texts tell, or in one of texts what videos show.
+
+    Texts and videos are read as those of the config's test set.
+
+    Args:
+        model: the name of a config of the package (:meth:`list_models`), a config or its file, a
+            folder that :meth:`save_pretrained` wrote, or the id of such a one on the hub.
+        weights: a checkpoint or a safetensors file; default: those of the folder, or the pretrained
+            ones that the config names.
+        device: default a GPU where there is one.
+        gallery: what is searched, see :meth:`set_gallery`; it can be set later, too.
+        show_progress: bars while items are encoded.
+        **options: of :meth:`set_gallery`.
+
+    Raises:
+        FileNotFoundError: no such file or folder.
+        OSError: what is on the hub cannot be fetched (says what else can be done).
+        RuntimeError: weights that are damaged or of another model.
+        TypeError: a model, or items of a gallery, of another type.
+        ValueError: an unknown name (says which come near), a config without a test set, without
+            weights a model that would be random in whole or in part; see :meth:`set_gallery`.
+
+    Example:
+        ::
+
+            >>> find = VideoRetrievalInferencer('own_clip4clip', 'best.pth', gallery='my_clips')
+            >>> find('a dog runs', topk=3)['predictions'][0]['hits'][0]
+            {'rank': 1, 'id': 'dog', 'item': 'my_clips/dog.mp4', 'score': 0.31}
+    """
+
+    preprocess_kwargs: set = set()
+    forward_kwargs: set = {'topk'}
+    visualize_kwargs: set = {'visualize', 'num_frames'}
+    postprocess_kwargs: set = {'out_dir'}
+
+    def __init__(
+        self,
+        model: Union[str, Path, Config],
+        weights: Optional[Union[str, Path]] = None,
+        device: Optional[Union[str, torch.device]] = None,
+        *,
+        gallery: Optional[Union[Texts, Videos, Vectors]] = None,
+        show_progress: bool = True,
+        **options: Any,
+    ) -> None:
+        if gallery is None and options:
+            raise ValueError(f'{", ".join(sorted(options))}: of a gallery, but none was given')
+        self._saved = None
+        cfg = self._find(model, weights)
+        if weights is None and self._saved is not None:
+            weights = self._saved.weights
+        weights = None if weights is None else str(weights)
+        super().__init__(cfg, weights, device, 'mmvtr', show_progress)
+        self.gallery: Optional[Gallery] = None
+        if gallery is not None:
+            self.set_gallery(gallery, **options)
+
+    @classmethod
+    def from_pretrained(
+        cls, source: Union[str, Path], *, revision: Optional[str] = None, **kwargs: Any
+    ) -> VideoRetrievalInferencer:
+        """From what :meth:`save_pretrained` wrote: a folder, or a repository of the hub.
+
+        Args:
+            source: the folder, or the id of the repository.
+            revision: of the repository.
+            **kwargs: of the inferencer.
+
+        Raises:
+            FileNotFoundError, OSError, RuntimeError, ValueError: as
+                :func:`mmvtr.apis.pretrained.from_pretrained`, and as the inferencer.
+        """
+        return cls(local_folder(source, revision=revision), **kwargs)
+
+    def save_pretrained(
+        self,
+        folder: Union[str, Path],
+        *,
+        results: Optional[Union[str, Path, Mapping[str, float]]] = None,
+        protocol: Optional[str] = None,
+        name: Optional[str] = None,
+    ) -> Path:
+        """Write the model for others, see :func:`mmvtr.apis.pretrained.save_pretrained`."""
+        card = dict(results=results, protocol=protocol, name=name)
+        return save_pretrained(self.model, self.cfg, folder, **card)
+
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
+        """Upload the model, see :func:`mmvtr.apis.pretrained.push_to_hub`; returns its address."""
+        return push_to_hub(self.model, repo_id, cfg=self.cfg, **options)
+
+    @staticmethod
+    def list_models(pattern: Optional[str] = None) -> list[str]:
+        """Names that ``model`` may be, those that fit a pattern such as ``'dvtr_*msrvtt*'``."""
+        names = config_names()
+        return names if pattern is None else fnmatch.filter(names, pattern)
+
+    # -- the gallery ----------------------------------------------------------------------
+
+    def set_gallery(
+        self,
+        gallery: Union[Texts, Videos, Vectors],
+        *,
+        kind: Kind = 'video',
+        batch_size: Optional[int] = None,
+        on_broken: Literal['raise', 'skip'] = 'raise',
+        show_progress: Optional[bool] = None,
+        transform: Optional[str] = None,
+        bank: Optional[Union[str, Path]] = None,
+        temperature: Optional[float] = None,
+        iterations: Optional[int] = None,
+        strictness: float = 0.8,
+        neighbours: Optional[int] = None,
+        alpha: Optional[float] = None,
+        captions: Any = None,
+        sure: float = 0.8,
+        calibration: Optional[Calibration] = None,
+    ) -> None:
+        """Encode what is searched from now on.
+
+        Args:
+            gallery: videos: a folder of any depth, a list of files, or a dict id -> file (of a
+                config that reads features, a folder of npy files or a list of ids).  Texts: a list,
+                or a dict id -> text.  Or items that are encoded:
+                :class:`~mmvtr.engine.loop.evaluation.Encoded`, or flat vectors, float [N, D'].
+            kind: 'video' or 'text', what these are.
+            batch_size: items encoded at a time; default the config's.
+            on_broken: of videos that cannot be read: 'raise', or 'skip' with a warning.
+            show_progress: bars while items are encoded; default that of the inferencer.
+            transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'``, ``'inverted_softmax'``, ``'nnn'``
+                or ``'dbsn'``: add to each score a bias of the item that is learnt from ``bank``, so
+                that no item answers every query.  Or, of texts, ``'sure_first'``: the best that
+                surely holds comes first.
+            bank: a file of tools/export_bank.py: training queries, never those that ask.  Of
+                ``'sure_first'`` it may be left out: its captions stand for what could have been
+                written for a video, where the gallery is no such list.
+            temperature: of the transform; default the model's, of ``'sure_first'`` a share of what
+                each video reaches.
+            iterations: of Sinkhorn-Knopp; default 4, of the unbalanced one and of DBSN 10.
+            strictness: of the unbalanced one: 1 = Sinkhorn, 0 = raw scores.
+            neighbours, alpha: of NNN; default 16 and .75.
+            captions: of ``'sure_first'``: the training set or its config
+                (``cfg.train_dataloader.dataset``), whose captions say what texts imply.
+            sure: of ``'sure_first'``: in [0, 1], how surely a first text has to hold.
+            calibration: gives each hit P(match) (docs/arrays.md); fitted on raw scores of this
+                model, or on those with this transform.
+
+        Raises:
+            BrokenVideoError: a video cannot be read and ``on_broken='raise'``.
+            FileNotFoundError: a file is missing.
+            RuntimeError: a bank that is damaged or none.
+            TypeError, ValueError: items that are none of the above, none at all, or of another
+                model; a transform without what it needs, or that without one.
+        """
+        if kind not in OTHER:
+            raise ValueError(f"kind: 'video' or 'text', not {str(kind)[:80]!r}")
+        if calibration is not None:
+            check_calibration(calibration, transform)
+        bank = None if bank is None else str(bank)
+        common = dict(bank=bank, temperature=temperature)
+        check_transform(transform, kind, captions=captions, sure=sure, **common)
+        given = self._given(gallery, kind)
+        given, items = self._encode(given, batch_size, on_broken, show_progress)
+        check_items(self.model, items, 'the gallery')
+        changed: dict[str, Any] = dict(calibration=calibration)
+        if transform == SURE_FIRST:
+            common.update(captions=captions, sure=sure)
+            changed['surely'] = surely_of(self.model, given, items, **common)
+        elif transform is not None:
+            common.update(transform=transform, iterations=iterations, strictness=strictness)
+            common.update(k=neighbours, alpha=alpha)
+            changed['biases'] = bank_biases(self.model, kind, items, **common)
+        self.gallery = Gallery(given, items, flat_of(self.model, items), **changed)
+
+    # -- asking ---------------------------------------------------------------------------
+
+    def __call__(
+        self,
+        texts: Optional[Texts] = None,
+        return_datasamples: bool = False,
+        batch_size: Optional[int] = None,
+        *,
+        videos: Optional[Videos] = None,
+        vectors: Optional[Vectors] = None,
+        topk: int = 10,
+        visualize: bool = False,
+        num_frames: int = 6,
+        out_dir: Optional[Union[str, Path]] = None,
+        show_progress: Optional[bool] = None,
+    ) -> dict[str, Any]:
+        """The best of the gallery for each query, of one kind of queries.
+
+        Args:
+            texts: a text, a list of them, or a dict id -> text; of a gallery of videos.
+            return_datasamples: predictions as
+                :class:`~mmvtr.apis.inferencer.ranking.RankingSample`.
+            batch_size: queries encoded at a time; default the config's.
+            videos: as for :meth:`set_gallery`; of a gallery of texts.
+            vectors: queries that are encoded, of the other kind than the gallery.
+            topk: how many, or all if there are fewer.
+            visualize: draw a sheet for each query (needs matplotlib), with frames of
+                the videos.
+            num_frames: of each video of a sheet.
+            out_dir: write ``predictions.json`` and ``vis/N.png`` there.
+            show_progress: bars while the queries are encoded; default that of the inferencer.
+
+        Returns:
+            ``predictions``: for each query a dict of ``query_id``, ``query`` (text or file),
+            ``kind``, ``hits``, and of a probabilistic model ``sigma``.  A hit has ``rank``, ``id``,
+            ``item`` (file or text), ``score``; of a gallery with a transform also ``raw_score`` and
+            ``bias``, or ``holds``, how surely the text is true; of one with a calibration
+            ``p_match``; of a probabilistic model ``sigma``;
+            of a model that matches at a moment ``moment``, its begin and end, and ``moment_unit``:
+            'seconds' with the ``duration`` of the video, or 'share' where its file is not known.
+            ``visualization``: a matplotlib figure for each, or None.
+
+        Raises:
+            BrokenVideoError, FileNotFoundError: a video cannot be read, or is missing.
+            KeyError: a word that a closed vocabulary lacks.
+            TypeError, ValueError: no queries or of several kinds, no gallery, queries of the kind
+                of the gallery or of another model, a ``topk`` below 1; a sheet of videos whose
+                files are not known.
+        """
+        _check_counts(topk=topk, num_frames=num_frames)
+        given = self._queries(texts, videos, vectors)
+        queries = self.preprocess(given, batch_size, show_progress)
+        samples = self.forward((given, queries), topk=topk)
+        predictions = self._told(samples)
+        visualization = self.visualize(
+            given.sources, predictions, visualize=visualize, num_frames=num_frames
+        )
+        return self.postprocess(
+            samples if return_datasamples else predictions,
+            visualization,
+            return_datasamples,
+            out_dir=out_dir,
+        )
+
+    def preprocess(
+        self,
+        inputs: Inputs,
+        batch_size: Optional[int] = None,
+        show_progress: Optional[bool] = None,
+    ) -> Items:
+        """Queries, encoded as those of the test set."""
+        _, items = self.pipeline(inputs, batch_size, show_progress=show_progress)
+        check_items(self.model, items, 'the queries', self.gallery.items)
+        return items
+
+    def forward(self, inputs: tuple[Inputs, Items], topk: int = 10) -> list[RankingSample]:
+        """Encoded queries -> the best of the gallery for each."""
+        return list(rank(self.model, *inputs, self.gallery, topk))
+
+    def visualize(
+        self,
+        inputs: list[Optional[str]],
+        preds: list[dict[str, Any]],
+        show: bool = False,
+        visualize: bool = False,
+        num_frames: int = 6,
+    ) -> Optional[list[Any]]:
+        """A figure for each query, see ``__call__``; ``show`` opens them in windows."""
+        if not (visualize or show):
+            return None
+        files = [file for prediction in preds for file in files_of(prediction)]
+        if None in files:
+            raise ValueError(
+                'a sheet shows frames, but the files of some videos are not known: give them as '
+                'files, not as vectors or features'
+            )
+        strips = {
+            file: film_strip(dict(path=file), (), num_frames=num_frames)
+            for file in dict.fromkeys(files)
+        }
+        figures = [draw_sheet(prediction, strips) for prediction in preds]
+        if show:
+            for figure in figures:
+                figure.show()
+        return figures
+
+    def postprocess(
+        self,
+        preds: list,
+        visualization: Optional[list[Any]],
+        return_datasamples: bool = False,
+        out_dir: Optional[Union[str, Path]] = None,
+    ) -> dict[str, Any]:
+        """Results as a dict, written to ``out_dir`` if there is one."""
+        if out_dir is not None:
+            told = self._told(preds) if return_datasamples else preds
+            text = json.dumps(told, indent=1, ensure_ascii=False) + '\n'
+            path = Path(out_dir, 'predictions.json')
+            # Bytes of a file's name that are no UTF-8 become escapes of json.
+            write_text(path, text, errors='backslashreplace')
+            for number, figure in enumerate(visualization or []):
+                save(figure, Path(out_dir, 'vis', f'{number}.png'))
+        return dict(predictions=preds, visualization=visualization)
+
+    # -- what mmengine's inferencer asks for ----------------------------------------------
+
+    def _init_model(self, cfg: Config, weights: Optional[str], device: Any = 'cpu') -> nn.Module:
+        if self._saved is not None and weights == str(self._saved.weights):
+            return load_saved(self._saved, device=device)[0]
+        return load_retriever(cfg, weights, device=device)[0]
+
+    def _init_pipeline(self, cfg: Config) -> Callable[..., tuple[Inputs, Items]]:
+        return self._encode
+
+    def _init_collate(self, cfg: Config) -> None:
+        """Encoding collates by itself."""
+
+    def _init_visualizer(self, cfg: Config) -> None:
+        """Sheets are drawn without mmengine's Visualizer, which would write to a work dir."""
+
+    def _find(self, model: Any, weights: Any) -> Config:
+        """The config that ``model`` means; a saved folder is remembered."""
+        if isinstance(model, Config):
+            cfg = model
+        elif not isinstance(model, (str, Path)):
+            raise TypeError(
+                'model: the name of a config, a config, its file, a saved folder or an id of the '
+                f'hub expected, found a {type(model).__name__}'
+            )
+        elif os.path.isfile(model):
+            cfg = _read_config(str(model))
+        elif os.path.isdir(model):
+            self._saved = read_saved(model)
+            cfg = self._saved.config
+        elif isinstance(model, Path) or str(model).endswith(('.py', '.json', '.yaml', '.yml')):
+            raise FileNotFoundError(f'no config file, and no folder: {str(model)[-200:]}')
+        elif is_repo_id(model):
+            self._saved = read_saved(local_folder(model))
+            cfg = self._saved.config
+        else:
+            cfg = _read_config(str(named_config(model)))
+        if weights is not None and not os.path.isfile(weights):
+            raise FileNotFoundError(f'weights {str(weights)[-200:]} do not exist')
+        loader = cfg.get('test_dataloader')
+        if cfg.get('model') is None or not loader or not loader.get('dataset'):
+            raise ValueError(
+                f'{cfg.filename or "the config"} has no model, or no test_dataloader whose dataset '
+                'says how texts and videos are read'
+            )
+        return cfg
+
+    # -- its own --------------------------------------------------------------------------
+
+    def _queries(
+        self, texts: Optional[Texts], videos: Optional[Videos], vectors: Optional[Vectors]
+    ) -> Inputs:
+        found = dict(texts=texts, videos=videos, vectors=vectors)
+        found = {name: items for name, items in found.items() if items is not None}
+        if len(found) != 1:
+            raise ValueError(
+                f'one of texts, videos and vectors expected, got {" and ".join(found) or "none"}'
+            )
+        if self.gallery is None:
+            raise ValueError(
+                'there is no gallery to search: VideoRetrievalInferencer(..., gallery=...), or '
+                'set_gallery(...)'
+            )
+        kind = OTHER[self.gallery.given.kind]
+        if vectors is None and f'{kind}s' not in found:
+            raise ValueError(
+                f'the gallery is one of {OTHER[kind]}s, which {kind}s ask: got {next(iter(found))}'
+            )
+        if vectors is not None:
+            return vector_inputs(vectors, kind)
+        return self._given(texts if videos is None else videos, kind)
+
+    def _given(self, items: Any, kind: str) -> Inputs:
+        if isinstance(items, (Encoded, torch.Tensor)):
+            return vector_inputs(items, kind)
+        if kind == 'video':
+            return video_inputs(items, self.cfg)
+        given = text_inputs(items)
+        refuse_paths(given)
+        refuse_stored_words(self.cfg)
+        return given
+
+    def _encode(
+        self,
+        given: Inputs,
+        batch_size: Optional[int] = None,
+        on_broken: str = 'raise',
+        show_progress: Optional[bool] = None,
+    ) -> tuple[Inputs, Items]:
+        """What was encoded, and as what; of broken videos that are skipped, nothing."""
+        if given.vectors is not None:
+            return given, items_of(given, None)
+        if batch_size is not None:
+            _check_counts(batch_size=batch_size)
+        progress = self.show_progress if show_progress is None else show_progress
+        if given.kind == 'text':
+            how = dict(batch_size=batch_size, progress=progress, warn=True)
+            encoded = self._encode_texts(given.sources, **how)
+        else:
+            cfg = self._reading(given, batch_size)
+            paths = [path or name for name, path in zip(given.ids, given.sources)]
+            encoded = encode_videos(
+                self.model,
+                cfg,
+                paths,
+                ids=given.ids,
+                on_broken=on_broken,
+                progress=progress,
+            )
+            given = given.keep(encoded.ids)
+        return given, items_of(given, encoded)
+
+    @cached_property
+    def _encode_texts(self) -> TextEncoder:
+        """Built when the first text comes: other inferencers have no text pipeline."""
+        return TextEncoder(self.model, self.cfg)
+
+    def _reading(self, given: Inputs, batch_size: Optional[int]) -> Config:
+        """The config that reads these: in batches of this size, by no more workers than batches."""
+        cfg = Config(dict(test_dataloader=copy.deepcopy(self.cfg.test_dataloader)))
+        loader = cfg.test_dataloader
+        if batch_size is not None:
+            loader.batch_size = batch_size
+        batches = -(-len(given.ids) // loader.setdefault('batch_size', 1))
+        loader.num_workers = min(loader.get('num_workers', 0), batches) if batches > 1 else 0
+        if not loader.num_workers:  # settings of workers
+            loader.pop('persistent_workers', None)
+            loader.pop('prefetch_factor', None)
+        if given.store is not None:
+            loader.dataset.video_pipeline[0].path = given.store
+        return cfg
+
+    def _told(self, samples: list[RankingSample]) -> list[dict[str, Any]]:
+        """Samples in types that json knows."""
+        seconds: dict[str, tuple[float, float]] = {}
+        return [in_words(sample, seconds) for sample in samples]
+
+
+def _check_counts(**numbers: int) -> None:
+    """Raise ValueError unless all are integers of 1 or more."""
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise ValueError(f'{name}: an integer of 1 or more, not {str(number)[:80]!r}')
+
+
+def _read_config(path: str) -> Config:
+    try:
+        return Config.fromfile(path)
+    except Exception as error:  # configs are code: anything can be wrong in one
+        reason = f'{type(error).__name__}: {str(error)[:200]}'
+        raise ValueError(f'config {path[-200:]} cannot be read: {reason}') from error

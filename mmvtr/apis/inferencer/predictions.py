@@ -1,0 +1,30 @@
+"""What was found, in types that json knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mmvtr.apis.inferencer.ranking import RankingSample
+from mmvtr.datasets.videos.video_files import pictures_span
+
+
+def in_words(sample: RankingSample, seconds: dict[str, tuple[float, float]]) -> dict[str, Any]:
+    """A prediction; ``seconds``: when files have pictures, as far as they were read."""
+    fields = dict(score='scores', raw_score='raw_scores', bias='biases', holds='truths')
+    fields.update(sigma='item_sigma', p_match='probabilities')
+    known = {name: sample.get(field).tolist() for name, field in fields.items() if field in sample}
+    hits: list[dict[str, Any]] = []
+    for k, (name, item) in enumerate(zip(sample.ids, sample.sources)):
+        hit = dict(rank=k + 1, id=name, item=item)
+        hits.append(hit | {key: values[k] for key, values in known.items()})
+    for hit, span in zip(hits, sample.moments.tolist() if 'moments' in sample else ()):
+        path = sample.query if sample.kind == 'video' else hit['item']
+        if path is not None and path not in seconds:
+            seconds[path] = pictures_span(path)
+        begin, end = (0.0, 1.0) if path is None else seconds[path]
+        hit['moment'] = tuple(begin + x * (end - begin) for x in span)
+        hit['moment_unit'] = 'share' if path is None else 'seconds'
+        if path is not None:
+            hit['duration'] = end
+    told = dict(query_id=sample.query_id, query=sample.query, kind=sample.kind, hits=hits)
+    return told | (dict(sigma=sample.sigma.item()) if 'sigma' in sample else {})

@@ -1,0 +1,248 @@
+"""A gallery, and the best of it for each query: scores in tiles, biases, moments, uncertainty."""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple, Optional, Union
+
+import torch
+from mmengine.structures import BaseDataElement
+from torch import Tensor, nn
+
+from mmvtr.apis import refuse_without_vectors, vectors
+from mmvtr.apis.inferencer.inputs import Inputs
+from mmvtr.engine.hooks.moments_hook import matches_of
+from mmvtr.engine.loop.evaluation import Encoded, check_levels, score_tiles
+from mmvtr.functional.metrics.first_places import expected_truth, sure_first
+from mmvtr.functional.similarities.tiles import Tiles, inner_products
+from mmvtr.functional.uncertainty.calibration import Calibration
+from mmvtr.functional.uncertainty.gaussian import geometric_sigma
+from mmvtr.structures import Levels, take
+
+#: Queries that are scored at a time, and items of the gallery on the device at a time.
+QUERIES, ITEMS = 512, 4096
+
+#: What a model makes of items: levels, or of vectors that were given, these.
+Items = Union[Levels, Tensor]
+
+
+class Gallery(NamedTuple):
+    """What is searched.
+
+    Attributes:
+        given: the N items.
+        items: their levels, or flat vectors float [N, D'].
+        flat: float32 [N, D'], of a model whose scores are inner products: made once, as to
+            normalise all items for each query takes longer than to score them.
+        biases: float32 [N], of a test-time transform; added to the raw scores.
+        surely: of texts, what says how surely they hold of a video; lists begin with what does.
+        calibration: what makes P(match) of raw scores, or of debiased ones.
+    """
+
+    given: Inputs
+    items: Items
+    flat: Optional[Tensor] = None
+    biases: Optional[Tensor] = None
+    surely: Optional[Surely] = None
+    calibration: Optional[Calibration] = None
+
+
+class Surely(NamedTuple):
+    """What texts imply the texts of a gallery, and how surely a first one has to hold.
+
+    Attributes:
+        implied: in [0, 1], [A, N]: how surely each of A texts implies each of the gallery; a
+            matrix, or tiles where that would be large.
+        written: the A texts, one of which could have been written for a video; None = the gallery.
+        temperature: of the softmax that says which; None = a share of what each video reaches.
+        sure: in [0, 1].
+    """
+
+    implied: Union[Tensor, Tiles]
+    written: Optional[Items]
+    temperature: Optional[float]
+    sure: float
+
+    def truth(self, model: nn.Module, queries: Items, raw: Tensor) -> Tensor:
+        """Float32 [Q, N]: how surely each text holds of Q videos with the scores ``raw``."""
+        own = raw if self.written is None else score(model, 'video', queries, self.written)
+        own = own.to(model.data_preprocessor.device)
+        return expected_truth(own, self.implied, temperature=self.temperature).cpu()
+
+
+class RankingSample(BaseDataElement):
+    """The K best of a gallery for one query, best first.
+
+    Meta fields: ``query_id``, ``query`` (text or file; None where unknown), ``kind`` of the
+    query ('text' or 'video'), ``ids`` of the K items, ``sources`` (their texts or files).  Data
+    fields: ``scores`` float [K]; of a gallery with biases also ``raw_scores`` and ``biases`` [K];
+    of one that begins with what is implied ``raw_scores`` and ``truths`` [K], in [0, 1]; of one
+    with a calibration ``probabilities`` float64 [K]; where
+    the model has them ``sigma`` (0-dim, of the query) and ``item_sigma`` [K], and ``moments``
+    float64 [K, 2]: begin and end of the match as shares of the video.
+    """
+
+
+def items_of(given: Inputs, encoded: Optional[Encoded]) -> Items:
+    """What is scored of items that were encoded, or came so."""
+    source = given.vectors if encoded is None else encoded
+    return source.levels if isinstance(source, Encoded) else source
+
+
+@torch.no_grad()
+def flat_of(model: nn.Module, items: Items) -> Optional[Tensor]:
+    """The one vector an item whose inner products are the scores, where there are such."""
+    if isinstance(items, Tensor):
+        return items
+    similarity = model.similarity
+    has = hasattr(similarity, 'flat') and getattr(similarity, 'exact', True)
+    return vectors(model, items) if has else None
+
+
+def length(items: Items) -> int:
+    """How many there are."""
+    return len(items if isinstance(items, Tensor) else next(iter(items.values())).mean)
+
+
+def rows_of(items: Items, rows: slice) -> Items:
+    """Some of them."""
+    return items[rows] if isinstance(items, Tensor) else take(items, rows)
+
+
+def check_items(model: nn.Module, items: Items, name: str, gallery: Optional[Items] = None) -> None:
+    """Raise ValueError where items that came encoded are not of this model, or of the gallery's."""
+    if isinstance(items, Tensor):
+        refuse_without_vectors(model)
+        return
+    check_levels(model, items, name, None if isinstance(gallery, Tensor) else gallery)
+
+
+def score(model: nn.Module, kind: str, queries: Items, gallery: Items) -> Tensor:
+    """Raw scores of every pair.
+
+    Args:
+        model: a retriever.
+        kind: of the queries, 'text' or 'video'.
+        queries: Q, levels or flat vectors.
+        gallery: N, of the other kind.
+
+    Returns:
+        float32 [Q, N] on the CPU.
+
+    Raises:
+        ValueError: widths that differ, or a score that is not finite.
+    """
+    device = torch.device(model.data_preprocessor.device)
+    if isinstance(queries, Tensor) or isinstance(gallery, Tensor):
+        sides = (x if isinstance(x, Tensor) else vectors(model, x) for x in (queries, gallery))
+        tiles = inner_products(*sides, device=device)
+    else:
+        tiles = score_tiles(model, device, kind, queries, gallery)
+    tiles = tiles._replace(width=min(tiles.width, ITEMS), name='scores').finite()
+    scores = torch.empty(tiles.shape)
+    for part, tile in tiles.parts():
+        scores[:, part] = tile.cpu()
+    return scores
+
+
+@torch.no_grad()
+def rank(
+    model: nn.Module, given: Inputs, queries: Items, gallery: Gallery, topk: int
+) -> Iterator[RankingSample]:
+    """The best of the gallery for each query.
+
+    Args:
+        model: a retriever.
+        given: the Q queries, of the other kind than the gallery.
+        queries: their levels or flat vectors.
+        gallery: what is searched.
+        topk: how many, at most as many as there are.
+    """
+    topk = min(topk, length(gallery.items))
+    item_sigma = sigma(gallery.items)
+    searched = gallery.items if gallery.flat is None else gallery.flat
+    for start in range(0, length(queries), QUERIES):
+        rows = slice(start, start + QUERIES)
+        some = rows_of(queries, rows)
+        raw = score(model, given.kind, some, searched)
+        final = raw if gallery.biases is None else raw + gallery.biases
+        if gallery.surely is not None:
+            truth = gallery.surely.truth(model, some, raw)
+            final = sure_first(raw, truth, sure=gallery.surely.sure)
+        best = final.topk(topk, dim=1)
+        p = probabilities(gallery, raw, final, best.indices)
+        spans = moments(model, given.kind, some, gallery.items, best.indices)
+        own_sigma = sigma(some)
+        for q, columns in enumerate(best.indices):
+            data = dict(scores=best.values[q])
+            if gallery.biases is not None:
+                data.update(raw_scores=raw[q, columns], biases=gallery.biases[columns])
+            if gallery.surely is not None:
+                data.update(raw_scores=raw[q, columns], truths=truth[q, columns])
+            if p is not None:
+                data.update(probabilities=p[q])
+            if own_sigma is not None:
+                data.update(sigma=own_sigma[q])
+            if item_sigma is not None:
+                data.update(item_sigma=item_sigma[columns])
+            if spans is not None:
+                data.update(moments=spans[q])
+            meta = dict(
+                query_id=given.ids[start + q],
+                query=given.sources[start + q],
+                kind=given.kind,
+                ids=[gallery.given.ids[c] for c in columns.tolist()],
+                sources=[gallery.given.sources[c] for c in columns.tolist()],
+            )
+            yield RankingSample(metainfo=meta, **data)
+
+
+def probabilities(
+    gallery: Gallery, raw: Tensor, final: Tensor, columns: Tensor
+) -> Optional[Tensor]:
+    """P(match) of the best of each query, float64 [Q, K]; None without a calibration.
+
+    Args:
+        gallery: what is searched.
+        raw, final: float [Q, N], scores without and with its biases.
+        columns: int64 [Q, K].
+    """
+    fit = gallery.calibration
+    if fit is None:
+        return None
+    scores = final if fit.debiased else raw
+    log_sums = None
+    if fit.method == 'temperature':
+        log_sums = (scores.double() / fit.temperature).logsumexp(1)
+    found = scores.gather(1, columns)
+    return fit.probabilities(found, log_sums=log_sums, candidates=scores.shape[1])
+
+
+def sigma(items: Items) -> Optional[Tensor]:
+    """How uncertain a probabilistic model is of each item, float [N] (UATVR Fig. 3)."""
+    if isinstance(items, Tensor) or 'gaussian' not in items:
+        return None
+    return geometric_sigma(items['gaussian'].log_std).cpu()
+
+
+def moments(
+    model: nn.Module, kind: str, queries: Items, gallery: Items, columns: Tensor
+) -> Optional[Tensor]:
+    """Where in the video each of Q K pairs matches, as shares of it.
+
+    Args:
+        model: a retriever.
+        kind: of the queries.
+        queries, gallery: their items.
+        columns: int64 [Q, K], places in the gallery.
+
+    Returns:
+        float64 [Q, K, 2], or None of a model that compares whole videos.
+    """
+    flat = isinstance(queries, Tensor) or isinstance(gallery, Tensor)
+    if flat or not hasattr(model.similarity, 'paired_matches'):
+        return None
+    rows = torch.arange(len(columns)).repeat_interleave(columns.shape[1])
+    pairs = (rows, columns.flatten())
+    if kind == 'video':
+        queries, gallery, pairs = gallery, queries, pairs[::-1]
+    return matches_of(model, queries, gallery, *pairs).span.view(*columns.shape, 2)

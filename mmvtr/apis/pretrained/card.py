@@ -1,0 +1,207 @@
+"""A model card: what a retriever is, how to use it, and what was measured with it."""
+
+from __future__ import annotations
+
+import math
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Mapping, Optional, Sequence, Union
+
+import yaml
+
+from mmvtr.datasets.annotation_files import read_json
+from mmvtr.engine.loop.facts import Training, together, trainings_of
+from mmvtr.evaluation.results import Results, results_from
+
+#: Of this package, whose ``__init__`` only collects.
+VERSION: str = import_module('mmvtr').__version__
+
+
+_CARD = """---
+{front}---
+
+# {name}
+
+A text-video retriever of mmvtr {version}: encoder `{encoder}`,
+similarity `{similarity}`.
+
+```python
+from mmvtr.apis.inferencer import VideoRetrievalInferencer
+
+inferencer = VideoRetrievalInferencer.from_pretrained('{source}', gallery='my_videos')
+inferencer('a dog runs over a meadow', topk=5)
+```
+
+The weights are safetensors, the config is json, and loading runs no code of this repository.
+
+## Training
+
+{training}
+
+## Results
+
+{results}
+"""
+_READ_ALL = '/transductive'
+_WITHOUT = 'None were given.'
+_NO_PROTOCOL = (
+    'Protocol: not stated. Without it (split, ids, ties, seed) these numbers compare with no '
+    'others.'
+)
+
+
+def read_results(
+    results: Optional[Union[str, Path, Mapping[str, Any]]],
+    protocol: Optional[str],
+    trainings: Optional[Sequence[Training]] = None,
+) -> Results:
+    """Numbers by key and how they were measured, of a mapping or of a json file.
+
+    Args:
+        results: as ``tools/test.py --out`` writes them, or numbers alone.
+        protocol: the protocol line of numbers alone.
+        trainings: of the model that they are said to be of; None: not known.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a file that is no json, something else than finite numbers by key, a protocol
+            without results or beside another one, results of another training.
+    """
+    if results is None:
+        if protocol is not None:
+            raise ValueError('a protocol was given, but no results that it is of')
+        return Results({})
+    name = 'results'
+    if isinstance(results, (str, Path)):
+        name, path = str(results), Path(results)
+        if not path.is_file():
+            raise FileNotFoundError(f'results {path} do not exist')
+        results = read_json(path, ())
+    if not isinstance(results, Mapping) or not results:
+        raise ValueError(f'{name}: expected numbers by key, found {str(results)[:80]}')
+    found = results_from(results, name)
+    for key, value in found.numbers.items():
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not isinstance(key, str) or not number or not math.isfinite(value):
+            raise ValueError(
+                f'{name}: expected a finite number for {str(key)[:80]!r}, found {str(value)[:80]!r}'
+            )
+    _refuse_other_training(found, trainings, name)
+    if protocol is not None:
+        if found.line not in (None, ' '.join(protocol.split())):
+            raise ValueError(f'{name} has its own protocol: leave the other one out')
+        found = found._replace(protocol={**(found.protocol or {}), 'line': protocol})
+    return found._replace(numbers={key: float(value) for key, value in found.numbers.items()})
+
+
+def _refuse_other_training(
+    results: Results, trainings: Optional[Sequence[Training]], name: str
+) -> None:
+    if results.trainings is None or trainings is None:
+        return
+    told = results.trainings
+    theirs = trainings_of(dict(meta=dict(members=told)), name) if told else []
+    if theirs == [*trainings]:
+        return
+    mine, other = together(trainings), together(theirs)
+    differ = [
+        f'{fact}: {mine.get(fact, "not known")} here, {other.get(fact, "not known")} there'
+        for fact in dict.fromkeys([*mine, *other])
+        if mine.get(fact) != other.get(fact)
+    ]
+    raise ValueError(f'{name} is not of this checkpoint: {"; ".join(differ[:3])[:600]}')
+
+
+def model_card(
+    name: str,
+    data: Mapping[str, Any],
+    *,
+    results: Results,
+    trainings: Optional[Sequence[Training]] = None,
+) -> str:
+    """The text of ``README.md``: YAML that the hub reads, and a page for people.
+
+    Args:
+        name: of the model; that of a repository if it has a slash.
+        data: its config as plain data.
+        results: see :func:`read_results`.
+        trainings: facts of what the weights are from; None: unknown.
+    """
+    model, dataset = data['model'], data['test_dataloader']['dataset']
+    similarity, encoder = (_type_in(model, key) for key in ('similarity', 'encoder'))
+    front: dict[str, Any] = dict(
+        library_name='mmvtr',
+        pipeline_tag='feature-extraction',  # the hub has no tag of its own for retrieval
+        tags=['text-video-retrieval', 'video-retrieval', 'mmengine', encoder],
+    )
+    numbers = results.numbers
+    if numbers:
+        shown = _tested_on(results, dataset)
+        kind = shown.partition(' ')[0]
+        measured = [dict(type=key, value=x, name=key) for key, x in _measured(numbers).items()]
+        front['model-index'] = [
+            dict(
+                name=name,
+                results=[
+                    dict(
+                        task=dict(type='text-video-retrieval', name='Text-video retrieval'),
+                        dataset=dict(type=kind, name=shown),
+                        metrics=measured,
+                    )
+                ],
+            )
+        ]
+    return _CARD.format(
+        front=yaml.safe_dump(front, sort_keys=False, allow_unicode=True),
+        name=name,
+        source=name if '/' in name else 'path/of/this/folder',
+        version=VERSION,
+        encoder=encoder,
+        similarity=similarity,
+        training=_training(trainings),
+        results=_table(numbers, results.line) if numbers else _WITHOUT,
+    )
+
+
+def _tested_on(results: Results, dataset: Mapping[str, Any]) -> str:
+    """Of results without a protocol it is the config's test set that is meant."""
+    if results.protocol and 'tested' in results.protocol:
+        return str(results.protocol['tested'].get('set'))
+    kind, split = str(dataset.get('type')).rpartition('.')[2], dataset.get('split')
+    return ' '.join(filter(None, (kind, split)))
+
+
+def _training(trainings: Optional[Sequence[Training]]) -> str:
+    """A table of the facts, a row each."""
+    if not trainings:
+        return 'Unknown: these weights were given without a checkpoint.'
+    cells = {name: str(value).replace('|', r'\|') for name, value in together(trainings).items()}
+    rows = [f'| {name} | {value} |' for name, value in cells.items()]
+    return '\n'.join(['| fact | |', '|---|---|', *rows])
+
+
+def _type_in(model: Any, key: str) -> str:
+    """The type of a retriever's part, or of that of its first member."""
+    while isinstance(model, dict) and key not in model:
+        model = model.get('member') or next(iter(model.get('members') or []), None)
+    return str(model[key]['type']).rpartition('.')[2] if isinstance(model, dict) else 'unknown'
+
+
+def _measured(results: Mapping[str, float]) -> dict[str, float]:
+    """Without what says how a number was measured."""
+    return {key: x for key, x in results.items() if not key.endswith(_READ_ALL)}
+
+
+def _table(results: Mapping[str, float], protocol: Optional[str]) -> str:
+    rows = [f'| `{key}` | {value:.4g} |' for key, value in _measured(results).items()]
+    lines = ['| metric | value |', '|---|---|', *rows, '']
+    read_all = [
+        key.removesuffix(_READ_ALL)
+        for key, value in results.items()
+        if key.endswith(_READ_ALL) and value
+    ]
+    if read_all:
+        lines += [f'{", ".join(read_all)}: has read all test queries at once (transductive).', '']
+    if protocol is None:
+        return '\n'.join([*lines, _NO_PROTOCOL])
+    return '\n'.join([*lines, '```', ' '.join(protocol.split()), '```'])

@@ -1,0 +1,180 @@
+"""A retriever as a folder of safetensors and json: any machine reads it, and it runs no code."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any, Mapping, NamedTuple, Optional, Union
+
+from mmengine.config import Config
+from torch import nn
+
+from mmvtr.apis.pretrained.card import VERSION, model_card, read_results
+from mmvtr.datasets.annotation_files import read_json
+from mmvtr.datasets.annotation_values import name_of
+from mmvtr.plain_config import FILES, as_data, from_data
+from mmvtr.storage import file_digest, write_tensors, write_text
+
+CONFIG, WEIGHTS, ABOUT, CARD = 'config.json', 'model.safetensors', 'retriever.json', 'README.md'
+#: Of the folder; a change that an older version could not read is another number.
+FORMAT = 1
+
+
+class Saved(NamedTuple):
+    """A folder that was found whole.
+
+    Attributes:
+        config: of the retriever.
+        weights: the file.
+        files: names of all that belongs to it, from the folder.
+    """
+
+    config: Config
+    weights: Path
+    files: list[str]
+
+
+def save_pretrained(
+    model: nn.Module,
+    cfg: Config,
+    folder: Union[str, Path],
+    *,
+    results: Optional[Union[str, Path, Mapping[str, Any]]] = None,
+    protocol: Optional[str] = None,
+    name: Optional[str] = None,
+) -> Path:
+    """Write a retriever that ``from_pretrained`` reads: no pickle, no code, all it needs.
+
+    ``model.safetensors`` has the weights, ``config.json`` the config as data, ``files/`` what that
+    names beside them (a vocabulary), ``README.md`` a model card, and ``retriever.json``, which is
+    written last, the version and the SHA-256 of the weights.  Weights and card have the facts of
+    the training.
+
+    Args:
+        model: a retriever; its attribute ``trainings``, which ``load_retriever`` sets, are the
+            facts of what it was trained as.
+        cfg: its config.
+        folder: made where it is missing.
+        results: of a test: numbers by key, or the json file that ``tools/test.py --out`` wrote,
+            which has their protocol.
+        protocol: the protocol line of numbers that come without.
+        name: in the model card; default that of the config's file, or of the folder.
+
+    Returns:
+        ``folder``.
+
+    Raises:
+        FileNotFoundError: a file that the config or ``results`` names is missing.
+        ValueError: a config that cannot be data (see :mod:`mmvtr.plain_config`), results
+            that are no numbers or of another training, or a protocol without results, or beside
+            one that they have.
+    """
+    folder, trainings = Path(folder), getattr(model, 'trainings', None)
+    results = read_results(results, protocol, trainings)
+    data, files = as_data(cfg)
+    for place, source in files.items():
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        if source.resolve() != (folder / place).resolve():
+            shutil.copyfile(source, folder / place)
+    (folder / ABOUT).unlink(missing_ok=True)  # until the new one is whole there is none
+    meta = dict(members=[one.as_dict() for one in trainings]) if trainings else {}
+    write_tensors(model.state_dict(), folder / WEIGHTS, meta=meta)
+    write_text(folder / CONFIG, json.dumps(data, indent=1, ensure_ascii=False))
+    name = name or (Path(cfg.filename).stem if cfg.filename else folder.name)
+    write_text(folder / CARD, model_card(name, data, results=results, trainings=trainings))
+    about = dict(
+        format=FORMAT,
+        version=VERSION,
+        weights=dict(file=WEIGHTS, sha256=file_digest(folder / WEIGHTS)),
+        files=[WEIGHTS, CONFIG, CARD, *files],
+    )
+    write_text(folder / ABOUT, json.dumps(about, indent=1))
+    return folder
+
+
+def read_saved(folder: Union[str, Path]) -> Saved:
+    """See that a folder is whole, of this version and without code; builds nothing.
+
+    Raises:
+        FileNotFoundError, RuntimeError, ValueError: as of ``from_pretrained``.
+    """
+    folder = Path(folder)
+    if not (folder / ABOUT).is_file():
+        there = sorted(path.name for path in folder.iterdir())[:5] if folder.is_dir() else []
+        raise FileNotFoundError(
+            f'{name_of(folder)} holds no retriever: {ABOUT} is missing, which save_pretrained '
+            f'writes last; it has {str(there)[:80] if there else "nothing"}'
+        )
+    _refuse_links_outward(folder)
+    about = _read_json(folder / ABOUT)
+    _check_about(about, folder / ABOUT)
+    path = folder / CONFIG
+    try:
+        config = from_data(_read_json(path), folder, name=name_of(path))
+    except RecursionError as error:
+        raise ValueError(f'{name_of(path)} is damaged: too many brackets') from error
+    weights = folder / WEIGHTS
+    if not weights.is_file():
+        raise FileNotFoundError(f'{name_of(weights)} is missing: fetch or save the folder again')
+    if file_digest(weights) != about['weights']['sha256']:
+        raise RuntimeError(
+            f'{name_of(weights)} is damaged, or of another model: its SHA-256 is not the one that '
+            f'{ABOUT} was written with; fetch or save the folder again'
+        )
+    return Saved(config, weights, [*about['files'], ABOUT])
+
+
+def _refuse_links_outward(folder: Path) -> None:
+    """What is read or uploaded as the folder's lies in it, or in the blobs of its cache.
+
+    In a cache of the hub a folder is ``snapshots/REVISION``, whose files are links into ``blobs``.
+    """
+    home = folder.resolve()
+    homes = [home, *([home.parents[1] / 'blobs'] if home.parent.name == 'snapshots' else [])]
+    names = (ABOUT, CONFIG, WEIGHTS, CARD, FILES)
+    for path in [*(folder / name for name in names), *folder.glob(f'{FILES}/*')]:
+        target = path.resolve()
+        if not any(target.is_relative_to(place) for place in homes):
+            raise ValueError(
+                f'{name_of(path)} is a link to a file outside of the folder ({name_of(target)}): '
+                'copy that file in its place, if it is meant'
+            )
+
+
+def _check_about(about: Any, path: Path) -> None:
+    """Of this format, and with all that is read of it."""
+    known = isinstance(about, dict) and isinstance(about.get('format'), int)
+    if not known:
+        raise ValueError(
+            f"{name_of(path)}: expected an object with 'format', found {str(about)[:80]}"
+        )
+    if about['format'] != FORMAT:
+        raise RuntimeError(
+            f'{name_of(path)} was written by mmvtr {str(about.get("version"))[:20]} in format '
+            f'{about["format"]}; this is mmvtr {VERSION}, which reads format {FORMAT}: install '
+            'that version, or save the folder again with this one'
+        )
+    weights, files = about.get('weights'), about.get('files')
+    whole = isinstance(weights, dict) and isinstance(weights.get('sha256'), str)
+    if not whole or not isinstance(files, list) or not all(isinstance(x, str) for x in files):
+        raise ValueError(
+            f"{name_of(path)}: expected 'weights' with a 'sha256' and a list 'files', found "
+            f'{str(about)[:80]}'
+        )
+    own = (WEIGHTS, CONFIG, CARD)
+    strange = [
+        x for x in files if x not in own and not re.fullmatch(rf'{FILES}/[a-zA-Z0-9_.-]+', x)
+    ]
+    if strange:
+        raise ValueError(
+            f'{name_of(path)}: expected {", ".join(own)} and texts in {FILES}/, found '
+            f'{strange[0][:80]!r}'
+        )
+
+
+def _read_json(path: Path) -> Any:
+    if not path.is_file():
+        raise FileNotFoundError(f'{name_of(path)} is missing: fetch or save the folder again')
+    return read_json(path, ())

@@ -1,0 +1,179 @@
+"""From and to the hub, by huggingface_hub's own client."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Optional, Union
+
+import huggingface_hub
+import torch
+from mmengine.config import Config
+from torch import nn
+
+from mmvtr.apis import load_retriever
+from mmvtr.apis.pretrained.card import VERSION
+from mmvtr.apis.pretrained.folder import (
+    ABOUT,
+    CARD,
+    CONFIG,
+    WEIGHTS,
+    Saved,
+    read_saved,
+    save_pretrained,
+)
+from mmvtr.datasets.annotation_values import name_of
+from mmvtr.plain_config import FILES
+
+#: All that is ever fetched.
+_OURS = [ABOUT, CARD, CONFIG, WEIGHTS, f'{FILES}/*']
+_WORD = r'[A-Za-z0-9][\w.-]{0,95}'
+
+
+def is_repo_id(name: str) -> bool:
+    """Whether a name may be that of a repository, ``'NAME/MODEL'``."""
+    return re.fullmatch(f'{_WORD}/{_WORD}', name) is not None
+
+
+def check_repo_id(name: str) -> None:
+    """Raise ValueError unless a name may be that of a repository."""
+    if not is_repo_id(name):
+        raise ValueError(f"a repository 'NAME/MODEL' expected, found {name[:80]!r}")
+
+
+def local_folder(source: Union[str, Path], *, revision: Optional[str] = None) -> Path:
+    """A folder as it is; of a repository the folder to which it was fetched.
+
+    Raises:
+        FileNotFoundError: neither a folder nor the id of a repository.
+        OSError: see :func:`fetch`.
+    """
+    if Path(source).is_dir():
+        return Path(source)
+    if isinstance(source, Path) or not is_repo_id(source):
+        raise FileNotFoundError(
+            f"{str(source)[:200]!r} is neither a folder nor the id of a repository ('NAME/MODEL')"
+        )
+    return fetch(source, revision=revision)
+
+
+def from_pretrained(
+    source: Union[str, Path],
+    *,
+    device: Optional[Union[str, torch.device]] = None,
+    revision: Optional[str] = None,
+) -> tuple[nn.Module, Config]:
+    """A retriever in eval mode and its config, from what :func:`save_pretrained` wrote.
+
+    Args:
+        source: the folder, or the id of a repository on the hub (``'NAME/MODEL'``).
+        device: default a GPU where there is one.
+        revision: of the repository: a branch, a tag or a commit.
+
+    Raises:
+        FileNotFoundError: no such folder, or a file of it is missing.
+        OSError: the repository cannot be fetched (says what else can be done).
+        RuntimeError: weights that are damaged, were replaced, or are of another model; a folder of
+            another version.
+        ValueError: a config that is none, or asks for code; a link out of the folder.
+    """
+    return load_saved(read_saved(local_folder(source, revision=revision)), device=device)
+
+
+def load_saved(
+    saved: Saved, *, device: Optional[Union[str, torch.device]] = None
+) -> tuple[nn.Module, Config]:
+    """The retriever of a folder that :func:`read_saved` found whole; errors as there."""
+    try:
+        return load_retriever(saved.config, saved.weights, device=device)
+    except (AssertionError, AttributeError, KeyError, TypeError) as error:
+        # An argument, or a value of one, that this version does not know.
+        raise RuntimeError(
+            f'{name_of(saved.weights.parent)}: its model cannot be built by mmvtr {VERSION}: '
+            f'{str(error)[:200]}'
+        ) from error
+
+
+def fetch(repo_id: str, *, revision: Optional[str] = None) -> Path:
+    """The folder to which a repository was fetched, now or before.
+
+    Raises:
+        OSError: there is no such repository, or no network; says what else can be done.
+    """
+    try:
+        return Path(
+            huggingface_hub.snapshot_download(repo_id, revision=revision, allow_patterns=_OURS)
+        )
+    except Exception as error:  # of the network, the file system, or the hub's own
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise OSError(
+            f'{repo_id} is no folder here, and cannot be fetched from the hub: {reason[:80]} ... '
+            'Either\n'
+            '  - look whether the id is right (and `hf auth login`, if it is private)\n'
+            '  - or fill the cache on a machine with network (`hf download '
+            f'{repo_id}`) and copy it here\n'
+            '  - or copy the folder itself here, and give its path'
+        ) from error
+
+
+def push_to_hub(
+    source: Union[str, Path, nn.Module],
+    repo_id: str,
+    *,
+    cfg: Optional[Config] = None,
+    private: Optional[bool] = None,
+    message: str = 'Add a retriever of mmvtr',
+    **card: Any,
+) -> str:
+    """Upload a folder of :func:`save_pretrained`, or a retriever that is saved for it.
+
+    Only what belongs to the retriever is uploaded, whatever else lies in the folder.
+
+    Args:
+        source: the folder, or a retriever.
+        repo_id: ``'NAME/MODEL'``; made where it is missing.
+        cfg: of a retriever.
+        private: of a repository that is made; default the account's own.
+        message: of the commit.
+        **card: ``results``, ``protocol`` and ``name`` (default ``repo_id``) of a retriever, see
+            :func:`save_pretrained`.
+
+    Returns:
+        The address of the repository.
+
+    Raises:
+        FileNotFoundError, RuntimeError, ValueError: the folder is not whole; a retriever without a
+            config, a folder with one, or no id of a repository.
+        OSError: the hub refuses, or cannot be reached.
+    """
+    check_repo_id(repo_id)
+    if isinstance(source, nn.Module):
+        if cfg is None:
+            raise ValueError('push_to_hub needs the cfg of a retriever')
+        with TemporaryDirectory() as folder:
+            save_pretrained(source, cfg, folder, **{'name': repo_id, **card})
+            return _upload(Path(folder), repo_id, private, message)
+    if cfg is not None or card:
+        given = sorted([*card, *(['cfg'] if cfg is not None else [])])
+        raise ValueError(f'{", ".join(given)}: of a retriever, but {source} is a folder')
+    return _upload(Path(source), repo_id, private, message)
+
+
+def _upload(folder: Path, repo_id: str, private: Optional[bool], message: str) -> str:
+    files = read_saved(folder).files
+    try:
+        address = huggingface_hub.create_repo(repo_id, private=private, exist_ok=True)
+        huggingface_hub.upload_folder(
+            repo_id=repo_id,
+            folder_path=folder,
+            allow_patterns=files,
+            commit_message=message,
+        )
+    except Exception as error:  # of the network, or the hub's own
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise OSError(
+            f'{repo_id}: the hub did not take it: {reason[:120]} ... Log in with `hf auth login`; '
+            f'a folder that was saved can be uploaded by hand: `hf upload {repo_id} FOLDER`'
+        ) from error
+    return str(address)

@@ -1,1 +1,0 @@
-"""Galleries at work: kept in a store, served over HTTP, filled by the million, taken elsewhere."""

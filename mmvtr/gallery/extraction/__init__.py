@@ -1,6 +1,0 @@
-"""Videos by the million: ids and files in, Arrow tables of their vectors out (needs pyarrow)."""
-
-from mmvtr.gallery.extraction.extractor import SCHEMA, Extractor, Reader
-from mmvtr.gallery.extraction.parts import Parts
-
-__all__ = ['SCHEMA', 'Extractor', 'Parts', 'Reader']

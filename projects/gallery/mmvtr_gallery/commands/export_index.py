@@ -1,0 +1,437 @@
+"""Write a gallery of a set's videos, which mmvtr search answers from (needs lancedb or faiss).
+
+    mmvtr export_index CONFIG CHECKPOINT --out DIR [--transform sinkhorn]
+        [--bank FILE] [--temperature X] [--iters N] [--split test | --rows ROWS --videos CSV]
+
+With a transform, a search ranks by the transformed text-to-video scores: the bias of each video is
+stored with it. The bias comes from train texts, of the checkpoint's queue or of a bank file that
+tools/export_bank.py wrote; never from test queries.
+
+With --rows the vectors are those that mmvtr extract_features --format parquet has written, of
+the videos that its CSV lists: nothing is decoded.
+
+The gallery is a store (docs/store.md of mmvtr-gallery): LanceDB's files where lancedb is installed,
+else those of FAISS; --engine says which. With --engine qdrant, --to http://HOST:PORT/NAME is where
+the videos go, and DIR has the config alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import math
+import shutil
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any, Iterator, Optional
+
+from mmengine.config import Config
+from mmengine.fileio import dump
+
+from mmvtr.command_line import Parser, output_folder, tool
+from mmvtr.functional.transforms.transform_table import STORED, TRANSFORMS
+from mmvtr.storage import write_atomically
+from mmvtr.utils import load_config
+
+
+def parse_args() -> argparse.Namespace:
+    parser = Parser(__doc__)
+    add = parser.add_argument
+    add('config', help='config file')
+    add(
+        'checkpoint',
+        nargs='?',
+        help='checkpoint file of the same model; none of a model on an embedding server',
+    )
+    add('--out', required=True, metavar='DIR', type=output_folder, help='folder to write')
+    add('--replace', action='store_true', help='put it in the place of a gallery that is there')
+    add('--transform', choices=STORED, help='default: raw scores')
+    add(
+        '--queries',
+        choices=['train_queue', 'bank'],
+        help="the transform's queries; default: bank if there is a --bank, else train_queue",
+    )
+    add('--bank', metavar='FILE', help='of tools/export_bank.py')
+    add('--temperature', type=float, metavar='X', help="of the transform; default: the model's")
+    add(
+        '--iters',
+        type=int,
+        metavar='N',
+        help='of Sinkhorn-Knopp; default: 4, unbalanced and dbsn: 10',
+    )
+    add(
+        '--strictness',
+        type=float,
+        metavar='P',
+        help='of unbalanced_sinkhorn: 1 = sinkhorn, 0 = raw scores; default: 0.8',
+    )
+    add(
+        '--split',
+        choices=['train', 'val', 'test'],
+        default='test',
+        help='whose videos (default: test)',
+    )
+    add(
+        '--calibration',
+        metavar='FILE.json',
+        type=Path,
+        help='what gives hits their P(match): Calibration.to_dict(), fitted on raw scores of this '
+        'model, or on those with this transform',
+    )
+    add(
+        '--windows',
+        type=float,
+        metavar='SECONDS',
+        help='also keep windows of so many seconds of each video, for search.py --moments',
+    )
+    add('--rows', metavar='ROWS', type=Path, help='take vectors that were extracted, instead')
+    add('--videos', metavar='CSV', type=Path, help='of --rows: id, path, start, end of its videos')
+    add(
+        '--engine',
+        choices=['lance', 'faiss', 'qdrant'],
+        help='what keeps the vectors; default: lance if it is installed, else faiss',
+    )
+    add('--to', metavar='URL', help='of a Qdrant server, and the name of a new collection')
+    parser.add_cfg_options()
+    return parser.parse_one_checkpoint()
+
+
+def check_options(args: argparse.Namespace) -> None:
+    """Refuse what does not fit together, before anything is read; settle the defaults."""
+    if (args.engine == 'qdrant') != (args.to is not None):
+        raise ValueError('--to URL belongs to --engine qdrant')
+    if not args.replace:
+        refuse_gallery(args)
+    if (args.rows is None) != (args.videos is None):
+        raise ValueError('--rows ROWS and --videos CSV belong together')
+    if args.windows is not None and not 0 < args.windows < math.inf:
+        raise ValueError(f'--windows must be positive, not {args.windows}')
+    if args.calibration is not None:
+        args.calibration = read_calibration(args.calibration, biased=args.transform is not None)
+    if args.transform is None:
+        given = (args.queries, args.bank, args.temperature, args.iters, args.strictness)
+        if any(x is not None for x in given):
+            raise ValueError(
+                '--queries, --bank, --temperature, --iters, --strictness need a --transform'
+            )
+        return
+    args.queries = args.queries or ('bank' if args.bank else 'train_queue')
+    if (args.queries == 'bank') != (args.bank is not None):
+        raise ValueError(
+            f'--bank FILE belongs to --queries bank: got --queries {args.queries}, '
+            f'--bank {args.bank}'
+        )
+    transform = TRANSFORMS[args.transform]
+    if 'strictness' not in transform.options and args.strictness is not None:
+        raise ValueError(f'--strictness is of unbalanced_sinkhorn, {args.transform} has none')
+    if 'iterations' not in transform.options and args.iters is not None:
+        raise ValueError(f'--iters is of sinkhorn, {args.transform} has none')
+    given = dict(iterations=args.iters, strictness=args.strictness)
+    args.iters, args.strictness = transform.sinkhorn_options(**given).values()
+    if not 0 <= args.strictness <= 1:
+        raise ValueError(f'--strictness must be 0 to 1, not {args.strictness}')
+    least = int('bank_gallery' in transform.reads)  # a round of dbsn begins with the rows
+    if args.iters < least:
+        raise ValueError(f'--iters must be {least} or more, not {args.iters}')
+    if args.temperature is not None and not 0 < args.temperature < math.inf:
+        raise ValueError(f'--temperature must be positive, not {args.temperature}')
+
+
+def read_calibration(path: Path, *, biased: bool) -> Any:
+    """The calibration in a file, which a gallery with biases or without them can keep.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: it holds none, or not one of such a gallery.
+    """
+    from mmvtr.functional.uncertainty.calibration import Calibration
+    from mmvtr_gallery.store.calibrated import check_calibration
+
+    try:
+        found = Calibration.from_dict(json.loads(path.read_bytes()))
+        check_calibration(found, biased=biased)
+    except (RecursionError, TypeError, ValueError) as error:
+        raise ValueError(f'--calibration {path}: {str(error)[:300]}') from error
+    return found
+
+
+def refuse_gallery(args: argparse.Namespace) -> None:
+    """Raise ValueError where the export would take the place of something."""
+    from mmvtr_gallery.store.replacing import holds_gallery
+
+    if args.to is None and holds_gallery(args.out):
+        raise ValueError(
+            f'{args.out} holds a gallery: --replace puts the new one in its place, or give another '
+            '--out DIR'
+        )
+    config = args.out / 'config.json'  # all that DIR has of a gallery on a server
+    if args.to is not None and config.exists():
+        raise ValueError(f'{config} is there already: --replace writes another in its place')
+
+
+@tool
+def main() -> None:
+    args = parse_args()
+    check_options(args)
+    cfg = load_config(args.config, args.cfg_options)
+    export(args, cfg)
+
+
+def export(args: argparse.Namespace, cfg: Config) -> None:
+    """Encode the videos, find their biases, write the index."""
+    engine = settled(args.engine)  # first: without one all else is in vain
+
+    from mmvtr import apis
+
+    queries = read_queries(args, 'text') if args.transform else None
+    if args.checkpoint is None:
+        apis.refuse_own_weights(cfg)
+    model, _ = apis.load_retriever(cfg, args.checkpoint)
+    apis.refuse_without_vectors(model)
+    notes = said_of(args, model, queries)
+    bank = None if queries is None else apis.vectors(model, queries.levels)
+    seen = None
+    if queries is not None and 'bank_gallery' in TRANSFORMS[args.transform].reads:
+        seen = apis.vectors(model, read_queries(args, 'video').levels)
+    origin, parts = stored(args, model) if args.rows else encoded(args, cfg, model)
+    first = next(parts, None)
+    if first is None:
+        raise ValueError(f'{args.rows} holds no video that could be read')
+    width = first['vectors'].shape[1]
+    if bank is not None and bank.shape[1] != width:
+        raise ValueError(
+            f'the bank queries have {bank.shape[1]} dimensions, the gallery {width}: '
+            'the bank is of another model'
+        )
+    about = dict(
+        config=cfg.filename,
+        checkpoint=args.checkpoint and str(Path(args.checkpoint).resolve()),
+        weights=apis.fingerprint(model),
+        **origin,
+        **notes,
+    )
+    where = args.to or args.out
+    with replacing(where, engine, width, about) as store:
+        for part in chain([first], parts):
+            store.add(**part)
+        count = store.count()
+        if bank is not None:
+            store.refit(
+                bank,
+                items=seen,
+                transform=args.transform,
+                temperature=notes['temperature'],
+                iterations=notes['iterations'],
+                strictness=notes.get('strictness'),
+                sample=count,
+                device=model.data_preprocessor.device,
+                fewer=True,  # said at the end
+            )
+        if args.calibration is not None:
+            store.calibrate(args.calibration)
+        keep_config(args, cfg, store)
+        store.persist()
+    keep_windows(args, cfg, model, bank, seen)
+    split = args.split if args.rows else origin['set']['split'] or args.split
+    of = args.rows or ('the whole set' if split == 'all' else f'the {split} set')
+    print(f'{where}: {count} videos of {of}, {describe(about)}, {engine}')
+    if queries is not None and queries.distinct < count:
+        print(
+            f'warning: {queries.distinct} distinct queries are fewer than the {count} videos '
+            'that they normalise; this tends to hurt'
+        )
+
+
+def keep_windows(
+    args: argparse.Namespace, cfg: Config, model: Any, bank: Optional[Any], seen: Optional[Any]
+) -> None:
+    """Put windows of the videos beside them; those of a gallery that was replaced go."""
+    from mmvtr import apis
+    from mmvtr_gallery.extraction.windows import encoder_of_parts, windows_of
+    from mmvtr_gallery.store import open_store
+    from mmvtr_gallery.store.moments import MomentStore, Windowing, beside
+    from mmvtr_gallery.store.replacing import holds_gallery
+
+    where = args.to or args.out
+    if args.windows is None:
+        if args.to is None and holds_gallery(beside(where)):
+            shutil.rmtree(beside(where))
+        return
+    apis.decode_here(cfg)
+    encode, windowing = encoder_of_parts(model, cfg), Windowing(args.windows, args.windows / 2)
+    with open_store(where) as items:
+        about = {**items.about, **windowing.about()}
+        with replacing(beside(where), items.engine, items.dim, about) as windows:
+            moments = MomentStore(items, windows)
+            for item in items.get(moments.missing()):
+                if item.path is not None:
+                    cut = item.start, item.end, windowing, encode
+                    moments.put({item.id: windows_of(item.path, *cut)})
+            count = windows.count()
+            if bank is not None and count:
+                windows.refit(bank, items=seen, **items_refit(items), sample=count, fewer=True)
+            windows.persist()
+    print(f'{beside(where)}: {count} windows of {args.windows:g} s')
+
+
+def items_refit(items: Any) -> dict[str, Any]:
+    """What the biases of the videos were found with."""
+    last = items.last_refit
+    return {key: last[key] for key in ('transform', 'temperature', 'iterations', 'strictness')}
+
+
+def keep_config(args: argparse.Namespace, cfg: Config, store: Any) -> None:
+    """Put the config beside the vectors that its model has made."""
+    text = dump(cfg.to_dict(), file_format='json')
+    if args.to is None:
+        store.keep_config(text)
+    else:
+        write_atomically(args.out / 'config.json', lambda file: file.write(text.encode()))
+
+
+def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, Iterator[dict]]:
+    """Where the vectors come from, and what a store is to add: the videos of a split."""
+    from mmvtr import apis
+    from mmvtr.engine.launch.launching import check_datasets
+
+    name = f'{args.split}_dataloader'
+    loader = cfg[name] = apis.as_tested(cfg, args.split)
+    dataset = check_datasets(cfg, [name])[name]
+    items = dict(loader, dataset=dataset)
+    videos = apis.encode_set(model, items, kinds=['video'], progress=True)['video']
+    paths = {video['video_id']: str(video['path']) for video in dataset.videos if 'path' in video}
+    part = dict(
+        ids=videos.ids,
+        vectors=apis.vectors(model, videos.levels),
+        paths=[paths.get(name) for name in videos.ids],
+        sigmas=apis.sigmas(videos.levels),
+        metadata=metadata_of(dataset, videos.ids),
+    )
+    protocol = dataset.protocol()
+    origin = dict(
+        set={key: protocol[key] for key in ('dataset', 'split', 'ids_sha')},
+        examples=drawn([text.get('text') for text in dataset.texts]),
+    )
+    return origin, iter([part])
+
+
+def metadata_of(dataset: Any, ids: list[str]) -> dict[str, list[Any]]:
+    """Further columns of a table of one's own, by column; what a store cannot have is said."""
+    from mmvtr_gallery.store.items import is_column
+
+    known = getattr(dataset, 'metadata', {})
+    names = list(dict.fromkeys(name for row in known.values() for name in row))
+    strange = [name for name in names if not is_column(name)]
+    if strange:
+        print(f'columns that no filter can name are left out: {", ".join(strange)[:200]}')
+    rows = [known.get(video, {}) for video in ids]
+    return {name: [row.get(name) for row in rows] for name in names if name not in strange}
+
+
+def drawn(captions: list[Optional[str]], most: int = 6) -> list[str]:
+    """A few different captions, spread evenly: example queries for the page of the gallery."""
+    known = [x for x in dict.fromkeys(captions) if isinstance(x, str) and 0 < len(x) <= 1000]
+    step = max(1, len(known) // most)
+    return known[::step][:most]
+
+
+def stored(args: argparse.Namespace, model: Any) -> tuple[dict, Iterator[dict]]:
+    """Where the vectors come from, and what a store is to add, a file of rows at a time."""
+    from mmvtr_gallery.extraction.rows import listed_videos, stored_vectors
+
+    videos = {record['id']: record for record in listed_videos(args.videos)}
+    parts = stored_vectors(args.rows, model, videos)
+    return dict(rows=str(args.rows.resolve())), (part._asdict() for part in parts)
+
+
+def read_queries(args: argparse.Namespace, kind: str) -> Any:
+    """Texts or videos of the bank; nothing stands in for a queue or a file that is missing."""
+    from mmvtr.engine.loop.checkpoint import read_checkpoint
+    from mmvtr.engine.transforms.query_queue import Queries
+    from mmvtr.engine.transforms.stored_queries import read_bank
+
+    if args.queries == 'bank':
+        return read_bank(args.bank)[kind]
+    if args.checkpoint is None:
+        raise ValueError('without a checkpoint there is no train queue: give --bank FILE')
+    state = read_checkpoint(args.checkpoint).get('query_queue', {}).get(kind)
+    if state is None:
+        raise RuntimeError(
+            f"{args.checkpoint} holds no 'query_queue' of {kind}s: train with the QueryQueueHook, "
+            'or write a bank (tools/export_bank.py) and say --bank FILE'
+        )
+    return Queries.of(state)
+
+
+def settled(engine: Optional[str]) -> str:
+    """The engine that is asked for, or the first one that is installed.
+
+    Raises:
+        ImportError: none is.
+    """
+    needs = dict(lance='lancedb', faiss='faiss', qdrant='qdrant_client')
+    extras = dict(lance='store', faiss='index', qdrant='qdrant')
+    for name in [engine] if engine else ['lance', 'faiss']:
+        if importlib.util.find_spec(needs[name]) is not None:
+            return name
+    extra = extras[engine or 'lance']
+    raise ImportError(
+        f"an index needs {needs[engine or 'lance']}: pip install -e 'projects/gallery[{extra}]'"
+    )
+
+
+@contextmanager
+def replacing(where: Any, engine: str, dim: int, about: dict[str, Any]) -> Iterator[Any]:
+    """A new store; of a folder it takes the place of an older one when it is complete."""
+    from mmvtr_gallery.store import create_store
+
+    options = dict(engine=engine, model=about['weights'], about=about)
+    if engine == 'qdrant':
+        with create_store(where, dim, **options) as store:
+            yield store
+        return
+    from mmvtr_gallery.store.replacing import replace_store
+
+    with replace_store(where, dim, **options) as store:
+        yield store
+
+
+def said_of(args: argparse.Namespace, model: Any, queries: Optional[Any]) -> dict[str, Any]:
+    """What the gallery says of its biases."""
+    import torch
+
+    from mmvtr import apis
+
+    temperature = args.temperature or model.temperature().detach().item()
+    if queries is None:
+        return dict(transform=None, temperature=temperature)  # a later refit takes it
+    notes = dict(
+        transform=args.transform,
+        queries=args.queries if args.bank is None else str(Path(args.bank).resolve()),
+        num_queries=len(queries.index),
+        distinct_queries=queries.distinct,
+        temperature=temperature,
+        iterations=args.iters,
+    )
+    if 'strictness' in TRANSFORMS[args.transform].options:
+        notes['strictness'] = args.strictness
+    sigmas = apis.sigmas(queries.levels)
+    if sigmas is not None:  # what the sigma of a later query is compared with
+        share = torch.linspace(0, 1, 101)
+        notes['text_sigma'] = torch.tensor(sigmas).quantile(share).tolist()
+    return notes
+
+
+def describe(about: dict[str, Any]) -> str:
+    if about['transform'] is None:
+        return 'raw scores'
+    return (
+        f'{about["transform"]} with {about["num_queries"]} texts ({about["distinct_queries"]} '
+        f'distinct) of {about["queries"]}, temperature {about["temperature"]:.4g}'
+    )
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,59 @@
+"""Write a retriever as two ONNX graphs: frames to the vector of a video, tokens to that of a text.
+
+    mmvtr export_onnx CONFIG [CHECKPOINT] --out DIR
+
+Scores are inner products of these vectors, as in mmvtr export_index. ``DIR/retriever.json`` says
+how frames and tokens are made, for files are decoded and texts tokenized outside. Each graph is
+compared with PyTorch, on other batches than the traced one, before this is done (needs onnx,
+onnxruntime and onnxscript: ``pip install -e 'projects/gallery[onnx]'``).
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from mmvtr.command_line import Parser, output_folder, tool
+from mmvtr.utils import load_config
+
+
+def parse_args() -> argparse.Namespace:
+    parser = Parser(__doc__)
+    add = parser.add_argument
+    add('config', help='config file')
+    add(
+        'checkpoint',
+        nargs='?',
+        help='default: (pretrained) weights as the config builds them',
+    )
+    add('--random-weights', action='store_true', help='without a checkpoint: parts may be random')
+    add('--out', required=True, metavar='DIR', type=output_folder, help='folder to write')
+    parser.add_cfg_options()
+    return parser.parse_one_checkpoint()
+
+
+@tool
+def main() -> None:
+    args = parse_args()
+    cfg = load_config(args.config, args.cfg_options)
+
+    # Only now what takes seconds to import.
+    from mmvtr.apis import load_retriever
+    from mmvtr_gallery.onnx_export import export_onnx, need_packages
+
+    need_packages()
+    model, _ = load_retriever(
+        cfg, args.checkpoint, random_weights=args.random_weights, device='cpu'
+    )
+    said = export_onnx(model, cfg, args.out, checkpoint=args.checkpoint)
+    for kind in ('video', 'text'):
+        side = said[kind]
+        shapes = ', '.join(f'{name} {shape}' for name, shape in side['inputs'].items())
+        print(
+            f'{args.out / side["file"]}: {shapes} -> {side["output"]["vectors"]}; at most '
+            f'{side["difference_to_pytorch"]:.1g} from PyTorch'
+        )
+    print(f'{args.out / "retriever.json"}: preprocessing, weights {said["fingerprint"]}')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,137 @@
+"""Find the moments that texts tell of in the videos of a config's test set.
+
+    mmvtr find_moments CONFIG CHECKPOINT "a small red star spins" ["a dog" ...] [--k 5]
+
+Prints rank, id, score, begin and end, and file of the best videos of each text, for models that
+score a video by its best frame. Times are seconds from the begin of the file, or shares of the
+video where its length is unknown. With --store DIR, which mmvtr export_index wrote, only the
+videos that this gallery finds first for a text are read and compared with it, not those of the set.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Sequence
+
+from mmengine.config import Config
+
+from mmvtr.command_line import Parser, count, query, tool
+from mmvtr.utils import load_config
+
+
+def parse_args() -> argparse.Namespace:
+    parser = Parser(__doc__)
+    add = parser.add_argument
+    add('config', help='config file')
+    add('checkpoint', help='checkpoint file of the same model')
+    add('texts', nargs='+', type=query, metavar='TEXT', help='what to look for')
+    add('--k', type=int, default=5, help='videos a text (default: 5)')
+    add(
+        '--split',
+        choices=['train', 'val', 'test'],
+        default='test',
+        help='whose videos (default: test)',
+    )
+    add('--store', metavar='DIR', help='a gallery whose videos to look at, in place of the set')
+    add(
+        '--shortlist',
+        type=count,
+        default=20,
+        metavar='N',
+        help='videos a text that the gallery finds first (default: 20)',
+    )
+    parser.add_cfg_options()
+    args = parser.parse_one_checkpoint(more='texts')
+    if args.k < 1:
+        parser.error(f'--k must be at least 1, not {args.k}')
+    if args.store and args.shortlist < args.k:
+        parser.error(f'--shortlist {args.shortlist} is below --k {args.k}')
+    return args
+
+
+@tool
+def main() -> None:
+    args = parse_args()
+    find(args, load_config(args.config, args.cfg_options))
+
+
+def find(args: argparse.Namespace, cfg: Config) -> None:
+    """Encode texts and videos, score, print."""
+    import torch
+
+    from mmvtr import apis
+    from mmvtr.engine.hooks.moments_hook import find_moments, refuse_without_frames
+    from mmvtr.engine.loop.evaluation import to_device
+    from mmvtr.registry import DATASETS
+
+    apis.refuse_stored_words(cfg)
+    model, _ = apis.load_retriever(cfg, args.checkpoint)
+    refuse_without_frames(model)
+    texts = apis.encode_texts(model, cfg, args.texts).levels  # first: they may be unknown words
+    if args.store is None:
+        loader = apis.as_tested(cfg, args.split)
+        dataset = DATASETS.build(loader.dataset)
+        items = dict(loader, dataset=dataset)
+        videos = apis.encode_set(model, items, kinds=['video'], progress=True)['video']
+        records = [dataset.videos[v] for v in videos.index.tolist()]
+    else:
+        lists = shortlists(args)
+        records = list({hit['video_id']: hit for hits in lists for hit in hits}.values())
+        apis.decode_here(cfg)
+        paths, ids = ([record[key] for record in records] for key in ('path', 'video_id'))
+        videos = apis.encode_videos(model, cfg, paths, ids=ids)
+    device = model.data_preprocessor.device
+    scores = model.score(*(to_device(side, device) for side in (texts, videos.levels)))['scores']
+    if args.store is not None:
+        meant = torch.tensor([[record in hits for record in records] for hits in lists])
+        scores = scores.masked_fill(~meant.to(device), -torch.inf)
+    found = find_moments(model, texts, videos.levels, scores, top=args.k)
+    show(args.texts, found, records)
+
+
+def shortlists(args: argparse.Namespace) -> list[list[dict[str, Any]]]:
+    """The videos that a gallery finds first for each text.
+
+    Raises:
+        ValueError: it does not know the file of one, or knows it as a part of a file.
+    """
+    from mmvtr import apis
+    from mmvtr_gallery.store import open_store
+
+    with open_store(args.store) as store:
+        model, cfg = apis.load_stored_retriever(args.store, store)
+        queries = apis.vectors(model, apis.encode_texts(model, cfg, args.texts).levels)
+        found = store.search(queries, args.shortlist)
+    for hits in found:
+        for hit in hits:
+            if hit.item.path is None or hit.item.start is not None:
+                raise ValueError(
+                    f'{args.store}: {hit.item.id[:80]!r} is not a whole file that it knows'
+                )
+    return [[dict(video_id=hit.item.id, path=hit.item.path) for hit in hits] for hits in found]
+
+
+def show(texts: Sequence[str], found: Any, records: Sequence[dict[str, Any]]) -> None:
+    """A block for each text, a line for each of its videos."""
+    shape = found.column.shape
+    spans = found.matches.span.view(*shape, 2)
+    for text, *hits in zip(texts, found.column.tolist(), found.score.tolist(), spans.tolist()):
+        print(text)
+        for rank, (column, score, span) in enumerate(zip(*hits), 1):
+            video = records[column]
+            row = f'{rank:6d}  {video["video_id"]}  {score:.4f}  {spoken(span, video)}'
+            print(f'{row}  {video.get("path", "")}'.rstrip())
+
+
+def spoken(span: Sequence[float], video: dict[str, Any]) -> str:
+    """'12.5-15.0 s', or '0.500-0.600 of it' where nobody knows how long the video is."""
+    if 'duration' not in video:
+        return '{:.3f}-{:.3f} of it'.format(*span)
+    from mmvtr.engine.hooks.moments_hook import begin_of
+
+    begin = begin_of(video)
+    return '{:.1f}-{:.1f} s'.format(*(begin + x * video['duration'] for x in span))
+
+
+if __name__ == '__main__':
+    main()

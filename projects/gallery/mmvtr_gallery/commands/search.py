@@ -1,0 +1,257 @@
+"""Search a gallery that mmvtr export_index wrote, and add videos to it or remove them.
+
+    mmvtr search DIR "a man is singing" ["a dog runs" ...] [--k 10] [--add VIDEO ...]
+    mmvtr search DIR --refit TEXTS       # new biases, from a file of one text a line
+    mmvtr search DIR --undo              # the last change is taken back
+    mmvtr search DIR --suspects TEXTS    # videos that look made to be found by everybody
+    mmvtr search DIR --quarantine ID     # no search finds it, until --release ID
+
+Prints rank, id, score and file of the best videos of each text; of a gallery with a calibration
+also P, the probability that a video matches. Added videos are named after their
+files; they get their bias, if the gallery has biases, and those of the others stay as they are;
+and windows as those of the gallery, if it has any. --refit and --undo change windows, too.
+What is removed and what is added is one change: where it fails, nothing has changed. Of
+a Qdrant server, DIR is http://HOST:PORT/NAME, and --config the config.json of the export.
+"""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Optional
+
+from mmvtr.command_line import Parser, check_files, query, setting, tool
+
+#: What is printed between hits that are precise enough and the others.
+BELOW = '        below this, probably nothing here'
+
+
+def parse_args() -> argparse.Namespace:
+    parser = Parser(__doc__)
+    add = parser.add_argument
+    add('index', metavar='DIR', help='folder of the gallery, or its URL')
+    add('texts', nargs='*', type=query, metavar='TEXT', help='what to search for')
+    add('--k', type=int, default=10, help='videos a text (default: 10)')
+    add('--add', nargs='+', default=[], metavar='VIDEO', help='files to add first, for good')
+    add('--delete', nargs='+', default=[], metavar='ID', help='videos to remove first, for good')
+    add('--refit', metavar='TEXTS', help='find new biases from the texts of a file, one a line')
+    add('--fewer', action='store_true', help='refit although the texts are fewer than the videos')
+    add('--undo', action='store_true', help='take the last change back; once more: there again')
+    add('--suspects', metavar='TEXTS', help='list videos that texts of most kinds find')
+    add('--quarantine', nargs='+', default=[], metavar='ID', help='leave videos out of searches')
+    add('--release', nargs='+', default=[], metavar='ID', help='let searches find them again')
+    add(
+        '--min-precision',
+        type=float,
+        metavar='P',
+        help='draw a line below the hits of which this share matches, such as 0.8 (of a gallery '
+        'with a calibration)',
+    )
+    add(
+        '--moments',
+        action='store_true',
+        help='rank videos by their best window, and tell it (of export_index.py --windows)',
+    )
+    add('--raw', action='store_true', help='rank by scores without their biases')
+    add(
+        '--filter',
+        nargs='+',
+        type=setting,
+        action='extend',
+        metavar='COLUMN=VALUE',
+        help='search only videos whose columns have these values; of one column any of several',
+    )
+    add('--config', metavar='FILE', help='of the model; default: config.json in the folder')
+    add('--checkpoint', metavar='FILE', help='where it is now, if it has moved since the export')
+    args = parser.parse_args()
+    held = bool(args.quarantine), bool(args.release)
+    changes = [bool(args.add or args.delete), bool(args.refit), args.undo, *held]
+    if not (args.texts or args.suspects or any(changes)):
+        parser.error('a TEXT to search for, or videos to --add or --delete')
+    if sum(changes) > 1:
+        parser.error(
+            '--refit, --undo, --quarantine and --release are changes of their own: one command each'
+        )
+    if args.fewer and not args.refit:
+        parser.error('--fewer belongs to --refit TEXTS')
+    if args.min_precision is not None and not args.texts:
+        parser.error('--min-precision belongs to a TEXT to search for')
+    if args.moments and (not args.texts or args.min_precision is not None):
+        parser.error('--moments belongs to a TEXT to search for, and windows have no precision')
+    if args.k < 1:
+        raise ValueError(f'k must be 1 or more, not {args.k}')
+    check_files(args.add)
+    return args
+
+
+@tool
+def main() -> None:
+    run(parse_args())
+
+
+def run(args: argparse.Namespace) -> None:
+    """Encode what is to be added, then change, then search."""
+    from mmvtr_gallery.store import open_store
+    from mmvtr_gallery.store.filters import as_typed
+
+    changes = bool(args.add or args.delete or args.refit or args.undo)
+    changes = changes or bool(args.quarantine or args.release)
+    bank = read_texts(args.refit) if args.refit else []
+    known = read_texts(args.suspects) if args.suspects else []
+    with ExitStack() as opened:
+        store = opened.enter_context(open_store(args.index, write=changes))
+        moments = moments_of(store, args, changes) if changes or args.moments else None
+        if moments is not None:
+            opened.enter_context(moments)
+        wanted = as_typed(args.filter, store.types)
+        if args.min_precision is not None:
+            store.threshold(args.min_precision)  # refuses, before a model is built in vain
+        if args.add or args.texts or bank or known:
+            from mmvtr import apis
+
+            model, cfg = apis.load_stored_retriever(
+                args.index, store, config=args.config, checkpoint=args.checkpoint
+            )
+
+        def encoded(texts: list[str]) -> Any:
+            return apis.vectors(model, apis.encode_texts(model, cfg, texts).levels)
+
+        if changes:
+            change = dict(removing=args.delete)
+            if args.add:
+                videos = apis.encode_videos(model, cfg, args.add)
+                change.update(ids=videos.ids, vectors=apis.vectors(model, videos.levels))
+                change.update(paths=args.add, sigmas=apis.sigmas(videos.levels))
+                if moments is not None:
+                    change.update(windows=windows_of_new(moments, model, cfg, change))
+            queries = encoded(bank) if bank else None
+            print(f'{args.index}: {changed(moments or store, store, args, change, queries)}')
+            put_in_order(store)
+            if moments is not None:
+                put_in_order(moments.windows)
+        if known:
+            print_suspects(args, store.suspects(encoded(known)))
+        if args.moments:
+            print_moments(moments, args, encoded(args.texts), wanted)
+        elif args.texts:
+            found = store.search(encoded(args.texts), args.k, transform=not args.raw, filter=wanted)
+            for text, hits in zip(args.texts, found):
+                print(text)
+                print_hits(store, hits, args.min_precision)
+
+
+def print_hits(store: Any, hits: list[Any], min_precision: Optional[float]) -> None:
+    """A row a hit, and a line behind the last one that has the wanted precision."""
+    likely = store.p_match(hits)
+    shown = -1 if min_precision is None else len(store.accepted(hits, min_precision))
+    for rank, (score, _, item) in enumerate(hits, 1):
+        if rank == shown + 1:
+            print(BELOW)
+        p = '' if likely is None else f'P={likely[rank - 1]:.3f}  '
+        print(f'{rank:6d}  {item.id}  {score:.4f}  {p}{item.path or ""}{span(item)}'.rstrip())
+
+
+def print_suspects(args: argparse.Namespace, suspects: list[Any]) -> None:
+    """A row each, the broadest first."""
+    print(f'{args.index}: {len(suspects)} videos look made to be found by everybody')
+    for one in suspects:
+        print(f'{one.id}  found by {one.share:.0%} of the texts, {one.breadth:.0%} of most kinds')
+
+
+def moments_of(store: Any, args: argparse.Namespace, write: bool) -> Optional[Any]:
+    """The windows beside a gallery; None where there are none.
+
+    Raises:
+        FileNotFoundError: there are none, and --moments asks for them.
+        OSError, RuntimeError, ValueError: as of :meth:`MomentStore.open`.
+    """
+    from mmvtr_gallery.store.moments import MomentStore
+
+    try:
+        return MomentStore.open(store, args.index, write=write)
+    except FileNotFoundError:
+        if args.moments:
+            raise
+        return None
+
+
+def windows_of_new(moments: Any, model: Any, cfg: Any, change: dict[str, Any]) -> dict[str, Any]:
+    """Windows of files that are to be added, cut as those of the gallery, by id."""
+    from mmvtr_gallery.extraction.windows import encoder_of_parts, windows_of
+    from mmvtr_gallery.store.windowing import NOT_NOTED
+
+    if moments.windowing is None:
+        print(f'new videos get no windows: {NOT_NOTED}')
+        return {}
+    cut = None, None, moments.windowing, encoder_of_parts(model, cfg)
+    return {name: windows_of(path, *cut) for name, path in zip(change['ids'], change['paths'])}
+
+
+def print_moments(moments: Any, args: argparse.Namespace, queries: Any, wanted: Any) -> None:
+    """A row a video, with its best window."""
+    found = moments.search(queries, args.k, transform=not args.raw, filter=wanted)
+    for text, hits in zip(args.texts, found):
+        print(text)
+        for rank, hit in enumerate(hits, 1):
+            row = f'{rank:6d}  {hit.item.id}  {hit.score:.4f}  {hit.item.path or ""}{span(hit)}'
+            print(row.rstrip())
+
+
+def changed(
+    both: Any, store: Any, args: argparse.Namespace, change: dict[str, Any], queries: Any
+) -> str:
+    """Make the one change that was asked for; returns what it has done.
+
+    Args:
+        both: the gallery with its windows, or the gallery itself where it has none.
+        store: the gallery.
+        args: what was asked for.
+        change: what is to be added.
+        queries: the bank of a refit; None: no refit.
+    """
+    with both.kept():
+        if args.quarantine or args.release:
+            (store.release if args.release else store.quarantine)(args.release or args.quarantine)
+            return f'{len(store.quarantined)} of {store.count()} videos are in quarantine'
+        if args.undo:
+            return str(both.undo())
+        if queries is not None:
+            return f'refitted: {both.refit(queries, fewer=args.fewer)}'
+        if args.add:
+            both.add(**change)
+        elif args.delete:
+            both.delete(args.delete)
+    said = [f'{len(args.add)} of them new'] if args.add else []
+    said += [f'{len(args.delete)} removed'] if args.delete else []
+    return ', '.join([f'{store.count()} videos', *said])
+
+
+def put_in_order(store: Any) -> None:
+    """Let the engine tidy its files, which may fail: what was changed is kept already."""
+    try:
+        store.persist()
+    except OSError as error:
+        print(f'warning: the change is made, but files could not be put in order: {error}')
+
+
+def read_texts(path: str) -> list[str]:
+    """The lines of a file that are not empty.
+
+    Raises:
+        OSError, ValueError: no such file, or one without a text.
+    """
+    lines = Path(path).read_text(encoding='utf-8').splitlines()
+    texts = [line.strip() for line in lines if line.strip()]
+    if not texts:
+        raise ValueError(f'{path} holds no text: one a line expected')
+    return texts
+
+
+def span(item: Any) -> str:
+    """Where an item is in its file."""
+    return '' if item.start is None or item.end is None else f'  {item.start:.1f}-{item.end:.1f} s'
+
+
+if __name__ == '__main__':
+    main()

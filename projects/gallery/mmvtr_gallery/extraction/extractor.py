@@ -1,0 +1,260 @@
+"""Videos by the million: batches of their ids and files in, Arrow tables of their vectors out.
+
+An :class:`Extractor` is all that an engine needs: a loop, torchrun's processes, Ray's actors.  It
+needs pyarrow.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any, Iterator, Mapping, Optional, Protocol, Sequence, Union
+
+try:
+    import pyarrow as pa
+except ImportError:
+    raise ImportError(
+        "rows of an extraction need pyarrow: pip install -e 'projects/gallery[parquet]'"
+    ) from None
+
+import torch
+from mmengine.config import Config
+from mmengine.registry import init_default_scope
+from mmengine.utils import import_modules_from_strings
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from mmvtr.apis import fingerprint, load_retriever, refuse_without_vectors, vectors
+from mmvtr.datasets import VideoTextDataset, collate_retrieval
+from mmvtr.datasets.annotation_values import Place, name_of
+from mmvtr.datasets.tables.rows import times_in
+from mmvtr.engine.loop.evaluation import encode_batch
+
+FLOATS = pa.list_(pa.float32())
+#: Of a table of rows.
+SCHEMA = pa.schema(
+    [
+        ('id', pa.string()),
+        ('features', pa.list_(FLOATS)),
+        ('mean', FLOATS),
+        ('log_std', FLOATS),
+        ('bias', pa.float32()),
+        ('error', pa.string()),
+    ]
+)
+#: Of what is to be extracted; the last two may be left out.
+COLUMNS = ('id', 'path', 'start', 'end')
+
+Batch = Union[pa.Table, pa.RecordBatch, Mapping[str, Sequence[Any]]]
+
+
+class GivesBiases(Protocol):
+    """Such as :class:`mmvtr_gallery.store.Normaliser`."""
+
+    def biases(self, gallery: Tensor) -> Tensor:
+        """float [N, D] -> float32 [N]."""
+
+
+class Reader:
+    """Decodes: the frames of each video, as the config's test set reads them.
+
+    Args:
+        config: a config file, or what was read from one.
+
+    Example:
+        ::
+
+            >>> frames = Reader('configs/c2v_planted.py')(dict(id=['a'], path=['a.mp4']))
+            >>> Extractor('configs/c2v_planted.py', 'epoch_10.pth')(frames)
+    """
+
+    def __init__(self, config: Union[str, Path, Config]) -> None:
+        self.cfg = config if isinstance(config, Config) else Config.fromfile(config)
+        if self.cfg.get('custom_imports'):  # another process may have read the config
+            import_modules_from_strings(**self.cfg.custom_imports)
+        init_default_scope(self.cfg.get('default_scope', 'mmvtr'))
+        self.pipeline = self.cfg.test_dataloader.dataset.video_pipeline
+
+    def __call__(self, batch: Batch) -> dict[str, list[Any]]:
+        """Columns ``id``, ``path`` and, in seconds, ``start`` and ``end`` -> ``id`` and ``item``.
+
+        Raises:
+            ValueError: a column is missing or unknown, an id is empty.
+        """
+        records = records_of(batch)
+        items = _Videos(records, self.pipeline).view('video') if records else ()
+        return dict(
+            id=[record['video_id'] for record in records],
+            item=[pickle.dumps(items[i]) for i in range(len(items))],
+        )
+
+
+class Extractor:
+    """Encodes: a row each video, a broken one with its ``error`` and nothing else.
+
+    Args:
+        config: a config file, or what was read from one.
+        checkpoint, random_weights: see :func:`~mmvtr.apis.load_retriever`.
+        features: also the rows of the frame tower, of each frame (or window of frames).
+        normaliser: gives an item its bias by its vector.
+        device: default a GPU where there is one.
+
+    Attributes:
+        fingerprint: of the model's weights.
+
+    Raises:
+        ValueError: the model's scores are no inner products of one vector an item, and no
+            ``features`` are asked for; ``features`` of a model without a frame tower.
+    """
+
+    def __init__(
+        self,
+        config: Union[str, Path, Config],
+        checkpoint: Optional[Union[str, Path]] = None,
+        *,
+        features: bool = False,
+        normaliser: Optional[GivesBiases] = None,
+        random_weights: bool = False,
+        device: Optional[Union[str, torch.device]] = None,
+    ) -> None:
+        self.read = Reader(config)
+        self.model, _ = load_retriever(
+            self.read.cfg, checkpoint, random_weights=random_weights, device=device
+        )
+        self.normaliser = normaliser
+        self.fingerprint = fingerprint(self.model)
+        try:
+            refuse_without_vectors(self.model)
+            self.comparable = True
+        except ValueError:
+            if not features:
+                raise
+            self.comparable = False  # rows have features alone
+        self.tower = getattr(self.model.encoder, 'frames', None) if features else None
+        if features and not isinstance(self.tower, nn.Module):
+            raise ValueError(
+                f'{type(self.model.encoder).__name__} has no frame tower whose features there are'
+            )
+
+    def __call__(self, batch: Batch) -> pa.Table:
+        """Rows of a batch, in its order.
+
+        Args:
+            batch: as :class:`Reader` takes or gives it.
+
+        Raises:
+            ValueError: a column is missing or unknown, an id is empty.
+        """
+        if 'item' not in column_names(batch):
+            batch = self.read(batch)
+        items = batch['item']
+        items = items if isinstance(batch, Mapping) else items.to_pylist()
+        return self._rows([pickle.loads(item) for item in items])
+
+    def tables(
+        self, records: Sequence[Mapping[str, Any]], *, batch_size: int = 8, num_workers: int = 0
+    ) -> Iterator[pa.Table]:
+        """Rows of many videos, decoded ahead by ``num_workers`` processes.
+
+        Args:
+            records: dicts of ``id``, ``path`` and, in seconds, ``start`` and ``end``.
+            batch_size: rows of a table.
+        """
+        batch = {name: [record.get(name) for record in records] for name in COLUMNS}
+        items = _Videos(records_of(batch), self.read.pipeline).view('video')
+        loader = DataLoader(items, batch_size, num_workers=num_workers, collate_fn=list)
+        yield from map(self._rows, loader)
+
+    @torch.no_grad()
+    def _rows(self, items: list[dict[str, Any]]) -> pa.Table:
+        batch = collate_retrieval(items)
+        names = [item['broken'][0] if 'broken' in item else item['video_id'] for item in items]
+        broken = dict(batch['data_samples']['broken'])
+        rows = {name: dict(id=name, error=broken.get(name)) for name in names}
+        if 'video' in batch['inputs']:  # not all are broken
+            seen: list[Tensor] = []
+            hook = self.tower and self.tower.register_forward_hook(lambda *out: seen.append(out[2]))
+            try:
+                encoded = encode_batch(self.model, 'video', batch, amp=False)
+            finally:
+                if hook is not None:
+                    hook.remove()
+            columns = self._columns(encoded.levels)
+            if self.tower is not None:
+                lengths = [len(frames) for frames in batch['inputs']['video']]
+                columns['features'] = torch.cat(seen).float().cpu().split(lengths)
+            for i, name in enumerate(encoded.ids):
+                rows[name].update({key: _plain(values[i]) for key, values in columns.items()})
+        ordered = [rows[name] for name in names]
+        return pa.table({field.name: _column(ordered, field) for field in SCHEMA}, SCHEMA)
+
+    def _columns(self, levels: Mapping[str, Any]) -> dict[str, Sequence[Tensor]]:
+        columns: dict[str, Sequence[Tensor]] = {}
+        if self.comparable:
+            columns['mean'] = vectors(self.model, levels)
+            if self.normaliser is not None:
+                columns['bias'] = self.normaliser.biases(columns['mean']).cpu()
+        spreads = [level.log_std for level in levels.values() if level.log_std is not None]
+        return {**columns, 'log_std': spreads[0]} if spreads else columns
+
+
+class _Videos(VideoTextDataset):
+    """Videos without texts; a file that is not there is as good as a broken one."""
+
+    def __init__(self, records: list[dict[str, Any]], pipeline: Sequence[Any]) -> None:
+        self._records = records
+        super().__init__(pipeline, [], on_broken='skip')
+
+    def load_annotations(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        return self._records, []
+
+    def _leave_out(self, listed: dict[str, str]) -> dict[str, str]:
+        gone = [video for video in self.videos if not os.path.isfile(video['path'])]
+        return {video['video_id']: f'{name_of(video["path"])} does not exist' for video in gone}
+
+
+def column_names(batch: Batch) -> list[str]:
+    """Of an Arrow table or a dict of columns."""
+    return list(batch.keys() if isinstance(batch, Mapping) else batch.schema.names)
+
+
+def records_of(batch: Batch) -> list[dict[str, Any]]:
+    """A dict of ``video_id``, ``path``, ``start`` and ``end`` each video; times that it has.
+
+    Raises:
+        ValueError: a column is missing or unknown, an id or a path is empty or no string, a time is
+            none, or a clip ends before it begins.
+    """
+    names = column_names(batch)
+    if not {'id', 'path'} <= set(names) <= set(COLUMNS):
+        raise ValueError(
+            f'a batch has the columns id and path, and may have start and end; found '
+            f'{str(names)[:80]}'
+        )
+    if not isinstance(batch, Mapping):
+        batch = batch.to_pydict()
+    records = []
+    for values in zip(*(batch[name] for name in names)):
+        row = {name: value for name, value in zip(names, values) if value is not None}
+        for name in ('id', 'path'):
+            if not isinstance(row.get(name), str) or not row[name]:
+                raise ValueError(f'row {len(records)}: {name} {str(row.get(name))[:80]!r} is none')
+        plain = {key: row[key].item() if hasattr(row[key], 'item') else row[key] for key in row}
+        # NaN is none: pandas and numpy have no other way to say so
+        times = times_in(plain, Place('batch', f'row {len(records)}'))
+        times = {name: times[name] for name in ('start', 'end') if times[name] is not None}
+        records.append(dict(video_id=row['id'], path=row['path'], **times))
+    return records
+
+
+def _plain(value: Tensor) -> Any:
+    """As pyarrow takes it."""
+    return value.numpy() if value.dim() else value.item()
+
+
+def _column(rows: Sequence[Mapping[str, Any]], field: pa.Field) -> pa.Array:
+    values = [row.get(field.name) for row in rows]
+    if field.name == 'features':
+        values = [None if x is None else list(x) for x in values]
+    return pa.array(values, field.type)

@@ -1,0 +1,469 @@
+"""The routes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from bisect import bisect_left
+from contextlib import asynccontextmanager, contextmanager
+from importlib import import_module
+from importlib.resources import files
+from itertools import zip_longest
+from typing import Annotated, Any, AsyncIterator, Iterable, Iterator, Literal, Optional
+
+try:
+    from fastapi import Body as JsonBody
+    from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
+    from fastapi.responses import StreamingResponse
+    from starlette.background import BackgroundTask
+    from starlette.concurrency import run_in_threadpool
+except ImportError:
+    raise ImportError(
+        "the service needs FastAPI: pip install -e 'projects/gallery[serve]'"
+    ) from None
+
+from mmvtr.datasets.videos.video_files import BrokenVideoError
+from mmvtr_gallery.serving.answers import Answer, NewItem
+from mmvtr_gallery.serving.answers import Query as Asked
+from mmvtr_gallery.serving.bodies import (
+    BODY,
+    MOST_HITS,
+    UPLOAD,
+    Add,
+    Delete,
+    Found,
+    Hit,
+    Quarantine,
+    Refit,
+    Search,
+    SearchTexts,
+    Undo,
+    When,
+    sendable,
+)
+from mmvtr_gallery.serving.errors import RESPONSES, answer, handle_errors
+from mmvtr_gallery.serving.gallery import Gallery, reason_of
+from mmvtr_gallery.serving.guards import Guard, Writers
+from mmvtr_gallery.serving.item_routes import add_items
+from mmvtr_gallery.serving.kept_uploads import received
+from mmvtr_gallery.serving.library import file_names
+from mmvtr_gallery.serving.media import Strips, Unsatisfiable, byte_range, media_type, read_range
+from mmvtr_gallery.serving.moment_search import Moment
+from mmvtr_gallery.serving.observing import FORMAT, Observed, Observing, stage
+from mmvtr_gallery.serving.sampling import Client
+from mmvtr_gallery.serving.uploads import RECEIVING, Uploads
+from mmvtr_gallery.store.moments import MomentStore
+
+#: Path -> file of the page, and what it is.
+PAGE = {
+    '/': ('index.html', 'text/html; charset=utf-8'),
+    '/style.css': ('style.css', 'text/css; charset=utf-8'),
+    '/docs': ('docs.html', 'text/html; charset=utf-8'),
+    **{
+        f'/{name}.js': (f'{name}.js', 'text/javascript; charset=utf-8')
+        for name in ('app', 'api', 'cards', 'changes', 'filters', 'keys', 'player', 'docs')
+    },
+}
+
+Id = Annotated[str, Query(min_length=1, max_length=1024, description='of an item')]
+
+
+def create_app(
+    gallery: Gallery,
+    *,
+    token: Optional[str] = None,
+    hosts: Optional[Iterable[str]] = None,
+    uploads: Optional[Uploads] = None,
+    observed: Optional[Observed] = None,
+) -> FastAPI:
+    """The service of a gallery, which is closed when the service ends.
+
+    Args:
+        gallery: what is served.
+        token: who knows it may add, delete and refit; None: nobody may.
+        hosts: names that the service is called by; None: any.
+        uploads: limits on the videos that are searched with; default those of
+            :class:`~mmvtr_gallery.serving.uploads.Uploads`.
+        observed: takes in all requests, and may be told at ``/metrics``, to everybody.
+
+    Raises:
+        ImportError: says what to install.
+    """
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(gallery.close)
+        if observed is not None:
+            observed.close()
+
+    app = FastAPI(
+        title='mmvtr gallery',
+        version=import_module('mmvtr').__version__,  # the package itself has no floor
+        description='Search a gallery of videos by text, by video or by vector.',
+        docs_url=None,  # FastAPI's own pages load their scripts from elsewhere
+        redoc_url=None,
+        lifespan=life,
+        responses=RESPONSES,
+    )
+    app.add_middleware(
+        Guard,
+        hosts=hosts,
+        body=BODY,
+        uploads=dict.fromkeys(('/search/video', '/add/video'), UPLOAD),
+    )
+    if observed is not None:  # added last, it sees first, also what the guard refuses
+        app.add_middleware(Observing, observed=observed)
+        if observed.told:
+            _add_metrics(app, gallery, observed)
+    handle_errors(app, _private(gallery))
+    _add_page(app)
+    writers = Writers(token)
+    _add_searches(app, gallery, writers)
+    uploads = uploads or Uploads()
+    _add_video_searches(app, gallery, uploads, writers)
+    add_items(app, gallery)
+    _add_media(app, gallery, Strips(gallery.files), writers)
+    _add_changes(app, gallery, writers)
+    _add_kept_videos(app, gallery, writers, uploads)
+    return app
+
+
+def _private(gallery: Gallery) -> list[str]:
+    """Folders whose place on this machine is nobody's business."""
+    place = str(gallery.location)
+    return [place, os.path.realpath(place), *map(str, gallery.library.names)]
+
+
+def _add_page(app: FastAPI) -> None:
+    folder = files('mmvtr_gallery.serving') / 'page'
+
+    def route(path: str, name: str, kind: str) -> None:
+        content = (folder / name).read_bytes()
+
+        @app.get(path, include_in_schema=False)
+        def page() -> Response:
+            return Response(content, media_type=kind, headers={'Cache-Control': 'no-cache'})
+
+    for path, (name, kind) in PAGE.items():
+        route(path, name, kind)
+
+
+def _add_metrics(app: FastAPI, gallery: Gallery, observed: Observed) -> None:
+    @app.get('/metrics', include_in_schema=False)
+    def metrics() -> Response:
+        return Response(observed.figures(gallery.gauges()), media_type=FORMAT)
+
+
+def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
+    async def by_text(text: str, body: Search | SearchTexts, request: Request) -> Found:
+        began = time.perf_counter()
+        with stage(request.scope, 'encode'):
+            query = await asyncio.wrap_future(gallery.thread.text(text))
+        return await answer_of(query, body, request, began)
+
+    async def answer_of(
+        query: Asked, body: Search | SearchTexts, request: Request, began: float, like: bool = False
+    ) -> Found:
+        """``like``: the query is an item of the gallery, for which no biases are fitted."""
+        asker = None
+        if not like:
+            address = request.client.host if request.client else None
+            asker = Client(address, trusted=writers.knows(request))
+        with stage(request.scope, 'search'):
+            found = await run_in_threadpool(
+                gallery.search,
+                query,
+                body.k,
+                filter=body.filter,
+                transform=not like if body.transform is None else body.transform,
+                compare=body.compare,
+                calibrated=not like,
+                min_precision=body.min_precision,
+                by_moments=body.rank_by == 'moments',
+                asker=asker,
+            )
+        return _told(gallery, found, query, began)
+
+    @app.post('/search')
+    async def search(body: Search, request: Request) -> Found:
+        """The best items for a text, for a vector, or for an item of the gallery."""
+        if body.text is not None:
+            return await by_text(body.text, body, request)
+        began = time.perf_counter()
+        if body.vector is not None:
+            return await answer_of(Asked.of(body.vector), body, request, began)
+        item = await run_in_threadpool(gallery.item, body.like)
+        return await answer_of(Asked(item.vector), body, request, began, like=True)
+
+    @app.post('/search/texts')
+    async def search_texts(body: SearchTexts, request: Request) -> list[Found]:
+        """The best items for each of several texts, in their order."""
+        return await asyncio.gather(*(by_text(text, body, request) for text in body.texts))
+
+    @app.get('/health')
+    def health() -> dict[str, Any]:
+        """What is served, and how it is."""
+        store, thread, moments = gallery.store, gallery.thread, gallery.moments
+        about, refit, fit = store.about, store.last_refit or {}, store.calibration
+        return dict(
+            status='ok',
+            items=store.count(),
+            quarantined=len(store.quarantined),
+            dim=store.dim,
+            engine=store.engine,
+            model=gallery.fingerprint,
+            transform=None if store.normaliser is None else refit.get('transform'),
+            calibration=None if fit is None else dict(method=fit.method, debiased=fit.debiased),
+            columns=store.types,
+            windows=None if moments is None else windows_told(moments),
+            writable=store.writable,
+            unfinished=store.unfinished,
+            changes=writers.any,
+            library=gallery.library.folder is not None,
+            texts=thread.texts,
+            batches=thread.batches,
+            largest_batch=thread.largest,
+            note=sendable(about.get('note')),
+            examples=sendable(about.get('examples', [])),
+        )
+
+
+def _add_video_searches(app: FastAPI, gallery: Gallery, uploads: Uploads, writers: Writers) -> None:
+    @app.post('/search/video', openapi_extra=_binary())
+    async def search_by_video(
+        request: Request,
+        k: Annotated[int, Query(ge=1, le=MOST_HITS)] = 12,
+        transform: bool = False,
+        compare: bool = False,
+        rank_by: Literal['items', 'moments'] = 'items',
+    ) -> Found:
+        """The best items for a video, whose file is the body; it is not kept."""
+        began = time.perf_counter()
+        with uploads.place(), tempfile.NamedTemporaryFile(prefix='mmvtr-query-') as file:
+            await _receive(request, file)
+            reading = gallery.decoders(lambda: _sent(gallery, uploads, file.name))
+            with stage(request.scope, 'decode'):
+                batch = await asyncio.wrap_future(reading)
+        with stage(request.scope, 'encode'):
+            vector, _ = await asyncio.wrap_future(gallery.encode(batch))
+        query = Asked(vector)
+        with stage(request.scope, 'search'):
+            found = await run_in_threadpool(
+                gallery.search,
+                query,
+                k,
+                filter=None,
+                transform=transform,
+                compare=compare,
+                by_moments=rank_by == 'moments',
+            )
+        return _told(gallery, found, query, began)
+
+    @app.post('/moment')
+    async def moment(body: When, request: Request) -> dict[str, Optional[float]]:
+        """When in an item's file a text matches best, in seconds; null where nothing can say."""
+        trusted = writers.knows(request)
+        item = await run_in_threadpool(gallery.seen, body.id, trusted=trusted)
+        frames = await asyncio.wrap_future(gallery.decoders(lambda: gallery.frames(item)))
+        found = await asyncio.wrap_future(gallery.moment(body.text, frames))
+        return dict.fromkeys(Moment._fields) if found is None else found._asdict()
+
+
+async def _receive(request: Request, file: Any) -> None:
+    """Write the body of a request into a file."""
+    began = time.perf_counter()
+    async for part in request.stream():
+        if time.perf_counter() - began > RECEIVING:
+            raise HTTPException(408, f'a video must arrive within {RECEIVING} seconds')
+        await run_in_threadpool(file.write, part)
+    await run_in_threadpool(file.flush)
+
+
+def _sent(gallery: Gallery, uploads: Uploads, path: str) -> dict[str, Any]:
+    """The frames of a video that was sent, within the limits."""
+    with _of_the_body(path):
+        uploads.check(path)
+        with uploads.decoding():
+            return gallery.read(path)
+
+
+def _check_all(uploads: Uploads, path: str) -> None:
+    """Refuse a video that was sent to be kept and is none, or that is too large."""
+    with _of_the_body(path):
+        uploads.check_all(path)
+
+
+@contextmanager
+def _of_the_body(path: str) -> Iterator[None]:
+    """Name the body in errors: the file's name says nothing to who has sent it."""
+    try:
+        yield
+    except BrokenVideoError as error:
+        reason = reason_of(error, path)
+        raise BrokenVideoError(f'the body cannot be read as a video: {reason}') from error
+
+
+def _told(gallery: Gallery, found: Answer, query: Asked, began: float) -> Found:
+    """An answer as it is sent."""
+    known, sigma = gallery.store.about.get('text_sigma'), query.sigma
+    share = bisect_left(known, sigma) / len(known) if known and sigma is not None else None
+    names = file_names([item.path for _, _, item in found.hits], gallery.library)
+    hits = [
+        Hit(
+            rank=rank,
+            id=item.id,
+            score=score,
+            raw=raw,
+            bias=item.bias,
+            moment=None if window is None else window._asdict(),
+            p_match=None if found.p_match is None else found.p_match[rank - 1],
+            sigma=item.sigma,
+            start=item.start,
+            end=item.end,
+            file=name,
+            metadata=item.metadata,
+            moved=None if found.moved is None else found.moved[rank - 1],
+        )
+        for rank, ((score, raw, item), name, window) in enumerate(
+            zip_longest(found.hits, names, found.windows), 1
+        )
+    ]
+    return Found(
+        hits=hits,
+        transform=found.transform,
+        cut=None if query.cut is None else query.cut._asdict(),
+        scaled=query.scaled,
+        sigma=sigma,
+        wider_than=share,
+        threshold=found.threshold,
+        threshold_p_match=found.threshold_p_match,
+        count=found.count,
+        ms=round(1000 * (time.perf_counter() - began), 2),
+    )
+
+
+def windows_told(moments: MomentStore) -> dict[str, Any]:
+    """What ``/health`` says of a gallery's windows."""
+    windows, windowing = moments.windows, moments.windowing
+    refit = windows.last_refit or {}
+    return dict(
+        count=windows.count(),
+        transform=None if windows.normaliser is None else refit.get('transform'),
+        length=None if windowing is None else windowing.length,
+        step=None if windowing is None else windowing.step,
+        alike=moments.alike,
+    )
+
+
+def _binary() -> dict[str, Any]:
+    """For the reference: the body is a file."""
+    content = {'video/*': dict(schema=dict(type='string', format='binary'))}
+    return dict(requestBody=dict(required=True, content=content))
+
+
+def _add_media(app: FastAPI, gallery: Gallery, strips: Strips, writers: Writers) -> None:
+    @app.get('/thumb', response_class=Response)
+    def thumb(request: Request, id: Id, frames: Annotated[int, Query(ge=1, le=16)] = 6) -> Response:
+        """Frames of an item side by side, as JPEG; of one in quarantine it needs the token."""
+        picture = strips(gallery.seen(id, trusted=writers.knows(request)), frames)
+        return Response(
+            picture, media_type='image/jpeg', headers={'Cache-Control': 'private, max-age=300'}
+        )
+
+    @app.get('/video', response_class=Response)
+    def video(request: Request, id: Id) -> Response:
+        """The file of an item, or the part of it that a Range header asks for; of one in quarantine
+        it needs the token.
+        """
+        item = gallery.seen(id, trusted=writers.knows(request))
+        file = gallery.files.open(item)
+        size = os.fstat(file.fileno()).st_size
+        headers = {'Accept-Ranges': 'bytes', 'Cache-Control': 'private, max-age=300'}
+        try:
+            part = byte_range(request.headers.get('range'), size)
+        except Unsatisfiable as error:
+            file.close()
+            return answer(416, str(error), **{'Content-Range': f'bytes */{size}'})
+        status, length = 200, size
+        if part is not None:
+            status, length = 206, part.last - part.first + 1
+            headers['Content-Range'] = f'bytes {part.first}-{part.last}/{size}'
+        headers['Content-Length'] = str(length)
+        kind = media_type(item.path)
+        if not length:
+            file.close()
+            return Response(status_code=status, headers=headers, media_type=kind)
+        first = 0 if part is None else part.first
+        content = read_range(file, first, length)
+        return StreamingResponse(
+            content, status, headers, media_type=kind, background=BackgroundTask(file.close)
+        )
+
+
+def _add_changes(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
+    options: dict[str, Any] = dict(dependencies=[Depends(writers)])
+
+    @app.post('/add', **options)
+    def add(body: Add) -> dict[str, Any]:
+        """Add items, and in a gallery with windows those of their files; needs the token."""
+        return gallery.add([NewItem(**item.model_dump()) for item in body.items])
+
+    @app.post('/delete', **options)
+    def delete(body: Delete) -> dict[str, int]:
+        """Remove items; needs the token."""
+        return dict(items=gallery.delete(body.ids))
+
+    @app.post('/quarantine', **options)
+    def quarantine(body: Quarantine) -> dict[str, int]:
+        """Leave items out of all searches, or let them in again; needs the token."""
+        return dict(quarantined=gallery.quarantine(body.ids, body.release))
+
+    @app.post('/refit', **options)
+    def refit(body: Annotated[Refit, JsonBody()] = Refit()) -> dict[str, Any]:
+        """Find new biases of all items; needs the token."""
+        given = body.model_dump(exclude={'texts'})
+        return gallery.refit(body.texts, **given)
+
+    @app.get('/drift', **options)
+    def drift() -> dict[str, Any]:
+        """Whether the served queries ask for a refit; nulls: it cannot be said; needs the token."""
+        found = gallery.drift()
+        if found is None:
+            return dict(now=None, then=None, queries=None, refit=None, sentence=None)
+        return dict(found._asdict(), refit=found.refit, sentence=str(found))
+
+    @app.post('/undo', **options)
+    def undo(body: Annotated[Undo, JsonBody()] = Undo()) -> dict[str, Any]:
+        """Take the last change back, once more: it is there again; needs the token."""
+        return gallery.undo(body.kind)
+
+
+def _add_kept_videos(app: FastAPI, gallery: Gallery, writers: Writers, uploads: Uploads) -> None:
+    @app.post('/add/video', dependencies=[Depends(writers)], openapi_extra=_binary())
+    async def add_video(
+        request: Request,
+        file: Annotated[str, Query(min_length=1, max_length=200, description='in the library')],
+        id: Annotated[Optional[str], Query(min_length=1, max_length=1024)] = None,
+    ) -> dict[str, Any]:
+        """Keep a video, whose file is the body, in the library, and add it; needs the token.
+
+        It is called by its file's name where no id is given.
+        """
+        with uploads.place():
+            with received(gallery.library, file) as path:
+                with open(path, 'wb') as part:
+                    await _receive(request, part)
+                await asyncio.wrap_future(gallery.decoders(lambda: _check_all(uploads, str(path))))
+
+            def add() -> dict[str, Any]:
+                try:
+                    return gallery.add([NewItem(id or file, file)])
+                except BaseException:
+                    gallery.library.file(file).unlink(missing_ok=True)
+                    raise
+
+            # In the thread: a request that is cancelled does not take the file of what is added.
+            return await run_in_threadpool(add)

@@ -1,0 +1,291 @@
+"""What a request may say, and its limits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Optional
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
+
+from mmvtr.functional.transforms.transform_table import OF_QUERIES
+from mmvtr_gallery.store.items import LONGEST_ID
+
+#: Characters of a text, hits of an answer, items of a change, texts of a bank.
+LONGEST_TEXT, MOST_HITS, MOST_ITEMS, MOST_TEXTS = 1000, 1000, 100, 16384
+#: Texts of one request.
+MOST_QUERIES = 64
+#: Items of a page of the gallery.
+MOST_PAGE = 200
+#: Bytes of a body, and of a video that is searched with.
+BODY, UPLOAD = 8 * 2**20, 256 * 2**20
+
+
+def sendable(value: Any) -> Any:
+    """A value as it can be sent: half a character (a surrogate, of a file name that is no UTF-8)
+    becomes its number, as ``\\udcff``."""
+    if isinstance(value, str):
+        return value.encode('utf-8', 'backslashreplace').decode()
+    if isinstance(value, dict):
+        return {sendable(key): sendable(x) for key, x in value.items()}
+    return [sendable(x) for x in value] if isinstance(value, list) else value
+
+
+Text = Field(min_length=1, max_length=LONGEST_TEXT)
+Id = Field(min_length=1, max_length=LONGEST_ID)
+
+
+class Body(BaseModel):
+    """A key that nobody reads is an error."""
+
+    model_config = ConfigDict(extra='forbid')
+
+
+def _check_texts(texts: list[str]) -> None:
+    for row, text in enumerate(texts):
+        if not text.strip() or len(text) > LONGEST_TEXT:
+            raise ValueError(f'text {row} is empty or longer than {LONGEST_TEXT} characters')
+
+
+def _examples(*bodies: dict[str, Any]) -> ConfigDict:
+    """For the reference."""
+    return ConfigDict(json_schema_extra=dict(examples=list(bodies)))
+
+
+class _Asked(Body):
+    """What all searches by text, vector or item may say."""
+
+    k: int = Field(12, ge=1, le=MOST_HITS, description='at most as many as the gallery has items')
+    filter: Optional[dict[str, Any]] = Field(
+        None, description='column -> value, list of values, or {"min": x, "max": y}'
+    )
+    transform: Optional[bool] = Field(
+        None, description='rank with biases; default: yes for texts and vectors, no for `like`'
+    )
+    compare: bool = Field(False, description='also tell the rank that a hit has in the other way')
+    min_precision: Optional[float] = Field(
+        None,
+        gt=0,
+        lt=1,
+        description='also tell from which score on this share matches, of texts and vectors',
+    )
+    rank_by: Literal['items', 'moments'] = Field(
+        'items',
+        description='moments: rank by the best window of each item (galleries with windows)',
+    )
+
+    @model_validator(mode='after')
+    def precision_of_items(self) -> '_Asked':
+        """Raise ValueError where a precision is asked of moments."""
+        if self.rank_by == 'moments' and self.min_precision is not None:
+            raise ValueError('min_precision is of items, not of moments')
+        return self
+
+
+class Search(_Asked):
+    """One of `text`, `vector` and `like`."""
+
+    model_config = _examples(
+        dict(text='a dog runs', k=5, filter=dict(start=dict(max=60))),
+        dict(text='a dog runs', k=5, rank_by='moments'),
+    )
+
+    text: Optional[str] = Field(None, min_length=1, max_length=LONGEST_TEXT)
+    vector: Optional[list[float]] = Field(None, description='of a query, by the same model')
+    like: Optional[str] = Field(None, max_length=LONGEST_ID, description='id of an item')
+
+    @model_validator(mode='after')
+    def one_query(self) -> 'Search':
+        """Raise ValueError unless there is one."""
+        given = [name for name in ('text', 'vector', 'like') if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f'one of text, vector and like expected, got {given or "none"}')
+        if self.text is not None and not self.text.strip():
+            raise ValueError('the text is empty')
+        if self.like is not None and self.min_precision is not None:
+            raise ValueError('min_precision is of texts and vectors, not of like')
+        return self
+
+
+class SearchTexts(_Asked):
+    """Several texts, each searched for as `/search` does."""
+
+    model_config = _examples(dict(texts=['a dog runs', 'two people dance'], k=5))
+
+    texts: list[str] = Field(min_length=1, max_length=MOST_QUERIES)
+
+    @model_validator(mode='after')
+    def good_texts(self) -> 'SearchTexts':
+        """Raise ValueError where a text is empty or too long."""
+        _check_texts(self.texts)
+        return self
+
+
+class Added(Body):
+    """An item: a file of the library, or a vector, or a vector and the file it is of."""
+
+    id: str = Id
+    file: Optional[str] = Field(None, min_length=1, max_length=1024, description='in the library')
+    vector: Optional[list[float]] = None
+    start: Optional[float] = Field(None, ge=0, description='seconds')
+    end: Optional[float] = Field(None, gt=0, description='seconds')
+    metadata: dict[str, Any] = {}
+
+
+class Add(Body):
+    """Items that are added as a whole or not at all."""
+
+    model_config = _examples(dict(items=[dict(id='new', file='more/new.mp4')]))
+
+    items: list[Added] = Field(min_length=1, max_length=MOST_ITEMS)
+
+
+class Delete(Body):
+    """Items that are removed as a whole or not at all."""
+
+    model_config = _examples(dict(ids=['new']))
+
+    ids: list[str] = Field(min_length=1, max_length=MOST_ITEMS)
+
+
+class Quarantine(Body):
+    """Items that no search finds any more, or again."""
+
+    ids: list[str] = Field(min_length=1, max_length=MOST_ITEMS)
+    release: bool = Field(False, description='let searches find them again')
+
+
+class Refit(Body):
+    """New biases from texts; without texts from the sample of served queries."""
+
+    model_config = _examples(dict(texts=['a dog runs', 'two people dance'], fewer=True))
+
+    texts: Optional[list[str]] = Field(None, min_length=1, max_length=MOST_TEXTS)
+    transform: Literal[('same', *OF_QUERIES)] = 'same'
+    temperature: Optional[float] = Field(None, gt=0)
+    iterations: Optional[int] = Field(None, ge=0, le=1000)
+    strictness: Optional[float] = Field(None, ge=0, le=1)
+    fewer: bool = Field(False, description='take fewer texts than the gallery has items')
+
+    @model_validator(mode='after')
+    def good_texts(self) -> 'Refit':
+        """Raise ValueError where a text is empty or too long."""
+        _check_texts(self.texts or [])
+        return self
+
+
+class When(Body):
+    """When in an item a text matches."""
+
+    model_config = _examples(dict(id='new', text='a dog runs'))
+
+    id: str = Id
+    text: str = Text
+
+
+class Undo(Body):
+    """The last change, or the last refit whatever has come since."""
+
+    model_config = _examples({})
+
+    kind: Optional[Literal['refit']] = None
+
+
+class Items(Body):
+    """A page of the gallery."""
+
+    model_config = _examples(
+        dict(sort='found', descending=True, limit=10), dict(mark='never_found')
+    )
+
+    filter: Optional[dict[str, Any]] = Field(None, description='as of /search')
+    mark: Optional[Literal['hub', 'never_found']] = Field(
+        None,
+        description='only hubs, which many more queries find than other items, or items that no '
+        'query finds',
+    )
+    sort: str = Field(
+        'id',
+        min_length=1,
+        max_length=64,
+        description='id, start, end, sigma, added, bias, found, or a column of metadata; what has '
+        'no value there comes last',
+    )
+    descending: bool = False
+    offset: int = Field(0, ge=0, le=2**31)
+    limit: int = Field(24, ge=1, le=MOST_PAGE)
+
+
+Sent = Annotated[str, BeforeValidator(sendable)]
+
+
+class BestMoment(BaseModel):
+    """The window of an item that fits best, in seconds of the file."""
+
+    start: float
+    end: float
+    score: float
+    raw: float = Field(description='without its bias')
+    bias: float
+    item_start: float = Field(description='where the first window of the item begins')
+    item_end: float = Field(description='where the last one ends')
+
+
+class Hit(BaseModel):
+    """An item that was found."""
+
+    rank: int
+    id: Sent
+    score: float = Field(description='by which it was ranked, of the moment if by moments')
+    raw: float = Field(description='without its bias')
+    bias: float
+    moment: Optional[BestMoment] = Field(
+        None, description='null: the item, or the gallery, has no windows'
+    )
+    p_match: Optional[float] = Field(
+        None, description='probability that it matches a text or vector; null: not calibrated'
+    )
+    sigma: Optional[float] = Field(description='of models with probabilistic heads')
+    start: Optional[float]
+    end: Optional[float]
+    file: Optional[Sent] = Field(
+        description='its name in the library; elsewhere with as many folders as tell it from others'
+    )
+    metadata: Annotated[dict[str, Any], BeforeValidator(sendable)]
+    moved: Optional[int] = Field(
+        None, description='rank in the other way, null beyond the first 100 there'
+    )
+
+
+class CutText(BaseModel):
+    """A text that is longer than the model reads, in tokens, with those at its begin and end."""
+
+    read: int
+    of: int
+
+
+class Found(BaseModel):
+    """An answer."""
+
+    hits: list[Hit]
+    transform: bool = Field(description='whether biases have ranked the hits')
+    cut: Optional[CutText] = Field(
+        None, description='what of the text the model has read; null: all of it'
+    )
+    scaled: bool = Field(False, description='whether the vector was brought to length 1')
+    sigma: Optional[float] = Field(description='of the query')
+    wider_than: Optional[float] = Field(
+        description='share of the texts known to the gallery whose sigma is smaller'
+    )
+    threshold: Optional[float] = Field(
+        None,
+        description='score (with the bias, if the calibration is of debiased scores) from which on '
+        'min_precision is reached; null: by none',
+    )
+    threshold_p_match: Optional[float] = Field(None, description='P(match) at the threshold')
+    count: int = Field(description='items of the gallery')
+    ms: float = Field(description='milliseconds that it took')

@@ -1,0 +1,241 @@
+"""How a gallery is changed: what is encoded for it, and one change of its store and windows."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Iterator, Optional, Sequence, Union
+
+import numpy as np
+
+from mmvtr.datasets.videos.video_files import BrokenVideoError
+from mmvtr_gallery.extraction.windows import windows_of
+from mmvtr_gallery.serving.answers import NewItem, Query
+from mmvtr_gallery.serving.batching import ModelThread
+from mmvtr_gallery.serving.decoders import Decoders
+from mmvtr_gallery.serving.library import Library
+from mmvtr_gallery.store import GalleryStore
+from mmvtr_gallery.store.moments import MomentStore, Windows
+from mmvtr_gallery.store.windowing import NOT_NOTED
+
+
+def reason_of(error: BrokenVideoError, path: Union[str, Path]) -> str:
+    """Why a video cannot be read, without where it is and without advice for who has a config."""
+    while isinstance(error.__cause__, BrokenVideoError):
+        error = error.__cause__
+    return str(error).rpartition(f'{path}: ')[2].replace(str(path), 'the file')
+
+
+class Changes(ABC):
+    """The part of :class:`~mmvtr_gallery.serving.gallery.Gallery` that changes it."""
+
+    store: GalleryStore
+    library: Library
+    fingerprint: str
+    thread: ModelThread
+    decoders: Decoders
+    _changes: threading.Lock
+
+    @contextmanager
+    def _changed(self) -> Iterator[Union[GalleryStore, MomentStore]]:
+        """The store, with its windows, for one change: it is on disk at the end, or not there."""
+        with self._changes:
+            self._take()
+            with (self.moments or self.store).kept() as both:
+                yield both
+
+    def add(self, items: Sequence[NewItem]) -> dict[str, Any]:
+        """Encode files and add them; returns how many ``items`` there are now.
+
+        In a gallery with windows those of the files are added with them, as many as ``windows``
+        says; ``note`` is a sentence about items that get none, such as those given as a vector.
+
+        Raises:
+            Outside, FileNotFoundError: a file that is not in the library.
+            BrokenVideoError: one that cannot be read.
+            FolderInUse: another process writes.
+            KnownIds, ValueError, OSError: as of
+                :meth:`~mmvtr_gallery.store.protocol.GalleryStore.add`.
+        """
+        paths = [None if item.file is None else self.library.file(item.file) for item in items]
+        vectors, sigmas = [], []
+        for item, path in zip(items, paths):
+            if item.vector is not None:
+                found = np.asarray(item.vector, dtype=np.float32), None
+            elif path is not None:
+                found = self._encoded(item, path)
+            else:
+                raise ValueError(f'{item.id[:80]!r} has neither a file nor a vector')
+            if found[0].shape != (self.store.dim,):
+                raise ValueError(
+                    f'the vector of {item.id[:80]!r} has {found[0].size} numbers, the gallery has '
+                    f'{self.store.dim}: it is of another model'
+                )
+            vectors.append(found[0])
+            sigmas.append(found[1])
+        windows, note = self._cut(items, paths)
+        columns = {name for item in items for name in item.metadata}
+        with self._changed() as both:
+            given = {} if both is self.store else dict(windows=windows)
+            both.add(
+                [item.id for item in items],
+                np.stack(vectors),
+                **given,
+                paths=[None if path is None else str(path) for path in paths],
+                starts=[item.start for item in items],
+                ends=[item.end for item in items],
+                sigmas=sigmas,
+                metadata={name: [item.metadata.get(name) for item in items] for name in columns},
+                model=self.fingerprint,
+            )
+            said = dict(items=self.store.count())
+            if both is not self.store:
+                count = sum(len(one.starts) for one in windows.values())
+                said.update(windows=count, note=note)
+            return said
+
+    def _cut(
+        self, items: Sequence[NewItem], paths: Sequence[Optional[Path]]
+    ) -> tuple[dict[str, Windows], Optional[str]]:
+        """The windows of new items by id, and a sentence about those that get none."""
+        windowing = None if self.moments is None else self.moments.windowing
+        if windowing is None:
+            return {}, f'added without windows: {NOT_NOTED}'
+        found = {}
+        for item, path in zip(items, paths):
+            if path is not None:
+                with _naming(item, path):
+                    spans = item.start, item.end, windowing
+                    found[item.id] = windows_of(path, *spans, lambda *part: self._part(*part)[0])
+        without = [item.id for item in items if item.id not in found]
+        if not without:
+            return found, None
+        more = f' and {len(without) - 1} others' if len(without) > 1 else ''
+        return found, f'{without[0][:80]!r}{more} without windows, which need a file'
+
+    def _encoded(self, item: NewItem, path: Path) -> tuple[np.ndarray, Optional[float]]:
+        with _naming(item, path):
+            return self._part(path, item.start, item.end)
+
+    def _part(
+        self, path: Path, start: Optional[float], end: Optional[float]
+    ) -> tuple[np.ndarray, Optional[float]]:
+        batch = self.decoders(lambda: self.read(path, start, end)).result()
+        return self.encode(batch).result()
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Remove items; returns how many are left.
+
+        Raises:
+            UnknownIds: one is not there; none is removed then.
+            FolderInUse, OSError: as :meth:`add`.
+        """
+        with self._changed() as both:
+            both.delete(ids)
+            return self.store.count()
+
+    def quarantine(self, ids: Sequence[str], release: bool = False) -> int:
+        """Leave items out of all searches, or let them in again; returns how many are left out.
+
+        Raises:
+            UnknownIds: one is not there.
+            ValueError: one to be released that is not in quarantine.
+            FolderInUse, OSError: as :meth:`add`.
+        """
+        with self._changed():
+            (self.store.release if release else self.store.quarantine)(ids)
+            return len(self.store.quarantined)
+
+    def refit(self, texts: Optional[Sequence[str]], **options: Any) -> dict[str, Any]:
+        """New biases from texts, or from the sample of served queries; returns what was done, and
+        how far the ranking has moved.
+
+        ``texts_cut`` of the answer is how many of the texts were longer than the model reads.
+
+        Args:
+            texts: the bank; None: the sample that the store keeps.
+            options: of :meth:`~mmvtr_gallery.store.protocol.GalleryStore.refit`.
+
+        Raises:
+            KeyError: a word that a closed vocabulary lacks.
+            ValueError: as of :meth:`~mmvtr_gallery.store.protocol.GalleryStore.refit`.
+            FolderInUse, OSError: as :meth:`add`.
+        """
+        bank, cut = None, 0
+        if texts is not None:
+            parts = [texts[i : i + 64] for i in range(0, len(texts), 64)]
+            found = [self.thread.job(lambda part=part: self._encode(part)) for part in parts]
+            queries = [query for one in found for query in one.result()]
+            bank = np.stack([query.vector for query in queries])
+            cut = sum(query.cut is not None for query in queries)
+        with self._changed() as both:
+            moved = both.refit(bank, model=self.fingerprint, **options)
+            return dict(self.store.last_refit, moved=moved._asdict(), texts_cut=cut)
+
+    def undo(self, kind: Optional[str] = None) -> dict[str, Any]:
+        """Take the last change back; returns what it was, and how far that moved the ranking.
+
+        Args:
+            kind: of :meth:`~mmvtr_gallery.store.protocol.GalleryStore.undo`.
+
+        Raises:
+            ValueError: there was none, or a change of too many items.
+            FolderInUse, OSError: as :meth:`add`.
+        """
+        with self._changed() as both:
+            change, moved = both.undo(kind)
+            return dict(
+                kind=change.kind,
+                changed=change.items,
+                items=self.store.count(),
+                moved=None if moved is None else moved._asdict(),
+            )
+
+    # -- of the gallery ----------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def moments(self) -> Optional[MomentStore]:
+        """Windows beside the store; None: there are none, or not any more since another export."""
+
+    @abstractmethod
+    def read(
+        self, path: Union[str, Path], start: Optional[float] = None, end: Optional[float] = None
+    ) -> dict[str, Any]:
+        """The frames of a video or of a part of it, for :meth:`encode`; not in the model's thread.
+
+        Raises:
+            BrokenVideoError, FileNotFoundError: it cannot be read.
+        """
+
+    @abstractmethod
+    def encode(self, batch: dict[str, Any]) -> 'Future[tuple[np.ndarray, Optional[float]]]':
+        """Vector float32 [D] and sigma of a video that was read.
+
+        Raises:
+            Busy: too many wait for the model.
+        """
+
+    @abstractmethod
+    def _encode(self, texts: Sequence[str]) -> list[Query]:
+        """Texts as queries, in the model's thread."""
+
+    @abstractmethod
+    def _take(self) -> None:
+        """Take the right to write, if it is not there."""
+
+
+@contextmanager
+def _naming(item: NewItem, path: Path) -> Iterator[None]:
+    """Errors of a file of the library name it as it was asked for."""
+    try:
+        yield
+    except BrokenVideoError as error:
+        raise BrokenVideoError(
+            f'{item.file[:80]!r} cannot be read as a video: {reason_of(error, path)}'
+        ) from error
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f'the library has no file {item.file[:80]!r}') from error

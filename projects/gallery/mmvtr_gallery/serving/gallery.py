@@ -1,0 +1,428 @@
+"""A store and the model that made it, as one thing that answers and can be changed."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Mapping, Optional, Sequence, Union
+
+import numpy as np
+from mmengine.config import Config
+from torch import nn
+
+from mmvtr import apis
+from mmvtr.datasets.videos.video_files import BrokenVideoError
+from mmvtr.functional.transforms.transform_table import OF_QUERIES, STORED, transform_named
+from mmvtr.models.embedders.embedding_server import EmbeddingServer
+from mmvtr.storage.lock import FolderInUse
+from mmvtr_gallery.serving.answers import (
+    DEPTH,
+    Answer,
+    Cut,
+    Empty,
+    InQuarantine,
+    Query,
+)
+from mmvtr_gallery.serving.batching import ModelThread
+from mmvtr_gallery.serving.changes import Changes, reason_of
+from mmvtr_gallery.serving.decoders import Decoders
+from mmvtr_gallery.serving.library import Library, ListedFiles
+from mmvtr_gallery.serving.moment_search import Frames, Moment, Moments
+from mmvtr_gallery.serving.overview import Overview
+from mmvtr_gallery.serving.sampling import Client, Sampler, cleaned
+from mmvtr_gallery.store import GalleryStore, Hit, Item, open_store
+from mmvtr_gallery.store.drift import Drift, drift_of
+from mmvtr_gallery.store.moments import BestWindow, MomentHit, MomentStore
+from mmvtr_gallery.store.windowing import NOT_NOTED
+
+#: What a hit by moments and a best window both have.
+_OF_HIT = ('start', 'end', 'score', 'raw', 'bias')
+
+
+class Gallery(Changes):
+    """See :meth:`open`.
+
+    The store is read at once.  The right to write, which one process has at a time, is taken when
+    the service begins, or, where another process has it then, by the first change that finds it
+    free; it is kept until the end.
+
+    Args:
+        location: of the store.
+        store: as it was opened.
+        moments: windows beside it, opened alike; None: there are none.
+        model, cfg: the retriever that made its vectors, and its config.
+        library: whose files may be added.
+        links: folders that links among the listed files may lead into.
+
+    Attributes:
+        thread: owns the model.
+        decoders: read videos.
+        files: opens the files of items.
+        overview: tells what is in it.
+        fingerprint: of the model's weights.
+    """
+
+    def __init__(
+        self,
+        location: Union[str, Path],
+        store: GalleryStore,
+        moments: Optional[MomentStore],
+        model: nn.Module,
+        cfg: Config,
+        library: Library,
+        links: Sequence[Union[str, Path]] = (),
+    ) -> None:
+        self.location, self.store, self.library = location, store, library
+        self._moments = moments
+        self.files = ListedFiles(library, links)
+        self.fingerprint = apis.fingerprint(model)
+        self._model, self._cfg = model, cfg
+        self._frames = Moments(model, cfg)
+        self._texts = apis.TextEncoder(model, cfg)
+        self._videos = apis.VideoEncoder(model, cfg)
+        self.decoders = Decoders()
+        self._sampler = Sampler()
+        self.overview = Overview(lambda: self.store)
+        self._changes = threading.Lock()
+        self._drift: Optional[Drift] = None
+        self.thread = ModelThread(self._encode)
+
+    @classmethod
+    def open(
+        cls,
+        location: Union[str, Path],
+        *,
+        library: Optional[Union[str, Path]] = None,
+        links: Sequence[Union[str, Path]] = (),
+        config: Optional[Union[str, Path]] = None,
+        checkpoint: Optional[Union[str, Path]] = None,
+    ) -> 'Gallery':
+        """A gallery for reading; see :meth:`take`.
+
+        Args:
+            location: a folder or a URL, as of :func:`mmvtr_gallery.store.open_store`.
+            library: folder whose files may be added.
+            links: folders that links among the listed files may lead into.
+            config, checkpoint: as of :func:`mmvtr.apis.load_stored_retriever`.
+
+        Raises:
+            ConnectionError: the URL does not answer.
+            FileNotFoundError, NotADirectoryError: no store, config, checkpoint or library.
+            RuntimeError: a damaged file, or a checkpoint of other weights than the store's.
+            ValueError: a model whose scores are no inner products, or which reads stored words;
+                windows of another model; a model on an embedding server that nobody has named.
+        """
+        shelf = Library(library)
+        store = open_store(location)
+        model, cfg = apis.load_stored_retriever(
+            location, store, config=config, checkpoint=checkpoint
+        )
+        apis.refuse_without_vectors(model)
+        _refuse_unknown_server(model)
+        return cls(location, store, _windows_of(store, location), model, cfg, shelf, links)
+
+    def take(self) -> None:
+        """Take the right to write.
+
+        Raises:
+            FolderInUse: another process has it.
+            OSError: the folder cannot be written.
+        """
+        with self._changes:
+            self._take()
+
+    def _take(self) -> None:
+        if not self.store.writable:
+            writer = open_store(self.location, write=True)
+            try:
+                moments = _windows_of(writer, self.location, write=True)
+            except BaseException:
+                writer.close()
+                raise
+            self.store.close()
+            if self._moments is not None:
+                self._moments.close()
+            self.store, self._moments = writer, moments
+            sample = writer.online
+            if sample is not None and len(sample):
+                sample.restore(cleaned(sample.queries()), sample.seen)
+
+    def close(self) -> None:
+        """Write what is in memory, and let others write."""
+        self.decoders.close()
+        self.thread.close()
+        with self._changes:
+            with ExitStack() as closing:
+                moments = self.moments
+                stores = [self.store, *([] if moments is None else [moments.windows])]
+                for store in stores:
+                    closing.callback(store.close)
+                for store in stores:
+                    if store.writable:
+                        store.persist()
+
+    @property
+    def moments(self) -> Optional[MomentStore]:
+        try:
+            if self._moments is not None:
+                _ = self._moments.windows.version
+        except FileNotFoundError:
+            self._moments = None
+        return self._moments
+
+    def notes(self) -> list[str]:
+        """Limitations of this gallery that the owner is told at start-up."""
+        store, said = self.store, []
+        last, there = store.last_refit or {}, store.normaliser
+        reads = transform_named(last['transform'], STORED).reads if there is not None else ()
+        if 'bank_gallery' in reads and there.items is None:
+            said.append(
+                f'a re-fit must name a transform, such as {OF_QUERIES[0]!r}: the biases are of '
+                f'{last["transform"]!r}, and the items seen before that it reads are not kept by '
+                'galleries of before (export it again, and they are)'
+            )
+        if store.unfinished is not None:
+            said.append(store.unfinished)
+        if self.moments is not None and not self.moments.alike:
+            said.append('videos and their windows have biases of different refits: re-fit both')
+        if self.moments is not None and self.moments.windowing is None:
+            said.append(f'videos that are added get no windows: {NOT_NOTED}')
+        return said
+
+    # -- answers -----------------------------------------------------------------------------
+
+    def _encode(self, texts: Sequence[str]) -> list[Query]:
+        found = self._texts(texts)
+        vectors = apis.vectors(self._model, found.levels).cpu().numpy()
+        sigmas = apis.sigmas(found.levels) or [None] * len(texts)
+        cuts = [
+            Cut(read, read + more) if more else None
+            for read, more in zip(found.lengths.tolist(), self._texts.cut(texts))
+        ]
+        return [Query(*one) for one in zip(vectors, sigmas, texts, cuts)]
+
+    def read(
+        self, path: Union[str, Path], start: Optional[float] = None, end: Optional[float] = None
+    ) -> dict[str, Any]:
+        return self._videos.read(path, start=start, end=end)
+
+    def encode(self, batch: dict[str, Any]) -> 'Future[tuple[np.ndarray, Optional[float]]]':
+        return self.thread.job(lambda: self._of_video(batch))
+
+    def _of_video(self, batch: dict[str, Any]) -> tuple[np.ndarray, Optional[float]]:
+        found = self._videos(batch).levels
+        sigmas = apis.sigmas(found)
+        vector = apis.vectors(self._model, found)[0].cpu().numpy()
+        return vector, None if sigmas is None else sigmas[0]
+
+    def item(self, name: str) -> Item:
+        """An item and its vector.
+
+        Raises:
+            UnknownIds: there is none.
+        """
+        return self.store.get([name])[0]
+
+    def seen(self, name: str, *, trusted: bool) -> Item:
+        """An item whose file somebody asks for.
+
+        Args:
+            name: its id.
+            trusted: whether who asks knows the token.
+
+        Raises:
+            UnknownIds: there is none.
+            InQuarantine: searches leave it out, and who asks is a stranger.
+        """
+        item = self.item(name)
+        if not trusted and name in self.store.quarantined:
+            raise InQuarantine(f'{name[:80]!r} is in quarantine: who has the token sees its file')
+        return item
+
+    def search(
+        self,
+        query: Query,
+        k: int,
+        *,
+        filter: Optional[Mapping[str, Any]],
+        transform: bool,
+        compare: bool,
+        calibrated: bool = False,
+        min_precision: Optional[float] = None,
+        by_moments: bool = False,
+        asker: Optional[Client] = None,
+    ) -> Answer:
+        """The best items, each with its best window where the gallery has windows.
+
+        Args:
+            k: at most as many as there are.
+            filter: as of :meth:`~mmvtr_gallery.store.protocol.GalleryStore.search`.
+            transform: rank with biases, if the gallery has any.
+            compare: also tell the ranks that they have in the other ranking.
+            calibrated: also tell P(match), which is that of texts.
+            min_precision: in (0, 1), also tell its threshold.
+            by_moments: rank the items by their best windows, so that one without any is not found;
+                scores and biases are the windows' then, and have no P(match).
+            asker: whose query may take part in the sample of served queries, as
+                :mod:`mmvtr_gallery.serving.sampling` says; None: it does not.
+
+        Raises:
+            Empty: there are no items.
+            ValueError: a k above their number, a filter or a vector that does not fit; a
+                ``min_precision`` of a gallery without a calibration; ``by_moments`` of one without
+                windows.
+        """
+        store, moments = self.store, self.moments
+        vector = np.asarray(query.vector, dtype=np.float32)[None]
+        if by_moments and moments is None:
+            raise ValueError('the gallery has no windows that items could be ranked by')
+        count = store.count()
+        if not count:
+            raise Empty('the gallery is empty: add a video first')
+        if k > count:
+            raise ValueError(f'k is {k}, but the gallery has {count} items')
+        ranking = moments if by_moments else None
+        windows = ()
+        biased = (moments.windows if by_moments else store).normaliser is not None
+        hits = self._ranked(vector, k, filter, transform, ranking)
+        if moments is not None:
+            windows = _best_windows(moments, vector, hits, transform)
+        transform, hits = transform and biased, [_as_hit(hit) for hit in hits]
+        if asker is not None:
+            self._sampler.offer(store, query.vector, query.text, asker)
+        p_match = store.p_match(hits) if calibrated and not by_moments else None
+        least = None if min_precision is None else store.threshold(min_precision)
+        if least is not None and not np.isfinite(least):
+            least = None
+        at = None if least is None else store.p_match_of(least)
+        found = Answer(hits, transform, None, count, p_match, least, at, windows)
+        if not compare:
+            return found
+        deep = min(max(k, DEPTH), count)
+        others = self._ranked(vector, deep, filter, not transform, ranking)
+        ranks = {hit.item.id: rank for rank, hit in enumerate(others, 1)}
+        return found._replace(moved=[ranks.get(hit.item.id) for hit in hits])
+
+    def _ranked(
+        self,
+        vector: np.ndarray,
+        k: int,
+        filter: Optional[Mapping[str, Any]],
+        transform: bool,
+        moments: Optional[MomentStore],
+    ) -> Sequence[Union[Hit, MomentHit]]:
+        """Items, by their best windows if ``moments`` are given."""
+        options = dict(filter=filter, transform=transform, model=self.fingerprint)
+        if moments is not None:
+            return moments.search(vector, k, **options)[0]
+        return self.store.search(vector, k, **options, record=False)[0]
+
+    def drift(self) -> Optional[Drift]:
+        """Whether the served queries ask for a refit; None: it cannot be said."""
+        self._drift = drift_of(self.store)
+        return self._drift
+
+    def gauges(self) -> dict[str, tuple[str, Optional[float]]]:
+        """Figures of now by name, each with what it is; None: not known."""
+        sample, drift = self.store.online, self._drift
+        return dict(
+            items=('Items of the gallery.', self.store.count()),
+            waiting_texts=('Texts that wait for the model.', self.thread.waiting),
+            encoded_texts=('Texts that the model has encoded.', self.thread.texts),
+            text_batches=('Forward passes for them.', self.thread.batches),
+            sampled_queries=(
+                'Served queries that are kept for a refit.',
+                None if sample is None else len(sample),
+            ),
+            offered_queries=(
+                'Served queries that have taken part.',
+                None if sample is None else sample.seen,
+            ),
+            drift_ratio=(
+                'Share of places of the most found 1 % now, divided by that at the last refit, '
+                'when /drift was last asked.',
+                None if drift is None else drift.now / drift.then,
+            ),
+            refit_suggested=(
+                '1 where /drift has last suggested a refit.',
+                None if drift is None else drift.refit,
+            ),
+        )
+
+    def frames(self, item: Item) -> Frames:
+        """The frames of an item, for :meth:`moment`; not in the model's thread.
+
+        Raises:
+            BrokenVideoError: the file cannot be read; the message names the item.
+            Outside, FileNotFoundError: as of
+                :meth:`~mmvtr_gallery.serving.library.ListedFiles.open`.
+        """
+        path = self.files.path(item)
+        try:
+            return self._frames.read(item, path)
+        except BrokenVideoError as error:
+            raise BrokenVideoError(
+                f'the file of {item.id[:80]!r} cannot be read as a video: {reason_of(error, path)}'
+            ) from error
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f'the file of {item.id[:80]!r} is gone') from error
+
+    def moment(self, text: str, frames: Frames) -> 'Future[Optional[Moment]]':
+        """When in a video a text matches.
+
+        Raises:
+            Busy: too many wait for the model.
+        """
+        return self.thread.job(lambda: self._frames(text, frames))
+
+
+def _refuse_unknown_server(model: nn.Module) -> None:
+    """Raise ServerUnknown where a model runs on an embedding server, and nobody has said where."""
+    for part in model.modules():
+        server = getattr(part, 'server', None)
+        if isinstance(server, EmbeddingServer):
+            server.check()
+
+
+def _windows_of(
+    store: GalleryStore, location: Union[str, Path], *, write: bool = False
+) -> Optional[MomentStore]:
+    """The windows beside a store; None: there are none."""
+    try:
+        return MomentStore.open(store, location, write=write)
+    except FileNotFoundError:
+        return None
+
+
+def _best_windows(
+    moments: MomentStore,
+    vector: np.ndarray,
+    hits: Sequence[Union[Hit, MomentHit]],
+    transform: bool,
+) -> list[Optional[BestWindow]]:
+    """The best window of each hit, which is the one that it was ranked by, if it was."""
+    best = moments.best(vector, [hit.item for hit in hits], transform=transform)
+    return [
+        window._replace(**{name: getattr(hit, name) for name in _OF_HIT})
+        if window is not None and isinstance(hit, MomentHit)
+        else window
+        for hit, window in zip(hits, best)
+    ]
+
+
+def _as_hit(hit: Union[Hit, MomentHit]) -> Hit:
+    """What was found, with the bias that ranked it."""
+    if isinstance(hit, MomentHit):
+        return Hit(hit.score, hit.raw, hit.item._replace(bias=hit.bias))
+    return hit
+
+
+def try_to_take(gallery: Gallery) -> Optional[str]:
+    """Take the right to write; returns why not, where another process has it."""
+    try:
+        gallery.take()
+    except FolderInUse as error:
+        return str(error)
+    return None

@@ -1,0 +1,146 @@
+"""Who may ask, and how much: names of this host, sizes of bodies, the token of who writes."""
+
+from __future__ import annotations
+
+import hmac
+from typing import Any, Callable, Iterable, Optional
+
+from fastapi import Request
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+
+from mmvtr_gallery.serving.errors import answer
+
+#: The page loads nothing from anywhere else, and nobody else may frame it.
+HEADERS = {
+    'Content-Security-Policy': (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+        "media-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    'X-Content-Type-Options': 'nosniff',
+    'Referrer-Policy': 'no-referrer',
+    'Cross-Origin-Resource-Policy': 'same-origin',
+}
+
+
+class Guard:
+    """ASGI middleware: refuse other host names, other sites and large bodies, add headers.
+
+    A page of another site can point its own name at this machine (DNS rebinding); the Host header
+    then has that name.  It can also send a request in the name of a visitor, which its browser
+    marks with the site's ``Origin``; whoever is no browser sends none.  HEAD is answered as GET is,
+    without the body.
+
+    Args:
+        hosts: names that this service is called by; None: any.
+        body: bytes of a body, but for ``uploads``.
+        uploads: path -> bytes.
+    """
+
+    def __init__(
+        self, app: Callable, *, hosts: Optional[Iterable[str]], body: int, uploads: dict[str, int]
+    ) -> None:
+        self._app, self._body, self._uploads = app, body, uploads
+        self._hosts = None if hosts is None else set(hosts)
+
+    async def __call__(self, scope: dict, receive: Callable, send: Callable) -> None:
+        if scope['type'] != 'http':
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        name = _without_port(headers.get('host', ''))
+        if self._hosts is not None and name not in self._hosts:
+            refusal = answer(421, f'this service is not called {name[:80]!r} (mmvtr serve --name)')
+            await refusal(scope, receive, send)
+            return
+        if scope['method'] not in ('GET', 'HEAD') and not _same_site(headers):
+            refusal = answer(403, 'a page of another site may not send this; ask without a browser')
+            await refusal(scope, receive, send)
+            return
+        most = self._uploads.get(scope['path'], self._body)
+        stated = headers.get('content-length', '0')
+        if not (stated.isascii() and stated.isdigit()) or int(stated) > most:
+            await _too_large(most)(scope, receive, send)
+            return
+        seen = 0
+
+        async def counted() -> Any:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get('body', b''))
+            if seen > most:
+                raise HTTPException(413, f'a body may have {most} bytes here')
+            return message
+
+        head = scope['method'] == 'HEAD'
+
+        async def with_headers(message: dict) -> None:
+            if message['type'] == 'http.response.body' and head:
+                message = dict(message, body=b'')
+            if message['type'] == 'http.response.start':
+                known = {name.lower() for name, _ in message['headers']}
+                for name, value in HEADERS.items():
+                    if name.lower().encode() not in known:
+                        message['headers'].append((name.lower().encode(), value.encode()))
+            await send(message)
+
+        await self._app(dict(scope, method='GET') if head else scope, counted, with_headers)
+
+
+def _too_large(most: int) -> Any:
+    return answer(413, f'a body may have {most} bytes here', Connection='close')
+
+
+def _same_site(headers: Headers) -> bool:
+    """Return whether a request comes from a page of this service, or from no page at all."""
+    site, origin = headers.get('sec-fetch-site'), headers.get('origin')
+    if site is not None and site not in ('same-origin', 'none'):
+        return False
+    return origin is None or origin.partition('://')[2] == headers.get('host')
+
+
+def _without_port(host: str) -> str:
+    """'[::1]:80' -> '::1', 'localhost:80' -> 'localhost'."""
+    if host.startswith('['):
+        return host[1:].partition(']')[0]
+    return host.partition(':')[0].lower()
+
+
+class Writers:
+    """Lets through who knows the token.
+
+    Args:
+        token: None: nobody writes.
+    """
+
+    def __init__(self, token: Optional[str]) -> None:
+        self._token = token
+
+    @property
+    def any(self) -> bool:
+        """Whether somebody may write."""
+        return self._token is not None
+
+    def __call__(self, request: Request) -> None:
+        """A dependency of the routes that change something.
+
+        Raises:
+            HTTPException: 403 without a token of the service, 401 without the right one.
+        """
+        if self._token is None:
+            raise HTTPException(403, 'this service was started without a token: it only reads')
+        if not self.knows(request):
+            raise HTTPException(
+                401,
+                'a change needs the header "Authorization: Bearer TOKEN" with the right token',
+                {'WWW-Authenticate': 'Bearer'},
+            )
+
+    def knows(self, request: Request) -> bool:
+        """Whether a request brings the token of a service that has one."""
+        if self._token is None:
+            return False
+        scheme, _, given = request.headers.get('authorization', '').partition(' ')
+        right = hmac.compare_digest(given.strip().encode(), self._token.encode())
+        return scheme.lower() == 'bearer' and right

@@ -1,0 +1,138 @@
+"""What is shown of a listed video: its film strip, and parts of its file."""
+
+from __future__ import annotations
+
+import mimetypes
+import os
+import re
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import BinaryIO, Callable, Iterator, NamedTuple, Optional, Union
+
+import cv2
+import numpy as np
+
+from mmvtr.datasets.videos.video_files import BrokenVideoError
+from mmvtr.engine.hooks.film_strip import film_strip
+from mmvtr_gallery.serving.library import ListedFiles
+from mmvtr_gallery.store import Item
+
+#: Bytes that are read of a file at a time.
+CHUNK = 256 * 1024
+
+
+class Range(NamedTuple):
+    """Bytes ``first`` to ``last``, both included."""
+
+    first: int
+    last: int
+
+
+class Unsatisfiable(ValueError):
+    """A range that begins behind the end of the file."""
+
+
+def byte_range(header: Optional[str], size: int) -> Optional[Range]:
+    """What a Range header asks for of a file of ``size`` bytes; None: all of it.
+
+    A header that is malformed, of another unit or of several ranges counts as none, as RFC 9110
+    (Sec. 14.2) lets it.
+
+    Raises:
+        Unsatisfiable: it begins behind the end, or asks for the last 0 bytes.
+    """
+    found = re.fullmatch(r'bytes=([0-9]{0,18})-([0-9]{0,18})', (header or '').replace(' ', ''))
+    if found is None or found.groups() == ('', ''):
+        return None
+    first, last = found.groups()
+    if not first:  # the last so many
+        count = min(int(last), size)
+        if not count:
+            raise Unsatisfiable(f'the file has {size} bytes')
+        return Range(size - count, size - 1)
+    if last and int(last) < int(first):
+        return None
+    if int(first) >= size:
+        raise Unsatisfiable(f'the file has {size} bytes')
+    return Range(int(first), min(int(last), size - 1) if last else size - 1)
+
+
+def read_range(file: BinaryIO, first: int, length: int) -> Iterator[bytes]:
+    """``length`` bytes of an open file from place ``first`` on, some at a time; closes it."""
+    with file:
+        file.seek(first)
+        while length > 0:
+            data = file.read(min(CHUNK, length))
+            if not data:  # it was cut meanwhile
+                return
+            length -= len(data)
+            yield data
+
+
+def media_type(path: Union[str, Path]) -> str:
+    """Of a video file by its suffix; what is no video by name is bytes."""
+    kind = mimetypes.guess_type(str(path))[0] or ''
+    return kind if kind.startswith('video/') else 'application/octet-stream'
+
+
+class Strips:
+    """Film strips as JPEG, the last ones kept in memory.
+
+    Args:
+        files: opens those of items.
+        capacity: bytes that are kept.
+        height: pixels.
+        decoders: videos that are decoded at a time.
+    """
+
+    def __init__(
+        self,
+        files: ListedFiles,
+        *,
+        capacity: int = 64 * 2**20,
+        height: int = 112,
+        decoders: int = 2,
+    ) -> None:
+        self._files, self._capacity, self._height = files, capacity, height
+        self._kept: OrderedDict[tuple, bytes] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
+        self._decoding = threading.Semaphore(decoders)
+
+    def __call__(self, item: Item, frames: int) -> bytes:
+        """One picture of frames side by side, spread evenly over an item.
+
+        Raises:
+            BrokenVideoError: the file cannot be read.
+            Outside, FileNotFoundError: as :meth:`~mmvtr_gallery.serving.library.ListedFiles.open`.
+        """
+        path = self._files.path(item)
+        key = (str(path), item.start, item.end, frames, os.stat(path).st_mtime_ns)
+        return self._remembered(key, lambda: self._draw(item, path, frames))
+
+    def _remembered(self, key: tuple, make: Callable[[], bytes]) -> bytes:
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        with self._decoding:
+            made = make()
+        with self._lock:
+            if key not in self._kept and len(made) <= self._capacity:
+                self._kept[key] = made
+                self._size += len(made)
+            while self._size > self._capacity:
+                self._size -= len(self._kept.popitem(last=False)[1])
+        return made
+
+    def _draw(self, item: Item, path: Path, frames: int) -> bytes:
+        times = {key: x for key, x in (('start', item.start), ('end', item.end)) if x is not None}
+        strip = film_strip(dict(path=path, **times), (), num_frames=frames, height=self._height)
+        if strip.lacking:
+            raise BrokenVideoError(f'the file of {item.id[:80]!r} cannot be decoded')
+        picture = np.concatenate(list(strip.frames), axis=1)
+        fits, data = cv2.imencode('.jpg', picture[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, 85])
+        if not fits:
+            raise BrokenVideoError(f'the frames of {item.id[:80]!r} do not fit into a picture')
+        return data.tobytes()

@@ -1,0 +1,86 @@
+"""Whether served queries have moved away from those that gave a gallery its biases."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional
+
+import numpy as np
+
+from mmvtr.functional.similarities.distinct import distinct_rows
+from mmvtr_gallery.store.protocol import GalleryStore
+
+#: Queries of either kind that are looked at, and hits of each.
+QUERIES, HITS = 256, 10
+#: Items and served queries that there must be.
+LEAST_ITEMS, LEAST_QUERIES = 100, 100
+#: So many times the share of then is a drift.
+RATIO = 2.0
+
+
+class Drift(NamedTuple):
+    """How unevenly items are found.
+
+    Attributes:
+        now: share of the ten best places of served queries that go to the 1 % of the items which
+            are found most.
+        then: the same of the queries of the last refit.
+        queries: looked at of either kind.
+    """
+
+    now: float
+    then: float
+    queries: int
+
+    @property
+    def refit(self) -> bool:
+        """Whether a refit from the served queries is suggested."""
+        return self.now >= RATIO * self.then
+
+    def __str__(self) -> str:
+        said = (
+            f'the 1 % of the items that are found most take {self.now:.1%} of the ten best places '
+            f'of {self.queries} served queries, {self.then:.1%} of those of the last refit'
+        )
+        return f'{said}: refit from the served queries' if self.refit else f'{said}: no drift'
+
+
+def drift_of(store: GalleryStore, *, seed: int = 0) -> Optional[Drift]:
+    """Compare the sample of served queries with the bank of the last refit, as many of either.
+
+    With good biases hardly any item is found much more often than others; with stale ones a few
+    take the places of the others (projects/gallery/docs/store.md, "Queries that drift").
+
+    Args:
+        store: one that keeps a sample of served queries, open for writing.
+        seed: of the draw among them.
+
+    Returns:
+        None where nothing can be said: no biases, no sample, fewer than :data:`LEAST_ITEMS` items
+        or :data:`LEAST_QUERIES` queries.
+    """
+    normaliser, sample = store.normaliser, store.online
+    if normaliser is None or sample is None:
+        return None
+    there = store.count() - len(store.quarantined)
+    if there < LEAST_ITEMS:
+        return None
+    served, bank = (  # a query that is asked again and again is one
+        queries[distinct_rows(queries).numpy()]
+        for queries in (sample.queries(), normaliser.queries.numpy())
+    )
+    count = min(len(served), len(bank), QUERIES)
+    if count < LEAST_QUERIES:
+        return None
+    rng = np.random.default_rng(seed)
+    shares = []
+    for queries in (served, bank):
+        some = queries[rng.choice(len(queries), count, replace=False)]
+        shares.append(_share(store, some, there))
+    return Drift(*shares, count)
+
+
+def _share(store: GalleryStore, queries: np.ndarray, there: int) -> float:
+    hits = store.search(queries, HITS, record=False)
+    names = [hit.item.id for found in hits for hit in found]
+    counts = np.sort(np.unique(names, return_counts=True)[1])
+    return float(counts[-max(1, there // 100) :].sum() / len(names))

@@ -1,0 +1,135 @@
+"""Which items a search may find: conditions on columns, in the language of each engine.
+
+A filter is a mapping from columns to what they are to be: a value, a list of values, or bounds
+``{'min': x, 'max': y}``, both inclusive, of which one may be missing.  All conditions must hold; an
+item without a value in the column is not found.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
+
+import numpy as np
+
+from mmvtr.values import read
+from mmvtr_gallery.store.items import COLUMNS, TYPES, is_text, shown
+
+#: Values of one condition.
+MOST_VALUES = 10_000
+
+
+class Condition(NamedTuple):
+    """One column of a filter.
+
+    Attributes:
+        column: its name.
+        values: the ones that are allowed, or None where there are bounds.
+        least, most: bounds, None where there is none.
+        refused: the values are those that an item must not have.
+    """
+
+    column: str
+    values: Optional[list[Any]] = None
+    least: Optional[float] = None
+    most: Optional[float] = None
+    refused: bool = False
+
+
+def as_typed(
+    written: Optional[Sequence[tuple[str, str]]], metadata: Mapping[str, str]
+) -> dict[str, Any]:
+    """The filter that is told by ``COLUMN=VALUE`` words: values by the types of the columns.
+
+    Args:
+        written: columns and values as they were typed; a column several times means any of these
+            values, as does a list of numbers.
+        metadata: types of the store's metadata columns.
+
+    Raises:
+        ValueError: an unknown column, or a value of another type than the column's.
+    """
+    types, found = {**COLUMNS, **metadata}, {}
+    for name, text in written or ():
+        kind = TYPES[types.get(name, 'str')]
+        try:
+            value = read(text, kind if kind is str else Union[kind, list[kind]])
+        except ValueError:
+            value = text
+        found.setdefault(name, []).extend(value if isinstance(value, list) else [value])
+    parsed(found, metadata)  # refuses what does not fit
+    return found
+
+
+def parsed(given: Optional[Mapping[str, Any]], metadata: Mapping[str, str]) -> list[Condition]:
+    """The conditions of a filter.
+
+    Args:
+        given: of a user; None or empty: no condition.
+        metadata: types of the store's metadata columns.
+
+    Raises:
+        ValueError: no mapping, an unknown column, a value of another type than the column's,
+            bounds of a column of strings or booleans, no value at all.
+    """
+    if given is None:
+        return []
+    if not isinstance(given, Mapping):
+        raise ValueError(f'filter: a mapping column -> value expected, got {shown(given)}')
+    types = {**COLUMNS, **metadata}
+    return [_condition(name, wanted, types) for name, wanted in given.items()]
+
+
+def _condition(name: Any, wanted: Any, types: Mapping[str, str]) -> Condition:
+    if name not in types:
+        raise ValueError(f'filter: no column {shown(name)}; there are {", ".join(types)}'[:480])
+    kind = types[name]
+    if isinstance(wanted, Mapping):
+        if not wanted or set(wanted) - {'min', 'max'} or kind not in ('int', 'float'):
+            raise ValueError(
+                f'filter: {name} is of type {kind}; bounds are min and max of a number, got '
+                f'{shown(wanted)}'
+            )
+        bounds = {key: _value(name, value, kind) for key, value in wanted.items()}
+        return Condition(name, least=bounds.get('min'), most=bounds.get('max'))
+    values = list(wanted) if isinstance(wanted, (list, tuple, set)) else [wanted]
+    if not 1 <= len(values) <= MOST_VALUES:
+        raise ValueError(f'filter: {name} has {len(values)} values, expected 1 to {MOST_VALUES}')
+    return Condition(name, values=[_value(name, value, kind) for value in values])
+
+
+def _value(name: str, value: Any, kind: str) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    if kind == 'float' and type(value) is int and abs(value) < 2**1023:
+        value = float(value)
+    good = type(value) is TYPES[kind]
+    if good and kind == 'float':
+        good = math.isfinite(value)
+    if good and kind == 'int':
+        good = -(2**63) <= value < 2**63
+    if good and kind == 'str':
+        good = is_text(value)
+    if not good:
+        raise ValueError(f'filter: {name} is of type {kind}, got {shown(value)}')
+    return value
+
+
+def as_sql(conditions: Sequence[Condition]) -> Optional[str]:
+    """For LanceDB; None: no condition."""
+    said = []
+    for column, values, least, most, refused in conditions:
+        if values is not None:
+            among = 'NOT IN' if refused else 'IN'
+            said.append(f'`{column}` {among} ({", ".join(map(literal, values))})')
+        if least is not None:
+            said.append(f'`{column}` >= {literal(least)}')
+        if most is not None:
+            said.append(f'`{column}` <= {literal(most)}')
+    return ' AND '.join(said) or None
+
+
+def literal(value: Any) -> str:
+    """A value in SQL; a quote in a string is doubled."""
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return str(value).upper() if isinstance(value, bool) else repr(value)

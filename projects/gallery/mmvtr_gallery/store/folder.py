@@ -1,0 +1,444 @@
+"""A store in a folder of this machine: its lock, its manifest, and what travels with the items."""
+
+from __future__ import annotations
+
+import shutil
+from abc import abstractmethod
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Hashable, Iterable, Mapping, Optional, Sequence, Union
+
+import numpy as np
+
+from mmvtr.normaliser import Normaliser
+from mmvtr.storage import FolderLock, file_digest, leftovers, write_atomically
+from mmvtr_gallery.store.biases import append_biases, read_biases
+from mmvtr_gallery.store.items import Rows, norms_of
+from mmvtr_gallery.store.joint import cut_short, finish, mend, stamp, valid
+from mmvtr_gallery.store.manifest import PART, Manifest, check_config, refuse_link, sweep
+from mmvtr_gallery.store.online import reservoir_of
+from mmvtr_gallery.store.protocol import Fit, GalleryStore
+from mmvtr_gallery.store.undoing import Change, Reversal
+
+
+class FolderStore(GalleryStore):
+    """See :meth:`create` and :meth:`open`."""
+
+    def __init__(self, folder: Union[str, Path], lock: Optional[FolderLock]) -> None:
+        super().__init__()
+        self.folder = Path(folder)
+        self.writable = lock is not None
+        self._lock = lock
+        self._manifest: Optional[Manifest] = None
+        self._stamp: Optional[tuple[int, ...]] = None
+        self._normaliser: Optional[Normaliser] = None
+        self._verified = True
+        self._bias_digest: Any = None  # hashlib's, of the biases that are valid
+        self._told: tuple[Optional[Manifest], Hashable] = None, None  # see :attr:`state`
+
+    def __str__(self) -> str:
+        return f'the store {self.folder}'
+
+    @classmethod
+    def create(
+        cls,
+        folder: Union[str, Path],
+        dim: int,
+        *,
+        model: Optional[str] = None,
+        about: Optional[Mapping[str, Any]] = None,
+        online: Optional[Mapping[str, Any]] = None,
+        first: int = 0,
+    ) -> 'FolderStore':
+        """A new, empty store, open for writing.
+
+        Args:
+            folder: is made; it may exist, but hold no store.
+            dim: D of the vectors.
+            model: fingerprint of what makes them.
+            about: where they come from.
+            online: keep a sample of the served queries: ``capacity``, ``memory`` and ``seed`` of
+                :class:`~mmvtr_gallery.store.online.Reservoir`, and ``refit_every`` N queries;
+                None: keep nothing of any query.
+            first: number of its first change, which its files are called by.
+
+        Raises:
+            FileExistsError: there is a store.
+            FolderInUse: another process writes there.
+            ValueError: a dim below 1, unknown options of the queue.
+        """
+        if type(dim) is not int or dim < 1:
+            raise ValueError(f'dim must be 1 or more, not {str(dim)[:80]}')
+        if online is not None:
+            online = {'refit_every': None, **online}
+            reservoir_of(dim, online)
+        lock = FolderLock(folder)
+        lock.take()
+        try:
+            if (Path(folder) / 'store.json').exists():
+                raise FileExistsError(f'{folder} holds a store already')
+            store = cls(folder, lock)
+            store._filling = True
+            manifest = Manifest(
+                cls.engine,
+                dim,
+                model,
+                dict(about or {}),
+                commit=first,
+                online=online,
+                biases=f'biases-{first}.f32',
+                table=f'items-{first}.lance' if first else 'items.lance',
+                queue=f'queue-{first}.safetensors' if first else 'queue.safetensors',
+            )
+            append_biases(store.folder / manifest.biases, 0, np.zeros(0, np.float32))
+            store._begin(manifest)
+            if online is not None:
+                store._open_queue(online)
+        except BaseException:
+            lock.release()
+            raise
+        return store
+
+    @classmethod
+    def open(
+        cls, folder: Union[str, Path], *, write: bool = False, verify: bool = True
+    ) -> 'FolderStore':
+        """A store that is there.
+
+        Args:
+            write: whether it may be changed from here: one process at a time.
+            verify: as of :func:`~mmvtr_gallery.store.opening.open_store`.
+
+        Raises:
+            FileNotFoundError: there is none.
+            FolderInUse: another process writes there.
+            RuntimeError: a file is damaged, or is a link.
+        """
+        valid(folder)
+        lock = FolderLock(folder) if write else None
+        if lock is not None:
+            lock.take()
+        try:
+            if write:
+                mend(folder)
+            store = cls(folder, lock)
+            store._verified = verify
+            store._refresh()
+            if write:
+                store._recover()
+                store._sweep()
+                shutil.rmtree(store.folder / PART, ignore_errors=True)
+        except BaseException:
+            if lock is not None:
+                lock.release()
+            raise
+        return store
+
+    @property
+    def dim(self) -> int:
+        return self._manifest.dim
+
+    @property
+    def model(self) -> Optional[str]:
+        return self._manifest.model
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return dict(self._manifest.about)
+
+    @property
+    def types(self) -> dict[str, str]:
+        return dict(self._current().types)
+
+    @property
+    def normaliser(self) -> Optional[Normaliser]:
+        self._current()
+        return self._normaliser
+
+    @property
+    def last_refit(self) -> Optional[dict[str, Any]]:
+        return self._current().refit
+
+    @property
+    def version(self) -> int:
+        return self._current().commit
+
+    @property
+    def state(self) -> Hashable:
+        manifest = self._current()
+        if self._told[0] is not manifest:  # a number of a change may be used again
+            self._told = manifest, object()
+        return self._told[1]
+
+    @property
+    def _calibration(self) -> Optional[dict[str, Any]]:
+        return self._current().calibration
+
+    def _keep_calibration(self, calibration: Optional[dict[str, Any]]) -> None:
+        self._commit(calibration=calibration)
+
+    @property
+    def _quarantined(self) -> list[str]:
+        return self._current().quarantined
+
+    def _keep_quarantined(self, ids: list[str]) -> None:
+        self._commit(quarantined=ids)
+
+    @property
+    def config(self) -> Optional[Path]:
+        """The file of the model's config, if :meth:`keep_config` has written one."""
+        name = self._current().config
+        return None if name is None else self.folder / name
+
+    def keep_config(self, text: str) -> None:
+        """Keep the config of the model that makes the vectors, as json.
+
+        Raises:
+            PermissionError, OSError: as :meth:`add`.
+        """
+        self._check_writable()
+        with self._changing:
+            name = f'config-{self._manifest.commit + 1}.json'
+            write_atomically(self.folder / name, lambda file: file.write(text.encode()))
+            digests = {**self._manifest.digests, name: file_digest(self.folder / name)}
+            self._commit(config=name, digests=digests)
+
+    def close(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock, self.writable = None, False
+
+    def _index_options(
+        self,
+        form: str,
+        forms: Sequence[str],
+        partitions: Optional[int],
+        probes: int,
+        candidates: int,
+    ) -> dict[str, Any]:
+        """Options of an approximate index, as the manifest has them.
+
+        Raises:
+            ValueError: a form that is none of ``forms``, fewer than 256 items, numbers below 1.
+        """
+        count = self._manifest.count
+        if form not in forms:
+            raise ValueError(f'index: form must be one of {forms}, not {str(form)[:80]!r}')
+        if min(partitions or 1, probes, candidates) < 1:
+            raise ValueError('index: partitions, probes and candidates must be 1 or more')
+        if count < 256:
+            raise ValueError(
+                f'index: {count} items are searched one by one; an index begins at 256'
+            )
+        partitions = partitions or max(1, round(count**0.5))
+        return dict(form=form, partitions=partitions, probes=probes, candidates=candidates)
+
+    # -- of an engine ------------------------------------------------------------------------
+
+    @abstractmethod
+    def _begin(self, manifest: Manifest) -> None:
+        """Make the files of an empty store and commit it."""
+
+    @abstractmethod
+    def _load(self, manifest: Manifest, biases: np.ndarray) -> Any:
+        """What searches read of a valid state: kept as ``self._state``, replaced as a whole."""
+
+    @abstractmethod
+    def _recover(self) -> None:
+        """After a kill: take away what belongs to no state."""
+
+    # -- states ------------------------------------------------------------------------------
+
+    def _current(self) -> Manifest:
+        """What is valid; a reader looks whether another process has changed it."""
+        # No stamp: what is served is no file, but an old index that was read.
+        if not self.writable and self._stamp and stamp(self.folder) != self._stamp:
+            with self._changing:
+                self._refresh()
+        return self._manifest
+
+    def _refresh(self) -> None:
+        """Read what is valid."""
+        for attempt in range(20):
+            at, manifest = stamp(self.folder), valid(self.folder)
+            if manifest.engine != self.engine:
+                raise RuntimeError(f'{self} is of the engine {manifest.engine}, not {self.engine}')
+            for name in manifest.files():
+                refuse_link(self.folder / name)
+            try:
+                if manifest != self._manifest:  # else its journal has gone
+                    self._take(manifest)
+                break
+            except FileNotFoundError:
+                # A writer has gone on in between, and removed what nothing refers to any more.
+                if attempt == 19 or stamp(self.folder) == at:
+                    raise
+        self._stamp = at
+        if self._manifest.online is not None and self.writable:
+            self._open_queue(self._manifest.online)
+
+    def _take(self, manifest: Manifest) -> None:
+        """Serve a state from now on."""
+        name = manifest.normaliser
+        known = self._manifest is not None and self._manifest.normaliser == name
+        normaliser = self._normaliser
+        if not known:
+            normaliser = name and Normaliser.read(self.folder / name)
+            if normaliser is not None:
+                normaliser.check(manifest.dim, self.folder / name)
+        check_config(self.folder, manifest)
+        expected = manifest.digests.get(manifest.biases)
+        path = self.folder / manifest.biases
+        biases, digest = read_biases(path, manifest.next, expected)
+        self._state = self._load(manifest, biases)
+        self._manifest, self._normaliser, self._bias_digest = manifest, normaliser, digest
+
+    def _commit(self, **changes: Any) -> None:
+        """Make a new state valid, and serve it."""
+        manifest = replace(self._manifest, commit=self._manifest.commit + 1, **changes)
+        manifest = replace(manifest, digests=self._digests(manifest))
+        self._make_valid(manifest)
+        self._take(manifest)
+        self._sweep()
+
+    def _make_valid(self, manifest: Manifest) -> None:
+        """Write what is valid from now on; within a change of two stores, at its end."""
+        if self._joint:
+            self._unpublished = manifest
+        else:
+            finish(self.folder)  # or who reads would believe what a change of both has left
+            manifest.write(self.folder)
+
+    def _mark(self) -> Any:
+        return self._manifest, self._normaliser, self._state, self._bias_digest
+
+    def _return_to(self, mark: Any) -> None:
+        self._manifest, self._normaliser, self._state, self._bias_digest = mark
+
+    @property
+    def unfinished(self) -> Optional[str]:
+        return None if self.writable else cut_short(self.folder)
+
+    def _digests(self, manifest: Manifest) -> dict[str, str]:
+        """SHA-256 of the files of a state that carry none themselves."""
+        known, names = manifest.digests, (manifest.biases, manifest.config)
+        return {name: known[name] for name in names if name in known}
+
+    def _append(self, rows: Rows, biases: np.ndarray) -> dict[str, Any]:
+        """Write the biases of new items; returns what the manifest says of them."""
+        old = self._manifest
+        path = self.folder / old.biases
+        digest = append_biases(path, old.next, biases, self._bias_digest)
+        return dict(
+            next=old.next + len(rows.ids),
+            count=old.count + len(rows.ids),
+            types={**old.types, **rows.types},
+            highest=max(float(biases.max()), old.highest if old.count else -np.inf),
+            norms=norms_of(rows.vectors, old.norms),
+            digests={**old.digests, old.biases: digest},
+        )
+
+    def _switch(self, fit: Fit, biases: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
+        old = self._manifest
+        highest, written = -np.inf, np.zeros(old.next, np.float32)
+        for keys, values in biases:
+            written[keys] = values
+            highest = max(highest, float(values.max()))
+        name = f'biases-{old.commit + 1}.f32'
+        digest = append_biases(self.folder / name, 0, written)
+        self._commit(
+            biases=name,
+            digests={**old.digests, name: digest},
+            highest=highest if old.count else 0.0,
+            **self._written_fit(fit),
+        )
+
+    def _written_fit(self, fit: Fit) -> dict[str, Any]:
+        """Write a new normaliser; returns what the manifest says of it, and of the one before."""
+        old, name = self._manifest, None
+        if fit.normaliser is not None:
+            name = f'normaliser-{old.commit + 1}.safetensors'
+            fit.normaliser.write(self.folder / name)
+        before = dict(normaliser=old.normaliser, refit=old.refit, calibration=old.calibration)
+        undo = dict(kind='refit', items=None, file=None)
+        now = dict(normaliser=name, refit=fit.refit, calibration=fit.calibration)
+        return dict(now, before=before, undo=undo)
+
+    @property
+    def _before(self) -> Optional[Fit]:
+        before = self._manifest.before
+        if before is None:
+            return None
+        name = before['normaliser']
+        normaliser = name and Normaliser.read(self.folder / name)
+        return Fit(normaliser, before['refit'], before.get('calibration'))
+
+    @property
+    def last_change(self) -> Optional[Change]:
+        manifest = self._current()
+        if manifest.undo is not None:
+            return Change(manifest.undo['kind'], manifest.undo['items'])
+        return None if manifest.before is None else Change('refit')  # of an older version
+
+    def _written_reversal(
+        self, reversal: Union[Reversal, Change, None]
+    ) -> Optional[dict[str, Any]]:
+        """Write what takes a change back; returns what the manifest says of it."""
+        if reversal is None:
+            return None
+        if isinstance(reversal, Change):
+            return dict(kind=reversal.kind, items=reversal.items, file=None)
+        name, change = f'undo-{self._manifest.commit + 1}.safetensors', reversal.change
+        reversal.write(self.folder / name)
+        return dict(kind=change.kind, items=change.items, file=name)
+
+    def _kept_reversal(self) -> Optional[Reversal]:
+        name = self._manifest.undo['file']
+        return None if name is None else Reversal.read(self.folder / name, self.dim)
+
+    def _sweep(self) -> None:
+        """Remove files of states that are not valid any more."""
+        if self._joint:
+            return  # what is valid on disk is the state of before
+        sweep(self.folder, self._manifest.files())
+        for name in leftovers(self.folder):
+            Path(self.folder, name).unlink(missing_ok=True)
+
+    # -- served queries ----------------------------------------------------------------------
+
+    def keep_queries(self, online: Optional[Mapping[str, Any]]) -> None:
+        """Switch the sample of served queries on or off; off removes what was kept.
+
+        Args:
+            online: as of :meth:`create`.
+        """
+        self._check_writable()
+        with self._changing:
+            if online is None:
+                self.online = self.refit_every = None
+                self._commit(online=None, sampled=False)
+                Path(self.folder, self._manifest.queue).unlink(missing_ok=True)
+            else:
+                online = {'refit_every': None, **online}
+                self._open_queue(online)
+                self._commit(online=dict(online))
+
+    def _open_queue(self, online: Mapping[str, Any]) -> None:
+        self.online, self.refit_every = reservoir_of(self.dim, online), online['refit_every']
+        path = self.folder / self._manifest.queue
+        if path.is_file():
+            self.online.read(path)
+        elif self._manifest.sampled:
+            self.online = self.refit_every = None
+            raise RuntimeError(
+                f'{path} is missing, which holds the sample of served queries: put it back, or '
+                'export the gallery again'
+            )
+
+    def _persist(self) -> None:
+        if self._filling and (self._manifest.undo or self._manifest.before):
+            self._commit(undo=None, before=None)  # what it was filled with stays
+        if self.online is not None:
+            self.online.write(self.folder / self._manifest.queue)
+            if not self._manifest.sampled:
+                self._commit(sampled=True)

@@ -1,0 +1,195 @@
+"""One change of two stores, a gallery and the windows beside it: both are new, or none is.
+
+Within :func:`as_one` no store makes its new state valid.  At the end both states are written into
+one small file, the journal, in the folder of the gallery: that is the moment of the change.  Then
+each ``store.json`` takes its new content, and the journal goes.  So what is valid in a folder is
+what the journal says, if that is newer than ``store.json``, and a kill in between leaves work that
+:func:`finish` does when either store is next opened for writing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Iterator, Optional, Union
+
+from mmengine.logging import print_log
+
+from mmvtr.storage import FolderLock, in_use, write_atomically
+from mmvtr.storage.digests import ROOM, write_with_digest
+from mmvtr_gallery.store.manifest import NAME, Manifest, checked, read_sealed, refuse_link
+
+if TYPE_CHECKING:
+    from mmvtr_gallery.store.protocol import GalleryStore
+
+#: Name of the journal, the version of its format, and the folder of windows in that of a gallery.
+JOURNAL, FORMAT, WINDOWS = 'joint.json', 1, 'moments'
+
+
+@contextmanager
+def as_one(items: GalleryStore, windows: GalleryStore) -> Iterator[None]:
+    """Make all changes of both stores within the block one change; after an error there is none.
+
+    Raises:
+        ValueError: two stores in folders, and the windows do not lie beside the items.
+        OSError: it cannot be written; nothing has changed.
+    """
+    if items._joint:  # a part of a larger one
+        yield
+        return
+    stores = items, windows
+    with items._changing, windows._changing:
+        marks = [store._mark() for store in stores]
+        items._joint = windows._joint = True
+        try:
+            yield
+            changed = [store for store in stores if store._unpublished is not None]
+            if len(changed) == 2:
+                _write(items, windows)
+            elif changed:
+                changed[0]._unpublished.write(changed[0].folder)
+        except BaseException:
+            for store, mark in zip(stores, marks):
+                store._return_to(mark)
+            raise
+        finally:
+            items._joint = windows._joint = False
+            items._unpublished = windows._unpublished = None
+        _settle(changed)
+
+
+def valid(folder: Union[str, Path]) -> Manifest:
+    """What is valid in the folder of a store.
+
+    Raises:
+        FileNotFoundError, RuntimeError: as of :meth:`Manifest.read`; also a damaged journal.
+    """
+    own = Manifest.read(folder)
+    journal = _journal_of(folder)
+    said = {} if journal is None else _read(journal)
+    new = said.get(_part(folder, journal))
+    return own if new is None or new.commit <= own.commit else new
+
+
+def stamp(folder: Union[str, Path]) -> tuple[int, ...]:
+    """What differs after every change: cheap to ask before every search."""
+    journal = _journal_of(folder)
+    found = []
+    for path in (Path(folder, NAME), *([] if journal is None else [journal])):
+        try:
+            status = os.stat(path)
+        except FileNotFoundError:
+            if path.name == NAME:
+                raise
+            continue  # it has just gone
+        found += [status.st_ino, status.st_mtime_ns]
+    return tuple(found)
+
+
+def finish(folder: Union[str, Path]) -> bool:
+    """Bring to its end a change that a kill has cut short; returns whether there was one.
+
+    Who calls it holds the lock of the folder of either store.
+
+    Raises:
+        OSError: it cannot be written; what is valid stays so.
+        RuntimeError: the journal is damaged.
+    """
+    journal = _journal_of(folder)
+    if journal is None:
+        return False
+    for part, new in _read(journal).items():
+        place = _place(journal, part)
+        if (place / NAME).exists() and Manifest.read(place).commit < new.commit:
+            new.write(place)
+    journal.unlink(missing_ok=True)
+    return True
+
+
+def mend(folder: Union[str, Path]) -> None:
+    """:func:`finish`, with a word, for who has just taken the lock of one of the two folders.
+
+    Raises:
+        FolderInUse: another process has the other one.
+        OSError, RuntimeError: as of :func:`finish`.
+    """
+    journal = _journal_of(folder)
+    if journal is None:
+        return
+    other = _place(journal, 'windows' if _part(folder, journal) == 'items' else 'items')
+    with FolderLock(other) as lock:
+        if (other / NAME).exists():
+            lock.take()
+        if finish(folder):
+            text = f'{folder}: a change of items and windows that a kill had cut short is whole now'
+            print_log(text, 'current', logging.WARNING)
+
+
+def cut_short(folder: Union[str, Path]) -> Optional[str]:
+    """A sentence about a change of both stores whose process is gone; None: there is none."""
+    journal = _journal_of(folder)
+    if journal is None or in_use(journal.parent):
+        return None
+    return (
+        'the last change of items and windows was cut short by a kill: searches have all of it, '
+        'and its files are put in order when the gallery is next opened for writing'
+    )
+
+
+def _write(items: GalleryStore, windows: GalleryStore) -> None:
+    """Write the journal: the moment of a change of both."""
+    if windows.folder != items.folder / WINDOWS:
+        raise ValueError(
+            f'{items} and {windows} cannot change as one: windows lie in the folder {WINDOWS!r} of '
+            'their gallery'
+        )
+    finish(items.folder)  # or what the last one has left would be lost
+    states = dict(items=asdict(items._unpublished), windows=asdict(windows._unpublished))
+    text = json.dumps(dict(sha256=ROOM, format=FORMAT, **states), indent=1).encode()
+    write_atomically(items.folder / JOURNAL, lambda file: write_with_digest(text, file))
+
+
+def _settle(changed: list[GalleryStore]) -> None:
+    """Put files in order after a change, which is valid whatever happens here."""
+    try:
+        for store in changed:
+            finish(store.folder)
+            store._sweep()
+    except OSError as error:
+        text = f'{changed[0]} is changed, but its files could not be put in order: {error}'
+        print_log(text, 'current', logging.WARNING)
+
+
+def _journal_of(folder: Union[str, Path]) -> Optional[Path]:
+    """The journal that speaks of the store in a folder; None: there is none."""
+    folder = Path(folder)
+    homes = [folder, *([folder.parent] if folder.name == WINDOWS else [])]
+    return next((home / JOURNAL for home in homes if (home / JOURNAL).exists()), None)
+
+
+def _part(folder: Union[str, Path], journal: Optional[Path]) -> str:
+    return 'items' if journal is None or journal.parent == Path(folder) else 'windows'
+
+
+def _place(journal: Path, part: str) -> Path:
+    return journal.parent if part == 'items' else journal.parent / WINDOWS
+
+
+def _read(journal: Path) -> dict[str, Manifest]:
+    """States by 'items' and 'windows'; nothing where the journal has just gone.
+
+    Raises:
+        RuntimeError: it is damaged.
+    """
+    refuse_link(journal)
+    try:
+        said = read_sealed(journal, (FORMAT,))
+    except FileNotFoundError:
+        return {}
+    if said.keys() != {'items', 'windows'} or not all(isinstance(x, dict) for x in said.values()):
+        raise RuntimeError(f'{journal} is damaged: the states of items and windows expected')
+    return {part: checked(state, journal) for part, state in said.items()}

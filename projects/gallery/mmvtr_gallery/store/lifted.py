@@ -1,0 +1,171 @@
+"""FAISS' inverted lists and graph on galleries with biases, by a metric that sees the neighbours.
+
+Lists by inner product on ``[v, b]`` would follow the length of their centres as well as the
+direction.  One more dimension that gives all items the same norm makes the search by inner product
+one by L2, whose lists are cells around the items.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+#: 'l2' searches lists of ``[v, b, rest]``, 'l2_pq' the same in codes, 'rerank' lists without bias,
+#: of ``[v, rest]``, and 'hnsw' a graph of these; 'scan' looks at all codes of 4 bits of ``[v, b]``,
+#: by inner product, and at no lists.
+FORMS = ('l2', 'l2_pq', 'rerank', 'hnsw', 'scan')
+WITHOUT_BIAS = ('rerank', 'hnsw')
+#: Neighbours of an item in the graph, and candidates for them.
+LINKS, EFFORT = 16, 60
+#: Vectors are padded to a multiple of it: product quantisation cuts them into parts of 8.
+MULTIPLE = 16
+#: Dimensions of a part of a scan's codes.  Codes make inner products smaller, and biases not: with
+#: parts of 8 the best of 2 % of the texts was lost behind 1,000 candidates, with 4 none.
+PART = 4
+#: Room for later items with a larger norm, before all is built anew.
+ROOM = 1.05
+#: Vectors a list that the quantiser is trained on.
+TRAINED = 64
+
+
+class LiftedIndex:
+    """Inverted lists of N items; their candidates are scored exactly.
+
+    Args:
+        vectors: float32 [N, D].
+        biases: float32 [N].
+        options: ``form``, ``partitions``, ``probes`` and ``candidates``; of a
+            graph no partitions, and ``probes`` is the width of its search where that is larger; of
+            a scan neither partitions nor probes.
+
+    Attributes:
+        most_left_out: items that a search may leave out: of a scan, which cannot be told which rows
+            are meant, no more than it has candidates.
+    """
+
+    def __init__(self, vectors: np.ndarray, biases: np.ndarray, options: dict[str, Any]) -> None:
+        self._options = options
+        scan = options['form'] == 'scan'
+        self.most_left_out = options['candidates'] if scan else len(vectors)
+        squares = (vectors**2).sum(1) + self._square(biases)
+        self._most = float(squares.max()) * ROOM
+        dim = vectors.shape[1]
+        self._width = -(-(dim + 2) // MULTIPLE) * MULTIPLE
+        self._index = self._empty(options['form'], options['partitions'])
+        if not self._index.is_trained:
+            lists = options['partitions']
+            some = np.random.default_rng(0).permutation(len(vectors))[: TRAINED * max(lists, 256)]
+            self._index.train(self._lift(vectors[some], biases[some]))
+        for start in range(0, len(vectors), 65536):
+            part = slice(start, start + 65536)
+            self._index.add(self._lift(vectors[part], biases[part]))
+
+    def _empty(self, form: str, lists: int) -> Any:
+        faiss = load_faiss()
+        if form == 'hnsw':
+            graph = faiss.IndexHNSWFlat(self._width, LINKS)
+            graph.hnsw.efConstruction = EFFORT
+            return graph
+        if form == 'scan':
+            parts = self._width // PART
+            return faiss.IndexPQFastScan(self._width, parts, 4, faiss.METRIC_INNER_PRODUCT)
+        self._quantiser = faiss.IndexFlatL2(self._width)  # faiss keeps no reference
+        if form == 'l2_pq':
+            return faiss.IndexIVFPQ(self._quantiser, self._width, lists, self._width // 8, 8)
+        return faiss.IndexIVFFlat(self._quantiser, self._width, lists, faiss.METRIC_L2)
+
+    def add(self, vectors: np.ndarray, biases: np.ndarray) -> bool:
+        """Take further items in; False: their norms are too large, all must be built anew."""
+        if ((vectors**2).sum(1) + self._square(biases)).max() > self._most:
+            return False
+        self._index.add(self._lift(vectors, biases))
+        return True
+
+    def search(
+        self,
+        queries: np.ndarray,
+        k: int,
+        vectors: np.ndarray,
+        biases: np.ndarray,
+        *,
+        allowed: Optional[np.ndarray],
+        transform: bool,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Scores float32 [Q, k] and rows int64 [Q, k], best first; -1 where too few were met.
+
+        Args:
+            queries: float32 [Q, D].
+            vectors, biases: of all items.
+            allowed: bool [N], which may be found; None: all.
+            transform: rank with biases.
+        """
+        lifted = np.zeros((len(queries), self._width), np.float32)
+        lifted[:, : queries.shape[1]] = queries
+        if transform and self._options['form'] not in WITHOUT_BIAS:
+            lifted[:, queries.shape[1]] = 1
+        candidates = self._options['candidates']
+        left_out, chosen = 0, {}
+        if allowed is not None:
+            left_out = len(allowed) - int(np.count_nonzero(allowed))
+        if left_out > candidates:  # or it is quicker to take more, and drop them
+            left_out, chosen = 0, dict(sel=among(allowed))
+        parameters = self._parameters(**chosen)
+        _, near = self._index.search(lifted, max(k, candidates) + left_out, params=parameters)
+        scores = np.full((len(queries), k), -np.inf, np.float32)
+        found = np.full((len(queries), k), -1, np.int64)
+        for i, (query, keys) in enumerate(zip(queries, near)):
+            keys = keys[keys >= 0]
+            keys = keys if allowed is None else keys[allowed[keys]]
+            exact = vectors[keys] @ query
+            if transform:
+                exact = exact + biases[keys]
+            best = np.argsort(-exact, kind='stable')[:k]
+            scores[i, : len(best)], found[i, : len(best)] = exact[best], keys[best]
+        return scores, found
+
+    def _parameters(self, **chosen: Any) -> Any:
+        if self._options['form'] == 'scan':
+            return None
+        faiss, probes = load_faiss(), self._options['probes']
+        if self._options['form'] == 'hnsw':
+            effort = max(probes, self._options['candidates'])
+            return faiss.SearchParametersHNSW(efSearch=effort, **chosen)
+        return faiss.SearchParametersIVF(nprobe=probes, **chosen)
+
+    def _square(self, biases: np.ndarray) -> np.ndarray:
+        return biases**2 * (self._options['form'] not in WITHOUT_BIAS)
+
+    def _lift(self, vectors: np.ndarray, biases: np.ndarray) -> np.ndarray:
+        """``[v, b, rest, 0 ...]``, all of one norm; of a scan without the rest."""
+        dim = vectors.shape[1]
+        lifted = np.zeros((len(vectors), self._width), np.float32)
+        lifted[:, :dim] = vectors
+        lifted[:, dim] = biases * (self._options['form'] not in WITHOUT_BIAS)
+        if self._options['form'] != 'scan':
+            rest = self._most - (vectors**2).sum(1) - self._square(biases)
+            lifted[:, dim + 1] = np.sqrt(rest.clip(0))
+        return lifted
+
+
+def among(allowed: np.ndarray) -> Any:
+    """faiss' words for a search of some rows, bool [N]: a bit a row.
+
+    A list of nearly all rows takes ten times as long as the search.
+    """
+    return load_faiss().IDSelectorBitmap(np.packbits(allowed, bitorder='little'))
+
+
+def load_faiss() -> Any:
+    """The module faiss.
+
+    Raises:
+        ImportError: says what to install.
+    """
+    try:
+        import faiss
+    except ImportError:
+        raise ImportError(
+            "a store of FAISS needs it: pip install -e 'projects/gallery[index]'"
+        ) from None
+    return faiss

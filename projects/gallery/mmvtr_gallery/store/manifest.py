@@ -1,0 +1,345 @@
+"""The one small file that says what is valid in a store's folder.
+
+Whatever an add, a delete or a refit writes, it writes beside what is there; then this file takes
+the place of the old one in one rename.  So who reads it, or a process that opens the folder after a
+kill, has all of the change or nothing of it.
+
+Anybody may have written it: what it names lies in its folder, and no value is used before
+:func:`checked` has seen it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import shutil
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Callable, Container, Optional, Union
+
+from mmvtr.functional.transforms.transform_table import STORED
+from mmvtr.storage import file_digest, write_atomically
+from mmvtr.storage.digests import ROOM, own_digest_holds, write_with_digest
+from mmvtr_gallery.store.calibrated import stored_calibration
+from mmvtr_gallery.store.items import TYPES, checked_ids, is_column
+from mmvtr_gallery.store.online import reservoir_of
+from mmvtr_gallery.store.undoing import KINDS
+
+#: Its name, and the version of the format; format 1 had no digests.
+NAME, FORMAT = 'store.json', 2
+#: Where a store is made that will take the place of another.
+PART = '.new'
+
+#: What a file of a store may be called; the number is that of the change that wrote it.
+FILES = dict(
+    biases=r'biases-\d+\.f32',
+    normaliser=r'normaliser-\d+\.safetensors',
+    items=r'items-\d+\.safetensors',
+    queue=r'queue(-\d+)?\.safetensors',
+    config=r'config-\d+\.json',
+    table=r'items(-\d+)?\.lance',
+    undo=r'undo-\d+\.safetensors',
+)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What is valid.
+
+    Attributes:
+        engine: 'lance' or 'faiss'.
+        dim: D of the vectors.
+        model: fingerprint of the model that made them, None where nobody said.
+        about: where they come from.
+        commit: goes up by one with every change.
+        items: what the engine calls the valid state of its items.
+        next: items ever added: item number i has its bias at place i.
+        count: items that are there.
+        types: of metadata columns, by name.
+        biases: name of the file of biases.
+        normaliser: name of its file, None: scores as they are.
+        highest: no bias is above it.
+        refit: options of the last refit.
+        online: options of the queue of served queries, None: nothing is kept.
+        sampled: whether the file of served queries has been written.
+        index: options of the approximate index, None: there is none.
+        norms: least and largest norm of the vectors ever added; None: there were none.
+        table: folder of LanceDB's files.
+        queue: name of the file of served queries.
+        config: name of the file of the model's config, None: nobody gave one.
+        before: ``normaliser``, ``refit`` and ``calibration`` as they were before the last refit;
+            None: there was none.
+        undo: ``kind`` and ``items`` of the last change, and the ``file`` that takes it back, None
+            of a refit and of what is too large for it; None: nobody has noted it.
+        calibration: what makes P(match) of scores, as ``Calibration.to_dict`` gives it; None:
+            nobody has fitted any.
+        quarantined: ids that searches leave out, sorted.
+        digests: SHA-256 of files by name that carry none themselves.
+    """
+
+    engine: str
+    dim: int
+    model: Optional[str] = None
+    about: dict[str, Any] = field(default_factory=dict)
+    commit: int = 0
+    items: Any = None
+    next: int = 0
+    count: int = 0
+    types: dict[str, str] = field(default_factory=dict)
+    biases: str = 'biases-0.f32'
+    normaliser: Optional[str] = None
+    highest: float = 0.0
+    refit: Optional[dict[str, Any]] = None
+    online: Optional[dict[str, Any]] = None
+    sampled: bool = False
+    index: Optional[dict[str, Any]] = None
+    norms: Optional[list[float]] = None
+    table: str = 'items.lance'
+    queue: str = 'queue.safetensors'
+    config: Optional[str] = None
+    before: Optional[dict[str, Any]] = None
+    undo: Optional[dict[str, Any]] = None
+    calibration: Optional[dict[str, Any]] = None
+    quarantined: list[str] = field(default_factory=list)
+    digests: dict[str, str] = field(default_factory=dict)
+
+    def write(self, folder: Union[str, Path]) -> None:
+        """Make this what is valid: the moment of every change."""
+        text = json.dumps(dict(sha256=ROOM, format=FORMAT, **asdict(self)), indent=1)
+        write_atomically(Path(folder, NAME), lambda file: write_with_digest(text.encode(), file))
+
+    @classmethod
+    def read(cls, folder: Union[str, Path]) -> 'Manifest':
+        """What is valid in a folder.
+
+        Raises:
+            FileNotFoundError: it holds no store.
+            RuntimeError: the file is damaged, of another version, or names what lies elsewhere.
+        """
+        path = Path(folder, NAME)
+        try:
+            return checked(read_sealed(path, (1, FORMAT)), path)
+        except FileNotFoundError:
+            raise FileNotFoundError(f'{folder} holds no store: {NAME} is missing') from None
+
+    def files(self) -> set[str]:
+        """Names of the files of a store, and of the folder of LanceDB's."""
+        earlier = (self.before or {}).get('normaliser')
+        undo = (self.undo or {}).get('file')
+        names = {self.biases, self.normaliser, self.queue, self.config, self.table, earlier, undo}
+        return {*names, self.items} - {None} if self.engine == 'faiss' else names - {None}
+
+
+def read_sealed(path: Path, formats: tuple[int, ...]) -> dict[str, Any]:
+    """What a file of json says that carries its digest, those of before the last format excepted.
+
+    Args:
+        path: of the file.
+        formats: that can be read, the one that is written last.
+
+    Raises:
+        FileNotFoundError: there is none.
+        RuntimeError: it is damaged, or of another format.
+    """
+    try:
+        raw = path.read_bytes()
+        said = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise RuntimeError(f'{path} is damaged: {str(error)[:80]}') from error
+    version = said.pop('format', None) if isinstance(said, dict) else None
+    if version not in formats or isinstance(version, bool):
+        raise RuntimeError(
+            f'{path} is of format {str(version)[:80]}, expected {formats[-1]}: it is damaged, or '
+            'of another version'
+        )
+    if version == formats[-1] and not (
+        said.pop('sha256', None) and own_digest_holds(raw, io.BytesIO())
+    ):
+        raise RuntimeError(
+            f'{path} is damaged: its bytes do not have the SHA-256 that it was written with; '
+            'export the gallery again'
+        )
+    return said
+
+
+def checked(said: dict[str, Any], path: Path) -> Manifest:
+    """A manifest from what a file says, every value of the kind that it is to be.
+
+    Raises:
+        RuntimeError: another key, or a value that is none of its key (names it); a file that is
+            missing among the keys of the format, or that does not lie in the folder.
+    """
+    missing = {one.name for one in fields(Manifest)} - said.keys() - _LATER
+    strange = said.keys() - {one.name for one in fields(Manifest)}
+    if missing or strange:
+        raise RuntimeError(
+            f'{path} is damaged, or of another version: it lacks {sorted(missing)[:5]} and has '
+            f'{str(sorted(strange)[:5])[:200]}'
+        )
+    manifest = Manifest(**said)
+    rules = _RULES | (_OF_LANCE if manifest.engine == 'lance' else _OF_FAISS)
+    for name, fits in rules.items():
+        try:
+            good = fits(getattr(manifest, name))
+        except (TypeError, ValueError, KeyError, OverflowError, AttributeError):
+            good = False
+        if not good:
+            raise RuntimeError(
+                f'{path} is damaged: {name} is {repr(getattr(manifest, name))[:80]}, which cannot '
+                'be; export the gallery again'
+            )
+    return manifest
+
+
+def refuse_link(path: Path) -> None:
+    """Raise RuntimeError where a file of a store is a link: what it names lies elsewhere."""
+    if path.is_symlink():
+        raise RuntimeError(
+            f'{path} is a link, but the files of a store lie in its own folder: put a copy there'
+        )
+
+
+def check_config(folder: Path, manifest: Manifest) -> None:
+    """Raise RuntimeError where the config of a store is not the one that was written."""
+    name = manifest.config
+    if name is not None and file_digest(folder / name) != manifest.digests.get(name):
+        raise RuntimeError(
+            f'{folder / name} is damaged: its bytes do not have the SHA-256 that they were written '
+            'with; export the gallery again'
+        )
+
+
+def sweep(folder: Union[str, Path], valid: Container[str]) -> None:
+    """Remove files and tables of stores in a folder that are not valid (any more).
+
+    What cannot be removed is left for the next time: it is nobody's.
+    """
+    for path in Path(folder).iterdir():
+        known = any(re.fullmatch(pattern, path.name) for pattern in FILES.values())
+        if known and path.name not in valid:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                _unlink(path)
+
+
+def _unlink(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        pass
+
+
+# -- what a value may be -----------------------------------------------------------------------
+
+
+def _number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def _whole(value: Any, least: int = 0) -> bool:
+    return type(value) is int and least <= value < 2**62
+
+
+def _maybe(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or fits(value)
+
+
+def _named(key: str) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and bool(re.fullmatch(FILES[key], value))
+
+
+def _place(value: Any) -> bool:
+    """Whether it is the name of a file somewhere below the folder."""
+    word = r'(?!\.\.?(/|$))[\w.-]+'
+    return bool(re.fullmatch(rf'{word}(/{word})*', value, re.ASCII))
+
+
+def _types(value: Any) -> bool:
+    return all(is_column(name) and kind in TYPES for name, kind in value.items())
+
+
+def _refit(value: Any) -> bool:
+    transform, temperature = value['transform'], value.get('temperature')
+    return (
+        isinstance(value, dict)
+        and transform in (None, *STORED)
+        and (_number(temperature) and temperature > 0 or transform is temperature is None)
+        and _maybe(_whole)(value.get('iterations'))
+        and _maybe(_number)(value.get('strictness'))
+    )
+
+
+def _before(value: Any) -> bool:
+    return (
+        _maybe(_named('normaliser'))(value['normaliser'])
+        and _maybe(_refit)(value['refit'])
+        and _maybe(_calibration)(value.get('calibration'))
+    )
+
+
+def _undo(value: Any) -> bool:
+    return (
+        value['kind'] in KINDS
+        and _maybe(_whole)(value['items'])
+        and _maybe(_named('undo'))(value['file'])
+    )
+
+
+def _calibration(value: Any) -> bool:
+    return stored_calibration(value) is not None
+
+
+def _quarantined(value: Any) -> bool:
+    return value == [] or isinstance(value, list) and value == sorted(checked_ids(value))
+
+
+def _online(value: Any) -> bool:
+    numbers = all(_maybe(_whole)(x) for x in value.values())
+    return numbers and 'refit_every' in value and reservoir_of(1, value) is not None
+
+
+def _index(value: Any) -> bool:
+    numbers = all(_whole(value[x], 1) for x in ('partitions', 'probes', 'candidates'))
+    return numbers and isinstance(value['form'], str)
+
+
+def _digests(value: Any) -> bool:
+    return all(_place(name) and re.fullmatch('[0-9a-f]{64}', x) for name, x in value.items())
+
+
+#: Keys that older stores do not have.
+_LATER = {
+    *('table', 'queue', 'config', 'before', 'digests', 'calibration', 'undo', 'quarantined'),
+    'sampled',
+}
+_RULES: dict[str, Callable[[Any], bool]] = dict(
+    engine=lambda value: value in ('lance', 'faiss'),
+    dim=lambda value: _whole(value, 1) and value < 2**20,
+    model=_maybe(lambda value: isinstance(value, str)),
+    about=lambda value: isinstance(value, dict),
+    commit=_whole,
+    next=_whole,
+    count=_whole,
+    types=_types,
+    biases=_named('biases'),
+    normaliser=_maybe(_named('normaliser')),
+    highest=_number,
+    refit=_maybe(_refit),
+    online=_maybe(_online),
+    sampled=lambda value: isinstance(value, bool),
+    index=_maybe(_index),
+    norms=_maybe(lambda value: len(value) == 2 and all(map(_number, value))),
+    table=_named('table'),
+    queue=_named('queue'),
+    config=_maybe(_named('config')),
+    before=_maybe(_before),
+    undo=_maybe(_undo),
+    calibration=_maybe(_calibration),
+    quarantined=_quarantined,
+    digests=_digests,
+)
+_OF_LANCE = dict(items=lambda value: _whole(value, 1))
+_OF_FAISS = dict(items=_named('items'))

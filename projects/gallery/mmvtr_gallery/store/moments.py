@@ -1,0 +1,533 @@
+"""Windows of a gallery's items, each with a vector and a bias: one search finds item and moment."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
+
+import numpy as np
+import torch
+
+from mmvtr_gallery.store.filters import parsed
+from mmvtr_gallery.store.items import (
+    Hit,
+    Item,
+    checked_columns,
+    checked_ids,
+    checked_vectors,
+    shown,
+)
+from mmvtr_gallery.store.joint import WINDOWS, as_one
+from mmvtr_gallery.store.moved import Moved
+from mmvtr_gallery.store.opening import create_store, is_url, opened
+from mmvtr_gallery.store.protocol import GalleryStore
+from mmvtr_gallery.store.refits import Fit, Vectors
+from mmvtr_gallery.store.replacing import holds_gallery
+from mmvtr_gallery.store.undoing import Undone
+from mmvtr_gallery.store.windowing import (
+    ENTRY,
+    OWNER,
+    Windowing,
+    Windows,
+    rows_of_windows,
+    sliding,
+)
+
+__all__ = ['BestWindow', 'MomentHit', 'MomentStore', 'Windowing', 'Windows', 'beside', 'sliding']
+
+#: What the last refits of items and windows have in common where they were one change.
+_ALIKE = ('transform', 'temperature', 'iterations', 'strictness', 'num_queries')
+
+
+class MomentHit(NamedTuple):
+    """An item and its best window.
+
+    Attributes:
+        score: of the window, by which it was ranked: ``raw``, and its bias if that was asked for.
+        raw: inner product of query and window.
+        item: as the gallery has it, without its vector.
+        start, end: of the window, in seconds of the file.
+        bias: of the window.
+    """
+
+    score: float
+    raw: float
+    item: Item
+    start: float
+    end: float
+    bias: float
+
+
+class BestWindow(NamedTuple):
+    """The window of an item that fits a query best, in seconds of the file.
+
+    Attributes:
+        start, end: of the window.
+        score: ``raw``, and its bias if that was asked for.
+        raw: inner product of query and window.
+        bias: of the window.
+        item_start, item_end: from where to where the windows of the item go.
+    """
+
+    start: float
+    end: float
+    score: float
+    raw: float
+    bias: float
+    item_start: float
+    item_end: float
+
+
+class MomentStore:
+    """The windows of a gallery's items, in a second store beside it, of any engine.
+
+    The gallery stays as it is.  A window belongs to one entry of an item: to its id and the time at
+    which it was added.  So windows of an item that was deleted, or replaced by another of the same
+    id, are never found, even if another process changed the gallery, and those of an item that an
+    undo brings back are found again.  :meth:`sweep` removes them for good.  After a kill an item
+    has all of its windows or none; :meth:`missing` names those that have none.
+
+    :meth:`add`, :meth:`delete`, :meth:`refit` and :meth:`undo` are one change of items and windows
+    (:mod:`~mmvtr_gallery.store.joint`): after a kill both are old or both new.
+
+    Args:
+        items: the gallery.
+        windows: the second store, an ordinary one: ``index`` and ``persist`` are its own.
+
+    Raises:
+        ValueError: the second store says of its windows what cannot be.
+
+    Attributes:
+        windowing: how a video is cut into windows; None: nobody has noted it.
+
+    Example:
+        ::
+
+            >>> with open_store('DIR') as items, MomentStore.create(items, 'DIR') as moments:
+            ...     moments.put({'a': Windows([0.0, 2.0], [4.0, 6.0], vectors)})
+            ...     moments.windows.refit(bank, temperature=0.05, fewer=True)
+            ...     hits = moments.search(queries, k=5)
+    """
+
+    def __init__(self, items: GalleryStore, windows: GalleryStore) -> None:
+        self.items, self.windows = items, windows
+        self.windowing = Windowing.of(windows.about)
+
+    @classmethod
+    def create(
+        cls,
+        items: GalleryStore,
+        location: Union[str, Path],
+        windowing: Optional[Windowing] = None,
+    ) -> 'MomentStore':
+        """No windows yet, open for writing, kept by the gallery's engine.
+
+        Args:
+            items: the gallery.
+            location: its folder or URL.
+            windowing: how the tools and the service are to cut videos that they add later; None:
+                those get no windows.
+
+        Raises:
+            FileExistsError, FolderInUse, OSError: as of
+                :func:`~mmvtr_gallery.store.opening.create_store`.
+        """
+        about = items.about if windowing is None else {**items.about, **windowing.about()}
+        options = dict(engine=items.engine, model=items.model, about=about)
+        return cls(items, create_store(beside(location), items.dim, **options))
+
+    @classmethod
+    def open(
+        cls, items: GalleryStore, location: Union[str, Path], *, write: bool = False
+    ) -> 'MomentStore':
+        """Windows that are there.
+
+        Args:
+            items, location: as :meth:`create`.
+            write: whether they may be changed from here.
+
+        Raises:
+            FileNotFoundError: there are none.
+            FolderInUse, RuntimeError: as of :func:`~mmvtr_gallery.store.opening.open_store`; also a
+                file of theirs is missing.
+            ValueError: they are of another model than the items, or say what cannot be.
+        """
+        place = beside(location)
+        try:
+            windows = opened(place, write=write)
+        except FileNotFoundError as error:
+            if is_url(location) or not holds_gallery(place):
+                raise
+            raise RuntimeError(f'the windows are damaged: {error}') from error
+        try:
+            if windows.model != items.model or windows.dim != items.dim:
+                raise ValueError(f'{windows} is of another model than {items}: make it anew')
+            return cls(items, windows)
+        except BaseException:
+            windows.close()
+            raise
+
+    def close(self) -> None:
+        """Let others write windows; the gallery stays open."""
+        self.windows.close()
+
+    def __enter__(self) -> 'MomentStore':
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
+
+    # -- changes of windows ------------------------------------------------------------------
+
+    def put(self, windows: Mapping[str, Windows]) -> None:
+        """Give items their windows, in the place of those that they have, as one change.
+
+        A window gets the bias that the last refit of the windows gives it, and its item's path,
+        sigma and metadata, which filters read.
+
+        Args:
+            windows: by id of an item of the gallery.
+
+        Raises:
+            ValueError: an id that is not there, no windows, one that ends before it starts, vectors
+                of another width or number, a column of the gallery that is called like ours.
+            PermissionError, OSError: as :meth:`~mmvtr_gallery.store.protocol.GalleryStore.add`.
+        """
+        owners = self.items.get(list(windows))
+        rows = rows_of_windows(owners, windows, list(self.items.types), self.items.dim)
+        old: list[str] = []
+        if self.windows.count():
+            of = {OWNER: [owner.id for owner in owners]}
+            old = self.windows.table(['id'], filter=of)[1]['id']
+        self.windows.add(**rows, model=self.items.model, removing=old)
+
+    def sweep(self, *, undoable: bool = True) -> int:
+        """Remove windows whose item is gone or was replaced; returns how many.
+
+        Args:
+            undoable: also those of items that an undo would bring back.
+
+        Raises:
+            PermissionError, OSError: as :meth:`put`.
+        """
+        gone = self._gone(undoable)
+        if gone:
+            self.windows.delete(gone)
+        return len(gone)
+
+    def _gone(self, undoable: bool) -> list[str]:
+        """Ids of windows that :meth:`sweep` removes."""
+        if not self.windows.count():
+            return []
+        known = {*_entries(self.items, 'id', 'added')}
+        if not undoable:
+            known.update(self.items.undoable())
+        columns = self.windows.table(['id', OWNER, ENTRY])[1]
+        names, *owners = (columns[name] for name in ('id', OWNER, ENTRY))
+        return [name for name, *owner in zip(names, *owners) if tuple(owner) not in known]
+
+    # -- changes of items and windows ---------------------------------------------------------
+
+    @contextmanager
+    def kept(self) -> Iterator['MomentStore']:
+        """For one change, as :meth:`~mmvtr_gallery.store.protocol.GalleryStore.kept` of both.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        with as_one(self.items, self.windows), self.items.kept(), self.windows.kept():
+            yield self
+
+    def persist(self) -> None:
+        """Write what is in memory only, of both as one.
+
+        Raises:
+            PermissionError, OSError: as :meth:`put`.
+        """
+        with as_one(self.items, self.windows):
+            self.items.persist()
+            self.windows.persist()
+
+    def add(
+        self,
+        ids: Sequence[str],
+        vectors: Vectors,
+        *,
+        windows: Mapping[str, Windows],
+        **given: Any,
+    ) -> None:
+        """Add items and their windows: an item that is there has all of its windows.
+
+        Args:
+            ids, vectors, given: of :meth:`~mmvtr_gallery.store.protocol.GalleryStore.add`.
+            windows: by id; an item without any is found by its own vector alone.
+
+        Raises:
+            ValueError: windows of an id that is not among ``ids``; and as of that.
+            PermissionError, OSError: as of that, and as :meth:`put`.
+        """
+        added = time.time()
+        ids = checked_ids(ids)
+        others = sorted(set(windows) - set(ids))
+        if others:
+            raise ValueError(f'windows of {shown(others[0])}, which is not among the new items')
+        there = self.items._known(ids) - set(given.get('removing') or ())
+        with as_one(self.items, self.windows):
+            if windows and not there:  # else the items are refused
+                types = self.items.types
+                owners = [one for one in _to_come(ids, added, given, types) if one.id in windows]
+                names = list({**types, **(given.get('metadata') or {})})
+                rows = rows_of_windows(owners, windows, names, self.items.dim)
+                self.windows.add(**rows, model=self.items.model, removing=self._gone(False))
+            self.items.add(ids, vectors, added=added, **given)
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Remove items; their windows go with the change after, as an undo may bring them back.
+
+        Raises:
+            ValueError, PermissionError, OSError: as of
+                :meth:`~mmvtr_gallery.store.protocol.GalleryStore.delete`.
+        """
+        with as_one(self.items, self.windows):
+            self.items.delete(ids)
+            self.sweep(undoable=False)
+
+    def refit(self, queries: Optional[Vectors] = None, **options: Any) -> Moved:
+        """New biases of all items, and of all windows with the same options and queries.
+
+        Args:
+            queries, options: of :meth:`~mmvtr_gallery.store.refits.Refits.refit`.
+
+        Returns:
+            How far the ranking of the items has moved.
+
+        Raises:
+            ValueError, PermissionError, OSError: as of that.
+        """
+        # A query that is served meanwhile does not join the sample.
+        with as_one(self.items, self.windows):
+            bank = queries
+            if queries is None and self.items.online is not None:
+                bank = self.items.online.queries()
+            alike = self._alike()
+            moved = self.items.refit(queries, **options)
+            now = Fit(self.items.normaliser, self.items.last_refit)
+            self.sweep()  # else windows that nobody finds had a part in the biases of all
+            if not alike:  # as the items were, so that an undo finds both so
+                before = self.items._before
+                self._follow(before, before.normaliser and before.normaliser.queries)
+            self._follow(now, bank)
+            return moved
+
+    def _follow(self, fit: Fit, bank: Optional[Vectors]) -> None:
+        """Give the windows the biases that a bank gave the items."""
+        if not self.windows.count():
+            return
+        if fit.normaliser is None:
+            self.windows.refit(transform=None)
+            return
+        options = {name: fit.refit[name] for name in _ALIKE[:-1]}
+        self.windows.refit(bank, items=fit.normaliser.items, **options, fewer=True)
+
+    @property
+    def alike(self) -> bool:
+        """Whether one refit gave items and windows their biases; so it is without windows."""
+        return not self.windows.count() or self._alike()
+
+    def _alike(self) -> bool:
+        """Whether the last refits of items and windows were one change."""
+        items, windows = (Fit(x.normaliser, x.last_refit) for x in (self.items, self.windows))
+        return _one_change(items, windows)
+
+    def undo(self, kind: Optional[str] = None) -> Undone:
+        """Take the last change of the items back, and of the windows what belongs to it.
+
+        A refit of the windows is taken back where it was one change with that of the items.
+
+        Args:
+            kind: of :meth:`~mmvtr_gallery.store.protocol.GalleryStore.undo`.
+
+        Raises:
+            ValueError, PermissionError, OSError: as of that.
+        """
+        before = self.items._before, self.windows._before
+        both = None not in before and self._alike() and _one_change(*before)
+        with as_one(self.items, self.windows):
+            undone = self.items.undo(kind)
+            if undone.change.kind == 'refit' and both:
+                self.windows.undo('refit')
+            return undone
+
+    # -- answers -----------------------------------------------------------------------------
+
+    def missing(self) -> list[str]:
+        """Ids of the items that have no windows, sorted."""
+        known = {*_entries(self.windows, OWNER, ENTRY)}
+        return sorted(x[0] for x in _entries(self.items, 'id', 'added') if x not in known)
+
+    def search(
+        self,
+        queries: Vectors,
+        k: int = 10,
+        *,
+        filter: Optional[Mapping[str, Any]] = None,
+        transform: bool = True,
+        exact: bool = False,
+        model: Optional[str] = None,
+    ) -> list[list[MomentHit]]:
+        """The k items with the best windows, best first, and of each the best window.
+
+        It is exact if the search of the windows is.
+
+        Args:
+            queries, transform, exact, model: as
+                :meth:`~mmvtr_gallery.store.protocol.GalleryStore.search`.
+            k: 1 or more.
+            filter: as there; ``id`` and ``added`` are the item's, ``start`` and ``end`` the
+                window's.
+
+        Returns:
+            Q lists of hits.
+
+        Raises:
+            ValueError: as of :meth:`~mmvtr_gallery.store.protocol.GalleryStore.search`; no windows.
+        """
+        if type(k) is not int or k < 1:
+            raise ValueError(f'k must be 1 or more, not {str(k)[:80]}')
+        queries = checked_vectors(queries, self.items.dim, what='search')
+        parsed(filter, self.items.types)  # refuses what does not fit
+        names = {'id': OWNER, 'added': ENTRY}
+        filter = {names.get(column, column): wanted for column, wanted in (filter or {}).items()}
+        if not self.windows.count():
+            raise ValueError(f'{self.windows} is empty: there are no moments')
+        if any(
+            column in self.items.types and column not in self.windows.types for column in filter
+        ):
+            return [[] for _ in queries]  # a column that no window has a value of
+        options = dict(filter=filter, transform=transform, exact=exact, model=model, record=False)
+        return [self._search(query[None], k, options) for query in queries]
+
+    def _search(self, query: np.ndarray, k: int, options: dict[str, Any]) -> list[MomentHit]:
+        wanted, held = k, set(self.items.quarantined)
+        while True:
+            hits = self.windows.search(query, wanted, one_per=OWNER, **options)[0]
+            found = self.items._fetch([_owner(hit.item) for hit in hits]) if hits else []
+            entries = {item.id: item._replace(vector=None) for item in found}
+            there = [hit for hit in hits if _belongs(hit, entries) and _owner(hit.item) not in held]
+            best = [_told(hit, entries[_owner(hit.item)]) for hit in there]
+            if len(best) >= k or len(hits) < wanted:
+                return best[:k]
+            wanted *= 2  # there are windows of items that are gone, or in quarantine
+
+    def best(
+        self, query: Vectors, items: Sequence[Item], *, transform: bool = True
+    ) -> list[Optional[BestWindow]]:
+        """The best window of each of these items, whatever their order; all are looked at.
+
+        Args:
+            query: float [1, D].
+            items: as a search of the gallery gives them.
+            transform: with biases.
+
+        Returns:
+            One for each item; None: it has no windows.
+
+        Raises:
+            ValueError: a query of another width, or not finite.
+        """
+        query = checked_vectors(query, self.items.dim, what='search')
+        if not items or not self.windows.count():
+            return [None] * len(items)
+        names = OWNER, ENTRY, 'start', 'end', 'bias', 'vector'
+        owners = dict(zip(names[:2], ([x.id for x in items], [x.added for x in items])))
+        columns = self.windows.table(names, filter=owners)[1]
+        added, rows = {item.id: item.added for item in items}, {}
+        for row, (name, entry) in enumerate(zip(columns[OWNER], columns[ENTRY])):
+            if added[name] == entry:  # else one of before, as old as another of the items
+                rows.setdefault(name, []).append(row)
+        return [self._best(query[0], columns, rows.get(item.id), transform) for item in items]
+
+    def _best(
+        self,
+        query: np.ndarray,
+        columns: Mapping[str, list[Any]],
+        rows: Optional[list[int]],
+        transform: bool,
+    ) -> Optional[BestWindow]:
+        if rows is None:
+            return None
+        starts, ends, biases, vectors = (
+            [columns[name][row] for row in rows] for name in ('start', 'end', 'bias', 'vector')
+        )
+        raws = np.stack(vectors) @ query
+        scores = raws + np.array(biases, np.float32) if transform else raws
+        at = int(scores.argmax())
+        found = starts[at], ends[at], float(scores[at]), float(raws[at]), biases[at]
+        return BestWindow(*found, min(starts), max(ends))
+
+
+def beside(location: Union[str, Path]) -> str:
+    """Where the windows of a gallery are, by its folder or URL."""
+    return f'{location}.moments' if is_url(location) else str(Path(location, WINDOWS))
+
+
+def _owner(window: Item) -> str:
+    return window.metadata[OWNER]
+
+
+def _belongs(hit: Hit, items: Mapping[str, Item]) -> bool:
+    """Whether the item of a window is there, and is the one that the window was made of."""
+    item = items.get(_owner(hit.item))
+    return item is not None and item.added == hit.item.metadata[ENTRY]
+
+
+def _told(hit: Hit, item: Item) -> MomentHit:
+    window = hit.item
+    return MomentHit(hit.score, hit.raw, item, window.start, window.end, window.bias)
+
+
+def _options(refit: Optional[Mapping[str, Any]]) -> Optional[list[Any]]:
+    """What refits of items and windows have in common; None: there are no biases."""
+    if refit is None or refit['transform'] is None:
+        return None
+    return [refit.get(name) for name in _ALIKE]
+
+
+def _one_change(items: Fit, windows: Fit) -> bool:
+    """Whether one refit gave both their biases: of the same options, and of the same queries."""
+    if _options(items.refit) != _options(windows.refit):
+        return False
+    if items.normaliser is None or windows.normaliser is None:
+        return items.normaliser is windows.normaliser
+    return torch.equal(items.normaliser.queries, windows.normaliser.queries)
+
+
+def _to_come(
+    ids: list[str], added: float, given: Mapping[str, Any], types: Mapping[str, str]
+) -> list[Item]:
+    """Items that are being added, as far as their windows need them, in the columns' types."""
+    own, metadata = dict(path=given.get('paths'), sigma=given.get('sigmas')), given.get('metadata')
+    columns, _ = checked_columns(len(ids), own, metadata, types)
+    return [
+        Item(
+            name,
+            columns['path'][row],
+            None,
+            None,
+            columns['sigma'][row],
+            added,
+            0.0,
+            {column: columns[column][row] for column in metadata or {}},
+        )
+        for row, name in enumerate(ids)
+    ]
+
+
+def _entries(store: GalleryStore, name: str, entry: str) -> list[tuple[str, float]]:
+    """Id and time of entry of each item, or of each window's item, those in quarantine too."""
+    if not store.count():
+        return []
+    columns = store.table([name, entry])[1]
+    return list(zip(columns[name], columns[entry]))

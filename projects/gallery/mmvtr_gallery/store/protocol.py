@@ -1,0 +1,566 @@
+"""What a gallery store does, whatever engine keeps its vectors."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from abc import ABC, abstractmethod
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Hashable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
+
+import numpy as np
+import torch
+from mmengine.logging import print_log
+
+from mmvtr.normaliser import Normaliser
+from mmvtr_gallery.store.calibrated import Calibrated
+from mmvtr_gallery.store.filters import Condition, parsed
+from mmvtr_gallery.store.items import (
+    COLUMNS,
+    Hit,
+    Item,
+    Rows,
+    check_spans,
+    checked_columns,
+    checked_ids,
+    checked_vectors,
+    refuse_known,
+    refuse_unknown,
+    shown,
+)
+from mmvtr_gallery.store.occurrences import Occurrences, count_occurrences
+from mmvtr_gallery.store.online import Reservoir
+from mmvtr_gallery.store.quarantine import Quarantine
+from mmvtr_gallery.store.refits import Fit, Refits, Vectors
+from mmvtr_gallery.store.undoing import MOST, Change, Reversal, Undone, rows_of_items
+
+#: Items that a search for different values of a column begins with for each value that is wanted,
+#: and by how much it goes on.
+FIRST, GROWTH = 16, 4
+
+
+class How(NamedTuple):
+    """How an engine searches.
+
+    Attributes:
+        conditions: which all hits fit.
+        transform: by score plus bias, else by the score alone.
+        exact: every item is looked at although there is an approximate index.
+    """
+
+    conditions: Sequence[Condition]
+    transform: bool
+    exact: bool
+
+
+class GalleryStore(Refits, Calibrated, Quarantine, ABC):
+    """Items with vectors and biases, found by inner product plus bias.
+
+    An engine fills the methods that begin with an underscore; what is public is the same for all.
+    A change (:meth:`add`, :meth:`delete`, :meth:`refit`, :meth:`undo`, :meth:`calibrate`,
+    :meth:`quarantine`, :meth:`release`) is there as a whole or not at all.
+
+    Attributes:
+        engine: its name.
+        writable: whether it may be changed from here.
+        online: sample of the served queries; None: none is kept.
+
+    Example:
+        ::
+
+            >>> with open_store('DIR', write=True) as store:
+            ...     store.add(['a', 'b'], vectors, paths=['a.mp4', 'b.mp4'])
+            ...     store.refit(bank, temperature=0.05)
+            ...     hits = store.search(queries, k=5, filter={'path': 'a.mp4'})
+    """
+
+    engine: str
+    writable: bool
+    online: Optional[Reservoir] = None
+
+    def __init__(self) -> None:
+        self._changing = threading.RLock()
+        self._filling = False  # a new store, until it is first persisted
+        self._joint = False  # within a change of two stores, and what it is to make valid here
+        self._unpublished: Any = None
+
+    # -- what is known of the whole ----------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """D of the vectors."""
+
+    @property
+    @abstractmethod
+    def model(self) -> Optional[str]:
+        """Fingerprint of the model that made the vectors."""
+
+    @property
+    @abstractmethod
+    def about(self) -> dict[str, Any]:
+        """Where the vectors come from, in types that json knows."""
+
+    @property
+    @abstractmethod
+    def types(self) -> dict[str, str]:
+        """Types of the metadata columns, by name."""
+
+    @property
+    @abstractmethod
+    def normaliser(self) -> Optional[Normaliser]:
+        """What gives items their biases; None: scores as they are."""
+
+    @property
+    @abstractmethod
+    def last_refit(self) -> Optional[dict[str, Any]]:
+        """Options of the last refit."""
+
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """A number that every change makes larger."""
+
+    @property
+    def state(self) -> Hashable:
+        """Under what a cache keeps an answer: differs after every change, and what a change that
+        failed has had never comes back in this process.
+        """
+        return self.version
+
+    @property
+    def config(self) -> Optional[Path]:
+        """File of the config of the model, where the store keeps one."""
+        return None
+
+    @property
+    def unfinished(self) -> Optional[str]:
+        """A sentence about a change of items and windows that a kill has cut short; None: all that
+        was begun is finished, or this store is open for writing.
+        """
+        return None
+
+    # -- changes -----------------------------------------------------------------------------
+
+    def add(
+        self,
+        ids: Sequence[str],
+        vectors: Vectors,
+        *,
+        paths: Optional[Sequence[Optional[str]]] = None,
+        starts: Optional[Sequence[Optional[float]]] = None,
+        ends: Optional[Sequence[Optional[float]]] = None,
+        sigmas: Optional[Sequence[Optional[float]]] = None,
+        metadata: Optional[Mapping[str, Sequence[Any]]] = None,
+        model: Optional[str] = None,
+        removing: Sequence[str] = (),
+        added: Optional[float] = None,
+    ) -> None:
+        """Add N items, which get their biases; those of the others stay as they are.
+
+        Args:
+            ids: N new ones.
+            vectors: float [N, D], torch or numpy.
+            paths: of the files.
+            starts, ends: seconds from 0; where both are given, a start is before its end.
+            sigmas: uncertainties.
+            metadata: column -> N values of one type (str, int, float or bool), None allowed.
+            model: fingerprint of what made the vectors, to be that of the store.
+            removing: ids of items that go in the same change; new ones may be called alike.
+            added: when, in seconds since 1970; None: now.
+
+        Raises:
+            ValueError: ids that occur twice or are there already, vectors of another model, width
+                or number or with entries that are not finite, a column that does not fit, an id to
+                be removed that is not there.
+            PermissionError: the store was opened for reading.
+            OSError: it cannot be written; nothing has changed.
+        """
+        self._check_writable()
+        self._check_model(model)
+        ids = checked_ids(ids)
+        vectors = checked_vectors(vectors, self.dim, what='add')
+        if len(ids) != len(vectors):
+            raise ValueError(f'one vector an id expected: {len(ids)} ids, {len(vectors)} vectors')
+        given = dict(path=paths, start=starts, end=ends, sigma=sigmas)
+        columns, types = checked_columns(len(ids), given, metadata, self.types)
+        check_spans(columns['start'], columns['end'])
+        columns['added'] = [time.time() if added is None else float(added)] * len(ids)
+        gone = checked_ids(removing) if len(removing) else []
+        with self._changing:
+            if gone:
+                refuse_unknown(sorted(set(gone) - self._known(gone)))
+            refuse_known(sorted(self._known(ids).difference(gone)))
+            rows = Rows(ids, vectors, columns, types)
+            self._change(gone, rows, self._biases(vectors), self._reversal(gone, ids))
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Remove items.
+
+        Raises:
+            ValueError: an id that is not there; none is removed then.
+            PermissionError, OSError: as :meth:`add`.
+        """
+        self._check_writable()
+        ids = checked_ids(ids)
+        with self._changing:
+            known = self._known(ids)
+            refuse_unknown([name for name in ids if name not in known])
+            self._change(ids, None, np.zeros(0, np.float32), self._reversal(ids, []))
+
+    def undo(self, kind: Optional[str] = None) -> Undone:
+        """Take the last add, delete or refit back; undone once more it is there again.
+
+        What is in quarantine stays there: :meth:`release` takes that back.
+        Items that were removed come back as they were, with the biases of now.  After a refit all
+        items get the biases of before, those that were added since as well.  What a new store was
+        filled with before it was first persisted stays.
+
+        Args:
+            kind: None: the last change, whichever it was; ``'refit'``: the last refit, whatever was
+                added or removed since.
+
+        Returns:
+            What was taken back.
+
+        Raises:
+            ValueError: there was no such change; one of more than
+                :data:`~mmvtr_gallery.store.undoing.MOST` items; another kind.
+            PermissionError, OSError: as :meth:`add`.
+        """
+        self._check_writable()
+        if kind not in (None, 'refit'):
+            raise ValueError(f"undo: 'refit' or nothing expected, got {str(kind)[:80]!r}")
+        with self._changing:
+            last = self.last_change
+            if last is None and kind is None:
+                raise ValueError(f'{self} has had no change that could be taken back')
+            if kind == 'refit' or last.kind == 'refit':
+                return Undone(Change('refit'), self._undo_refit())
+            kept = self._kept_reversal()
+            if kept is None:
+                raise ValueError(
+                    f'the last {last} cannot be taken back: changes of up to {MOST} items can'
+                )
+            rows = kept.removed
+            names = [] if rows is None else rows.ids
+            there = self._known([*{*names, *kept.added}])
+            refuse_unknown(sorted({*kept.added} - there))
+            refuse_known(sorted(there - {*kept.added}))
+            biases = np.zeros(0, np.float32) if rows is None else self._biases(rows.vectors)
+            self._change(kept.added, rows, biases, self._reversal(kept.added, names))
+            return Undone(last)
+
+    @property
+    @abstractmethod
+    def last_change(self) -> Optional[Change]:
+        """What :meth:`undo` takes back; None: nothing was changed yet."""
+
+    def undoable(self) -> list[tuple[str, float]]:
+        """Items that :meth:`undo` would bring back: of each its id and when it was added."""
+        with self._changing:
+            last = self.last_change
+            kept = None if last is None or last.items is None else self._kept_reversal()
+            rows = None if kept is None else kept.removed
+            return [] if rows is None else list(zip(rows.ids, rows.columns['added']))
+
+    @contextmanager
+    def kept(self) -> Iterator['GalleryStore']:
+        """For one change, which is on disk when the block ends well; else nothing has changed, on
+        disk or in memory.
+        """
+        yield self
+
+    def persist(self) -> None:
+        """Write what is in memory only, and put the files in order.
+
+        Raises:
+            PermissionError, OSError: as :meth:`add`.
+        """
+        self._check_writable()
+        with self._changing:
+            self._persist()
+            self._filling = False
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let others write; what was not persisted is lost."""
+
+    def __enter__(self) -> 'GalleryStore':
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
+
+    # -- answers -----------------------------------------------------------------------------
+
+    def get(self, ids: Sequence[str]) -> list[Item]:
+        """Items with their vectors, in the order of ``ids``.
+
+        Raises:
+            ValueError: an id that is not there.
+        """
+        ids = checked_ids(ids)
+        found = {item.id: item for item in self._fetch(ids)}
+        refuse_unknown([name for name in ids if name not in found])
+        return [found[name] for name in ids]
+
+    def table(
+        self, columns: Sequence[str], *, filter: Optional[Mapping[str, Any]] = None
+    ) -> tuple[list[Any], dict[str, list[Any]]]:
+        """Columns of all items that fit, in no certain order.
+
+        Args:
+            columns: of :data:`~mmvtr_gallery.store.items.COLUMNS`, of metadata, ``'bias'``, or
+                ``'vector'``, of which each value is float32 [D].
+            filter: as of :meth:`search`.
+
+        Returns:
+            The engine's own keys of N items, and lists of N values by column.
+
+        Raises:
+            ValueError: an unknown column, a filter that does not fit.
+        """
+        types = self.types
+        unknown = [name for name in columns if name not in {*COLUMNS, *types, 'bias', 'vector'}]
+        if unknown:
+            raise ValueError(f'no column {shown(unknown[0])}; there are {", ".join(types)}'[:400])
+        return self._listed(parsed(filter, types), list(columns))
+
+    def occurrences(self, k: Optional[int] = None) -> Optional[Occurrences]:
+        """How often the items are among the best of the queries that the store knows; see
+        :func:`~mmvtr_gallery.store.occurrences.count_occurrences`.
+        """
+        return count_occurrences(self, k)
+
+    def count(self, filter: Optional[Mapping[str, Any]] = None) -> int:
+        """Items that are there, or that fit a filter, those in quarantine among them.
+
+        Raises:
+            ValueError: see :func:`~mmvtr_gallery.store.filters.parsed`.
+        """
+        return self._count(parsed(filter, self.types))
+
+    def search(
+        self,
+        queries: Vectors,
+        k: int = 10,
+        *,
+        filter: Optional[Mapping[str, Any]] = None,
+        transform: bool = True,
+        exact: bool = False,
+        one_per: Optional[str] = None,
+        record: bool = True,
+        model: Optional[str] = None,
+    ) -> list[list[Hit]]:
+        """The k best items of each query, best first; all that fit the filter if there are fewer.
+
+        A query is normalised alone: no other query and no bank has a part in its answer.  What is
+        in quarantine is left out.
+
+        With ``one_per`` the best m items are grouped by a column, and m grows until k groups are
+        among them: exact if the search is.
+
+        Args:
+            queries: float [Q, D], torch or numpy.
+            k: 1 or more.
+            filter: column -> value, list of values, or ``{'min': x, 'max': y}``.
+            transform: rank by score plus bias, else by the score alone.
+            exact: look at every item although there is an approximate index.
+            one_per: a column of which each value is found once, with its best item (``'path'``: a
+                file once, with its best part); items without a value are not found.
+            record: let the queries take part in the sample of served queries, if one is kept.
+            model: as :meth:`add`.
+
+        Returns:
+            Q lists of hits.
+
+        Raises:
+            ValueError: an empty store, k < 1, queries of another model or width or not finite, a
+                filter that does not fit, no such column.
+        """
+        self._check_model(model)
+        if one_per is not None and one_per not in {**COLUMNS, **self.types}:
+            raise ValueError(f'one_per: the store has no column {str(one_per)[:80]!r}')
+        if type(k) is not int or k < 1:
+            raise ValueError(f'k must be 1 or more, not {str(k)[:80]}')
+        queries = checked_vectors(queries, self.dim, what='search')
+        conditions = [*parsed(filter, self.types), *self._left_out()]
+        if not self._count([]):
+            raise ValueError('the store is empty')
+        k, how = min(k, self._count([])), How(conditions, transform, exact)
+        if one_per is None:
+            hits = self._search(queries, k, how)
+        else:
+            hits = [self._one_per(query[None], k, one_per, how) for query in queries]
+        if record and self.online is not None and self.writable:
+            self._serve(queries)
+        return hits
+
+    def record(self, queries: Vectors) -> None:
+        """Let queries take part in the sample of served queries, as a search does that records.
+
+        Nothing happens in a store that keeps no sample, or was opened for reading.
+
+        Args:
+            queries: float [Q, D], torch or numpy.
+
+        Raises:
+            ValueError: another width or number, or entries that are not finite.
+        """
+        queries = checked_vectors(queries, self.dim, what='record')
+        if self.online is not None and self.writable:
+            self._serve(queries)
+
+    # -- of an engine ------------------------------------------------------------------------
+
+    @abstractmethod
+    def _known(self, ids: Sequence[str]) -> set[str]:
+        """Which of the ids are there."""
+
+    @abstractmethod
+    def _change(
+        self,
+        gone: Sequence[str],
+        rows: Optional[Rows],
+        biases: np.ndarray,
+        reversal: Union[Reversal, Change, None],
+    ) -> None:
+        """Remove items that are there, and add new rows and their biases, float32 [N]: as one, with
+        what takes it back; or what it was, where it is too large for that; or None while a new
+        store is filled.
+        """
+
+    @abstractmethod
+    def _kept_reversal(self) -> Optional[Reversal]:
+        """What takes the last change of items back; None: it was too large."""
+
+    @abstractmethod
+    def _fetch(self, ids: Sequence[str]) -> list[Item]:
+        """Those of the ids that are there, in any order."""
+
+    @abstractmethod
+    def _listed(
+        self, conditions: Sequence[Condition], columns: list[str]
+    ) -> tuple[list[Any], dict[str, list[Any]]]:
+        """See :meth:`table`; the keys are those of :meth:`_batches`."""
+
+    @abstractmethod
+    def _count(self, conditions: Sequence[Condition]) -> int:
+        """Items that fit."""
+
+    @abstractmethod
+    def _search(self, queries: np.ndarray, k: int, how: How) -> list[list[Hit]]:
+        """Best first."""
+
+    @abstractmethod
+    def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Keys [n] of the engine's own, vectors float32 [n, D] and biases float32 [n] of all items,
+        some at a time.
+        """
+
+    @abstractmethod
+    def _switch(self, fit: Fit, biases: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
+        """Take what gives the biases, and keys and biases of all items, some at a time, in place of
+        the old ones.
+        """
+
+    @property
+    @abstractmethod
+    def _before(self) -> Optional[Fit]:
+        """What :meth:`_switch` has taken the place of, the last time."""
+
+    @abstractmethod
+    def _persist(self) -> None:
+        """See :meth:`persist`."""
+
+    def _mark(self) -> Any:
+        """What :meth:`_return_to` needs."""
+        return self.version
+
+    def _return_to(self, mark: Any) -> None:
+        """Be as before a change of two stores that has failed, as far as the engine can.
+
+        An engine that makes a change valid at once takes the last one back.
+        """
+        last = self.last_change
+        if self.version == mark or last is None:
+            return
+        try:
+            self.undo('refit' if last.kind == 'refit' else None)
+        except (OSError, ValueError) as error:
+            print_log(
+                f'{self} keeps the {last}, which the store beside it has not got: {error}',
+                'current',
+                logging.WARNING,
+            )
+
+    def _leaders(self, query: np.ndarray, m: int, column: str, how: How) -> tuple[list[Hit], int]:
+        """Of the best m items of a query [1, D] the first of each value of a column, best first;
+        and how many items there were, fewer than m where there are no more.
+
+        An engine that makes hits slowly does it in its own way.
+        """
+        firsts: dict[Any, Hit] = {}
+        hits = self._search(query, m, how)[0]
+        for hit in hits:
+            value = getattr(hit.item, column) if column in COLUMNS else hit.item.metadata[column]
+            if value is not None:
+                firsts.setdefault(value, hit)
+        return list(firsts.values()), len(hits)
+
+    # -- shared ------------------------------------------------------------------------------
+
+    def _check_writable(self) -> None:
+        if not self.writable:
+            raise PermissionError(f'{self} was opened for reading: open it with write=True')
+
+    def _check_model(self, model: Optional[str]) -> None:
+        if model is not None and self.model is not None and model != self.model:
+            raise ValueError(
+                f'vectors of the model {model[:80]}, but {self} holds those of {self.model[:80]}: '
+                'they cannot be compared'
+            )
+
+    def _biases(self, vectors: np.ndarray) -> np.ndarray:
+        """float32 [N, D] -> float32 [N]."""
+        normaliser = self.normaliser
+        if normaliser is None:
+            return np.zeros(len(vectors), np.float32)
+        return normaliser.biases(torch.from_numpy(vectors)).numpy()
+
+    def _reversal(self, gone: Sequence[str], new: Sequence[str]) -> Union[Reversal, Change, None]:
+        """What will take a change back that removes items and adds others; see :meth:`_change`."""
+        if self._filling:
+            return None
+        if len(gone) + len(new) > MOST:
+            kind = 'add' if not gone else 'replace' if new else 'delete'
+            return Change(kind, len(gone) + len(new))
+        removed = rows_of_items(self.get(gone), self.types) if gone else None
+        return Reversal(list(new), removed)
+
+    def _one_per(self, query: np.ndarray, k: int, column: str, how: How) -> list[Hit]:
+        m, count = FIRST * k, self._count([])
+        while True:
+            m = min(m, count)
+            hits, met = self._leaders(query, m, column, how)
+            if len(hits) >= k or met < m or m == count:
+                return hits[:k]
+            m *= GROWTH
+
+    def _serve(self, queries: np.ndarray) -> None:
+        """Offer queries to the sample; refit from it where that is due, and it is enough for it."""
+        with self._changing:
+            before = self.online.seen
+            self.online.offer(queries)
+            every = self.refit_every
+            if every and before // every != self.online.seen // every:
+                try:
+                    self.refit()
+                except ValueError as error:  # who has only searched is answered
+                    print_log(f'{self}: no refit now: {error}', 'current', logging.WARNING)
+
+    #: Served queries after which a refit follows by itself; None: only when asked.
+    refit_every: Optional[int] = None

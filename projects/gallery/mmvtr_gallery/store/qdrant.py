@@ -1,0 +1,685 @@
+"""A store on a Qdrant server: for galleries of more than one machine.
+
+Three collections: ``NAME`` has the items, ``NAME.bank`` the queries of the normaliser, and
+``NAME.state`` one point, whose payload says what is valid.  A change writes items or biases that
+nobody sees yet, and then that one point: so a reader has the old state or the new one.  What a
+killed change has left, and what a state before the last had, is removed by the next change.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import contextmanager
+from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
+from urllib.parse import urlsplit
+
+import numpy as np
+import torch
+
+from mmvtr.normaliser import Normaliser
+from mmvtr_gallery.store.filters import Condition
+from mmvtr_gallery.store.items import COLUMNS, Hit, Item, Rows, norms_of, refuse_several_norms
+from mmvtr_gallery.store.online import reservoir_of
+from mmvtr_gallery.store.protocol import Fit, GalleryStore, How
+from mmvtr_gallery.store.rerank import Found, best_with_bias
+from mmvtr_gallery.store.undoing import Change, Reversal, rows_of
+
+#: Points in one request.
+BATCH = 500
+#: Names of ids in Qdrant, which has numbers and UUIDs only.
+SPACE = uuid.UUID('6d6d7674-7200-4000-8000-000000000001')
+
+State = dict[str, Any]
+
+
+class QdrantStore(GalleryStore):
+    """See :class:`~mmvtr_gallery.store.protocol.GalleryStore`; needs qdrant-client.
+
+    There is no lock between machines: let one process write.  A second one is seen, and refused,
+    when it has changed the store since this one has looked.
+    """
+
+    engine = 'qdrant'
+
+    def __init__(self, client: Any, name: str, where: str, *, write: bool) -> None:
+        super().__init__()
+        self.client, self.name, self.where, self.writable = client, name, where, write
+        self._state: State = {}
+        self._fitted: tuple[Optional[str], Optional[Normaliser]] = None, None
+
+    def __str__(self) -> str:
+        return f'the store {self.where}'
+
+    @classmethod
+    def create(
+        cls,
+        location: str,
+        dim: int,
+        *,
+        model: Optional[str] = None,
+        about: Optional[Mapping[str, Any]] = None,
+        online: Optional[Mapping[str, Any]] = None,
+        client: Any = None,
+    ) -> 'QdrantStore':
+        """A new, empty store, open for writing.
+
+        Args:
+            location: ``http://HOST:PORT/NAME``; of a ``client`` the name alone.
+            dim, model, about, online: see :meth:`~mmvtr_gallery.store.folder.FolderStore.create`.
+            client: of qdrant_client, say of its embedded mode; default one of the URL.
+
+        Raises:
+            ConnectionError: the server does not answer.
+            FileExistsError: there is a collection of that name.
+            ValueError: a dim below 1, no name, unknown options of the queue.
+        """
+        if type(dim) is not int or dim < 1:
+            raise ValueError(f'dim must be 1 or more, not {str(dim)[:80]}')
+        if online is not None:
+            online = {'refit_every': None, **online}
+            reservoir_of(dim, online)
+        store = cls(*_connected(location, client), write=True)
+        store._filling = True
+        with store._asked() as ask:
+            if ask.collection_exists(store.name):
+                raise FileExistsError(f'{store.where} is there already')
+            models = _models()
+            for suffix, width in (('.state', 1), ('.bank', dim), ('.queue', dim), ('', dim)):
+                # A create that was killed has left all but the last of them.
+                if ask.collection_exists(store.name + suffix):
+                    ask.delete_collection(store.name + suffix)
+                size = models.VectorParams(size=width, distance=models.Distance.DOT)
+                if not suffix:
+                    store._write(_empty(dim, model, about, online))
+                ask.create_collection(store.name + suffix, vectors_config=size)
+        store._open_queue()
+        return store
+
+    @classmethod
+    def open(cls, location: str, *, write: bool = False, client: Any = None) -> 'QdrantStore':
+        """A store that is there.
+
+        Raises:
+            ConnectionError: the server does not answer.
+            FileNotFoundError: it has no such store.
+        """
+        store = cls(*_connected(location, client), write=write)
+        with store._asked() as ask:
+            there = [ask.collection_exists(f'{store.name}{x}') for x in ('', '.state', '.bank')]
+        if not all(there):
+            raise FileNotFoundError(f'{store.where} is no store on that server')
+        store._now()
+        store._open_queue()
+        return store
+
+    def close(self) -> None:
+        self.writable = False
+
+    @property
+    def dim(self) -> int:
+        return self._state['dim']
+
+    @property
+    def model(self) -> Optional[str]:
+        return self._state['model']
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return dict(self._state['about'])
+
+    @property
+    def types(self) -> dict[str, str]:
+        return dict(self._now()['types'])
+
+    @property
+    def last_refit(self) -> Optional[dict[str, Any]]:
+        return self._now()['refit']
+
+    @property
+    def version(self) -> int:
+        return self._now()['commit']
+
+    @property
+    def normaliser(self) -> Optional[Normaliser]:
+        state = self._now()
+        return self._fitted_by(state['bank'], state['refit'])
+
+    @property
+    def _before(self) -> Optional[Fit]:
+        before = self._now().get('before')  # those of older versions have none
+        if before is None:
+            return None
+        normaliser = self._fitted_by(before['bank'], before['refit'])
+        return Fit(normaliser, before['refit'], before.get('calibration'))
+
+    @property
+    def _calibration(self) -> Optional[dict[str, Any]]:
+        return self._now().get('calibration')
+
+    def _keep_calibration(self, calibration: Optional[dict[str, Any]]) -> None:
+        self._commit(self._collected(), calibration=calibration)
+
+    @property
+    def _quarantined(self) -> list[str]:
+        return self._now().get('quarantined', [])
+
+    def _keep_quarantined(self, ids: list[str]) -> None:
+        self._commit(self._collected(), quarantined=ids)
+
+    def _fitted_by(self, bank: Optional[str], refit: Any) -> Optional[Normaliser]:
+        """The normaliser of that name; None of none."""
+        if bank is None:
+            return None
+        if self._fitted[0] != bank:
+            mine = _must(_is('_bank', bank))
+            points = [*self._points(f'{self.name}.bank', mine, vectors=True)]
+            points.sort(key=lambda point: point.payload['number'])
+            rows = [point for point in points if 'row_bias' in point.payload]
+            seen = [point.vector for point in points if 'row_bias' not in point.payload]
+            normaliser = Normaliser(
+                torch.tensor([point.vector for point in rows]),
+                torch.tensor([point.payload['row_bias'] for point in rows]),
+                refit['temperature'],
+                refit['strictness'],
+                torch.tensor(seen) if seen else None,
+            )
+            self._fitted = bank, normaliser
+        return self._fitted[1]
+
+    def index(self, *, candidates: int = 100, effort: int = 128) -> None:
+        """Search by the server's graph from now on, and rank ``candidates`` with their biases.
+
+        Until then each search looks at every item.  Qdrant's embedded mode has no graph.
+
+        Args:
+            candidates: nearest items of a search.
+            effort: Qdrant's ``hnsw_ef``.
+
+        Raises:
+            ValueError: numbers below 1, fewer than 256 items, vectors of different norms.
+            PermissionError, ConnectionError: it cannot be written.
+        """
+        self._check_writable()
+        if min(candidates, effort) < 1:
+            raise ValueError('index: candidates and effort must be 1 or more')
+        with self._changing:
+            state = self._collected()
+            if state['count'] < 256:
+                raise ValueError(
+                    f'index: {state["count"]} items are searched one by one; an index begins at 256'
+                )
+            refuse_several_norms(state['norms'], self)
+            self._commit(state, index=dict(candidates=candidates, effort=effort))
+
+    # -- states ------------------------------------------------------------------------------
+
+    def _now(self) -> State:
+        """What is valid now."""
+        with self._asked() as ask:
+            found = ask.retrieve(f'{self.name}.state', [0])
+        if not found:
+            raise FileNotFoundError(f'{self.where} has no state: it is no store, or damaged')
+        self._state = found[0].payload
+        return self._state
+
+    def _write(self, state: State) -> None:
+        models = _models()
+        with self._asked() as ask:
+            ask.upsert(
+                f'{self.name}.state', [models.PointStruct(id=0, vector=[1.0], payload=state)]
+            )
+        self._state = state
+
+    def _commit(self, old: State, **changes: Any) -> None:
+        if self._now()['commit'] != old['commit']:
+            raise RuntimeError(f'{self} has been changed by another process: nothing was changed')
+        self._write({**old, 'commit': old['commit'] + 1, **changes})
+
+    def _collected(self) -> State:
+        """What is valid, after what is not has been removed."""
+        models, state = _models(), self._now()
+        now, later = models.Range(lte=state['commit']), models.Range(gt=state['commit'])
+        with self._asked() as ask:
+            for key, which in (('_made', later), ('_gone', now)):
+                ask.delete(self.name, models.FilterSelector(filter=_must(_within(key, which))))
+            ask.delete_payload(self.name, ['_gone'], _must(_within('_gone', later)))
+            kept = {state['bank'], (state.get('before') or {}).get('bank'), _undo_tag(state)}
+            for tag in state['rubbish']:
+                ask.delete_payload(self.name, [tag], models.Filter(must=[]))
+                if tag not in kept:
+                    bank = models.FilterSelector(filter=_must(_is('_bank', tag)))
+                    ask.delete(f'{self.name}.bank', bank)
+        if state['rubbish']:
+            state = {**state, 'rubbish': []}
+            self._write(state)
+        return state
+
+    @contextmanager
+    def _asked(self) -> Iterator[Any]:
+        """The client; what goes wrong on the way to the server becomes one sentence."""
+        from qdrant_client.http.exceptions import ApiException
+
+        try:
+            yield self.client
+        except (ApiException, OSError) as error:
+            if isinstance(error, (FileExistsError, FileNotFoundError)):
+                raise
+            reason = ' '.join(str(error).split())[:200]
+            raise ConnectionError(f'{self.where} does not answer as it should: {reason}') from error
+
+    # -- changes -----------------------------------------------------------------------------
+
+    def _change(
+        self,
+        gone: Sequence[str],
+        rows: Optional[Rows],
+        biases: np.ndarray,
+        reversal: Union[Reversal, Change, None],
+    ) -> None:
+        old = self._collected()
+        undo, old = self._written_reversal(reversal, old)
+        changes = dict(count=old['count'] - len(gone))
+        if rows is not None:
+            changes['norms'] = norms_of(rows.vectors, old['norms'])
+            if old['index'] is not None:
+                refuse_several_norms(changes['norms'], self)
+        keys = self._keys(gone)
+        for start in range(0, len(gone), BATCH):
+            points = [keys[name] for name in gone[start : start + BATCH]]
+            with self._asked() as ask:
+                ask.set_payload(self.name, dict(_gone=old['commit'] + 1), points)
+        if rows is not None:
+            self._add_points(rows, biases, old, keys)
+            highest = max(float(biases.max()), old['highest'] if old['count'] else -np.inf)
+            types = {**old['types'], **rows.types}
+            changes.update(highest=highest, types=types, count=changes['count'] + len(rows.ids))
+        rubbish = [tag for tag in [_undo_tag(old)] if tag is not None]
+        self._commit(old, **changes, undo=undo, rubbish=rubbish)
+
+    @property
+    def last_change(self) -> Optional[Change]:
+        state = self._now()
+        if state.get('undo') is not None:
+            return Change(state['undo']['kind'], state['undo']['items'])
+        return None if state.get('before') is None else Change('refit')  # of an older version
+
+    def _written_reversal(
+        self, reversal: Union[Reversal, Change, None], old: State
+    ) -> tuple[Optional[dict[str, Any]], State]:
+        """Write what takes a change back, as points beside the banks.
+
+        Returns:
+            What the state says of it, and the state that tells the next change of these points.
+        """
+        if reversal is None:
+            return None, old
+        if isinstance(reversal, Change):
+            return dict(kind=reversal.kind, items=reversal.items, tag=None), old
+        tag, change, rows = f'_u{old["commit"] + 1}', reversal.change, reversal.removed
+        old = {**old, 'rubbish': [tag]}
+        self._write(old)
+        payloads: list[dict[str, Any]] = [
+            dict(added=reversal.added[start : start + BATCH])
+            for start in range(0, len(reversal.added), BATCH)
+        ]
+        vectors = [[0.0] * self.dim] * len(payloads)
+        if rows is not None:
+            vectors += rows.vectors.tolist()
+            columns = rows.columns.items()
+            for row, name in enumerate(rows.ids):
+                values = {column: values[row] for column, values in columns}
+                payloads.append(dict(removed=dict(id=name, columns=values, types=rows.types)))
+        self._write_points(tag, vectors, payloads)
+        return dict(kind=change.kind, items=change.items, tag=tag), old
+
+    def _kept_reversal(self) -> Optional[Reversal]:
+        tag = _undo_tag(self._state)
+        if tag is None:
+            return None
+        points = [*self._points(f'{self.name}.bank', _must(_is('_bank', tag)), vectors=True)]
+        points.sort(key=lambda point: point.payload['number'])
+        added = [name for point in points for name in point.payload.get('added', [])]
+        gone = [point for point in points if 'removed' in point.payload]
+        if not gone:
+            return Reversal(added)
+        said = [point.payload['removed'] for point in gone]
+        names = said[0]['columns']
+        columns = {name: [one['columns'][name] for one in said] for name in names}
+        vectors = np.array([point.vector for point in gone], np.float32)
+        ids = [one['id'] for one in said]
+        return Reversal(added, rows_of(ids, vectors, columns, said[0]['types']))
+
+    def _keys(self, ids: Sequence[str]) -> dict[str, str]:
+        """Under which key each item that is there is kept."""
+        return {item.payload['id']: item.id for item in self._found(ids, vectors=False)}
+
+    def _add_points(
+        self, rows: Rows, biases: np.ndarray, old: State, taken: Mapping[str, str]
+    ) -> None:
+        """Write points that nobody sees yet, beside those of the same names that will go."""
+        models = _models()
+        for start in range(0, len(rows.ids), BATCH):
+            points = []
+            for i in range(start, min(start + BATCH, len(rows.ids))):
+                name = rows.ids[i]
+                payload = {column: values[i] for column, values in rows.columns.items()}
+                payload.update(id=name, _made=old['commit'] + 1)
+                payload[old['bias']] = float(biases[i])
+                key = next(key for key in _both_keys(name) if key != taken.get(name))
+                vector = rows.vectors[i].tolist()
+                points.append(models.PointStruct(id=key, vector=vector, payload=payload))
+            with self._asked() as ask:
+                ask.upsert(self.name, points)
+
+    def _switch(self, fit: Fit, biases: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
+        models, old = _models(), self._collected()
+        tag = f'_b{old["commit"] + 1}'
+        earlier = [(old.get('before') or {}).get('bank'), _undo_tag(old)]
+        old = {**old, 'rubbish': [tag]}
+        self._write(old)  # so that the next change knows what a kill leaves behind
+        highest = -np.inf
+        for keys, values in biases:
+            pairs = [*zip(keys.tolist(), values.tolist())]
+            highest = max([highest, *values.tolist()])
+            for start in range(0, len(pairs), BATCH):
+                said = [
+                    models.SetPayloadOperation(
+                        set_payload=models.SetPayload(payload={tag: value}, points=[key])
+                    )
+                    for key, value in pairs[start : start + BATCH]
+                ]
+                with self._asked() as ask:
+                    ask.batch_update_points(self.name, said)
+        if fit.normaliser is not None:
+            self._write_bank(fit.normaliser, tag)
+        self._commit(
+            old,
+            bias=tag,
+            bank=None if fit.normaliser is None else tag,
+            highest=highest if old['count'] else 0.0,
+            refit=fit.refit,
+            calibration=fit.calibration,
+            before=dict(bank=old['bank'], refit=old['refit'], calibration=old.get('calibration')),
+            undo=dict(kind='refit', items=None, tag=None),
+            rubbish=[old['bias'], *(tag for tag in earlier if tag is not None)],
+        )
+
+    def _write_bank(self, normaliser: Normaliser, tag: str) -> None:
+        seen = [] if normaliser.items is None else normaliser.items.tolist()
+        said = [dict(row_bias=x) for x in normaliser.row_biases.tolist()] + [{} for _ in seen]
+        self._write_points(tag, normaliser.queries.tolist() + seen, said)
+
+    def _write_points(self, tag: str, vectors: list[Any], payloads: list[dict[str, Any]]) -> None:
+        """Write numbered points of one tag beside the items."""
+        models, rows = _models(), [*zip(vectors, payloads)]
+        for start in range(0, len(rows), BATCH):
+            points = [
+                models.PointStruct(
+                    id=_key(f'{tag} {number}'),
+                    vector=vector,
+                    payload=dict(payload, _bank=tag, number=number),
+                )
+                for number, (vector, payload) in enumerate(rows[start : start + BATCH], start)
+            ]
+            with self._asked() as ask:
+                ask.upsert(f'{self.name}.bank', points)
+
+    def _persist(self) -> None:
+        state = self._collected()
+        if self._filling and (state.get('undo') or state.get('before')):
+            tags = [(state.get('before') or {}).get('bank'), _undo_tag(state)]
+            rubbish = [tag for tag in tags if tag is not None]
+            self._commit(state, undo=None, before=None, rubbish=rubbish)
+        if self.online is None:
+            return
+        models, queries = _models(), self.online.queries()
+        for start in range(0, len(queries), BATCH):
+            points = [
+                models.PointStruct(id=number, vector=vector, payload={})
+                for number, vector in enumerate(queries[start : start + BATCH].tolist(), start)
+            ]
+            with self._asked() as ask:
+                ask.upsert(f'{self.name}.queue', points)
+        self._write({**self._now(), 'seen': self.online.seen})
+
+    def keep_queries(self, online: Optional[Mapping[str, Any]]) -> None:
+        """See :meth:`~mmvtr_gallery.store.folder.FolderStore.keep_queries`."""
+        self._check_writable()
+        with self._changing:
+            old = self._collected()
+            if online is not None:
+                online = {'refit_every': None, **online}
+                reservoir_of(self.dim, online)
+            else:
+                everything = _models().FilterSelector(filter=_models().Filter(must=[]))
+                with self._asked() as ask:
+                    ask.delete(f'{self.name}.queue', everything)
+            self._commit(old, online=online, seen=old['seen'] if online else 0)
+            self._open_queue()
+
+    def _open_queue(self) -> None:
+        online = self._state['online']
+        self.online = self.refit_every = None
+        if online is None or not self.writable:
+            return
+        self.online, self.refit_every = reservoir_of(self.dim, online), online['refit_every']
+        points = sorted(self._points(f'{self.name}.queue', None, vectors=True), key=_number)
+        kept = np.array([point.vector for point in points], np.float32).reshape(-1, self.dim)
+        self.online.restore(kept, self._state['seen'])
+
+    # -- answers -----------------------------------------------------------------------------
+
+    def _known(self, ids: Sequence[str]) -> set[str]:
+        return {point.payload['id'] for point in self._found(ids, vectors=False)}
+
+    def _fetch(self, ids: Sequence[str]) -> list[Item]:
+        return [_item(point, self._state) for point in self._found(ids, vectors=True)]
+
+    def _found(self, ids: Sequence[str], *, vectors: bool) -> list[Any]:
+        """Points of the items that are there."""
+        state, points = self._now(), []
+        for start in range(0, len(ids), BATCH):
+            keys = [key for name in ids[start : start + BATCH] for key in _both_keys(name)]
+            with self._asked() as ask:
+                found = ask.retrieve(self.name, keys, with_vectors=vectors)
+            points += [point for point in found if _seen(point.payload, state)]
+        return points
+
+    def _listed(
+        self, conditions: Sequence[Condition], columns: list[str]
+    ) -> tuple[list[Any], dict[str, list[Any]]]:
+        state = self._now()
+        vectors = 'vector' in columns
+        points = [*self._points(self.name, _visible(state, conditions), vectors=vectors)]
+        names = {name: state['bias'] if name == 'bias' else name for name in columns}
+        found = {name: [point.payload.get(key) for point in points] for name, key in names.items()}
+        if vectors:
+            found['vector'] = [np.array(point.vector, np.float32) for point in points]
+        return [point.id for point in points], found
+
+    def _count(self, conditions: Sequence[Condition]) -> int:
+        state = self._now()
+        if not conditions:
+            return state['count']
+        with self._asked() as ask:
+            return ask.count(self.name, _visible(state, conditions), exact=True).count
+
+    def _search(self, queries: np.ndarray, k: int, how: How) -> list[list[Hit]]:
+        state = self._now()
+        where = _visible(state, how.conditions)
+        return [self._best(state, query, k, where, how.transform, how.exact) for query in queries]
+
+    def _best(
+        self, state: State, query: np.ndarray, k: int, where: Any, transform: bool, exact: bool
+    ) -> list[Hit]:
+        index = None if exact else state['index']
+        models, points = _models(), []
+        effort = None if index is None else index['effort']
+        said = models.SearchParams(exact=index is None, hnsw_ef=effort)
+
+        def nearest(m: int) -> tuple[np.ndarray, np.ndarray]:
+            with self._asked() as ask:
+                points[:] = ask.query_points(
+                    self.name,
+                    query=query.tolist(),
+                    query_filter=where,
+                    limit=m,
+                    search_params=said,
+                ).points
+            raw = np.array([point.score for point in points], np.float32)
+            return np.arange(len(points)), raw
+
+        def biases(rows: np.ndarray) -> np.ndarray:
+            return np.array([points[row].payload[state['bias']] for row in rows], np.float32)
+
+        if transform:
+            candidates = None if index is None else index['candidates']
+            highest = state['highest']
+            found = best_with_bias(nearest, biases, k, highest=highest, candidates=candidates)
+        else:
+            rows, raw = nearest(k)
+            found = Found(rows, raw, raw)
+        return [
+            Hit(score, raw, _item(points[row], state))
+            for row, raw, score in zip(*(column.tolist() for column in found))
+        ]
+
+    def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        state, batch = self._now(), []
+        for point in self._points(self.name, _visible(state, []), vectors=True):
+            batch.append(point)
+            if len(batch) == BATCH:
+                yield _columns(batch, state['bias'])
+                batch = []
+        if batch:
+            yield _columns(batch, state['bias'])
+
+    def _points(self, collection: str, where: Any, *, vectors: bool) -> Iterator[Any]:
+        offset = None
+        while True:
+            with self._asked() as ask:
+                points, offset = ask.scroll(
+                    collection, where, limit=BATCH, offset=offset, with_vectors=vectors
+                )
+            yield from points
+            if offset is None:
+                return
+
+
+def _connected(location: str, client: Any) -> tuple[Any, str, str]:
+    """A client, the name of the collection, and what messages call it."""
+    where = str(location)[:120]
+    if client is not None:
+        return client, location, where
+    try:
+        from qdrant_client import QdrantClient
+    except ImportError:
+        raise ImportError(
+            "a store on Qdrant needs: pip install -e 'projects/gallery[qdrant]'"
+        ) from None
+    server, _, name = location.rpartition('/')
+    if not name or not urlsplit(server).netloc:
+        raise ValueError(f'http://HOST:PORT/NAME expected, got {where}')
+    return QdrantClient(url=server, timeout=30, check_compatibility=False), name, where
+
+
+def _empty(
+    dim: int,
+    model: Optional[str],
+    about: Optional[Mapping[str, Any]],
+    online: Optional[Mapping[str, Any]],
+) -> State:
+    """The state of a new store; ``rubbish`` are biases that the next change removes."""
+    return dict(
+        dim=dim,
+        model=model,
+        about=dict(about or {}),
+        online=online and dict(online),
+        commit=0,
+        count=0,
+        types={},
+        norms=None,
+        highest=0.0,
+        bias='_b0',
+        bank=None,
+        refit=None,
+        before=None,
+        undo=None,
+        calibration=None,
+        quarantined=[],
+        index=None,
+        rubbish=[],
+        seen=0,
+    )
+
+
+def _undo_tag(state: State) -> Optional[str]:
+    """Of the points that take the last change back; None: there are none."""
+    return (state.get('undo') or {}).get('tag')
+
+
+def _visible(state: State, conditions: Sequence[Condition]) -> Any:
+    """A filter: items of a state that fit."""
+    models = _models()
+    now = models.Range(lte=state['commit'])
+    must, must_not = [_within('_made', now)], [_within('_gone', now)]
+    for column, values, least, most, refused in conditions:
+        if values is None:
+            must.append(_within(column, models.Range(gte=least, lte=most)))
+        else:
+            among = models.Filter(should=[_is(column, value) for value in values])
+            (must_not if refused else must).append(among)
+    return models.Filter(must=must, must_not=must_not)
+
+
+def _seen(payload: Mapping[str, Any], state: State) -> bool:
+    """Whether an item is of a state."""
+    return payload['_made'] <= state['commit'] < payload.get('_gone', np.inf)
+
+
+def _is(column: str, value: Any) -> Any:
+    models = _models()
+    if isinstance(value, float):
+        return _within(column, models.Range(gte=value, lte=value))
+    return models.FieldCondition(key=column, match=models.MatchValue(value=value))
+
+
+def _within(column: str, bounds: Any) -> Any:
+    return _models().FieldCondition(key=column, range=bounds)
+
+
+def _must(condition: Any) -> Any:
+    return _models().Filter(must=[condition])
+
+
+def _item(point: Any, state: State) -> Item:
+    payload = point.payload
+    metadata = {name: payload.get(name) for name in state['types']}
+    vector = None if point.vector is None else np.array(point.vector, np.float32)
+    columns = [payload.get(name) for name in COLUMNS]
+    return Item(*columns, payload[state['bias']], metadata, vector)
+
+
+def _columns(points: Sequence[Any], bias: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    keys = np.array([point.id for point in points], dtype=object)
+    vectors = np.array([point.vector for point in points], np.float32)
+    return keys, vectors, np.array([point.payload[bias] for point in points], np.float32)
+
+
+def _number(point: Any) -> int:
+    return point.id
+
+
+def _key(name: str) -> str:
+    return str(uuid.uuid5(SPACE, name))
+
+
+def _both_keys(name: str) -> tuple[str, str]:
+    """Keys that an item may have: the second where one of its name goes in the same change."""
+    return _key(name), _key(f'{name}\0')  # which no name holds
+
+
+def _models() -> Any:
+    from qdrant_client import models
+
+    return models

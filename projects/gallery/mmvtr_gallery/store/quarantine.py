@@ -1,0 +1,106 @@
+"""Items that searches leave out until they are released, and those that should perhaps be."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Optional, Sequence, Union
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mmvtr.arrays.hubs import LEAST, Suspect, drawn, judged, list_length, named_suspects
+from mmvtr.arrays.inputs import read_vectors
+from mmvtr_gallery.store.filters import MOST_VALUES, Condition
+from mmvtr_gallery.store.items import checked_ids, checked_vectors, refuse_unknown
+
+
+class Quarantine(ABC):
+    """The part of :class:`~mmvtr_gallery.store.protocol.GalleryStore` that leaves items out."""
+
+    @property
+    def quarantined(self) -> list[str]:
+        """Ids that no search finds, sorted."""
+        return list(self._quarantined)
+
+    def quarantine(self, ids: Sequence[str]) -> None:
+        """Leave items out of all searches, until :meth:`release`; they stay in the store.
+
+        It goes by the id: an item that takes the place of one of them is left out, too.
+
+        Raises:
+            ValueError: an id that is not there, more than 10,000 in all.
+            PermissionError, OSError: as :meth:`add`.
+        """
+        self._check_writable()
+        ids = checked_ids(ids)
+        with self._changing:
+            refuse_unknown(sorted(set(ids) - self._known(ids)))
+            held = sorted({*self._quarantined, *ids})
+            if len(held) > MOST_VALUES:
+                raise ValueError(f'quarantine: {len(held)} items, at most {MOST_VALUES}')
+            self._keep_quarantined(held)
+
+    def release(self, ids: Sequence[str]) -> None:
+        """Let searches find items again.
+
+        Raises:
+            ValueError: an id that is not in quarantine.
+            PermissionError, OSError: as :meth:`add`.
+        """
+        self._check_writable()
+        ids = checked_ids(ids)
+        with self._changing:
+            free = sorted(set(ids) - set(self._quarantined))
+            if free:
+                raise ValueError(f'{len(free)} ids are not in quarantine, e.g. {free[0][:80]!r}')
+            self._keep_quarantined(sorted(set(self._quarantined) - set(ids)))
+
+    def suspects(
+        self, queries: Optional[Union[Tensor, np.ndarray]] = None, *, seed: int = 0
+    ) -> list[Suspect]:
+        """Items that look as if they were made to be found by everybody, the broadest first.
+
+        As of :func:`mmvtr.hub_report`, by raw scores; none of those that are in quarantine.
+
+        Args:
+            queries: float [Q, D], such as training texts; None: the sample of served queries.
+            seed: of what is drawn.
+
+        Raises:
+            ValueError: fewer than 50 queries or items, queries of another width, no sample.
+        """
+        if queries is None:
+            if self.online is None:
+                raise ValueError('suspects: no queries were given, and the store keeps none')
+            queries = self.online.queries()
+        queries, count = checked_vectors(queries, self.dim, what='suspects'), self.count()
+        if min(len(queries), count) < LEAST:
+            raise ValueError(
+                f'suspects: {len(queries)} queries and {count} items are too few, at least {LEAST}'
+            )
+        unit = drawn(read_vectors(queries, 'queries'), seed).unit()
+        found = self.search(unit, list_length(count), transform=False, exact=True, record=False)
+        k = min(map(len, found))
+        if not k:
+            return []
+        names = sorted({hit.item.id for hits in found for hit in hits[:k]})
+        place = {name: i for i, name in enumerate(names)}
+        lists = torch.tensor([[place[hit.item.id] for hit in hits[:k]] for hits in found])
+        return named_suspects(*judged(lists, unit, len(names), seed), names)
+
+    def _left_out(self) -> list[Condition]:
+        """What each search asks for beside its filter."""
+        held = self._quarantined
+        return [Condition('id', values=held, refused=True)] if held else []
+
+    # -- of an engine ------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def _quarantined(self) -> list[str]:
+        """Ids, sorted."""
+
+    @abstractmethod
+    def _keep_quarantined(self, ids: list[str]) -> None:
+        """Take them in place of the old ones, as one change."""

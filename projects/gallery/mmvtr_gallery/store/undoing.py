@@ -1,0 +1,140 @@
+"""What takes the last change of a store back: the ids that it added, and the items it removed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple, Optional, Sequence
+
+import numpy as np
+import torch
+
+from mmvtr.storage import read_tensors, write_tensors
+from mmvtr_gallery.store.items import (
+    COLUMNS,
+    Item,
+    Rows,
+    checked_columns,
+    checked_ids,
+    checked_vectors,
+)
+from mmvtr_gallery.store.moved import Moved
+
+#: Items of a change that can be taken back; of a larger one nothing is kept.
+MOST = 10_000
+#: What a change has done.
+KINDS = ('add', 'delete', 'replace', 'refit')
+_OTHERS = [name for name in COLUMNS if name != 'id']
+
+
+class Change(NamedTuple):
+    """The last change of a store.
+
+    Attributes:
+        kind: one of :data:`KINDS`; a replacement adds and removes items.
+        items: that were added or removed; None: all got new biases.
+    """
+
+    kind: str
+    items: Optional[int] = None
+
+    def __str__(self) -> str:
+        if self.items is None:
+            return 'refit'
+        return f'{self.kind} of {self.items} {"item" if self.items == 1 else "items"}'
+
+
+class Undone(NamedTuple):
+    """What was taken back.
+
+    Attributes:
+        change: the change that is not there any more.
+        moved: how far the ranking has moved, of a refit; else None.
+    """
+
+    change: Change
+    moved: Optional[Moved] = None
+
+    def __str__(self) -> str:
+        said = f'the last {self.change} is taken back'
+        return said if self.moved is None else f'{said}: {self.moved}'
+
+
+class Reversal(NamedTuple):
+    """How a change of items is taken back.
+
+    Attributes:
+        added: ids that it added.
+        removed: items that it removed; None: none.
+    """
+
+    added: list[str]
+    removed: Optional[Rows] = None
+
+    @property
+    def change(self) -> Change:
+        """What it takes back."""
+        gone = 0 if self.removed is None else len(self.removed.ids)
+        kind = 'add' if not gone else 'replace' if self.added else 'delete'
+        return Change(kind, gone + len(self.added))
+
+    def write(self, path: Path) -> None:
+        """Write it; the file appears when it is complete."""
+        rows, said = self.removed, dict(added=self.added, removed=None)
+        tensors = {}
+        if rows is not None:
+            said['removed'] = dict(ids=rows.ids, columns=rows.columns, types=rows.types)
+            tensors['vectors'] = torch.from_numpy(rows.vectors)
+        text = np.frombuffer(json.dumps(said).encode(), np.uint8)
+        write_tensors(dict(tensors, text=torch.from_numpy(text.copy())), path)
+
+    @classmethod
+    def read(cls, path: Path, dim: int) -> 'Reversal':
+        """What :meth:`write` wrote, of vectors of width ``dim``.
+
+        Raises:
+            FileNotFoundError, RuntimeError: no such file, or a damaged one.
+        """
+        tensors = read_tensors(path, kind='a change of a store')
+        try:
+            said = json.loads(bytes(tensors['text'].numpy()))
+            added, rows = said['added'], said['removed']
+            added = checked_ids(added) if added else []
+            if rows is None:
+                return cls(added)
+            vectors = checked_vectors(tensors['vectors'], dim, what=path.name)
+            return cls(added, rows_of(rows['ids'], vectors, rows['columns'], rows['types']))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise RuntimeError(f'{path} is damaged, or is no change of a store') from error
+
+
+def rows_of(
+    ids: Sequence[str], vectors: np.ndarray, columns: dict[str, list], types: dict[str, str]
+) -> Rows:
+    """Rows of what a file says, checked as what a user brings.
+
+    Raises:
+        ValueError: see :func:`~mmvtr_gallery.store.items.checked_columns`.
+    """
+    ids = checked_ids(ids)
+    if len(ids) != len(vectors):
+        raise ValueError(f'{len(ids)} ids, {len(vectors)} vectors')
+    own = {name: columns[name] for name in _OTHERS}
+    metadata = {name: columns[name] for name in types}
+    found, kinds = checked_columns(len(ids), own, metadata, types)
+    return Rows(ids, vectors, found, kinds)
+
+
+def rows_of_items(items: Sequence[Item], types: dict[str, str]) -> Rows:
+    """Items with their vectors as rows that could be added again.
+
+    Args:
+        items: one or more.
+        types: of the metadata columns of the store.
+    """
+    columns: dict[str, list[Any]] = {
+        name: [getattr(item, name) for item in items] for name in _OTHERS
+    }
+    columns.update({name: [item.metadata.get(name) for item in items] for name in types})
+    vectors = np.stack([item.vector for item in items])
+    return Rows([item.id for item in items], vectors, columns, dict(types))

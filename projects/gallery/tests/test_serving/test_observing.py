@@ -1,0 +1,106 @@
+"""The access log and the figures for Prometheus: right numbers, and nothing of what was asked."""
+
+import json
+import re
+
+import pytest
+
+pytest.importorskip(
+    'fastapi', reason='the service is an extra: pip install projects/gallery[serve]'
+)
+pytest.importorskip(
+    'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
+)
+
+from mmvtr_gallery.serving.gallery import Gallery  # noqa: E402
+from mmvtr_gallery.serving.observing import BUCKETS, Observed  # noqa: E402
+from services import served  # noqa: E402
+
+SAMPLE = re.compile(r'(\w+)(?:\{(.*)\})? (\S+)')
+
+
+def parsed(text):
+    """Figures by name and labels, as Prometheus' text format says; each has a type before it."""
+    found, kinds = {}, {}
+    assert text.endswith('\n')
+    for line in text.splitlines():
+        if line.startswith('#'):
+            _, what, name, rest = line.split(' ', 3)
+            if what == 'TYPE':
+                assert name not in kinds and rest in ('counter', 'gauge', 'histogram')
+                kinds[name] = rest
+            continue
+        name, labels, value = SAMPLE.fullmatch(line).groups()
+        family = name if name in kinds else re.sub('_(bucket|sum|count)$', '', name)
+        assert kinds[family] == 'histogram' or family == name
+        pairs = re.findall(r'(\w+)="([^"]*)"', labels or '')
+        assert (name, *pairs) not in found
+        found[(name, *pairs)] = float(value)
+    return found
+
+
+def test_figures_and_lines_are_of_the_requests(place, tmp_path):
+    log = tmp_path / 'access.jsonl'
+    with served(Gallery.open(place), observed=Observed(log)) as client:
+        for text in ('x', 'yy', 'zxy'):
+            client.search(text=text, k=2)
+        client.search(like='a', k=2)
+        client.error('POST', '/search', dict(k=2))
+        client.error('POST', '/search', dict(text='secret words', k=999))
+        client.error('GET', '/no/such"page?text=secret')
+        client.error('GET', '/health', Host='elsewhere.example')
+        client.error('GET', '/video?id=secret')
+        client.error('POST', '/delete', dict(ids=['secret']))
+        status, headers, text = client('GET', '/metrics')
+        assert status == 200 and headers['content-type'].startswith('text/plain; version=0.0.4')
+        figures = parsed(text.decode())
+    requests = {k[1:]: v for k, v in figures.items() if k[0] == 'mmvtr_requests_total'}
+    assert requests == {
+        (('route', '/search'), ('status', '200')): 4,
+        (('route', '/search'), ('status', '422')): 2,
+        (('route', 'other'), ('status', '404')): 1,
+        (('route', 'other'), ('status', '421')): 1,
+        (('route', '/video'), ('status', '404')): 1,
+        (('route', '/delete'), ('status', '401')): 1,
+    }
+    assert figures['mmvtr_stage_seconds_count', ('stage', 'encode')] == 4
+    assert figures['mmvtr_stage_seconds_count', ('stage', 'search')] == 5
+    assert figures['mmvtr_request_seconds_count', ('route', '/search')] == 6
+    assert figures[('mmvtr_items',)] == 7 and figures[('mmvtr_encoded_texts',)] == 4
+    assert ('mmvtr_drift_ratio',) not in figures
+    rising = [
+        figures['mmvtr_request_seconds_bucket', ('route', '/search'), ('le', str(end))]
+        for end in (*BUCKETS, '+Inf')
+    ]
+    assert rising == sorted(rising) and rising[-1] == 6
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line['status'] for line in lines] == [200] * 4 + [422, 422, 404, 421, 404, 401, 200]
+    assert lines[0]['stages'].keys() == {'encode', 'search'} and lines[0]['route'] == '/search'
+    assert sum(lines[0]['stages'].values()) <= lines[0]['ms']
+    assert lines[0].keys() == {'time', 'method', 'route', 'status', 'ms', 'stages'}
+    assert 'secret' not in log.read_text() and 'secret' not in text.decode()
+
+
+def test_times_are_in_their_buckets():
+    observed = Observed()
+    for seconds in (0.0005, 0.001, 0.002, 99.0):
+        observed.saw('GET', '/health', 200, seconds, {})
+    found = parsed(observed.figures({'items': ('Items.', 3), 'none': ('None.', None)}))
+    bucket = {k[2][1]: v for k, v in found.items() if k[0] == 'mmvtr_request_seconds_bucket'}
+    assert (bucket['0.001'], bucket['0.0025'], bucket['10.0'], bucket['+Inf']) == (2, 3, 3, 4)
+    assert found['mmvtr_request_seconds_sum', ('route', '/health')] == pytest.approx(99.0035)
+    assert found[('mmvtr_items',)] == 3 and not any('none' in key[0] for key in found)
+
+
+def test_without_the_flag_there_are_no_figures(place, tmp_path):
+    for observed in (None, Observed(tmp_path / 'log', told=False)):
+        with served(Gallery.open(place), observed=observed) as client:
+            assert client.error('GET', '/metrics')[0] == 404
+    assert len((tmp_path / 'log').read_text().splitlines()) == 1
+
+
+def test_drift_is_for_who_has_the_token(place):
+    with served(Gallery.open(place)) as client:
+        assert client.error('GET', '/drift')[0] == 401
+        status, _, said = client('GET', '/drift', Authorization='Bearer a token of the tests')
+        assert status == 200 and set(said.values()) == {None}  # seven items, and no sample

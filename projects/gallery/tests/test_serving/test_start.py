@@ -1,0 +1,95 @@
+"""What is said when the service starts, or at the request that finds it out."""
+
+from __future__ import annotations
+
+import embedding_stub
+import numpy as np
+import pytest
+
+from children import ROOT
+from mmvtr import apis
+from mmvtr.utils import load_config
+from mmvtr_gallery.store import create_store, open_store
+from services import kept, served
+
+pytest.importorskip(
+    'uvicorn', reason='the service is an extra: pip install projects/gallery[serve]'
+)
+pytest.importorskip(
+    'fastapi', reason='the service is an extra: pip install projects/gallery[serve]'
+)
+pytest.importorskip(
+    'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
+)
+
+from mmvtr.models.embedders.embedding_server import ServerUnknown  # noqa: E402
+from mmvtr_gallery.serving.gallery import Gallery, try_to_take  # noqa: E402
+
+SEEN = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, 1.0]], np.float32)
+
+
+@pytest.fixture
+def dbsn(folder, tmp_path):
+    """A gallery whose biases are of DBSN."""
+    place = kept(folder, tmp_path / 'store')
+    with open_store(place, write=True) as store:
+        options = dict(transform='dbsn', items=SEEN, temperature=0.1, fewer=True)
+        store.refit(store.normaliser.queries, **options)
+        store.persist()
+    return place
+
+
+def test_a_refit_of_dbsn_names_nothing(dbsn, folder):
+    gallery = Gallery.open(dbsn, library=folder)
+    assert try_to_take(gallery) is None and gallery.notes() == []
+    with served(gallery) as client:
+        texts = ['you', 'hello', 'q', 'abc', 'xyz', 'no', 'yes']
+        status, _, said = client.change('/refit', texts=texts)
+        assert (status, said['transform'], said['num_queries']) == (200, 'dbsn', 7)
+        with open_store(dbsn) as store:
+            np.testing.assert_array_equal(store.normaliser.items, SEEN)
+            bank = store.normaliser.queries
+            biases = [item.bias for item in store.get(list('abcdefg'))]
+    with open_store(dbsn, write=True) as store:  # as if they had been given
+        store.refit(bank, items=SEEN, transform='dbsn', temperature=0.1, fewer=True)
+        given = [item.bias for item in store.get(list('abcdefg'))]
+    assert biases == pytest.approx(given, abs=1e-6)
+
+
+def test_a_gallery_of_before_that_keeps_no_items(dbsn, folder):
+    with open_store(dbsn) as store:
+        bare = store.normaliser._replace(items=None)
+        (path,) = dbsn.glob(f'normaliser-{store.version}.safetensors')
+    bare.write(path)
+    gallery = Gallery.open(dbsn, library=folder)
+    assert try_to_take(gallery) is None
+    (note,) = gallery.notes()
+    assert note.startswith("a re-fit must name a transform, such as 'sinkhorn'")
+    with served(gallery) as client:
+        status, _, said = client.change('/refit', texts=['a'], fewer=True)
+        assert status == 422 and 'the gallery keeps none' in said['error']
+        status, _, said = client.change('/refit', texts=['a'], fewer=True, transform='sinkhorn')
+        assert (status, said['transform']) == (200, 'sinkhorn') and gallery.notes() == []
+
+
+def test_an_embedding_server_that_nobody_has_named(tmp_path, monkeypatch):
+    """At the start; and where the name goes later, as the service's own fault."""
+    cfg = load_config(ROOT / 'configs/zeroshot_remote_own.py', dict(frames=2))
+    place, variable = tmp_path / 'store', 'MMVTR_EMBEDDINGS_URL'
+    with embedding_stub.running() as stub:
+        monkeypatch.setenv(variable, stub.url)
+        model, cfg = apis.load_retriever(cfg, None)
+        dim = embedding_stub.DIM
+        with create_store(place, dim, engine='faiss', model=apis.fingerprint(model)) as store:
+            store.add(['a', 'b'], np.eye(dim, dtype=np.float32)[:2])
+            store.persist()
+        cfg.dump(place / 'config.json')
+        gallery = Gallery.open(place)
+        with served(gallery) as client:
+            assert len(client.search(text='a dog', k=2)['hits']) == 2
+            monkeypatch.delenv(variable)
+            status, said = client.error('POST', '/search', dict(text='a cat', k=2))
+            assert status == 503 and f'{variable}=http://HOST:PORT/v1 says where' in said
+            assert len(client.search(like='a', k=2)['hits']) == 2
+        with pytest.raises(ServerUnknown, match=variable):
+            Gallery.open(place)

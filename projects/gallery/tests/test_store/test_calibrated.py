@@ -1,0 +1,244 @@
+"""A calibration beside the biases: kept with them, of their scores, and gone with them."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from mmvtr.functional.uncertainty.calibration import Calibration
+from mmvtr.storage.digests import ROOM, write_with_digest
+from mmvtr_gallery.store import create_store, open_store
+from mmvtr_gallery.store.qdrant import QdrantStore
+
+pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
+DIM = 6
+NEEDS = dict(lance='lancedb', faiss='faiss', qdrant='qdrant_client')
+GRID = torch.linspace(-1, 1, 9, dtype=torch.float64)
+BOUNDS = GRID.clamp_min(0), GRID.new_ones(9)
+
+
+def platt(slope=8.0, offset=-2.0, **more):
+    return Calibration('platt', torch.tensor([slope, offset]), GRID, *BOUNDS, **more)
+
+
+def vectors(seed, count):
+    x = np.random.default_rng(seed).normal(size=(count, DIM))
+    return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.fixture(params=NEEDS)
+def store(request, tmp_path):
+    pytest.importorskip(NEEDS[request.param])
+    if request.param == 'qdrant':
+        from qdrant_client import QdrantClient
+
+        found = QdrantStore.create('x', DIM, client=QdrantClient(':memory:'))
+    else:
+        found = create_store(tmp_path, DIM, engine=request.param)
+    with found:
+        found.add([f'v{i}' for i in range(20)], vectors(1, 20))
+        found.persist()
+        yield found
+
+
+def of_other_process(store):
+    if store.engine == 'qdrant':
+        return QdrantStore.open(store.name, client=store.client)
+    return open_store(store.folder)
+
+
+def hits_of(store, **options):
+    return store.search(vectors(9, 1), 20, **options)[0]
+
+
+def sigmoid(x):
+    return 1 / (1 + math.exp(-x))
+
+
+@pytest.mark.parametrize('debiased', [False, True])
+def test_p_match_of_raw_and_of_debiased_scores(store, debiased):
+    assert store.calibration is None and store.p_match(hits_of(store)) is None
+    store.refit(vectors(2, 30), temperature=0.5)
+    with store.kept():
+        store.calibrate(platt(debiased=debiased))
+    for one in (store, of_other_process(store)):
+        for transform in (True, False):
+            hits = hits_of(one, transform=transform)
+            assert any(abs(hit.item.bias) > 0.01 for hit in hits)
+            expected = [sigmoid(8 * (h.raw + debiased * h.item.bias) - 2) for h in hits]
+            np.testing.assert_allclose(one.p_match(hits), expected, atol=1e-6)
+    assert store.p_match([]) == []
+    store.calibrate(None)
+    assert store.calibration is None and store.p_match(hits) is None
+
+
+def test_of_one_among_ten_in_a_gallery_of_twenty(store):
+    store.calibrate(platt(candidates=10))
+    hits = hits_of(store)
+    expected = [1 / (1 + math.exp(2 - 8 * hit.raw) * 19 / 9) for hit in hits]
+    np.testing.assert_allclose(store.p_match(hits), expected, atol=1e-6)
+    assert store.threshold(0.6) >= platt().threshold(0.6)
+
+
+def test_hits_that_are_precise_enough(store):
+    store.calibrate(platt())
+    least = store.threshold(0.7)
+    assert least == platt().threshold(0.7) and math.isfinite(least)
+    hits = hits_of(store, transform=False)
+    assert store.accepted(hits, 0.7) == [hit for hit in hits if hit.raw >= least]
+    store.calibrate(platt(offset=-90.0))
+    assert store.threshold(0.7) == math.inf and store.accepted(hits, 0.7) == []
+    store.calibrate(None)
+    with pytest.raises(ValueError, match='no calibration'):
+        store.accepted(hits, 0.7)
+
+
+def warned(log):
+    said = [text for text in log if 'calibration was of' in text]
+    log.clear()
+    return len(said)
+
+
+@pytest.fixture
+def log(monkeypatch):
+    said = []
+    monkeypatch.setattr('mmvtr_gallery.store.refits.print_log', lambda text, *_: said.append(text))
+    return said
+
+
+def test_a_refit_keeps_what_is_of_raw_scores(store, log):
+    store.calibrate(platt())
+    store.refit(vectors(2, 30), temperature=0.5)
+    store.refit(transform=None)
+    store.undo()
+    assert store.calibration is not None and not warned(log)
+    assert of_other_process_persisted(store).calibration.fitted.tolist() == [8, -2]
+
+
+def of_other_process_persisted(store):
+    store.persist()
+    return of_other_process(store)
+
+
+def test_a_refit_drops_what_is_of_old_biases_and_undo_brings_it_back(store, log):
+    store.refit(vectors(2, 30), temperature=0.5)
+    store.calibrate(platt(debiased=True))
+    store.refit(vectors(3, 30), temperature=0.5)
+    assert store.calibration is None and warned(log) == 1
+    store.undo()
+    assert store.calibration.debiased and not warned(log)
+    store.undo()  # the refit is there again
+    assert of_other_process_persisted(store).calibration is None and warned(log) == 1
+    store.calibrate(platt(slope=3.0))  # of raw scores, so of any biases
+    store.undo()
+    assert store.calibration.fitted.tolist() == [3, -2] and not warned(log)
+    store.calibrate(platt(debiased=True))
+    store.refit(transform=None)
+    assert store.calibration is None and warned(log) == 1
+
+
+def test_what_comes_and_goes_changes_no_calibration(store):
+    store.calibrate(platt())
+    with store.kept():
+        store.add(['new'], vectors(4, 1), removing=['v3'])
+    assert of_other_process(store).calibration.to_dict() == json.loads(
+        json.dumps(platt().to_dict())
+    )
+
+
+def test_what_is_refused_changes_nothing(store):
+    store.calibrate(platt())
+    one = torch.ones(1)
+    for wrong, error, words in (
+        (platt(debiased=True), ValueError, 'no biases'),
+        (Calibration('temperature', one, one, one, one), ValueError, 'all items'),
+        (platt().to_dict(), TypeError, 'must be a Calibration'),
+    ):
+        with pytest.raises(error, match=words):
+            store.calibrate(wrong)
+    store.persist()
+    reader = of_other_process(store)
+    with pytest.raises(PermissionError):
+        reader.calibrate(None)
+    assert reader.calibration.fitted.tolist() == [8, -2]
+
+
+@pytest.mark.parametrize('engine', ['lance', 'faiss'])
+def test_a_change_that_fails_keeps_the_old_one(engine, tmp_path, monkeypatch):
+    pytest.importorskip(NEEDS[engine])
+    with create_store(tmp_path, DIM, engine=engine) as store:
+        store.add(['a'], vectors(1, 1))
+        store.calibrate(platt())
+        store.persist()
+        with monkeypatch.context() as patch:
+
+            def broken(*args):
+                raise OSError(28, 'No space left on device')
+
+            patch.setattr('mmvtr_gallery.store.manifest.Manifest.write', broken)
+            with pytest.raises(OSError, match='No space'), store.kept():
+                store.calibrate(platt(slope=1.0))
+        for one in (store, open_store(tmp_path)):
+            assert one.calibration.fitted.tolist() == [8, -2]
+
+
+def rewrite(folder, said):
+    """A manifest with a digest that holds."""
+    text = json.dumps({'sha256': ROOM, **{k: x for k, x in said.items() if k != 'sha256'}})
+    with open(folder / 'store.json', 'wb') as file:
+        write_with_digest(text.encode(), file)
+
+
+def damaged(**changes):
+    return {**platt().to_dict(), **changes}
+
+
+@pytest.mark.parametrize(
+    'value',
+    [
+        3,
+        {},
+        damaged(method='pickle'),
+        damaged(method='temperature', fitted=[1.0], lower=[1.0], upper=[1.0]),
+        damaged(fitted=[1.0, float('nan')]),
+        damaged(fitted='8'),
+        damaged(scores=[[1.0]]),
+        damaged(lower=[1.0]),
+        damaged(debiased='no'),
+        damaged(candidates=0),
+        damaged(candidates=2.5),
+    ],
+)
+def test_what_a_stranger_wrote(value, tmp_path):
+    pytest.importorskip('faiss')
+    with create_store(tmp_path, DIM, engine='faiss') as store:
+        store.add(['a'], vectors(1, 1))
+        store.persist()
+    said = json.loads((tmp_path / 'store.json').read_text())
+    rewrite(tmp_path, {**said, 'calibration': value})
+    with pytest.raises(RuntimeError, match='store.json is damaged: calibration is '):
+        open_store(tmp_path)
+    before = dict(normaliser=None, refit=None, calibration=value)
+    rewrite(tmp_path, {**said, 'before': before})
+    with pytest.raises(RuntimeError, match='store.json is damaged: before is '):
+        open_store(tmp_path, write=True)
+
+
+def test_a_store_of_before_calibrations_is_read_and_goes_on(tmp_path):
+    pytest.importorskip('faiss')
+    with create_store(tmp_path, DIM, engine='faiss') as store:
+        store.add(['a', 'b'], vectors(1, 2))
+        store.persist()
+        store.refit(vectors(2, 9), temperature=0.5)
+        store.persist()
+    said = json.loads((tmp_path / 'store.json').read_text())
+    del said['calibration'], said['before']['calibration']
+    rewrite(tmp_path, said)
+    with open_store(tmp_path, write=True) as store:
+        assert store.calibration is None
+        store.undo()
+        store.calibrate(platt())
+        store.persist()
+    assert open_store(tmp_path).calibration is not None

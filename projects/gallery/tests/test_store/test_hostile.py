@@ -1,0 +1,138 @@
+"""Stores that somebody else has written: what they name lies in their folder."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from mmvtr.registry import MODELS
+from mmvtr.storage.digests import ROOM, write_with_digest
+from mmvtr_gallery.store import create_store, open_store
+
+DIM = 6
+NEEDS = dict(lance='lancedb', faiss='faiss')
+
+
+def vectors(seed, count):
+    return np.random.default_rng(seed).normal(size=(count, DIM)).astype(np.float32)
+
+
+@pytest.fixture(params=NEEDS)
+def folder(request, tmp_path):
+    """A store of 20 items with biases, and a file outside that is nobody's business."""
+    pytest.importorskip(NEEDS[request.param])
+    (tmp_path / 'mine').write_bytes(bytes(1000))
+    with create_store(tmp_path / 'store', DIM, engine=request.param) as store:
+        store.add([f'v{i}' for i in range(20)], vectors(1, 20), metadata=dict(k=[*range(20)]))
+        store.refit(vectors(2, 30), temperature=0.5)
+        store.persist()
+    return tmp_path / 'store'
+
+
+def rewrite(folder, **changes):
+    """A manifest with a digest that holds, as a stranger can write it, too."""
+    said = json.loads((folder / 'store.json').read_text())
+    said = {'sha256': ROOM, **{key: x for key, x in said.items() if key != 'sha256'}, **changes}
+    with open(folder / 'store.json', 'wb') as file:
+        write_with_digest(json.dumps(said).encode(), file)
+
+
+def refused(folder, write):
+    with pytest.raises(RuntimeError) as raised:
+        open_store(folder, write=write)
+    message = str(raised.value)
+    assert str(folder) in message and len(message) < 500 and len(message.splitlines()) == 1
+    return message
+
+
+@pytest.mark.parametrize(
+    'changes',
+    [
+        dict(biases='/etc/passwd'),
+        dict(biases='../mine'),
+        dict(biases='biases-0.f32/../../mine'),
+        dict(biases=None),
+        dict(normaliser='../normaliser-1.safetensors'),
+        dict(queue='/dev/full', online=dict(capacity=3, refit_every=None)),
+        dict(table='../items.lance'),
+        dict(config='../config-1.json'),
+        dict(items='../../items-1.safetensors'),
+        dict(items=-1),
+        dict(digests={'../mine': 'a' * 64}),
+        dict(digests={'items.lance/data/../../../mine': 'a' * 64}),
+        dict(digests=[]),
+        dict(before=dict(normaliser='/etc/passwd', refit=None)),
+        dict(before=3),
+        dict(engine='pickle'),
+        dict(dim=0),
+        dict(dim=2.5),
+        dict(count='9'),
+        dict(next=True),
+        dict(types={'a` = 1 --': 'str'}),
+        dict(types={'k': 'object'}),
+        dict(highest='high'),
+        dict(norms=[1]),
+        dict(about=[]),
+        dict(model=3),
+        dict(index=dict(form=1, partitions=1, probes=1, candidates=1)),
+        dict(online=dict(capacity='many', refit_every=None)),
+        dict(refit=dict(transform='os.system', temperature=1)),
+        dict(refit=dict(transform='sinkhorn', temperature=-1)),
+    ],
+)
+def test_values_of_store_json(folder, changes):
+    rewrite(folder, **changes)
+    for write in (False, True):
+        (key,) = list(changes)[:1]
+        assert f'store.json is damaged: {key} is ' in refused(folder, write)
+    assert (folder.parent / 'mine').read_bytes() == bytes(1000)
+
+
+def test_keys_of_store_json(folder):
+    rewrite(folder, more=1)
+    assert "has ['more']" in refused(folder, False)
+    said = json.loads((folder / 'store.json').read_text())
+    del said['more'], said['biases']
+    (folder / 'store.json').write_text(json.dumps(said))
+    assert 'SHA-256' in refused(folder, False)
+    for text in ('[]', '3', 'null', '[' * 100_000, '{"format": true}', '\x00', ''):
+        (folder / 'store.json').write_text(text)
+        refused(folder, False)
+
+
+def test_links_are_refused(folder):
+    """Else an add would write where they lead."""
+    names = [path.name for path in folder.iterdir() if path.suffix in ('.f32', '.safetensors')]
+    for name in names:
+        os.rename(folder / name, folder.parent / name)
+        (folder / name).symlink_to(folder.parent / name)
+        assert f'{name} is a link' in refused(folder, True)
+        (folder / name).unlink()
+        os.rename(folder.parent / name, folder / name)
+    table = folder / 'items.lance'
+    if table.is_dir():
+        os.rename(table / 'data', folder.parent / 'data')
+        (table / 'data').symlink_to(folder.parent / 'data')
+        assert 'data is a link' in refused(folder, True)
+        (table / 'data').unlink()
+        os.rename(folder.parent / 'data', table / 'data')
+    assert open_store(folder, write=True).count() == 20
+
+
+def test_stores_of_the_format_before_are_read_and_go_on(folder):
+    said = json.loads((folder / 'store.json').read_text())
+    for key in ('sha256', 'table', 'queue', 'config', 'before', 'digests'):
+        del said[key]
+    (folder / 'store.json').write_text(json.dumps(dict(said, format=1)))
+    assert open_store(folder).count() == 20
+    with open_store(folder, write=True) as store:
+        store.add(['late'], vectors(3, 1))
+        store.persist()
+    said = json.loads((folder / 'store.json').read_text())
+    assert said['format'] == 2 and said['digests'] and open_store(folder).count() == 21
+
+
+def test_no_config_names_an_embedding_server():
+    with pytest.raises(TypeError, match='url'):
+        MODELS.build(dict(type='mmvtr.RemoteEncoder', model='m', url='http://elsewhere/v1'))

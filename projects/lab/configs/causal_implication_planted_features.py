@@ -1,0 +1,32 @@
+# Causal intervention on frame length with members that spare what the captions of a clip imply
+# (docs/agreement.md): no paper has both.  A confounder of clips and an ambiguity of captions.
+_base_ = [
+    '../../../configs/_base_/schedule_planted.py',
+    '../../../configs/_base_/planted_confound_features.py',
+    '../../../configs/_base_/causal_features.py',
+]
+
+model = dict(
+    members=[
+        dict(
+            _base_.model.members[0],
+            supervision=dict(type='ImplicationSupervision', floor=0.07, specific=0.5),
+            losses=dict(
+                contrastive=dict(
+                    type='ContrastiveLoss', reads=('global', 'aligned'), weighted='v2t'
+                )
+            ),
+        )
+    ]
+    * 2
+)
+train_dataloader = dict(
+    batch_sampler=dict(type='mmvtr.EnvironmentBatchSampler'),
+    dataset=dict(
+        records=dict(
+            environments=dict(type='LengthSplit', parts=2),
+            agreement=dict(type='CaptionImplication'),
+        )
+    ),
+)
+train_cfg = dict(max_epochs=24, val_interval=6)

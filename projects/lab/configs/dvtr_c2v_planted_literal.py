@@ -1,0 +1,27 @@
+# DVTR as printed, to be seen failing: Eq. 8, 10, 11 as printed, the gradient through eta, heads
+# that move the encoders, and Algorithm 1 in two passes an epoch (docs/dvtr.md).
+_base_ = [
+    '../../../configs/_base_/planted.py',
+    '../../../configs/_base_/schedule_planted.py',
+    '../../../configs/_base_/c2v_tiny.py',
+]
+
+model = dict(
+    detach_heads=False,
+    heads=dict(type='HierarchicalGaussianHead', spread='variance'),
+    supervision=dict(type='LiteralDVTRSupervision', num_samples=7),
+    losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
+)
+find_unused_parameters = True  # a stage trains a part of the model
+train_cfg = dict(
+    type='mmvtr.AlternatingTrainLoop',
+    stages=('uncertainty', 'retrieval'),
+    max_epochs=10,
+    val_interval=5,
+)
+test_evaluator = [
+    dict(type='mmvtr.RetrievalMetric'),
+    dict(type='mmvtr.SemanticMetric'),
+    dict(type='mmvtr.SoftPositiveMetric'),
+]
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

@@ -1,0 +1,28 @@
+# DVTR's uncertainty (Eq. 13, no floor of its own) and what captions imply (docs/agreement.md),
+# together in the video-to-text direction: no paper has both.  A negative is spared where either of
+# them calls it right (spared_by='any'; 'all': where both do).
+_base_ = [
+    '../../../configs/_base_/schedule_planted.py',
+    '../../../configs/_base_/planted_features.py',
+    '../../../configs/_base_/c2v_features.py',
+]
+
+model = dict(
+    heads=dict(type='HierarchicalGaussianHead'),
+    supervision=dict(
+        type='CombinedSupervision',
+        spared_by='any',
+        parts=dict(
+            dvtr=dict(
+                type='DVTRSupervision', num_samples=7, sharpness=2.0, floor=0.0, ramp=(0.33, 0.67)
+            ),
+            words=dict(type='ImplicationSupervision', floor=0.07, specific=0.5),
+        ),
+    ),
+    losses=dict(
+        contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'), weighted='v2t')
+    ),
+)
+train_dataloader = dict(dataset=dict(records=dict(agreement=dict(type='CaptionImplication'))))
+test_evaluator = [*_base_.test_evaluator, dict(type='mmvtr.SoftPositiveMetric')]
+default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

@@ -1,0 +1,23 @@
+# HardnessSupervision beside the self-mask of Qwen3-Embedding, as RzenEmbed puts them together, on
+# CLIP2Video with cached features and 60 % general captions (docs/teachers.md): negatives weigh
+# e^(alpha s), and those above the annotated pair are none.
+_base_ = [
+    '../../../configs/_base_/schedule_planted.py',
+    '../../../configs/_base_/planted_features.py',
+    '../../../configs/_base_/c2v_features.py',
+]
+
+levels = ('global', 'aligned')
+model = dict(
+    losses=dict(contrastive=dict(type='ContrastiveLoss', reads=levels)),
+    supervision=dict(
+        type='CombinedSupervision',
+        spared_by='product',
+        parts=dict(
+            mask=dict(
+                type='GuideSupervision', guide='scores', rule='self', margin=0.1, levels=levels
+            ),
+            hardness=dict(type='HardnessSupervision', alpha=5.0, levels=levels),
+        ),
+    ),
+)

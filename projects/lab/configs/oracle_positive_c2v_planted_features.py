@@ -1,0 +1,12 @@
+# An oracle, no method: every soft positive is known, and is a match like the annotated ones.
+_base_ = [
+    '../../../configs/_base_/schedule_planted.py',
+    '../../../configs/_base_/planted_features.py',
+    '../../../configs/_base_/c2v_features.py',
+]
+
+model = dict(
+    losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
+    supervision=dict(type='OracleSupervision', treat='positive'),
+)
+train_dataloader = dict(dataset=dict(oracle=True))

@@ -1,0 +1,16 @@
+# An oracle, no method: scores follow the class relevance itself, beside the triplet loss.  How much
+# is to be gained where it is the aim; RAN and RANP see it through a threshold.  The weight makes up
+# for a mean over all pairs, few of which are relevant (with 1 it gains less than half of it).
+_base_ = [
+    '../../../configs/_base_/schedule_planted.py',
+    '../../../configs/_base_/planted_features.py',
+    '../../../configs/_base_/c2v_features.py',
+]
+
+model = dict(
+    losses=dict(
+        triplet=dict(type='RankingLoss', reads=('global', 'aligned'), margin=0.2),
+        relevance=dict(type='DistillationLoss', reads=('global', 'aligned'), loss_weight=30.0),
+    ),
+    supervision=dict(type='RelevanceTeacher'),
+)

@@ -1,0 +1,22 @@
+# RANP: RAN and a second triplet that pulls the hardest relevant pair.  One threshold for both, as
+# ranp_hgr_msrvtt.py.
+_base_ = [
+    '../../../configs/_base_/schedule_planted.py',
+    '../../../configs/_base_/planted_features.py',
+    '../../../configs/_base_/c2v_features.py',
+]
+
+threshold = 0.2
+relevant = dict(
+    type='RelevantRankingLoss',
+    reads=('global', 'aligned'),
+    threshold=0.2,
+    margin=0.2,
+    loss_weight=2.0,
+)
+model = dict(
+    losses=dict(
+        triplet=dict(type='RankingLoss', reads=('global', 'aligned'), margin=0.2), relevant=relevant
+    ),
+    supervision=dict(type='RelevanceSupervision', negatives_below=0.2),
+)

@@ -1,0 +1,19 @@
+# X-Pool on planted clips of three moments, from cached features of 24 frames: a text tells of one
+# moment, so that it has frames to choose.  Its control, the mean of the frames, is
+# clip4clip_planted_untrimmed_features.py (projects/lab/evidence/pages/planted.md).
+_base_ = [
+    '../../../configs/_base_/schedule_planted.py',
+    '../../../configs/_base_/planted_untrimmed_features.py',
+    '../../../configs/_base_/clip4clip_features.py',
+]
+
+model = dict(
+    similarity=dict(type='XPoolSimilarity', dim=128, dropout=0.3),
+    losses=dict(contrastive=dict(type='ContrastiveLoss')),
+)
+train_dataloader = dict(dataset=dict(epoch_unit='video'))  # a caption of each clip an epoch
+val_evaluator = test_evaluator = [
+    dict(type='mmvtr.RetrievalMetric'),
+    dict(type='mmvtr.SemanticMetric'),
+]
+train_cfg = dict(max_epochs=10, val_interval=5)

@@ -1,0 +1,282 @@
+"""The rows: which config's parts each method trains with, over stored features and small towers."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from mmvtr.utils import load_config
+
+ROOT = Path(__file__).resolve().parents[4]
+DIM = 128
+BASE = 'clip4clip_msrvtt'
+#: What a row takes from its config, beside the towers that it never takes.
+PARTS = (
+    'similarity',
+    'losses',
+    'heads',
+    'head_reads',
+    'detach_heads',
+    'supervision',
+    'objectives',
+)
+#: Temperature of all whose config does not need its own.
+LEARNT = dict(type='Temperature', init=0.05, learnable=True)
+
+
+class Method(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+        config: a config of the project, whose parts it inherits.
+        control: the row that lacks the idea alone; '' of a baseline.
+        parts: which parts.
+        change: of the model afterwards, keys with dots; a value None takes a part out.
+        sets: the sets on which it is trained.
+        reads: what its texts and videos come with: 'guide', 'means', 'classes', 'agreement',
+            'truth', 'wrong_truth', 'teacher'.
+        text: 'sentence' (the set's text kind) or 'words' (a vector of each word).
+        encoder: the encoder and its options, without towers.
+        rate: of what a supervision learns, times the learning rate.
+        bank: it is chosen and tested with Sinkhorn's biases of a bank of training items.
+        own_temperature: the config's.
+        epoch_unit, hooks: of the training.
+    """
+
+    config: str = BASE
+    control: str = 'infonce'
+    parts: Sequence[str] = PARTS
+    change: Mapping[str, Any] = {}
+    sets: str = 'FMJ'
+    reads: Sequence[str] = ()
+    text: str = 'sentence'
+    encoder: Mapping[str, Any] = dict(type='CLIP4Clip')
+    rate: float = 10.0
+    bank: bool = False
+    own_temperature: bool = False
+    epoch_unit: str = 'video'
+    hooks: Sequence[Mapping[str, Any]] = ()
+
+
+LOSS = ('losses', 'supervision')
+EARLY = dict(type='Belief', at=0.15)
+HINGE = 'losses.triplet'
+UATVR = dict(type='UATVR', max_frames=12, max_words=24, temporal_layers=1)
+PLAIN = dict(UATVR, extra_frames=0, extra_words=0)
+ARL = dict(
+    config='arl_activitynet_i3d',
+    control='best_frame',
+    sets='U',
+    text='words',
+    encoder=dict(
+        type='TwoBranches',
+        encoder=dict(type='ARLEncoder', dim=DIM, heads=4, dropout=0.1, max_frames=64, max_words=24),
+    ),
+    change={'supervision.dim': DIM},
+    own_temperature=True,
+    epoch_unit='video_with_all_texts',
+    hooks=[dict(type='mmvtr.AmbiguityHook')],
+)
+NO_AMBIGUITY = dict(ARL, change=dict(supervision=None), hooks=())
+
+METHODS: dict[str, Method] = {
+    # baselines
+    'infonce': Method(control=''),
+    'triplet_05': Method('c2v_msrvtt_triplet', control='', sets='FM'),
+    'triplet_hardest': Method('ran_hgr_msrvtt_full', control='', parts=('losses',), sets='FM'),
+    'triplet_02': Method(
+        'c2v_msrvtt_triplet', control='', change={f'{HINGE}.margin': 0.2}, sets='FM'
+    ),
+    # DVTR
+    'dvtr': Method('dvtr_c2v_msrvtt'),
+    'dvtr_permuted': Method('dvtr_c2v_msrvtt', change={'supervision.type': 'PermutedDVTR'}),
+    'dvtr_floor1': Method('dvtr_c2v_msrvtt', change={'supervision.floor': 1.0}),
+    'dvtr_early': Method('dvtr_c2v_msrvtt', change={'belief': EARLY}),
+    'dvtr_early_permuted': Method(
+        'dvtr_c2v_msrvtt', change={'belief': EARLY, 'supervision.type': 'PermutedDVTR'}
+    ),
+    'dvtr_early_calibrated': Method('dvtr_c2v_msrvtt', change={'belief': dict(EARLY, share=0.002)}),
+    'dvtr_triplet': Method('dvtr_c2v_msrvtt_triplet', control='triplet_05', sets='FM'),
+    'dvtr_pcme': Method('dvtr_pcme_msrvtt_full'),
+    'oracle': Method('oracle_c2v_planted_features', parts=LOSS, sets='J', reads=('truth',)),
+    'oracle_wrong': Method(
+        'oracle_c2v_planted_features', parts=LOSS, sets='J', reads=('wrong_truth',)
+    ),
+    # other weights of negatives
+    'guide': Method(
+        'guide_c2v_planted_features',
+        parts=LOSS,
+        change={'supervision.name': 'guide'},
+        reads=('guide',),
+    ),
+    'gist': Method(
+        change={'supervision': dict(type='GuideSupervision', name='guide')},
+        reads=('guide', 'means'),
+    ),
+    'hardness': Method('hardness_c2v_planted_features', parts=LOSS),
+    'implied': Method(
+        'implication_c2v_planted_features', parts=LOSS, reads=('agreement',), sets='FM'
+    ),
+    # hubs
+    'ncl': Method('ncl_clip4clip_msrvtt', bank=True),
+    'neighborretr': Method(
+        'neighborretr_clip4clip_msrvtt', change={'supervision.dim': DIM}, rate=1.0
+    ),
+    # Gaussians
+    'pcme': Method(
+        'pcme_msrvtt_full', change={'head_reads': 'global'}, sets='FM', own_temperature=True
+    ),
+    'pcmepp': Method('pcmepp_clip_msrvtt', sets='FM', own_temperature=True),
+    'prolip': Method('prolip_clip_msrvtt', sets='FM', own_temperature=True),
+    # margins, classes, teachers
+    'ran': Method('ran_hgr_msrvtt_full', 'triplet_hardest', LOSS, sets='FM', reads=('classes',)),
+    'ranp': Method('ranp_hgr_msrvtt_full', 'triplet_hardest', LOSS, sets='FM', reads=('classes',)),
+    'cmgsd': Method(
+        'cmgsd_ce_msrvtt_full',
+        'triplet_02',
+        LOSS,
+        {
+            'supervision.sentences': 'guide',
+            'supervision.project.in_dim': DIM,
+        },
+        sets='FM',
+        reads=('guide',),
+        rate=1.0,
+    ),
+    'teachtext': Method(
+        'teachtext_c2v_planted_features',
+        'triplet_02',
+        LOSS,
+        {'supervision': dict(type='StoredTeachers', teachers=['teacher'])},
+        sets='FM',
+        reads=('teacher',),
+    ),
+    # tokens: T is M with a vector of each word
+    'pooled': Method(
+        'ti_vitb16_msrvtt',
+        control='',
+        parts=('losses',),
+        sets='T',
+        text='words',
+        encoder=PLAIN,
+    ),
+    'ti': Method(
+        'ti_vitb16_msrvtt',
+        'pooled',
+        change={'similarity.dim': DIM},
+        sets='T',
+        text='words',
+        encoder=PLAIN,
+    ),
+    'dsa': Method(
+        'dsa_vitb16_msrvtt',
+        'ti',
+        change={'similarity.dim': DIM},
+        sets='T',
+        text='words',
+        encoder=dict(UATVR, extra_frames=3, extra_words=2),
+    ),
+    'dua': Method(
+        'uatvr_vitb16_msrvtt',
+        'dsa',
+        change={'similarity.dim': DIM},
+        sets='T',
+        text='words',
+        encoder=dict(UATVR, extra_frames=3, extra_words=2),
+    ),
+    # ambiguity
+    'mean_frame': Method(
+        **{
+            **NO_AMBIGUITY,
+            'control': '',
+            'change': dict(
+                supervision=None, similarity=dict(type='CosineSimilarity', levels=('a', 'b'))
+            ),
+        }
+    ),
+    'best_frame': Method(**{**NO_AMBIGUITY, 'control': ''}),
+    'arl': Method(**ARL),
+    'arl_paper': Method(**{**ARL, 'config': 'arl_activitynet_i3d_paper'}),
+}
+
+
+def config_file(name: str) -> str:
+    """Return the file of a config of the package, or of the laboratory's."""
+    own = ROOT / f'projects/lab/configs/{name}.py'
+    return str(own if own.is_file() else ROOT / f'configs/{name}.py')
+
+
+def model_of(method: Method, about: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """The model's config.
+
+    Args:
+        about: the set: ``width`` of features, ``text_width``, ``word_width``, ``vocabulary``.
+        text: 'minilm' or 'words', what towers of sentences read.
+    """
+    config = load_config(config_file(method.config)).model
+    base = load_config(config_file(BASE)).model
+    model = dict(
+        type='mmvtr.VideoTextRetriever',
+        data_preprocessor=dict(type=_preprocessor(config)),
+        similarity=_plain(base.similarity),
+        temperature=_plain(config.temperature) if method.own_temperature else dict(LEARNT),
+        losses=_plain(base.losses),
+    )
+    model.update({part: _plain(config[part]) for part in method.parts if part in config})
+    if 'aligned' in str(model):  # CLIP2Video's second level, which small towers do not have
+        model = _one_level(model)
+    for name, value in method.change.items():
+        _put(model, name, copy.deepcopy(value))
+    encoder = copy.deepcopy(_plain(dict(method.encoder)))
+    inner = encoder.get('encoder', encoder)
+    inner.update(towers(about, text if method.text == 'sentence' else 'word_vectors'))
+    return dict(model, encoder=encoder)
+
+
+def towers(about: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Configs of the two small towers."""
+    reads = dict(
+        minilm=dict(in_dim=about.get('text_width')),
+        word_vectors=dict(in_dim=about.get('word_width')),
+        words=dict(words=about['vocabulary']),
+    )[text]
+    return dict(
+        frames=dict(type='SmallFrames', in_dim=about['width'], dim=DIM),
+        text=dict(type='SmallText', dim=DIM, **reads),
+    )
+
+
+def _preprocessor(config: Any) -> str:
+    """PCME++ mixes videos there."""
+    return config.get('data_preprocessor', {}).get('type', 'mmvtr.VideoTextDataPreprocessor')
+
+
+def _one_level(part: Any) -> Any:
+    """Without ``reads`` and ``levels`` of two levels: the only one is the default."""
+    if isinstance(part, dict):
+        return {
+            name: _one_level(value)
+            for name, value in part.items()
+            if not (name in ('reads', 'levels') and 'aligned' in value)
+        }
+    return part
+
+
+def _put(model: dict[str, Any], name: str, value: Any) -> None:
+    *path, last = name.split('.')
+    for key in path:
+        model = model[key]
+    if value is None:
+        model.pop(last, None)
+    else:
+        model[last] = value
+
+
+def _plain(part: Any) -> Any:
+    """Dicts and lists in place of mmengine's."""
+    if isinstance(part, Mapping):
+        return {name: _plain(value) for name, value in part.items()}
+    if isinstance(part, (list, tuple)):
+        return type(part)(map(_plain, part))
+    return part

@@ -1,0 +1,341 @@
+"""Methods on real features: every row of the tables, a line a result.
+
+    python projects/lab/evidence/real/run.py                   # all of the plan (PLAN.md), hours
+    python projects/lab/evidence/real/run.py --list
+    python projects/lab/evidence/real/run.py --sets F --only dvtr infonce --seeds 5 6
+    python projects/lab/evidence/real/run.py --set FOLDER --only infonce   # your features: sets.py
+    python projects/lab/evidence/real/run.py --tables          # the pages, from the results
+
+Data are found in ../shared or $MMVTR_SHARED; work_dirs/real holds what the product reads of them.
+Results that are there are not made again.  Seed 0 tries two learning rates, and val chooses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import time
+import warnings
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Iterable, Optional
+
+import measure
+import reading
+import torch
+from judged import Judged, agreement, crowd_pairs, expert_pairs
+from methods import METHODS, Method, model_of
+from sets import SETS, of_folder, prepare, shared, write_store
+from training import Schedule, encode, train
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE.parent / 'cells/real'
+WORK = Path('work_dirs/real')
+RATES = (1e-3, 2e-3)
+SEEDS = (0, 1, 2, 3, 4)
+SCHEDULES = dict(
+    F=Schedule(24), M=Schedule(30), T=Schedule(30), J=Schedule(60), U=Schedule(40, batch=32)
+)
+#: What chooses the epoch and the learning rate, by set.
+AIMS = dict(U='t2v_SumR')
+Result = dict[str, Any]
+
+
+class Results:
+    """Files of lines, each a training, by set and text kind; what is there is not made again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        files = sorted(folder.glob('*.jsonl'))
+        self.rows: list[Result] = [json.loads(line) for x in files for line in x.open()]
+
+    def find(self, **key: Any) -> Optional[Result]:
+        for row in self.rows:
+            if all(row[name] == value for name, value in key.items()):
+                return row
+        return None
+
+    def add(self, row: Result) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with open(self.folder / f'{row["set"]}_{row["text"]}.jsonl', 'a') as file:
+            file.write(json.dumps(row) + '\n')
+        self.rows.append(row)
+
+    def rate(self, data: str, text: str, method: str) -> Optional[float]:
+        """The rate that val has chosen with seed 0; None before all are there."""
+        tried = [self.find(set=data, text=text, method=method, seed=0, rate=x) for x in RATES]
+        return None if None in tried else max(tried, key=lambda row: row['val'])['rate']
+
+
+class Place:
+    """A prepared set in a text kind."""
+
+    def __init__(self, name: str, folder: Path, text: str) -> None:
+        self.name, self.folder, self.text = name, folder, text
+        self.about = reading.about(folder)
+        self.aim = AIMS.get(name, 'rsum')
+        self.schedule = SCHEDULES.get(name, Schedule(20))
+
+    def kind(self, method: Method) -> str:
+        """What its texts are read as."""
+        return self.text if method.text == 'sentence' else 'word_vectors'
+
+    @cached_property
+    def people(self) -> tuple[Judged, Judged]:
+        """Crowd and experts of Flickr8k's test set."""
+        test = reading.evaluated(self.folder, 'test', self.text)
+        pairs = crowd_pairs(shared()), expert_pairs(shared())
+        return tuple(Judged.of(some, test.texts, test.videos) for some in pairs)
+
+
+class Evaluator:
+    """Scores of a model with val, test and the bank of one place."""
+
+    def __init__(self, place: Place, method: Method) -> None:
+        self.place, self.method, self.kind = place, method, place.kind(method)
+
+    def levels(self, model: torch.nn.Module, split: str):
+        """(texts, videos) of a split, or of the bank."""
+        some = self.split(split)
+        return encode(model, some.inputs)
+
+    def split(self, name: str) -> reading.Whole:
+        if name == 'bank':
+            return reading.bank(self.place.folder, self.kind)
+        return reading.evaluated(self.place.folder, name, self.kind)
+
+    @torch.no_grad()
+    def scores(self, model: torch.nn.Module, split: str, *, bank: bool) -> tuple[Any, ...]:
+        """Scores [T, V] of a split and, if asked for, those of the bank with it."""
+        texts, videos = self.levels(model, split)
+        raw = score(model, texts, videos)
+        if not bank:
+            return raw, None
+        known_texts, known_videos = self.levels(model, 'bank')
+        return raw, measure.Bank(
+            score(model, known_texts, videos), score(model, texts, known_videos).t()
+        )
+
+    def both(self, raw, bank) -> measure.Both:
+        """What the method ranks by: raw scores, or those with its bank."""
+        if self.method.bank:
+            return measure.transformed('sinkhorn', dict(share=0.11), raw, bank)
+        return measure.Both(raw, raw)
+
+    def judge(self, model: torch.nn.Module) -> float:
+        """The aim on val."""
+        raw, bank = self.scores(model, 'val', bank=self.method.bank)
+        found = measure.ranks(self.both(raw, bank), self.split('val').positives)
+        return measure.recalls(found)[self.place.aim]
+
+    def test(self, model: torch.nn.Module, *, transforms: bool) -> Result:
+        """All figures on test, of one set of weights."""
+        raw, bank = self.scores(model, 'test', bank=transforms or self.method.bank)
+        row = self.figures(self.both(raw, bank), hits=True)
+        if self.method.bank:
+            row['raw'] = self.figures(measure.Both(raw, raw))
+        if transforms:
+            row['transforms'] = self.transforms(model, raw, bank)
+        if (self.place.folder / 'captions_1ka.csv').exists():
+            raw, bank = self.scores(model, '1ka', bank=self.method.bank)
+            found = measure.ranks(self.both(raw, bank), self.split('1ka').positives)
+            row['1ka'] = measure.recalls(found)
+        return row
+
+    def figures(self, both: measure.Both, *, hits: bool = False) -> Result:
+        """Recalls, on F people's word, and which queries are answered."""
+        test = self.split('test')
+        found = measure.ranks(both, test.positives)
+        row: Result = measure.recalls(found)
+        if self.place.name == 'F':
+            row['people'] = agreement(both.t2v, test.own, *self.place.people)
+        if hits:
+            row['hits'] = measure.hits(found)
+        return row
+
+    def transforms(self, model: torch.nn.Module, raw, bank: measure.Bank) -> Result:
+        """Each test-time transform at the setting that val chooses."""
+        val_raw, val_bank = self.scores(model, 'val', bank=True)
+        positives, rows = self.split('val').positives, {}
+        for name in measure.SETTINGS:
+            setting = measure.best_setting(name, val_raw, val_bank, positives)
+            both = measure.transformed(name, setting, raw, bank)
+            rows[name] = dict(self.figures(both), setting=setting)
+        both, said = measure.chosen_alone(
+            lambda part, side: self.vectors(model, part, side), self.split('bank').own, raw, bank
+        )
+        rows['auto'] = dict(self.figures(both), setting=said)
+        return rows
+
+    def vectors(self, model: torch.nn.Module, part: str, side: str):
+        """Unit vectors of the bank or the test set, float [N, D]."""
+        return model.similarity.flat(self.levels(model, part)[side == 'video'])
+
+
+@torch.no_grad()
+def score(model: torch.nn.Module, texts, videos, rows: int = 512):
+    """Scores [T, V], some texts at a time."""
+    from mmvtr.structures import take
+
+    count = len(next(iter(texts.values())).mean)
+    parts = [
+        model.similarity(take(texts, slice(first, first + rows)), videos)['scores']
+        for first in range(0, count, rows)
+    ]
+    return torch.cat(parts).float()
+
+
+def one(place: Place, name: str, seed: int, rate: float) -> Result:
+    """One training and its figures."""
+    method = METHODS[name]
+    evaluator = Evaluator(place, method)
+    kind = evaluator.kind
+    if 'teacher' in method.reads:
+        teach(place)
+    data = reading.dataset(place.folder, 'train', kind, tuple(method.reads), method.epoch_unit)
+    trained = train(
+        model_of(method, place.about, place.text),
+        data,
+        place.schedule,
+        rate=rate,
+        supervision_rate=method.rate,
+        seed=seed,
+        judge=evaluator.judge,
+        hooks=list(method.hooks),
+        work_dir=WORK / 'runs' / place.name,
+    )
+    model, start = trained.model, time.time()
+    last = evaluator.test(model, transforms=False)
+    model.load_state_dict(trained.best)
+    best = evaluator.test(model, transforms=name == 'infonce')
+    value, epoch = max((x, -epoch) for epoch, x in trained.curve)
+    return dict(
+        set=place.name,
+        text=place.text,
+        method=name,
+        seed=seed,
+        rate=rate,
+        val=value,
+        epoch=-epoch,
+        temperature=float(model.temperature().detach()),
+        curve=trained.curve,
+        best=best,
+        last=last,
+        seconds=round(trained.seconds, 1),
+        test_seconds=round(time.time() - start, 1),
+    )
+
+
+def teach(place: Place) -> None:
+    """Vectors of a teacher that reads the other text kind, once a set (TeachText)."""
+    paths = [place.folder / f'teacher_of_{place.text}_{side}.h5' for side in ('text', 'video')]
+    if all(path.exists() for path in paths):
+        return
+    other = Place(place.name, place.folder, 'words' if place.text == 'minilm' else 'minilm')
+    method = METHODS['infonce']
+    data = reading.dataset(other.folder, 'train', other.text)
+    trained = train(
+        model_of(method, other.about, other.text),
+        data,
+        other.schedule,
+        rate=1e-3,
+        supervision_rate=1.0,
+        seed=1000,
+        judge=Evaluator(other, method).judge,
+        hooks=[],
+        work_dir=WORK / 'runs' / f'{place.name}_teacher',
+    )
+    trained.model.load_state_dict(trained.best)
+    everything = reading.whole(data)
+    levels = encode(trained.model, everything.inputs)
+    for path, side, ids in zip(paths, levels, (everything.texts, everything.videos)):
+        vectors = trained.model.similarity.flat(side).numpy()
+        write_store(path, dict(zip(ids, vectors[:, None])))
+
+
+def jobs(results: Results, places: Iterable[Place], names, seeds) -> Iterable[tuple]:
+    """(place, method, seed, rate) of what is to be done: seeds of a row after its rates."""
+    for seed in seeds:
+        for place in places:
+            for name in names:
+                if place.name in SETS and place.name not in METHODS[name].sets:
+                    continue
+                key = dict(set=place.name, text=place.text, method=name)
+                for rate in RATES if seed == 0 else [None]:
+                    rate = rate or results.rate(place.name, place.text, name)
+                    if rate and not results.find(**key, seed=seed, rate=rate):
+                        yield place, name, seed, rate
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add('--list', action='store_true', help='rows and sets, and how many results are there')
+    add('--only', nargs='+', metavar='METHOD', choices=METHODS, default=list(METHODS))
+    add('--sets', nargs='+', choices=SETS, default=list(SETS))
+    add('--text', choices=('minilm', 'words'), default='minilm', help='what texts are made of')
+    add('--seeds', '--seed', nargs='+', type=int, default=list(SEEDS))
+    add('--set', type=Path, metavar='FOLDER', help='a set of your own, see sets.py')
+    add('--epochs', type=int, help='of a set of your own')
+    add('--results', type=Path, default=RESULTS)
+    add('--minutes', type=float, default=1e9, help='begin nothing after so long')
+    add('--tables', action='store_true', help='write the pages and end')
+    return parser.parse_args()
+
+
+def places_of(args: argparse.Namespace) -> list[Place]:
+    """The sets asked for, prepared."""
+    if args.set:
+        name = args.set.resolve().name
+        place = Place(name, prepare(name, of_folder(args.set), WORK / name), args.text)
+        if args.epochs:
+            place.schedule = place.schedule._replace(epochs=args.epochs)
+        return [place]
+    found = []
+    for name in args.sets:
+        if any(name in METHODS[method].sets for method in args.only):
+            made = (WORK / name / 'made.json').exists()
+            folder = WORK / name if made else prepare(name, SETS[name](), WORK / name)
+            found.append(Place(name, folder, args.text))
+    return found
+
+
+def show(results: Results) -> None:
+    """What there is to be trained, and what is there."""
+    for name, method in METHODS.items():
+        there = [row for row in results.rows if row['method'] == name]
+        print(f'{name:16} {method.config:36} sets {method.sets:4} {len(there)} results')
+
+
+def main() -> None:
+    args = parse_args()
+    results = Results(args.results)
+    if args.list:
+        return show(results)
+    if args.tables:
+        from tables import write_pages
+
+        return write_pages(results.rows)
+    warnings.simplefilter('ignore')
+    logging.disable(logging.INFO)
+    torch.set_num_threads(1)
+    places, start = places_of(args), time.time()
+    for place, name, seed, rate in jobs(results, places, args.only, args.seeds):
+        if time.time() - start > 60 * args.minutes:
+            break
+        row = one(place, name, seed, rate)
+        results.add(row)
+        best, last = row['best'], row['last']
+        print(
+            f'{place.name} {place.text} {name} seed {seed} rate {rate:g}: rsum {best["rsum"]:.1f} '
+            f'at epoch {row["epoch"]}, last {last["rsum"]:.1f}; R@1 {best["t2v_R1"]:.1f} / '
+            f'{best["v2t_R1"]:.1f}; {row["seconds"]} + {row["test_seconds"]} s',
+            flush=True,
+        )
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,378 @@
+"""The pages, from the result files: no figure of them is written by hand.
+
+Differences are of a method to its control, seed by seed; intervals and corrections are those of
+PLAN.md.  A page is a text with marks, ``<!-- real:NAME -->``, between which a table stands.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from pathlib import Path
+from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
+
+import numpy as np
+from methods import METHODS
+
+from mmvtr.evaluation.paired import holm, student, student_p
+
+ROOT = Path(__file__).resolve().parents[4]
+SHARES = ROOT / 'projects/lab/evidence/cells/real/shares.json'
+PAGES = ('docs/real_data.md', 'docs/benchmark.md', 'docs/model_zoo.md')
+Row = Mapping[str, Any]
+
+NAMES = {
+    'infonce': 'InfoNCE',
+    'triplet_05': 'triplet, margin .5',
+    'triplet_hardest': 'triplet, hardest negatives',
+    'triplet_02': 'triplet, margin .2',
+    'dvtr': 'DVTR as shipped',
+    'dvtr_permuted': 'DVTR, its weights permuted',
+    'dvtr_floor1': 'DVTR, no weight below 1',
+    'dvtr_early': 'DVTR, early eta',
+    'dvtr_early_permuted': 'DVTR, early eta, permuted',
+    'dvtr_early_calibrated': 'DVTR, early eta, share .2 %',
+    'dvtr_triplet': 'DVTR on the triplet',
+    'dvtr_pcme': "DVTR with PCME's probability",
+    'oracle': 'oracle: weight 0 where people say match',
+    'oracle_wrong': 'as many that people refused at weight 0',
+    'guide': 'guide: MiniLM of captions',
+    'gist': 'GIST: MiniLM of text and item',
+    'hardness': 'hardness and self-mask',
+    'implied': 'implied texts (ours)',
+    'ncl': 'NCL with its bank',
+    'ncl_same_bank': 'NCL with its bank',
+    'ncl_raw': 'NCL, tested raw',
+    'neighborretr': 'NeighborRetr',
+    'pcme': 'PCME',
+    'pcmepp': 'PCME++',
+    'prolip': 'ProLIP',
+    'ran': 'RAN',
+    'ranp': 'RANP',
+    'cmgsd': 'CMGSD',
+    'teachtext': 'TeachText: a second text encoder teaches',
+    'pooled': 'mean of the tokens',
+    'ti': 'token-wise matching (TI)',
+    'dsa': 'UATVR: TI and DSA',
+    'dua': 'UATVR whole (DSA, DUA, KL)',
+    'mean_frame': 'mean of the frames',
+    'best_frame': 'best frame',
+    'arl': 'ARL, thresholds of ours',
+    'arl_paper': "ARL, the paper's thresholds",
+    'sinkhorn': 'Sinkhorn',
+    'unbalanced_sinkhorn': 'unbalanced Sinkhorn',
+    'inverted_softmax': 'inverted softmax',
+    'qb_norm': 'QB-Norm',
+    'csls': 'CSLS',
+    'nnn': 'NNN',
+    'auto': "`transform='auto'`",
+}
+SETS = dict(
+    F='Flickr8k images',
+    M='MSR-VTT frames',
+    J='1,000 judged images',
+    T='MSR-VTT, words',
+    U='Untrimmed',
+)
+AIMS = dict(U='t2v_SumR')
+#: A difference inside of this is nothing (PLAN.md).
+MATTERS = 2.0
+#: Seeds below which nothing is said.
+LEAST = 3
+PEOPLE = dict(
+    auc='AUC', expert_rho='expert rho', map='mAP', extra_ap='AP of EXTRA', judged_p1='P@1'
+)
+
+
+class Change(NamedTuple):
+    """Mean difference of a method to its control over S paired seeds, its interval and p."""
+
+    mean: float
+    low: float
+    high: float
+    p: float
+    seeds: int
+
+    def __str__(self) -> str:
+        shown = f'{self.mean:+.1f}'
+        if self.seeds < 2:
+            return shown
+        bold = '**' if self.low > 0 or self.high < 0 else ''
+        return f'{bold}{shown}{bold} [{self.low:+.1f}, {self.high:+.1f}]'
+
+
+def change(values: Sequence[float]) -> Change:
+    """Of paired differences."""
+    low, high = student(values)
+    return Change(statistics.mean(values), low, high, student_p(values), len(values))
+
+
+class Table:
+    """All rows of a set and a text kind: figures by method and seed, at the rate that val chose."""
+
+    def __init__(self, rows: Iterable[Row], name: str, text: str) -> None:
+        own = [row for row in rows if row['set'] == name and row['text'] == text]
+        self.name, self.text, self.aim = name, text, AIMS.get(name, 'rsum')
+        self.runs: dict[str, dict[int, Row]] = {}
+        for method in dict.fromkeys(row['method'] for row in own):
+            first = [row for row in own if row['method'] == method and row['seed'] == 0]
+            if not first:
+                continue
+            rate = max(first, key=lambda row: row['val'])['rate']
+            self.runs[method] = {
+                row['seed']: row for row in own if row['method'] == method and row['rate'] == rate
+            }
+
+    def figures(self, method: str, when: str) -> dict[int, Row]:
+        """By seed; of a transform those of InfoNCE's training."""
+        if method == 'ncl_raw':
+            return {s: row[when]['raw'] for s, row in self.runs.get('ncl', {}).items()}
+        if method == 'ncl_same_bank':
+            return self.figures('ncl', when)
+        if method in self.runs:
+            return {seed: row[when] for seed, row in self.runs[method].items()}
+        return {
+            seed: row[when]['transforms'][method]
+            for seed, row in self.runs.get('infonce', {}).items()
+            if when == 'best' and method in row[when].get('transforms', {})
+        }
+
+    def control(self, method: str) -> str:
+        if method == 'ncl_same_bank':
+            return 'sinkhorn'
+        return METHODS[method].control if method in METHODS else 'infonce'
+
+    def listed(self) -> list[str]:
+        """Methods with :data:`LEAST` seeds that their control has, too, as :data:`NAMES`."""
+        return [
+            name for name in NAMES if self.control(name) and len(self.paired(name, 'best')) >= LEAST
+        ]
+
+    def paired(self, method: str, when: str, over: str = '') -> list[tuple[Row, Row]]:
+        mine, theirs = (self.figures(x, when) for x in (method, over or self.control(method)))
+        return [(mine[seed], theirs[seed]) for seed in sorted(mine.keys() & theirs.keys())]
+
+    def change(self, method: str, key: str, when: str = 'best', over: str = '') -> Optional[Change]:
+        """Of a figure; 'people.auc' is one within another."""
+        pairs = self.paired(method, when, over)
+        return change([_at(a, key) - _at(b, key) for a, b in pairs]) if pairs else None
+
+    def verdicts(self, when: str = 'best') -> dict[str, str]:
+        """By the rule of PLAN.md, over all rows of this set; '' of what has no figure then."""
+        changes = {name: self.change(name, self.aim, when) for name in self.listed()}
+        changes = {name: x for name, x in changes.items() if x}
+        corrected = dict(zip(changes, holm([x.p for x in changes.values()])))
+        found = {}
+        for name, x in changes.items():
+            if corrected[name] < 0.05:
+                found[name] = '**gains**' if x.mean > 0 else '**loses**'
+            elif -MATTERS < x.low and x.high < MATTERS:
+                found[name] = 'nothing'
+            else:
+                found[name] = 'not resolved'
+        return found
+
+
+def _at(row: Row, key: str) -> float:
+    for part in key.split('.'):
+        row = row[part]
+    return row
+
+
+def main_table(table: Table) -> str:
+    """Differences in both directions, best and last, with the verdict."""
+    head = ['method', 'over', 'seeds', 't2v R@1', 'v2t R@1', f'{table.aim}, best', 'verdict']
+    lines = _head([*head, f'{table.aim}, last', 'verdict, last'])
+    verdicts, at_last = table.verdicts(), table.verdicts('last')
+    for name in table.listed():
+        over = table.control(name)
+        changes = [
+            table.change(name, key, when)
+            for key, when in (
+                ('t2v_R1', 'best'),
+                ('v2t_R1', 'best'),
+                (table.aim, 'best'),
+                (table.aim, 'last'),
+            )
+        ]
+        shown = [str(x) if x else '' for x in changes]
+        shown.insert(3, verdicts[name])
+        lines.append(
+            _line(_title(name), _title(over), changes[0].seeds, *shown, at_last.get(name, ''))
+        )
+    return '\n'.join(lines)
+
+
+def _title(name: str) -> str:
+    trained = name in METHODS or name.startswith('ncl')
+    return NAMES[name] if trained else f'InfoNCE, {NAMES[name]} at test time'
+
+
+def level_table(tables: Sequence[Table]) -> str:
+    """How good the baselines are."""
+    head = ['set', 'trained with', 'seeds']
+    head += [f'{x} R@{k}' for x in ('t2v', 'v2t') for k in (1, 5, 10)] + ['rsum best', 'last']
+    lines = _head(head)
+    for table in tables:
+        for name in ('infonce', 'triplet_05', 'pooled', 'ti', 'mean_frame', 'best_frame'):
+            runs = table.figures(name, 'best')
+            if not runs:
+                continue
+            keys = [f'{x}_R{k}' for x in ('t2v', 'v2t') for k in (1, 5, 10)] + ['rsum']
+            best = [statistics.mean(row[key] for row in runs.values()) for key in keys]
+            last = statistics.mean(row['rsum'] for row in table.figures(name, 'last').values())
+            kind = f'{SETS.get(table.name, table.name)}, {_kind(table)}'
+            lines.append(_line(kind, NAMES[name], len(runs), *(f'{x:.1f}' for x in (*best, last))))
+    return '\n'.join(lines)
+
+
+def _kind(table: Table) -> str:
+    return dict(minilm='MiniLM', words='words from scratch')[table.text]
+
+
+def people_table(table: Table) -> str:
+    """People's word beside paired recall: differences to the control."""
+    lines = _head(['method', 'over', 'rsum', *PEOPLE.values()])
+    base = table.figures('infonce', 'best')
+    if base:
+        means = [
+            statistics.mean(_at(row, key) for row in base.values())
+            for key in ('rsum', *(f'people.{key}' for key in PEOPLE))
+        ]
+        lines.append(_line('InfoNCE itself', '', *(f'{x:.1f}' for x in means)))
+    for name in table.listed():
+        changes = [table.change(name, 'rsum')]
+        changes += [table.change(name, f'people.{key}') for key in PEOPLE]
+        lines.append(_line(_title(name), _title(table.control(name)), *map(str, changes)))
+    return '\n'.join(lines)
+
+
+def by_items(table: Table, draws: int = 2000) -> str:
+    """R@1 of both directions with intervals over items, drawn with all their captions."""
+    draw = np.random.default_rng(0)
+    lines = _head(['method', 'over', 't2v R@1', 'v2t R@1'])
+    for name in table.listed():
+        pairs = [(a, b) for a, b in table.paired(name, 'best') if 'hits' in a and 'hits' in b]
+        if not pairs:
+            continue
+        shown = []
+        for direction in ('t2v', 'v2t'):
+            each = np.mean([_bits(a, direction) - _bits(b, direction) for a, b in pairs], 0)
+            captions = _captions(table.name) if direction == 't2v' else 1
+            each = 100 * each[: len(each) // captions * captions].reshape(-1, captions).mean(1)
+            means = each[draw.integers(0, len(each), (draws, len(each)))].mean(1)
+            low, high = np.quantile(means, (0.025, 0.975))
+            shown.append(str(Change(each.mean(), low, high, 1.0, len(pairs) + 1)))
+        lines.append(_line(_title(name), _title(table.control(name)), *shown))
+    return '\n'.join(lines)
+
+
+def _captions(name: str) -> int:
+    """Of each item of a test set, in a row."""
+    return dict(F=5, J=5, M=4, T=4).get(name, 1)
+
+
+def _bits(row: Row, direction: str) -> np.ndarray:
+    packed = np.frombuffer(bytes.fromhex(row['hits'][direction]), np.uint8)
+    return np.unpackbits(packed).astype(float)
+
+
+def share_table() -> str:
+    """Unannotated true pairs of the sets."""
+    lines = _head(['set', 'how known', 'share of all pairs', 'in a batch of 128, a text'])
+    for row in json.loads(SHARES.read_text()) if SHARES.exists() else ():
+        share = row['share']
+        lines.append(_line(row['set'], row['how'], f'{100 * share:.4f} %', f'{127 * share:.3f}'))
+    return '\n'.join(lines)
+
+
+def zoo_table(tables: Sequence[Table]) -> str:
+    """Measured rows of the model zoo: MSR-VTT alone."""
+    head = [
+        'trained with the parts of',
+        'seeds',
+        't2v R@1/5/10',
+        'v2t R@1/5/10',
+        '1k-A (476 of 1,000)',
+    ]
+    lines = _head(head)
+    for table in tables:
+        for name, runs in table.runs.items():
+            if name not in METHODS or len(runs) < LEAST:
+                continue
+            cells = [
+                ' / '.join(
+                    f'{statistics.mean(r["best"][f"{x}_R{k}"] for r in runs.values()):.1f}'
+                    for k in (1, 5, 10)
+                )
+                for x in ('t2v', 'v2t')
+            ]
+            part = [r['best']['1ka'] for r in runs.values() if '1ka' in r['best']]
+            cells.append(
+                ' / '.join(
+                    f'{statistics.mean(r[f"t2v_R{k}"] for r in part):.1f}' for k in (1, 5, 10)
+                )
+            )
+            method = METHODS[name]
+            lines.append(_line(f'{NAMES[name]} (`{method.config}.py`)', len(runs), *cells))
+    return '\n'.join(lines)
+
+
+def short_table(tables: Sequence[Table]) -> str:
+    """One table of all sets: the aim at best and at last, with the verdicts."""
+    looks = [(table, when) for table in tables for when in ('best', 'last')]
+    columns = [f'{SETS.get(table.name, table.name)}, {when}' for table, when in looks]
+    lines = _head(['method', 'over', *columns])
+    verdicts = [table.verdicts(when) for table, when in looks]
+    for name in NAMES:
+        cells = [
+            f'{table.change(name, table.aim, when)} {found[name]}' if name in found else ''
+            for (table, when), found in zip(looks, verdicts)
+        ]
+        if any(cells):
+            lines.append(_line(_title(name), _title(tables[0].control(name)), *cells))
+    return '\n'.join(lines)
+
+
+def _head(columns: Sequence[str]) -> list[str]:
+    return [_line(*columns), '|' + '---|' * len(columns)]
+
+
+def _line(*cells: object) -> str:
+    return '| ' + ' | '.join(map(str, cells)) + ' |'
+
+
+def blocks(rows: Sequence[Row]) -> dict[str, str]:
+    """All tables by the name of their mark."""
+    kinds = dict.fromkeys((row['set'], row['text']) for row in rows)
+    order = [(name, text) for text in ('minilm', 'words') for name in SETS if (name, text) in kinds]
+    tables = {kind: Table(rows, *kind) for kind in order}
+    found = {f'{name}-{text}': main_table(x) for (name, text), x in tables.items()}
+    wide = [x for x in tables.values() if x.listed() and x.aim == 'rsum' and x.name != 'T']
+    found['short'] = short_table(wide)
+    found['levels'] = level_table([*tables.values()])
+    found['shares'] = share_table()
+    if ('F', 'minilm') in tables:
+        found['people'] = people_table(tables['F', 'minilm'])
+        found['items'] = by_items(tables['F', 'minilm'])
+    found['zoo'] = zoo_table([x for x in tables.values() if x.name in 'MT' and x.text == 'minilm'])
+    return found
+
+
+def write_pages(rows: Sequence[Row]) -> None:
+    """Put the tables between their marks; says which marks have no table."""
+    found = blocks(rows)
+    for page in PAGES:
+        path = ROOT / page
+        text = path.read_text()
+        missing = {*re.findall(r'<!-- real:([\w-]+) -->', text)} - found.keys()
+        if missing:
+            raise KeyError(f'{page}: no results for the tables {sorted(missing)}')
+        marked = re.compile(r'<!-- real:([\w-]+) -->.*?<!-- /real -->', flags=re.S)
+        path.write_text(marked.sub(lambda match: _block(match[1], found[match[1]]), text))
+        print(page)
+
+
+def _block(name: str, table: str) -> str:
+    return f'<!-- real:{name} -->\n\n{table}\n\n<!-- /real -->'

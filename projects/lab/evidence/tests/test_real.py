@@ -1,0 +1,160 @@
+"""The study of real features, on a tiny set: read, trained, tested, resumed and tabled."""
+
+import csv
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+FOLDER = Path(__file__).parents[1] / 'real'
+COLOURS = ('red', 'green', 'blue', 'black', 'white', 'yellow')
+THINGS = ('dog', 'cat', 'car', 'ball', 'boat', 'bird')
+MODULES = ('judged', 'sets', 'towers', 'reading', 'methods', 'training', 'measure', 'tables', 'run')
+
+
+@pytest.fixture
+def real(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    monkeypatch.chdir(tmp_path)
+    return {name: importlib.import_module(name) for name in MODULES}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """36 items of a colour and a thing, two frames each, whose features are these two."""
+    draw, folder = np.random.default_rng(0), tmp_path / 'own'
+    folder.mkdir()
+    pairs = [(c, t) for c in range(6) for t in range(6)]
+    rows, items, feats, vectors, keys = [], [], [], [], []
+    for n, (colour, thing) in enumerate(pairs):
+        split = ('train', 'train', 'val', 'test')[n % 4]
+        code = np.zeros(12)
+        code[[colour, 6 + thing]] = 1
+        for _ in range(2):
+            items.append(f'item{n}')
+            feats.append(code + 0.1 * draw.random(12))
+        for k, text in enumerate(('a {} {}', 'here is one {} {}')):
+            keys.append(f'item{n}#{k}')
+            rows.append((f'item{n}', text.format(COLOURS[colour], THINGS[thing]), keys[-1], split))
+            vectors.append(code + 0.1 * draw.random(12))
+    np.savez(folder / 'features.npz', feat=np.array(feats, 'f4'), item=items)
+    np.savez(folder / 'captions.npz', vec=np.array(vectors, 'f4'), key=keys)
+    with open(folder / 'captions.csv', 'w', newline='') as file:
+        csv.writer(file).writerows([('video', 'text', 'text_id', 'split'), *rows])
+    return folder
+
+
+def run(real, monkeypatch, *argv):
+    monkeypatch.setattr(sys, 'argv', ['run.py', *map(str, argv)])
+    real['run'].main()
+
+
+def test_a_set_of_ones_own_is_trained_tested_and_not_made_again(real, folder, monkeypatch):
+    out = folder.parent / 'results'
+    ask = [
+        '--set',
+        folder,
+        '--only',
+        'infonce',
+        'guide',
+        '--seeds',
+        0,
+        '--epochs',
+        6,
+        '--results',
+        out,
+    ]
+    run(real, monkeypatch, *ask)
+    lines = (out / 'own_minilm.jsonl').read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    rates = real['run'].RATES
+    assert [(r['method'], r['rate']) for r in rows] == [
+        (name, rate) for name in ('infonce', 'guide') for rate in rates
+    ]
+    base = rows[0]['best']
+    assert 0 <= base['t2v_R1'] <= base['t2v_R5'] <= 100 and {*base['transforms']} >= {
+        'csls',
+        'auto',
+    }
+    run(real, monkeypatch, *ask)
+    assert (out / 'own_minilm.jsonl').read_text().splitlines() == lines
+
+
+def test_training_learns_and_takes_another_caption_in_another_epoch(real, folder):
+    place = real['run'].Place(
+        'own',
+        real['sets'].prepare('own', real['sets'].of_folder(folder), folder / 'made'),
+        'minilm',
+    )
+    data = real['reading'].dataset(place.folder, 'train', 'minilm')
+    key = importlib.import_module('mmvtr.datasets.sampling.samplers').ItemKey
+    drawn = {data[key(0, epoch, 0)]['texts'][0]['text_id'] for epoch in range(8)}
+    assert drawn == {'item0#0', 'item0#1'}
+    place.schedule = real['training'].Schedule(30)
+    row = real['run'].one(place, 'infonce', 0, 2e-3)
+    assert row['last']['t2v_R5'] > 100 * 5 / 9 + 20  # chance: 5 of 9 items
+
+
+def test_a_fault_of_a_table_is_named(real, folder):
+    path = folder / 'captions.csv'
+    path.write_text(path.read_text().replace(',val', ',dev', 1))
+    with pytest.raises(ValueError, match=r"captions.csv, line \d+: split 'dev'"):
+        real['sets'].of_folder(folder)
+
+
+def test_every_method_has_a_config_and_a_control_on_its_sets(real):
+    methods = real['methods'].METHODS
+    for name, method in methods.items():
+        assert (real['methods'].CONFIGS / f'{method.config}.py').is_file(), name
+        if method.control:
+            assert {*method.sets} <= {*methods[method.control].sets}, name
+
+
+def test_permuted_weights_are_the_same_ones_elsewhere(real):
+    weights, positives = torch.rand(6, 6), torch.eye(6, dtype=torch.bool)
+    found = real['towers'].permuted(weights, positives)
+    assert torch.equal(found[positives], weights[positives])
+    assert torch.equal(found[~positives].sort()[0], weights[~positives].sort()[0])
+    assert not torch.equal(found, weights)
+
+
+def test_agreement_with_people_by_hand(real):
+    judged = real['judged']
+    crowd = judged.Judged(
+        torch.tensor([0, 0, 1]), torch.tensor([1, 2, 0]), torch.tensor([1.0, 0, 0])
+    )
+    scores = torch.tensor([[0.9, 0.3, 0.5], [0.1, 0.8, 0.2]])
+    found = judged.agreement(scores, torch.tensor([0, 1]), crowd, crowd)
+    assert found['auc'] == pytest.approx(50)  # .3 above .1, below .5
+    assert found['extra_ap'] == pytest.approx(50)  # second of two
+    assert found['map'] == pytest.approx(100 * (1 + 2 / 3) / 2)  # own first, the other third
+    assert found['judged_p1'] == pytest.approx(100)
+
+
+def test_verdicts_by_the_rule(real):  # two seeds say nothing
+    def rows(method, gains):
+        for seed, gain in enumerate(gains):
+            figures = dict(rsum=100.0 + gain, t2v_R1=1.0, v2t_R1=1.0)
+            kind = dict(set='F', text='minilm', method=method, seed=seed, rate=1e-3, val=1.0)
+            yield dict(kind, best=figures, last=figures)
+
+    table = real['tables'].Table(
+        [
+            *rows('infonce', [0, 1, 2, 3, 4]),
+            *rows('dvtr', [-9.0, -8.1, -7.0, -6.1, -5.0]),
+            *rows('guide', [0.1, 1.0, 2.1, 3.0, 4.1]),
+            *rows('hardness', [9, -7, 12, -3, 14]),
+            *rows('gist', [1, 2]),
+        ],
+        'F',
+        'minilm',
+    )
+    assert table.verdicts() == {
+        'dvtr': '**loses**',
+        'guide': 'nothing',
+        'hardness': 'not resolved',
+    }

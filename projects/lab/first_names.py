@@ -1,0 +1,56 @@
+"""Configs spelt as they were when the first fingerprints of cells were taken."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from mmvtr.registry import bare_name
+
+#: What components that have a new name were called.
+_NAMES = dict(CombinedSupervision='SeveralSupervisions', SummedCaptionSimilarity='SummedWitnesses')
+#: Parts of ``records`` that were arguments of a dataset, in their order.
+_RECORDS = ('denoising', 'classes', 'environments', 'agreement')
+_OPTION = re.compile(rf'(_dataloader\.dataset\.)records\.({"|".join(_RECORDS)})\b')
+
+
+def without_scopes(value: Any) -> Any:
+    """Return a config, or a part of one, without our scope and with first names and keys.
+
+    With or without the scope a config is the same.  A ``collate_fn`` keeps it: mmengine looks that
+    name up in no scope.
+
+    Args:
+        value: plain dicts, lists and values.
+    """
+    if isinstance(value, dict):
+        return {
+            key: part
+            if key == 'collate_fn'
+            else _NAMES.get(bare_name(part), bare_name(part))
+            if key in ('type', 'constructor') and isinstance(part, str)
+            else without_scopes(part)
+            for key, part in _first_keys(value).items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [without_scopes(part) for part in value]
+    return value
+
+
+def _first_keys(value: dict[str, Any]) -> dict[str, Any]:
+    """Record transforms as arguments of their dataset, in shortcuts as well."""
+    found = dict(value)
+    if isinstance(value.get('records'), dict):
+        parts = found.pop('records')
+        more = {name: part for name, part in parts.items() if name not in _RECORDS}
+        found.update({name: parts[name] for name in _RECORDS if name in parts})
+        found.update(dict(records=more) if more else {})
+        masks = found.get('denoising')
+        if isinstance(masks, dict) and masks.get('type') == 'DrawableCaptions':
+            found['denoising'] = masks.get('path')
+    if isinstance(value.get('shortcuts'), dict):
+        found['shortcuts'] = {
+            name: [_OPTION.sub(r'\1\2', key) for key in keys]
+            for name, keys in value['shortcuts'].items()
+        }
+    return found

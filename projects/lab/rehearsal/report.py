@@ -1,0 +1,195 @@
+"""Results of rehearsals: a table on the screen, a line of a file, a row of a page."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Iterable, Mapping, Optional, Sequence
+
+from mmengine.config import Config
+from mmengine.hooks import Hook
+
+from first_names import without_scopes
+from mmvtr.registry import HOOKS, bare_name
+from mmvtr.simulation.simulated_model import NARROW
+from mmvtr.storage import write_atomically
+
+#: What a training reads of a config.  Not in it: what is shown or written down, what a test does,
+#: where files go, presets, and variables of the config's own.
+_READ = (
+    *('model', 'data_preprocessor', 'train_dataloader', 'optim_wrapper', 'param_scheduler'),
+    *('train_cfg', 'default_hooks', 'custom_hooks', 'randomness', 'load_from', 'auto_scale_lr'),
+    *('default_scope', 'custom_imports', 'find_unused_parameters', 'model_wrapper_cfg'),
+)
+#: Of ``train_cfg``: when a training is tested.
+_TESTED = ('val_interval', 'val_begin', 'dynamic_intervals')
+#: Of ``default_hooks``: what a training shows and writes, by mmengine's names.
+_SHOWN = ('timer', 'logger', 'checkpoint', 'visualization', 'progress', 'eta')
+#: Of ``train_dataloader``: how batches are fetched, which are the same however they are.
+_FETCHED = ('num_workers', 'persistent_workers', 'prefetch_factor', 'pin_memory')
+#: Hooks that look at a training and leave it as it is.
+_WATCHING = ('EtaMonitorHook', 'PicturesHook', 'ModalityGapHook', 'ProgressHook')
+
+
+def fingerprint(cfg: Config) -> str:
+    """Return 12 hexadecimal digits of what a training reads of a config.
+
+    Whether our names have our scope is no part of it.
+    """
+    content = without_scopes({key: x for key, x in cfg.to_dict().items() if key in _READ})
+    content['train_cfg'] = _without(content.get('train_cfg'), _TESTED)
+    content['train_dataloader'] = _without(content.get('train_dataloader'), _FETCHED)
+    content['default_hooks'] = _without(content.get('default_hooks'), _SHOWN)
+    content['custom_hooks'] = [x for x in content.get('custom_hooks') or [] if _acts(x)]
+    content = json.dumps(content, sort_keys=True, default=str)
+    return hashlib.sha256(content.encode()).hexdigest()[:12]
+
+
+def _without(part: Optional[dict[str, Any]], keys: Sequence[str]) -> dict[str, Any]:
+    return {key: x for key, x in (part or {}).items() if key not in keys}
+
+
+def _acts(hook: Any) -> bool:
+    """Whether a hook may change a training: one that is only called in tests does not."""
+    kind = bare_name(hook)
+    component = HOOKS.get(kind) if kind else None
+    if component is None:
+        return True
+    calls = [name for name in dir(Hook) if name.startswith(('before_', 'after_'))]
+    own = [x for x in calls if getattr(component, x) is not getattr(Hook, x)]
+    return kind not in _WATCHING and any('val' not in x and 'test' not in x for x in own)
+
+
+def read_results(path: Path) -> dict[str, dict[str, Any]]:
+    """By config's name what :func:`summary` kept of it; nothing where there is no file."""
+    if not path.exists():
+        return {}
+    results = [json.loads(line) for line in path.read_text().splitlines()]
+    return {one['config']: one for one in results}
+
+
+def write_results(path: Path, results: Mapping[str, Mapping[str, Any]]) -> None:
+    """A line a config, by name; the file is whole at any time."""
+    text = ''.join(f'{json.dumps(results[name])}\n' for name in sorted(results))
+    write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def is_current(result: Optional[Mapping[str, Any]], config: Path, *, minutes: float) -> bool:
+    """Whether a result is of this very config, whole or cut off no earlier than asked."""
+    from mmvtr.utils import load_config
+
+    if result is None or result['sha'] != fingerprint(load_config(str(config))):
+        return False
+    return result['steps'] == result['total'] or result['minutes'] >= 0.95 * minutes
+
+
+def table(result: Mapping[str, Any]) -> str:
+    """What a rehearsal says, a line an expectation."""
+    narrow = result['narrow']
+    lines = [
+        f'{result["config"]}: {narrow["steps"]:,} of {narrow["total"]:,} steps of its own '
+        f'schedule in {narrow["seconds"] / 60:.1f} CPU minutes',
+        f'changed beside towers and data: {"; ".join(narrow["notes"]) or "nothing"}; width '
+        f'{NARROW.width}, a trunk of one layer',
+        '',
+    ]
+    lines += [f'{WORDS[c[1]]:11}  {c[0]}: {c[2]}' for c in result['checks']]
+    lines += [
+        '',
+        'parameters that are one number: first, last, and how far the schedule lets them:',
+    ]
+    lines += [
+        f'  {name}: {n["first"]:.4g} -> {n["last"]:.4g}, by at most {n["bound"]:.3g}'
+        for name, n in narrow['scalars'].items()
+    ] or ['  none']
+    lines += ['', 'groups: trained numbers, mean gradient norm, rates summed over what was run:']
+    for group, count in narrow['parameters'].items():
+        norms = [norm for _, norm in narrow['gradients'].get(group, [])]
+        mean = sum(norms) / max(1, len(norms))
+        lines.append(f'  {group}: {count:,}, {mean:.2e}, {narrow["moves"].get(group, 0.0):.3g}')
+    return '\n'.join(lines)
+
+
+def page(results: Iterable[Mapping[str, Any]], missing: Sequence[str] = ()) -> str:
+    """A markdown page with a row a config, and names of those without a result."""
+    rows = [
+        f'| `{one["config"]}` | {one["steps"]:,} | {share(one)} | {verdict(one)} |'
+        for one in results
+    ]
+    text = HEAD + '\n'.join(rows) + '\n'
+    if missing:
+        names = ', '.join(f'`{name}`' for name in missing)
+        text += f'\n{len(missing)} configs have no result yet: {names}.\n'
+    return text
+
+
+def share(result: Mapping[str, Any]) -> str:
+    """How much of its own schedule a config was trained."""
+    part = 100 * result['steps'] / result['total']
+    return 'all' if result['steps'] == result['total'] else f'{min(part, 99.0):.2g} %'
+
+
+def verdict(result: Mapping[str, Any]) -> str:
+    """What was not met, or not yet; else how far that was seen."""
+    words = []
+    for passed in (False, None):
+        names = [name for name, one in result['checks'].items() if one[0] is passed]
+        words += [f'{MARKS[passed]}{", ".join(names)}'] if names else []
+    return '; '.join(words) or ('met' if result['steps'] == result['total'] else 'so far')
+
+
+def summary(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of a result, small: ``checks`` has by name whether it is met, and what came."""
+    narrow = result['narrow']
+    changed = [note for note in narrow['notes'] if not note.startswith(USUAL)]
+    return dict(
+        config=result['config'],
+        sha=result['sha'],
+        steps=narrow['steps'],
+        total=narrow['total'],
+        minutes=round(narrow['seconds'] / 60, 2),
+        changed=changed,
+        checks={one[0]: list(one[1:]) for one in result['checks']},
+    )
+
+
+#: A file of results, in a folder of them.
+RESULTS = 'results.jsonl'
+#: How a verdict is written: on the screen, and on the page.
+WORDS = {True: 'met', False: 'NOT MET', None: 'not reached'}
+MARKS = {False: '**not met**: ', None: 'not reached: '}
+#: Beginnings of the notes on what the page says of all.
+USUAL = (f'batch {NARROW.batch} in place of ', f'{NARROW.frames} frames in place of ')
+HEAD = f"""# Rehearsals
+
+Real configs, trained on simulated tower outputs with their own rates, hooks and losses, until the
+schedule or a limit of CPU time ends: the column *share* says how far. A rehearsal replaces pixels
+and words only (`mmvtr/simulation/world.py`): pairs have a cosine of .25, others .1, as CLIP's do,
+soft positives are known, some clips are hubs. It says nothing about the recall that a real training
+will reach. Of a whole schedule it says whether what a paper adds begins to work within it; of a
+part, only whether it had begun by then.
+
+```bash
+python projects/lab/rehearse.py CONFIG                  # one config: table and picture
+python projects/lab/rehearse.py CONFIG --out projects/lab/docs/rehearsal \\
+  --page projects/lab/docs/rehearsal.md                  # and its row here
+```
+
+Two steps have the config's own widths and batch. Then its own schedule, of which the rows tell, has
+tokens of width {NARROW.width}, a trunk of one layer, at most {NARROW.frames} frames a video, and
+batches of at most {NARROW.batch} with the set in proportion: as many steps an epoch as in a real
+training. [`rehearsal/{RESULTS}`](rehearsal/{RESULTS}) has a line a config, with what else was
+changed, CPU minutes, and what came of each expectation.
+
+*Met* is said of a whole schedule alone. *So far*: all was met when it was cut off. *Not reached*:
+what had not come by then, and may still. Asked of every config: finite gradients, no dead
+parameter, losses that fall (or, over a whole schedule, do not rise beyond the noise of batches),
+temperature in range, R@1 of at least 5 % on unseen items (3.3 where a small set is learnt by heart;
+chance is .3). What is asked of a method is in
+`rehearsal/expectations.py`. A row is as old as
+its rehearsal.
+
+| config | steps | share | verdict |
+|---|---|---|---|
+"""

@@ -1,0 +1,180 @@
+"""Train a config on simulated tower outputs, and see whether it does what its paper says.
+
+    python projects/lab/rehearse.py CONFIG [--steps N] [--minutes M] [--out DIR] [--cfg-options ...]
+    python projects/lab/rehearse.py --all [--jobs 2] [--minutes M] [--out DIR]
+    python projects/lab/rehearse.py [CONFIG | --all] [--out DIR] --page FILE
+
+The result is a line of ``DIR/results.jsonl``, beside those that are there; of one config a picture
+is drawn, too.  A page is made of all lines.
+
+(a) a few steps at full width and batch; (b) the config's own schedule, rates and number of steps,
+on narrow tokens.  No dataset, no pretrained weights and no GPU are needed.  Exit status 1 where an
+expectation is not met, 2 where a config cannot be rehearsed, 3 where the rehearsal crashed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from mmengine.config import Config
+
+from mmvtr.command_line import Parser, count, tool
+from mmvtr.reasons import reason
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Exit status of a rehearsal, in words.
+STATUS = ('met', 'NOT MET', 'cannot be rehearsed', 'crashed')
+
+
+def parse_args() -> argparse.Namespace:
+    parser = Parser(__doc__)
+    add = parser.add_argument
+    add('config', nargs='?', help='config file of a real training')
+    add('--all', action='store_true', help='every config under configs/ that is not planted')
+    add('--steps', type=count, help='stop (b) after so many steps of the own schedule')
+    add('--minutes', type=float, default=5.0, help='stop (b) after so much CPU time (default: 5)')
+    add('--jobs', type=count, default=2, help='of --all, one thread each (default: 2)')
+    add(
+        '--out',
+        type=Path,
+        default=Path('work_dirs/rehearsal'),
+        help='folder of results.jsonl and of pictures (default: work_dirs/rehearsal)',
+    )
+    add('--page', type=Path, help='write the table of all results here; alone: train nothing')
+    parser.add_cfg_options()
+    args = parser.parse_args()
+    if args.all and args.config is not None or not (args.all or args.config or args.page):
+        parser.error('give a CONFIG or --all, or a --page to be written of what is there')
+    return args
+
+
+@tool
+def main() -> None:
+    args = parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    code = 0
+    if args.all or args.config:
+        code = rehearse_all(args) if args.all else rehearse_one(args)
+    if args.page:
+        write_page(args)
+    sys.exit(code)
+
+
+def rehearse_one(args: argparse.Namespace) -> int:
+    """A place in :data:`STATUS`; writes a line of results, and ``NAME.png``."""
+    from mmvtr.simulation.simulated_model import Unknown
+    from mmvtr.utils import load_config
+
+    try:
+        cfg = load_config(args.config, args.cfg_options)
+    except SystemExit as error:  # whose own status would be that of an expectation
+        print(error, file=sys.stderr)
+        return 2
+    try:
+        return int(not _met(args, cfg))
+    except FloatingPointError as error:
+        print(f'NOT MET      finite losses: {error}')
+        return 1
+    except Unknown as error:
+        print(f'error: {args.config}: {error}', file=sys.stderr)
+        return 2
+    except Exception as error:
+        said = reason(error)
+        if said is None:
+            traceback.print_exc()
+            return 3
+        print(f'error: {args.config}: {said}', file=sys.stderr)
+        return 2
+
+
+def _met(args: argparse.Namespace, cfg: Config) -> bool:
+    """Whether no expectation fails."""
+    import torch
+
+    from rehearsal.pictures import draw
+    from rehearsal.report import fingerprint, summary, table
+    from rehearsal.run import rehearse_config
+
+    torch.set_num_threads(1)
+    name = Path(args.config).stem
+    result = rehearse_config(cfg, steps=args.steps, minutes=args.minutes)
+    result.update(config=name, sha=fingerprint(cfg))
+    keep(args.out, {name: summary(result)})
+    draw(args.out / f'{name}.png', name, result['narrow'], result['checks'])
+    print(table(result))
+    return all(one.passed is not False for one in result['checks'])
+
+
+def keep(folder: Path, new: dict[str, dict]) -> None:
+    """Write results beside those that are there, in place of older ones of the same configs."""
+    from rehearsal.report import RESULTS, read_results, write_results
+
+    write_results(folder / RESULTS, {**read_results(folder / RESULTS), **new})
+
+
+def configs() -> list[Path]:
+    """Of the trainings that are for real, and are not over in minutes."""
+    left_out = ('planted', 'captions', 'zeroshot')
+    found = sorted((ROOT / 'configs').glob('*.py'))
+    return [path for path in found if not any(word in path.stem for word in left_out)]
+
+
+def write_page(args: argparse.Namespace) -> None:
+    from rehearsal.report import RESULTS, page, read_results
+
+    results = read_results(args.out / RESULTS)
+    missing = [path.stem for path in configs() if path.stem not in results]
+    args.page.write_text(page(results.values(), missing))
+
+
+def rehearse_all(args: argparse.Namespace) -> int:
+    """Each config in a process of its own; what is done is not done again.
+
+    1 where some config ends with another status than 0, or has an unmet expectation.
+    """
+    from rehearsal.report import RESULTS, is_current, read_results
+
+    before, all_of_them = read_results(args.out / RESULTS), configs()
+    todo = [p for p in all_of_them if not is_current(before.get(p.stem), p, minutes=args.minutes)]
+    print(f'{len(todo)} of {len(all_of_them)} configs are to be rehearsed', flush=True)
+    codes = []
+    with ThreadPoolExecutor(args.jobs) as pool:
+        for path, (code, found) in zip(todo, pool.map(lambda p: _run(p, args), todo)):
+            codes.append(code)
+            keep(args.out, found)
+            where = f', see {_log(path, args)}' if code else ''
+            print(f'{path.stem}: {STATUS[code]}{where}', flush=True)
+    results = read_results(args.out / RESULTS)
+    failed = [name for name, r in results.items() for c in r['checks'].values() if c[0] is False]
+    return int(bool(failed) or any(codes))
+
+
+def _log(path: Path, args: argparse.Namespace) -> Path:
+    """What the rehearsal of a config says."""
+    return args.out / f'{path.stem}.log'
+
+
+def _run(path: Path, args: argparse.Namespace) -> tuple[int, dict[str, dict]]:
+    """A place in :data:`STATUS`, that of a killed process is a crash; and the result, if any."""
+    from rehearsal.report import RESULTS, read_results
+
+    env = {**os.environ, 'OMP_NUM_THREADS': '1'}
+    with tempfile.TemporaryDirectory() as own, open(_log(path, args), 'w') as log:
+        command = [sys.executable, __file__, str(path), '--out', own]
+        command += ['--minutes', str(args.minutes)]
+        command += ['--steps', str(args.steps)] if args.steps else []
+        done = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, env=env)
+        found = read_results(Path(own) / RESULTS)
+    known = 0 <= done.returncode < len(STATUS)
+    return done.returncode if known else STATUS.index('crashed'), found
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,33 @@
+"""Rows of the papers' ablations that are a config with options: some steps of each, simulated."""
+
+from pathlib import Path
+
+import pytest
+
+from mmvtr.simulation.simulated_model import Size
+from mmvtr.sweeps import read_sweep, sweep_names
+from mmvtr.utils import load_config
+from rehearsal.expectations import check
+from rehearsal.run import rehearse
+
+
+def rows() -> list:
+    """A parameter a row; of each sweep of one model the last one by default, all nightly."""
+    found = []
+    for name in sweep_names():
+        changed = [run for run in read_sweep(name).runs if run.options]
+        for run in changed:
+            short = run is changed[-1] and 'parts' not in run.options
+            marks = [] if short else [pytest.mark.nightly]
+            found.append(pytest.param(run, marks=marks, id=f'{name}-{run.folder}'))
+    return found
+
+
+@pytest.mark.parametrize('run', rows())
+def test_a_row_that_is_options_trains(run):
+    cfg = load_config(str(Path(run.config)), run.options)
+    steps = 60 if 'member' in cfg.model else 2  # each of four members has its turn
+    record = rehearse(cfg, Size(width=16, batch=4, frames=8, layers=1), steps=steps)
+    assert record['steps'] == steps
+    failed = [one for one in check(cfg, record, record) if one.passed is False]
+    assert not failed  # what must hold at any time; all else may still come

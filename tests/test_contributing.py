@@ -1,0 +1,85 @@
+"""A contributor's afternoon, in a copy of the tree: no test outside of what was touched fails."""
+
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from children import ROOT
+
+LOSS = '''"""A mean of all scores."""
+
+from torch import Tensor
+
+from mmvtr.models.losses.matrix import MatrixLoss
+from mmvtr.models.target import Target
+from mmvtr.registry import MODELS
+
+
+@MODELS.register_module()
+class MeanScoreLoss(MatrixLoss):
+    """The mean of a matrix."""
+
+    slots = ()
+
+    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+        return scores.mean()
+'''
+#: What a test does that reads what it does not name: files of the project, registered parts.
+WALKS = r'(ROOT|PACKAGE|parents\[\d\]|ALL|CONFIGS)[^\n]*glob\(|module_dict'
+
+
+@pytest.fixture(scope='module')
+def copy(tmp_path_factory):
+    """A copy of the tracked files, with the changes of an afternoon."""
+    folder = tmp_path_factory.mktemp('afternoon') / 'mmvtr'
+    listed = subprocess.run(
+        ['git', 'ls-files', '-z'], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for name in filter(None, listed.stdout.split('\0')):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+    subprocess.run(['git', 'init', '-q'], cwd=folder, check=True)
+
+    def change(name, old, new):
+        text = (folder / name).read_text()
+        assert re.search(old, text, flags=re.DOTALL), f'{name}: no {old}'
+        (folder / name).write_text(re.sub(old, new, text, count=1, flags=re.DOTALL))
+
+    for page in ('README.md', 'docs/troubleshooting.md', 'docs/dvtr.md'):
+        change(page, r'\Z', '\nOne more sentence, which somebody missed here.\n')
+    change('configs/_base_/default_runtime.py', r'interval=\d+', 'interval=33')
+    (folder / 'configs/dvtr_faster.py').write_text(
+        "_base_ = ['dvtr_c2v_msrvtt.py']\n\noptim_wrapper = dict(optimizer=dict(lr=3e-4))\n"
+    )
+    (folder / 'mmvtr/models/losses/mean_score.py').write_text(LOSS)
+    change(
+        'mmvtr/models/__init__.py',
+        r'\nfrom mmvtr\.models\.losses',
+        r'\nfrom mmvtr.models.losses.mean_score import MeanScoreLoss\nfrom mmvtr.models.losses',
+    )
+    change('mmvtr/models/__init__.py', r'__all__ = \[\n', "__all__ = [\n    'MeanScoreLoss',\n")
+    (folder / 'mmvtr/ideas').mkdir()
+    (folder / 'mmvtr/ideas/__init__.py').write_text('"""Ideas."""\n')
+    (folder / 'mmvtr/ideas/first.py').write_text('"""The first."""\n\nSIZE = 3\n')
+    return folder
+
+
+def walkers():
+    """Tests that read the tree: they see what they do not know of."""
+    files = sorted((ROOT / 'tests').rglob('test_*.py'))
+    return [
+        str(path.relative_to(ROOT))
+        for path in files
+        if re.search(WALKS, path.read_text()) and path.name != 'test_contributing.py'
+    ]
+
+
+@pytest.mark.nightly
+def test_no_other_test_fails(copy):
+    command = [sys.executable, '-m', 'pytest', '-q', '-p', 'no:cacheprovider', *walkers()]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True)
+    failed = re.findall(r'^(?:FAILED|ERROR) (.*)', done.stdout, flags=re.MULTILINE)
+    assert done.returncode == 0 and not failed, '\n'.join(failed) or done.stdout[-2000:]
