@@ -54,13 +54,13 @@ def tool(name, *arguments):
 
 
 tool('test.py', 'config.py', '--random-weights')
-import mmvtr.inferencer
+import mmvtr.apis
 print('all', *(x for x in LARGE if x in sys.modules), file=sys.stderr)
 """
 
 
 def test_commands_import_no_large_library_that_they_do_not_use(tmp_path, write_video):
-    """A test, and an inferencer, of a model of our own towers."""
+    """A test of a model of our own towers."""
     loop = "test_cfg = dict(type='mmvtr.RetrievalLoop')\n"
     metric = "test_evaluator = dict(type='mmvtr.RetrievalMetric')\n"
     (tmp_path / 'config.py').write_text(of_videos('gh') + loop + metric)
