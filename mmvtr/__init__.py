@@ -5,7 +5,7 @@ __version__ = '2.0.0'
 
 def __getattr__(name: str) -> object:
     """What plain arrays need, which imports torch when it is first asked for."""
-    if name in ('fit', 'Debiaser', 'retrieve', 'hub_report'):
+    if name in ('fit', 'Debiaser', 'Tokens', 'retrieve', 'hub_report'):
         from mmvtr import arrays
 
         return getattr(arrays, name)

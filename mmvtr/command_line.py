@@ -9,7 +9,9 @@ import argparse
 import functools
 import os
 import re
+import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Callable, Mapping, Optional, Sequence
 
@@ -232,6 +234,9 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
         except KeyboardInterrupt:
             raise SystemExit(130) from None
         except Exception as error:
+            # Of a data worker that dies torch tells by an error wherever the program stands.
+            with suppress(ValueError):  # outside of the main thread it tells nothing
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             said = reason(error)
             if said is None:
                 raise

@@ -25,6 +25,17 @@ FRAME = re.compile(r'  File "(.*)", line \d+, in .*\n(?:    (.*)\n)?')
 HEAD = 'Traceback (most recent call last):\n'
 #: Kinds that tell of a program, whoever raises them.
 FAULTS = (AssertionError, AttributeError, IndexError, NotImplementedError)
+#: What torch says of a data worker that is gone, and the file in which it notices.
+WORKER = re.compile(
+    r'DataLoader worker \(pid(?:\(s\))? (?P<pid>[\d, ]+)\) '
+    r'(?:exited unexpectedly|is killed by signal: (?P<how>[^.]*))'
+)
+LOADER = os.path.join('torch', 'utils', 'data', 'dataloader.py')
+#: What gloo, NCCL and the store of a run say of a process that is gone.
+PEER = re.compile(
+    r'Connection (closed|reset) by (peer|remote)|remote process exited|Broken pipe|failed to recv',
+    re.IGNORECASE,
+)
 #: Shows every traceback.
 ALL = 'MMVTR_TRACEBACK'
 
@@ -53,12 +64,49 @@ def reason(error: BaseException) -> Optional[str]:
     told = from_elsewhere(error)
     if told is not None:
         return told.message if told.meant else None
+    if (died := death(error)) is not None:
+        return died
     if isinstance(error, ModuleNotFoundError) and error.name and _is_missing(error.name):
         package = error.name.partition('.')[0]
         return f'this needs the package {package}, which is not installed: pip install {package}'
     frames = traceback.extract_tb(error.__traceback__)
     meant = bool(frames) and _is_meant(frames[-1].filename, frames[-1].line)
     return _words(error) if meant or isinstance(error, OSError) else None
+
+
+def death(error: BaseException) -> Optional[str]:
+    """Return what died and the likely cause, of torch's error that another process is gone.
+
+    Args:
+        error: of a data loader, or of the processes of a distributed run.
+
+    Returns:
+        a sentence; None: the error says no such thing.
+    """
+    worker = WORKER.search(str(error)) if isinstance(error, RuntimeError) else None
+    lost = isinstance(error, (ConnectionError, EOFError)) and any(
+        frame.filename.endswith(LOADER) for frame in traceback.extract_tb(error.__traceback__)
+    )
+    if worker or lost:
+        number, how = (worker['pid'], worker['how'] or '') if worker else ('', '')
+        about = ', '.join(filter(None, [number and f'process {number}', how.lower()]))
+        return f'a data worker died{about and f" ({about})"}: {_cause(how.lower())}'
+    if isinstance(error, RuntimeError) and PEER.search(str(error)):
+        return (
+            'another process of this run is gone: what it printed last says why; where it printed '
+            'nothing it was killed, likely for memory (the kernel log of its machine says so)'
+        )
+    return None
+
+
+def _cause(signal: str) -> str:
+    """Of the death of a data worker, by the name of the signal that ended it, and what helps."""
+    if 'segmentation' in signal:
+        return 'a decoder crashed; check_dataset.py --decode finds the file'
+    full = 'shared memory is full: give /dev/shm more (docker run --shm-size=8g)'
+    memory = 'the machine likely ran out of memory, or /dev/shm is full (the kernel log says so)'
+    cause = full if 'bus error' in signal else memory
+    return f'{cause}; num_workers of the dataloaders and their batch_size can be smaller'
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 Each one imports its ``locations`` on the first ``build``, so that importing
 ``mmvtr`` costs nothing and a downstream project needs no more than
 ``custom_imports = dict(imports=['mmvtr.registry'])`` to write
-``type='mmvtr.X'``.  Losses, heads and supervisions are models.  The last three hold nothing of
+``type='mmvtr.X'``.  Losses, heads and supervisions are models.  The last five hold nothing of
 their own: without them mmengine warns at each start that the scope lacks them.
 
 Our configs are inherited by projects with a ``default_scope`` of their own.  So what mmengine's
@@ -23,6 +23,7 @@ from mmengine.registry import DATA_SAMPLERS as MMENGINE_DATA_SAMPLERS
 from mmengine.registry import DATASETS as MMENGINE_DATASETS
 from mmengine.registry import FUNCTIONS as MMENGINE_FUNCTIONS
 from mmengine.registry import HOOKS as MMENGINE_HOOKS
+from mmengine.registry import LOG_PROCESSORS as MMENGINE_LOG_PROCESSORS
 from mmengine.registry import LOOPS as MMENGINE_LOOPS
 from mmengine.registry import METRICS as MMENGINE_METRICS
 from mmengine.registry import MODEL_WRAPPERS as MMENGINE_MODEL_WRAPPERS
@@ -35,6 +36,7 @@ from mmengine.registry import TASK_UTILS as MMENGINE_TASK_UTILS
 from mmengine.registry import TRANSFORMS as MMENGINE_TRANSFORMS
 from mmengine.registry import VISBACKENDS as MMENGINE_VISBACKENDS
 from mmengine.registry import VISUALIZERS as MMENGINE_VISUALIZERS
+from mmengine.registry import WEIGHT_INITIALIZERS as MMENGINE_WEIGHT_INITIALIZERS
 from mmengine.registry import DefaultScope
 from mmengine.registry import Registry as MMEngineRegistry
 from mmengine.registry import init_default_scope as set_default_scope
@@ -155,8 +157,10 @@ OPTIM_WRAPPER_CONSTRUCTORS = Registry(
     locations=['mmvtr.engine'],
 )
 
+LOG_PROCESSORS = Registry('log_processor', parent=MMENGINE_LOG_PROCESSORS)
 MODEL_WRAPPERS = Registry('model wrapper', parent=MMENGINE_MODEL_WRAPPERS)
 VISUALIZERS = Registry('visualizer', parent=MMENGINE_VISUALIZERS)
+WEIGHT_INITIALIZERS = Registry('weight initializer', parent=MMENGINE_WEIGHT_INITIALIZERS)
 VISBACKENDS = Registry('vis backend', parent=MMENGINE_VISBACKENDS)
 
 

@@ -26,10 +26,12 @@ class Installation(NamedTuple):
         wheel: the file.
         site: what PYTHONPATH names: of the project nothing else is on a child's path.  The heavy
             dependencies are those of this Python.
+        gallery: where mmvtr-gallery is installed; None: nowhere.
     """
 
     wheel: Path
     site: Path
+    gallery: Path | None = None
 
     @property
     def mim(self) -> Path:
@@ -95,7 +97,8 @@ class Installation(NamedTuple):
     def environ(self) -> dict[str, str]:
         """The environment of a command: this process', with the installed project."""
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ['PATH']])
-        return dict(os.environ, PATH=path, PYTHONPATH=str(self.site), OMP_NUM_THREADS='1')
+        sites = os.pathsep.join(str(x) for x in (self.site, self.gallery) if x)
+        return dict(os.environ, PATH=path, PYTHONPATH=sites, OMP_NUM_THREADS='1')
 
 
 def copy_sources(folder: Path) -> Path:
@@ -117,10 +120,21 @@ def build_wheel(sources: Path, folder: Path) -> Path:
     return wheel
 
 
+def _install(wheel: Path, site: Path) -> Path:
+    options = ['--no-deps', '--no-index', '--no-compile', '--target', str(site)]
+    subprocess.run([*PIP, 'install', str(wheel), *options], check=True)
+    return site
+
+
 def install(folder: Path) -> Installation:
     """Build the wheel and install it, both below ``folder``."""
     wheel = build_wheel(copy_sources(folder / 'sources'), folder / 'wheel')
-    site = folder / 'site'
-    options = ['--no-deps', '--no-index', '--no-compile', '--target', str(site)]
-    subprocess.run([*PIP, 'install', str(wheel), *options], check=True)
-    return Installation(wheel, site)
+    return Installation(wheel, _install(wheel, folder / 'site'))
+
+
+def with_gallery(installed: Installation, folder: Path) -> Installation:
+    """The same with the wheel of mmvtr-gallery beside it, built and installed below ``folder``."""
+    left_out = shutil.ignore_patterns('__pycache__', '*.pyc', 'tests', 'docs', '*.egg-info')
+    shutil.copytree(ROOT / 'projects/gallery', folder / 'sources', ignore=left_out)
+    wheel = build_wheel(folder / 'sources', folder / 'wheel')
+    return installed._replace(gallery=_install(wheel, folder / 'site'))

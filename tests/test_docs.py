@@ -104,7 +104,10 @@ def exists(dotted: str) -> bool:
     for cut in range(len(parts), 0, -1):
         try:
             found = importlib.import_module('.'.join(parts[:cut]))
-        except ModuleNotFoundError:
+        except ModuleNotFoundError as error:
+            if not error.name.startswith('mmvtr'):  # of an extra that is not installed
+                path = ROOT.joinpath(*parts[:cut]).with_suffix('.py')
+                return cut == len(parts) or parts[cut] in defined(path)
             continue
         for part in parts[cut:]:
             found = getattr(found, part, None)

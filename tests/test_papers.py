@@ -1,6 +1,7 @@
 """docs/papers.md: every table and figure that a paper captions has a row that says how."""
 
 import re
+import runpy
 
 import pytest
 
@@ -73,3 +74,20 @@ def test_figures_and_sweeps_have_rows():
     named = set(re.findall(r'`figure (\w+)', PAGE))
     assert named == FIGURES.keys() - {'cost'}
     assert set(re.findall(r'`sweep (\w+)', PAGE)) == set(sweep_names())
+
+
+def test_the_page_lists_where_configs_say_otherwise():
+    """The list is what the tool prints, with its data file."""
+    tool = runpy.run_path(str(ROOT / 'tools/analysis_tools/papers.py'))
+    assert tool['table'](set()) in PAGE
+
+
+def test_a_config_that_differs_is_told(tmp_path):
+    tool = runpy.run_path(str(ROOT / 'tools/analysis_tools/papers.py'))
+    states = dict(frames=12, words=32, tau=0.07, batch=128, epochs=5, K=7, lr=dict(heads=2e-5))
+    row = dict(paper='DVTR', where='', rows='', configs=['dvtr_c2v_msvd'], states=states)
+    assert all(one.agrees for one in tool['compared']([row], set()))
+    for what, other in dict(frames=8, words=30, tau=0.05, batch=64, epochs=6, K=5).items():
+        changed = dict(row, states=dict(states, **{what: other}))
+        (told,) = [one for one in tool['compared']([changed], set()) if not one.agrees]
+        assert (told.what, told.stated) == (what, other)

@@ -1,9 +1,13 @@
 """Which errors are a user's to mend, and what they say."""
 
+import os
+import signal
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 import pytest
+import torch
+import torch.distributed as dist
 from mmengine.registry import build_from_cfg
 from torch.utils.data import DataLoader, Dataset
 
@@ -104,3 +108,82 @@ def test_of_a_process_of_a_pool():
         assert reason(error) == "brackets that do not fit: '(a\"'"
         assert reason(caught(lambda: pool.submit(fault, 7).result())) is None
     assert from_elsewhere(caught(split, '(')) is None
+
+
+# -- processes that are gone -----------------------------------------------------------------------
+
+
+class Dying(Dataset):
+    """One of whose items ends the process that reads it."""
+
+    def __init__(self, how):
+        self.how = how
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        if index == 2:
+            os.kill(os.getpid(), self.how)
+        return torch.ones(index + 1)
+
+
+@pytest.mark.parametrize(
+    'how', [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.nightly)]
+)
+def test_a_dead_data_worker_is_told(how):
+    former = signal.getsignal(signal.SIGCHLD)
+    try:
+        list(DataLoader(Dying(how), batch_size=None, num_workers=1))
+    except Exception as error:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch raises once more, wherever we are
+        said = reason(error)
+    finally:
+        signal.signal(signal.SIGCHLD, former)
+    assert said.startswith('a data worker died') and 'memory' in said and 'num_workers' in said
+
+
+@pytest.mark.parametrize(
+    'signals, words',
+    [
+        ('Killed', '(process 12, killed): the machine likely ran out of memory'),
+        ('Bus error', '(process 12, bus error): shared memory is full: give /dev/shm'),
+        ('Segmentation fault', '(process 12, segmentation fault): a decoder crashed'),
+    ],
+)
+def test_the_cause_of_a_workers_death(signals, words):
+    """In torch's words where it hears of the signal in time."""
+    error = RuntimeError(f'DataLoader worker (pid 12) is killed by signal: {signals}. It is ...')
+    assert reason(error).startswith(f'a data worker died {words}')
+
+
+def meets(rank, path, killed, told):
+    dist.init_process_group('gloo', init_method=f'file://{path}', rank=rank, world_size=2)
+    dist.all_reduce(torch.ones(1))
+    if rank == killed:
+        os.kill(os.getpid(), signal.SIGKILL)
+    told.put(reason(caught(dist.all_reduce, torch.ones(1000))))
+
+
+@pytest.mark.parametrize('killed', [0, 1])
+def test_a_dead_process_of_a_run_is_told(tmp_path, killed):
+    context = get_context('fork')
+    told = context.Queue()
+    processes = [
+        context.Process(target=meets, args=(rank, tmp_path / 'store', killed, told))
+        for rank in range(2)
+    ]
+    for process in processes:
+        process.start()
+    assert told.get(timeout=60).startswith('another process of this run is gone')
+    for process in processes:
+        process.join()
+
+
+def test_other_errors_of_connections_are_as_they_were():
+    assert reason(caught(refused)) == 'Connection refused'
+    assert reason(RuntimeError('mat1 and mat2 shapes cannot be multiplied')) is None
+
+
+def refused():
+    raise ConnectionRefusedError('Connection refused')

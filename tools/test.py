@@ -1,6 +1,6 @@
 """Test a checkpoint: the same table as at the end of its training.
 
-    python tools/test.py CONFIG CHECKPOINT [--out metrics.json] [--cfg-options key=value ...]
+    python tools/test.py CONFIG CHECKPOINT [--out metrics.json] [--dump scores.pkl]
     python tools/test.py CONFIG CHECKPOINT CHECKPOINT ... [--fusion .7 .3]
     python tools/test.py CONFIG                      # zero-shot: the pretrained model, untrained
 
@@ -47,6 +47,12 @@ def parse_args() -> argparse.Namespace:
         metavar='FILE',
         help='write the metrics, and their protocol, to this .json, .yaml or .pkl file',
     )
+    add(
+        '--dump',
+        type=output_file,
+        metavar='FILE',
+        help="write each text's scores of all videos to this .pkl file (mmengine's DumpResults)",
+    )
     parser.add_amp('encode (scores stay float32)')
     parser.add_cfg_options()
     parser.add_launcher()
@@ -85,6 +91,12 @@ def main() -> None:
     from mmvtr.engine.launch.testing import runner_of_test
     from mmvtr.evaluation.results import Results
 
+    if args.dump:
+        metrics = cfg.test_evaluator
+        metrics = metrics['metrics'] if 'metrics' in metrics else metrics
+        metrics = metrics if isinstance(metrics, list) else [metrics]
+        dumping = dict(type='DumpResults', out_file_path=str(args.dump))
+        cfg.test_evaluator = [*metrics, dumping]
     check_config(cfg, args.cfg_options)
     how = dict(fusion=args.fusion, random=args.random_weights, launcher=args.launcher)
     runner = runner_of_test(cfg, args.checkpoints, **how)

@@ -70,7 +70,12 @@ presets = dict(
             'optim_wrapper.optimizer.weight_decay': 0.2,
             'optim_wrapper.optimizer.max_grad_norm': 1.0,  # of each parameter, beside clip_grad
         },
-    )
+    ),
+    # The control of a comparison: DVTR's fixed temperature, or CLIP's own that learns.
+    tau=dict(
+        dvtr={'model.temperature.init': 0.07, 'model.temperature.learnable': False},
+        clip={'model.temperature.init': 0.01, 'model.temperature.learnable': True},
+    ),
 )
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=5, val_interval=1)
 # In shares of the run.

@@ -3,6 +3,7 @@
 Whatever the config says of the test set holds here too: the same frames, the same tokens.
 """
 
+from mmvtr.apis.elsewhere import refuse
 from mmvtr.apis.inner_products import refuse_without_vectors, sigmas, vectors
 from mmvtr.apis.loading import fingerprint, load_retriever, origin_of
 from mmvtr.apis.sets import PartOfSet, as_tested, encode_set
@@ -30,3 +31,8 @@ __all__ = [
     'sigmas',
     'vectors',
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Refuse what is not here, and say where the names of other mm projects lead."""
+    return refuse(name)

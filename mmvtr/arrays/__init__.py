@@ -7,9 +7,10 @@ from mmvtr.arrays.choice import Choice, choose
 from mmvtr.arrays.debiaser import Debiaser, fit
 from mmvtr.arrays.frozen_sigma import FrozenSigma, fit_sigma
 from mmvtr.arrays.hubs import HubReport, Suspect, hub_report
-from mmvtr.arrays.list_chances import ListChances
+from mmvtr.arrays.list_chances import ListChances, judged_chances
 from mmvtr.arrays.results import Hubs, Retrieved
 from mmvtr.arrays.retrieval import retrieve
+from mmvtr.arrays.tokens import Tokens
 
 __all__ = [
     'Choice',
@@ -20,9 +21,11 @@ __all__ = [
     'ListChances',
     'Retrieved',
     'Suspect',
+    'Tokens',
     'choose',
     'fit',
     'fit_sigma',
     'hub_report',
+    'judged_chances',
     'retrieve',
 ]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from functools import partial
-from typing import Any, Optional, Union
+from types import MappingProxyType
+from typing import Any, Mapping, Optional, Union
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from mmvtr.arrays import saved
-from mmvtr.arrays.choice import Choice, choose
+from mmvtr.arrays import fitting, saved
+from mmvtr.arrays.choice import Choice
 from mmvtr.arrays.hubs import suspects
 from mmvtr.arrays.inputs import (
     Bank,
@@ -25,17 +27,21 @@ from mmvtr.arrays.inputs import (
 )
 from mmvtr.arrays.list_chances import ListChances, fit_chances
 from mmvtr.arrays.results import Retrieved, hubs_of, like
+from mmvtr.arrays.searching import QUERIES, ranked, temperature_of
+from mmvtr.arrays.tokens import SIDES, Tokens, engine_items, engine_queries
 from mmvtr.functional.similarities.distinct import row_groups
-from mmvtr.functional.similarities.tiles import Tiles
-from mmvtr.functional.transforms.item_biases import ItemBiases, fit_biases
-from mmvtr.functional.transforms.transform_table import FITTED, TRANSFORMS
+from mmvtr.functional.similarities.tiles import Tiles, as_tiles
+from mmvtr.functional.transforms.item_biases import ItemBiases
+from mmvtr.functional.transforms.transform_table import (
+    FITTED,
+    OF_BANK,
+    TRANSFORMS,
+    checked_options,
+)
 from mmvtr.functional.uncertainty.calibration import Calibration
 
-Array = Union[np.ndarray, Tensor]
-#: Queries whose scores are made at a time.
-QUERIES = 1024
-#: Names of the transforms that are offered: those that read a bank.
-NAMES = tuple(name for name, x in TRANSFORMS.items() if 'bank' in x.reads)
+Array = Union[np.ndarray, Tensor, Tokens]
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Debiaser:
@@ -44,8 +50,9 @@ class Debiaser:
     Args:
         transform: ``'auto'`` (:func:`mmvtr.arrays.choose`, by the bank alone), None = raw, or a
             name of the table of transforms that reads a bank (docs/arrays.md lists them).
-        geometry: ``'cosine'``, of vectors of any length, or ``'inner_product'``, of vectors as they
-            are.
+        geometry: ``'cosine'``, of vectors of any length, ``'inner_product'``, of vectors as they
+            are, or of :class:`Tokens` ``'maxsim'``, each token of those that ask with its best,
+            ``'maxsim_of_items'``, each token of the items, or ``'token_wise'``, the mean of both.
         seed: of what is drawn.
         **options: of the transform, as of :func:`mmvtr.fit`.
 
@@ -70,15 +77,14 @@ class Debiaser:
         **options: Any,
     ) -> None:
         check_geometry(geometry)
-        if transform not in ('auto', None, *NAMES):
+        if transform not in ('auto', None, *OF_BANK):
             raise ValueError(
-                f"transform must be 'auto', None or one of {NAMES}, not {str(transform)[:80]!r}"
+                f"transform must be 'auto', None or one of {OF_BANK}, not {str(transform)[:80]!r}"
             )
-        if options and transform in ('auto', None):
+        if transform not in ('auto', None):
+            checked_options(transform, options)
+        elif options:
             raise ValueError(f'{sorted(options)[0]!r} is of a transform: name one of {FITTED}')
-        known = TRANSFORMS[transform].options if transform in NAMES else {}
-        if unknown := sorted({*options} - {*known}):
-            raise ValueError(f'{transform} takes {sorted(known)}, not {unknown[0]!r}')
         self.transform, self.geometry, self.seed, self.options = transform, geometry, seed, options
         self.calibration_: Optional[ListChances] = None
         self._gallery: Optional[Vectors] = None
@@ -94,7 +100,7 @@ class Debiaser:
         Args:
             videos: numpy or torch, float [N, D]; may be memory-mapped, and is not copied.
             bank: queries seen before, float [B, D], or ``(texts, videos)``, row i of both one pair;
-                equal rows count once.  None: raw.
+                equal rows count once; or a :class:`mmvtr.arrays.inputs.Bank`.  None: raw.
             ids: of the videos, one each; default row numbers.
 
         Raises:
@@ -107,6 +113,61 @@ class Debiaser:
         self._gallery, self._ids = gallery, named
         self._fit(known)
         return self
+
+    @torch.no_grad()
+    def fit_scores(
+        self, bank: Tensor | Tiles, *, beside: Mapping[str, Tensor | Tiles] = _NOTHING
+    ) -> Debiaser:
+        """Find what each item gets by scores alone, where no vector is an item; returns itself.
+
+        Args:
+            bank: float [K, N], scores of K different queries seen before with N items, or tiles.
+            beside: what else the transform reads, by name, as of :func:`.fit_biases`.
+
+        Raises:
+            ValueError: ``'auto'``, which reads vectors; as of :func:`.fit_biases`.
+        """
+        if self.transform == 'auto':
+            raise ValueError(f"'auto' reads vectors: name one of {FITTED}")
+        self._gallery = self._ids = self._bank = self.calibration_ = None
+        tiles = as_tiles(bank)._replace(name='bank')
+        chosen = Choice(self.transform, self.options, f'{self.transform or "raw"}: as asked')
+        self._fitted, self.why_ = fitting.fit_scores(chosen, tiles, beside)
+        return self
+
+    @torch.no_grad()
+    def changed(self, scores: Tensor) -> Tensor:
+        """Return what ranks the items of each row, float [Q, N], of raw scores float [Q, N]."""
+        return scores if self._fitted is None else self._fitted.changed(scores)
+
+    @torch.no_grad()
+    def biases_of(self, videos: Array) -> Tensor:
+        """Return what further items get, float32 [n]; those of the others stay as they are.
+
+        Args:
+            videos: float [n, D].
+
+        Raises:
+            TypeError, ValueError: as :meth:`fit`; a transform without the additive form.
+        """
+        further = read_vectors(videos, 'videos', self.geometry)
+        if self._fitted is None:
+            return torch.zeros(len(further))
+        self._check_additive()
+        check_width(further, self._bank.texts.shape[1], 'videos')
+        return fitting.further(self._fitted, self._bank, further)
+
+    def bare(self, device: Union[str, torch.device] = 'cpu') -> Debiaser:
+        """Return the same without its gallery, on a device: what gives items their biases."""
+        made = copy.copy(self)
+        made._gallery = made._ids = made.calibration_ = None
+        if self._bank is not None:
+            made._bank = self._bank.to(device)
+        if self._fitted is not None:
+            rows = self._fitted.rows
+            rows = None if rows is None else rows.to(device)
+            made._fitted = self._fitted._replace(items=torch.zeros(0), rows=rows)
+        return made
 
     @torch.no_grad()
     def refit(self, bank: Any) -> Debiaser:
@@ -163,8 +224,12 @@ class Debiaser:
 
     @property
     def biases_(self) -> Tensor:
-        self._check_fitted()
         return torch.zeros(len(self)) if self._fitted is None else self._fitted.items
+
+    @property
+    def bank_(self) -> Optional[Bank]:
+        """The different queries that it was fitted to; None: there were none."""
+        return self._bank
 
     @property
     def additive_(self) -> bool:
@@ -174,7 +239,12 @@ class Debiaser:
     def __len__(self) -> int:
         return 0 if self._gallery is None else len(self._gallery)
 
+    def __bool__(self) -> bool:
+        return True  # without a gallery, too
+
     def __repr__(self) -> str:
+        if self._fitted is not None and self._gallery is None:
+            return f'Debiaser({self.transform_}, without its gallery, {self.geometry})'
         if self._gallery is None:
             return f'Debiaser({self.transform!r}, geometry={self.geometry!r}), not fitted'
         size = f'{len(self)} items of width {self._gallery.width}'
@@ -186,7 +256,7 @@ class Debiaser:
         queries = self._queries(texts)
         tiles = (score_tiles(part, self._gallery) for part in queries.split(QUERIES))
         whole = (torch.cat([tile for _, tile in one.parts()], dim=1) for one in tiles)
-        return like(texts)(torch.cat([self._changed(one) for one in whole]))
+        return like(texts)(torch.cat([self.changed(one) for one in whole]))
 
     @torch.no_grad()
     def search(
@@ -208,13 +278,16 @@ class Debiaser:
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
             raise ValueError(f'k must be an integer of 1 or more, not {str(k)[:80]!r}')
         queries = self._queries(texts)
-        temperature = _temperature(calibration or self.calibration_)
-        parts = [self._ranked(part, int(k), temperature) for part in queries.split(QUERIES)]
+        temperature = temperature_of(calibration or self.calibration_)
+        every = (score_tiles(part, self._gallery) for part in queries.split(QUERIES))
+        parts = [ranked(tiles, self._fitted, int(k), temperature) for tiles in every]
         raw, places, scores, debiased, log_sums = (torch.cat(x) for x in zip(*parts))
         back, places = like(texts), places.cpu()
         look = None
         if self._bank is not None:
-            look = partial(suspects, Vectors.of(self._bank.texts), self._gallery, self._ids)
+            look = partial(
+                suspects, Vectors.of(self._bank.texts, self.geometry), self._gallery, self._ids
+            )
         right = any_right = None
         if calibration is not None:
             size = dict(log_sums=log_sums, candidates=len(self))
@@ -234,16 +307,19 @@ class Debiaser:
         )
 
     @torch.no_grad()
-    def as_vectors(self) -> np.ndarray:
+    def as_vectors(self) -> Union[np.ndarray, list[np.ndarray]]:
         """Return the gallery as float32 [N, D + 1]: inner products with :meth:`query` are scores.
 
-        So FAISS, Qdrant, LanceDB, pgvector or Elasticsearch rank debiased, by inner product.
+        So FAISS, Qdrant, LanceDB, pgvector or Elasticsearch rank debiased, by inner product.  Of
+        ``'maxsim'`` N arrays [L, D + 1], for engines with MaxSim of several vectors.
 
         Raises:
-            ValueError: a transform without the additive form.
+            ValueError: a transform without the additive form, another geometry of tokens.
         """
         self._check_fitted()
         self._check_additive()
+        if self.geometry in SIDES:
+            return engine_items(self._gallery.unit(), self.biases_)
         found = np.empty((len(self), self._gallery.width + 1), dtype=np.float32)
         for start in range(0, len(self), 2**14):
             part = slice(start, start + 2**14)
@@ -251,11 +327,13 @@ class Debiaser:
         found[:, -1] = self.biases_.cpu().numpy()
         return found
 
-    def query(self, texts: Array, *, debiased: bool = True) -> np.ndarray:
+    def query(self, texts: Array, *, debiased: bool = True) -> Union[np.ndarray, list[np.ndarray]]:
         """Return texts as float32 [Q, D + 1] for :meth:`as_vectors`; the last entry is 1, or 0 =
-        raw scores."""
+        raw scores.  Of ``'maxsim'`` Q arrays [L, D + 1], whose last entries sum to that."""
         self._check_fitted()
         self._check_additive()
+        if self.geometry in SIDES:
+            return engine_queries(self._queries(texts), float(debiased))
         rows = self._queries(texts).cpu().numpy()
         return np.concatenate([rows, np.full((len(rows), 1), float(debiased), np.float32)], axis=1)
 
@@ -272,83 +350,20 @@ class Debiaser:
     # -- what the above share ---------------------------------------------------------------
 
     def _fit(self, bank: Optional[Bank]) -> None:
-        chosen = self._chosen(bank)
-        self._bank, self._fitted, self.calibration_ = bank, None, None
-        self.why_ = chosen.why
-        if chosen.transform is None:
-            return
-        tiles = score_tiles(bank.texts, self._gallery, 'bank')
-        if _all_alike(tiles):
-            self.why_ = f'raw: all {len(self)} items score alike with the bank: nothing to rank'
-            return
-        self._fitted = fit_biases(
-            chosen.transform, tiles, beside=self._beside(bank), **chosen.options
-        )
-
-    def _chosen(self, bank: Optional[Bank]) -> Choice:
-        if self.transform is None:
-            return Choice(None, {}, 'raw: as asked')
-        if self.transform == 'auto':
-            return choose(bank, self._gallery, seed=self.seed)
-        if bank is None:
-            raise ValueError(
-                f'{self.transform} needs a bank: queries seen before, [B, {self._gallery.width}]'
-            )
-        reads = {'bank_gallery', 'item_bank'} & {*TRANSFORMS[self.transform].reads}
-        if reads and bank.items is None:
-            raise ValueError(f'{self.transform} reads items seen before: bank=(texts, videos)')
-        return Choice(self.transform, self.options, f'{self.transform}: as asked, {bank.said}')
-
-    def _beside(self, bank: Bank, further: Optional[Vectors] = None) -> dict[str, Tiles]:
-        name = self.transform if self.transform in TRANSFORMS else None
-        reads = TRANSFORMS[name].reads if name else ()
-        found = {}
-        if 'bank_gallery' in reads:
-            found['bank_gallery'] = score_tiles(bank.texts, Vectors.of(bank.items), 'bank_gallery')
-        if 'item_bank' in reads:
-            found['item_bank'] = score_tiles(bank.items, further or self._gallery, 'item_bank')
-        return found
+        chosen = fitting.chosen(self.transform, self.options, bank, self._gallery, self.seed)
+        self._bank, self.calibration_ = bank, None
+        self._fitted, self.why_ = fitting.fit_bank(chosen, bank, self._gallery)
 
     def _extend(self, further: Vectors) -> None:
-        fitted, bank = self._fitted, self._bank
-        new = fitted.further(
-            score_tiles(bank.texts, further, 'bank'), self._beside(bank, further).get('item_bank')
-        )
-        fitted = fitted._replace(items=torch.cat([fitted.items, new.to(fitted.items)]))
-        if fitted.active is not None:  # whose best item it is, further items change
-            tiles = score_tiles(bank.texts, self._gallery, 'bank')
-            active = torch.zeros(len(self), dtype=torch.bool)
-            active[tiles.best(fitted.options['neighbours'])[1].flatten().cpu()] = True
-            fitted = fitted._replace(active=active)
-        self._fitted, self.calibration_ = fitted, None
+        new = fitting.further(self._fitted, self._bank, further)
+        self._fitted = fitting.extended(self._fitted, new, self._bank, self._gallery)
+        self.calibration_ = None
 
     def _queries(self, texts: Array) -> Tensor:
         self._check_fitted()
         queries = read_vectors(texts, 'texts', self.geometry)
         check_width(queries, self._gallery.width, 'texts')
         return queries.unit()
-
-    def _changed(self, scores: Tensor) -> Tensor:
-        return scores if self._fitted is None else self._fitted.changed(scores)
-
-    def _ranked(self, queries: Tensor, k: int, temperature: Optional[float]) -> tuple[Tensor, ...]:
-        """Of some queries: raw places [q, k]; places, scores, debiased [q, k]; log sums [q]."""
-        tiles = score_tiles(queries, self._gallery)
-        fitted = self._fitted
-        if fitted is not None and TRANSFORMS[fitted.transform].form == 'row':
-            whole = torch.cat([tile for _, tile in tiles.parts()], dim=1)
-            changed, raw = fitted.changed(whole), whole.topk(min(k, len(self)))
-            debiased, places = changed.topk(min(k, len(self)))
-            log_sums = changed.new_zeros(len(queries))
-            if temperature is not None:
-                log_sums = (changed.double() / temperature).logsumexp(1)
-            return raw.indices, places, whole.gather(1, places), debiased, log_sums
-        added = queries.new_zeros(len(self)) if fitted is None else fitted.items.to(queries)
-        gate = None
-        if fitted is not None and fitted.active is not None:
-            best = tiles.best(1)[1][:, 0]
-            gate = fitted.active.to(queries.device)[best].to(queries)[:, None]
-        return one_pass(tiles, k, added, gate, temperature)
 
     def _named(self, places: Tensor, back: Any) -> Any:
         if self._ids is None:
@@ -387,6 +402,8 @@ class Debiaser:
             )
 
     def _check_additive(self) -> None:
+        if self.geometry in SIDES and SIDES[self.geometry] != 'words':
+            raise ValueError(f"no engine ranks by {self.geometry!r}: only by 'maxsim'")
         if not self.additive_:
             raise ValueError(
                 f'{self.transform_} is no number added to each item, so that no further dimension '
@@ -412,7 +429,8 @@ def fit(
             Training captions are one; those that ask now are none (transductive).
         transform: ``'auto'``, None = raw, or a transform's name, as of :class:`Debiaser`.
         ids: of the videos.
-        geometry: ``'cosine'`` or ``'inner_product'``.
+        geometry: ``'cosine'`` or ``'inner_product'``; of :class:`Tokens`, which then are all
+            inputs, ``'maxsim'``, ``'maxsim_of_items'`` or ``'token_wise'``.
         seed: of what is drawn.
         **options: of the transform.  A ``temperature`` is in units of scores, or a share of how far
             a query's best score lies above its mean, as ``'20%'``, its default.
@@ -429,51 +447,3 @@ def fit(
             [['cat'], ['dog']]
     """
     return Debiaser(transform, geometry=geometry, seed=seed, **options).fit(videos, bank, ids=ids)
-
-
-def _temperature(fit: Any) -> Optional[float]:
-    """That at which a calibration reads the sum over the gallery, None where it reads none."""
-    if fit is None or getattr(fit, 'method', 'temperature') != 'temperature':
-        return None
-    return fit.temperature
-
-
-def _all_alike(tiles: Tiles) -> bool:
-    """Return whether each query scores all items alike."""
-    first = None
-    for _, tile in tiles.parts():
-        first = tile[:, :1] if first is None else first
-        if not (tile == first).all():
-            return False
-    return True
-
-
-def one_pass(
-    tiles: Tiles, k: int, added: Tensor, gate: Optional[Tensor], temperature: Optional[float]
-) -> tuple[Tensor, ...]:
-    """Raw places [Q, k]; places, raw scores, debiased [Q, k]; log sums [Q], in one pass."""
-    raw: list[Tensor] = []
-    found: list[Tensor] = []
-    log_sums = None
-    for part, tile in tiles.parts():
-        bias = added[part] if gate is None else gate * added[part]
-        changed = tile + bias
-        raw = _merged(raw, tile, tile, part.start, k)
-        found = _merged(found, changed, tile, part.start, k)
-        if temperature is not None:
-            sums = (changed.double() / temperature).logsumexp(1)
-            log_sums = sums if log_sums is None else torch.logaddexp(log_sums, sums)
-    if log_sums is None:
-        log_sums = added.new_zeros(tiles.shape[0])
-    return raw[1], found[1], found[2], found[0], log_sums
-
-
-def _merged(held: list[Tensor], order: Tensor, scores: Tensor, start: int, k: int) -> list[Tensor]:
-    """The k highest so far: what orders them, their places, their raw scores, [Q, k] each."""
-    top = order.topk(min(k, order.shape[1]), dim=1)
-    new = [top.values, top.indices + start, scores.gather(1, top.indices)]
-    if not held:
-        return new
-    both = [torch.cat(pair, dim=1) for pair in zip(held, new)]
-    kept = both[0].topk(min(k, both[0].shape[1]), dim=1).indices
-    return [x.gather(1, kept) for x in both]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.arrays.inputs import Vectors, check_width, read_ids, read_vectors, score_tiles
+from mmvtr.arrays.tokens import pooled
 from mmvtr.functional.metrics.hub_breadth import hub_breadth
 from mmvtr.functional.similarities.tiles import Tiles, reach
 
@@ -131,7 +132,7 @@ def suspects(
         return []
     held = drawn(queries, seed).unit()
     lists = score_tiles(held, gallery).best(list_length(len(gallery)))[1]
-    return named_suspects(*judged(lists, held, len(gallery), seed), named)
+    return named_suspects(*judged(lists, pooled(held), len(gallery), seed), named)
 
 
 def drawn(queries: Vectors, seed: int) -> Vectors:

@@ -8,13 +8,16 @@ from typing import Any, Literal, Optional
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
+from mmvtr.arrays.tokens import SIDES, late_pairs, late_products, read_mask
 from mmvtr.functional.similarities.distinct import row_groups
 from mmvtr.functional.similarities.tiles import ENTRIES, Tiles
 
-#: What scores are: cosines of vectors of any length, or their inner products as they are.
-Geometry = Literal['cosine', 'inner_product']
-GEOMETRIES = ('cosine', 'inner_product')
+#: What scores are: cosines of vectors of any length, or their inner products as they are; of
+#: :class:`.Tokens` sums of best cosines, over the tokens of those that ask, of the items, or both.
+Geometry = Literal['cosine', 'inner_product', 'maxsim', 'maxsim_of_items', 'token_wise']
+GEOMETRIES = ('cosine', 'inner_product', *SIDES)
 #: Rows that are checked at a time.
 ROWS = 2**14
 #: How what is no array becomes one, by the module of its type.
@@ -34,42 +37,60 @@ class Vectors:
     """Rows of one or more arrays, none of which is ever copied as a whole.
 
     Attributes:
-        arrays: numpy or torch, float [N, D] each; may be memory-mapped.
-        lengths: float32 [N] of each, by which rows are divided; ones of inner products.
+        arrays: numpy or torch, float [N, D] each, of tokens [N, L, D]; may be memory-mapped.
+        lengths: float32 [N] or [N, L] of each, by which rows are divided; ones of inner products,
+            infinite at padding.
+        geometry: of the scores.
+        weights: float32 [N, L] of each, what tokens count; none of single vectors.
     """
 
     arrays: tuple[Any, ...]
     lengths: tuple[Tensor, ...]
+    geometry: Geometry = 'cosine'
+    weights: tuple[Tensor, ...] = ()
 
     @classmethod
-    def of(cls, rows: Tensor) -> Vectors:
-        """Return rows that are taken as they are, float32 [N, D]."""
-        return cls((rows,), (torch.ones(len(rows)),))
+    def of(cls, rows: Tensor, geometry: Geometry = 'cosine') -> Vectors:
+        """Return rows that are taken as they are, float32 [N, D] or [N, L, D + 1]."""
+        return cls((rows,), (torch.ones(rows.shape[:-1]),), geometry)
 
     def __len__(self) -> int:
         return sum(len(x) for x in self.lengths)
 
     @property
     def width(self) -> int:
-        return self.arrays[0].shape[1]
+        return self.arrays[0].shape[-1]
 
     def __add__(self, other: Vectors) -> Vectors:
-        return Vectors((*self.arrays, *other.arrays), (*self.lengths, *other.lengths))
+        weights = (*self.weights, *other.weights)
+        both = (*self.arrays, *other.arrays), (*self.lengths, *other.lengths)
+        return Vectors(*both, self.geometry, weights)
 
     def unit(self, part: slice | Tensor = slice(None)) -> Tensor:
-        """Return some rows divided by their lengths, float32 [n, D]."""
+        """Return some rows divided by their lengths, float32 [n, D], of tokens [n, L, D + 1]."""
         if len(self.arrays) == 1:
-            return _divided(self.arrays[0], self.lengths[0], part)
+            return self._divided(0, part)
         if isinstance(part, Tensor):
             return torch.cat([self.unit(slice(i, i + 1)) for i in part.tolist()])
         first, last, _ = part.indices(len(self))
         found, start = [], 0
-        for array, lengths in zip(self.arrays, self.lengths):
+        for number, lengths in enumerate(self.lengths):
             begin, end = max(first - start, 0), min(last - start, len(lengths))
             if begin < end:
-                found.append(_divided(array, lengths, slice(begin, end)))
+                found.append(self._divided(number, slice(begin, end)))
             start += len(lengths)
+        if self.weights:
+            longest = max((x.shape[1] for x in found), default=0)
+            found = [pad(x, (0, 0, 0, longest - x.shape[1])) for x in found]
         return torch.cat(found) if found else torch.empty(0, self.width)
+
+    def _divided(self, number: int, part: slice | Tensor) -> Tensor:
+        rows = _float32(self.arrays[number], part)
+        length = self.lengths[number][part][..., None].to(rows.device)
+        if not self.weights:
+            return rows / length
+        unit = torch.where(length.isfinite(), rows / length, 0)
+        return torch.cat([unit, self.weights[number][part][..., None].to(unit)], dim=-1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,16 +98,23 @@ class Bank:
     """Different queries seen before, and their own items where these are known.
 
     Attributes:
-        texts: float32 [K, D], of equal rows the first.
+        texts: float32 [K, D], of tokens [K, L, D + 1], of equal rows the first.
         given: how many rows there were.
         items: float32 [M, D], likewise; None = not known.
         pairs: int64 [P, 2], different pairs of a text and an item; None = not known.
+        geometry: of the scores.
     """
 
     texts: Tensor
     given: int
     items: Optional[Tensor] = None
     pairs: Optional[Tensor] = None
+    geometry: Geometry = 'cosine'
+
+    def to(self, device: Any) -> Bank:
+        """Return the same on a device."""
+        items = None if self.items is None else self.items.to(device)
+        return dataclasses.replace(self, texts=self.texts.to(device), items=items)
 
     @property
     def said(self) -> str:
@@ -105,7 +133,7 @@ def read_vectors(array: Any, name: str, geometry: Geometry = 'cosine') -> Vector
     """Return an array of vectors, checked.
 
     Args:
-        array: numpy or torch, float or integer [N, D].
+        array: numpy or torch, float or integer [N, D]; of token-wise geometries :class:`.Tokens`.
         name: what errors call it.
         geometry: of the scores; of cosines no row may be all zeros.
 
@@ -114,6 +142,10 @@ def read_vectors(array: Any, name: str, geometry: Geometry = 'cosine') -> Vector
         ValueError: no matrix, empty, no numbers; a row that is not finite or is all zeros (its
             number is said).
     """
+    weights = ()
+    if geometry in SIDES:
+        mask, weight = read_mask(array, name, geometry)
+        array, weights = array.vectors, (weight,)
     if not isinstance(array, (np.ndarray, Tensor)):
         kind = type(array)
         how = CONVERSIONS.get(kind.__module__.split('.')[0])
@@ -121,26 +153,35 @@ def read_vectors(array: Any, name: str, geometry: Geometry = 'cosine') -> Vector
         raise TypeError(
             f'{name} must be a numpy array or a torch tensor, not {kind.__name__}{hint}'
         )
-    if len(array.shape) != 2 or 0 in array.shape:
+    if not weights and (len(array.shape) != 2 or 0 in array.shape):
         raise ValueError(f'{name} {list(array.shape)} must be [rows, width], none of them 0')
     _refuse_other_types(array, name)
-    lengths = []
-    for start in range(0, len(array), ROWS):
-        found = _float32(array, slice(start, start + ROWS)).double().norm(dim=1)
-        zero = (found == 0) & (geometry == 'cosine')
-        for wrong, what in ((~found.isfinite(), 'is not finite'), (zero, 'is all zeros')):
+    lengths, step = [], max(1, ROWS // (array.shape[1] if weights else 1))
+    for start in range(0, len(array), step):
+        part = slice(start, start + step)
+        found = _float32(array, part).double().norm(dim=-1).cpu()
+        if weights:
+            found = found.masked_fill(~mask[part], torch.inf)
+        padding = ~mask[part] if weights else torch.zeros_like(found, dtype=torch.bool)
+        zero = (found == 0) & (geometry != 'inner_product')
+        for wrong, what in (
+            (~found.isfinite() & ~padding, 'is not finite'),
+            (zero, 'is all zeros'),
+        ):
             if wrong.any():
-                row = start + int(wrong.nonzero()[0])
-                raise ValueError(f'{name}: row {row} {what}, so it has no direction')
-        lengths.append(found.float() if geometry == 'cosine' else torch.ones(len(found)))
-    return Vectors((array,), (torch.cat(lengths),))
+                row, *token = wrong.nonzero()[0].tolist()
+                where = f'row {start + row}' + ''.join(f', token {x}' for x in token)
+                raise ValueError(f'{name}: {where} {what}, so it has no direction')
+        lengths.append(torch.ones_like(found) if geometry == 'inner_product' else found)
+    return Vectors((array,), (torch.cat(lengths).float(),), geometry, weights)
 
 
 def read_bank(bank: Any, width: int, geometry: Geometry = 'cosine') -> Bank:
     """Return a bank, checked: an array of queries, or a pair of these and their own items.
 
     Args:
-        bank: float [B, D], or a tuple or list of two of them; the second may be None.
+        bank: float [B, D], or a tuple or list of two of them; the second may be None; or one that
+            was read before.
         width: D.
         geometry: of the scores.
 
@@ -148,6 +189,11 @@ def read_bank(bank: Any, width: int, geometry: Geometry = 'cosine') -> Bank:
         TypeError, ValueError: as :func:`read_vectors`; items without queries, numbers that differ,
             another width.
     """
+    if isinstance(bank, Bank):
+        held = bank.texts.shape[-1] - (bank.geometry in SIDES)
+        if held != width:
+            raise ValueError(f'bank texts have width {held}, the videos {width}')
+        return bank
     if isinstance(bank, list) and not any(isinstance(x, (np.ndarray, Tensor)) for x in bank):
         read_vectors(bank, 'bank texts')  # says what a list becomes
     if not isinstance(bank, (tuple, list)):
@@ -157,23 +203,41 @@ def read_bank(bank: Any, width: int, geometry: Geometry = 'cosine') -> Bank:
     texts, videos = bank
     if texts is None:
         raise ValueError('the bank has videos only: it needs texts, queries seen before')
-    queries = read_vectors(texts, 'bank texts', geometry)
-    check_width(queries, width, 'bank texts')
-    rows = queries.unit()
-    group = row_groups(rows)
-    kept = _first(group)
+    rows, group = _different(texts, 'bank texts', width, geometry)
     if videos is None:
-        return Bank(rows[kept], len(rows))
-    own = read_vectors(videos, 'bank videos', geometry)
-    check_width(own, width, 'bank videos')
-    if len(own) != len(queries):
+        return Bank(rows, len(group), geometry=geometry)
+    items, item = _different(videos, 'bank videos', width, geometry)
+    if len(item) != len(group):
         raise ValueError(
-            f'the bank has {len(queries)} texts and {len(own)} videos: row i of both is one pair'
+            f'the bank has {len(group)} texts and {len(item)} videos: row i of both is one pair'
         )
-    items = own.unit()
-    item = row_groups(items)
     pairs = torch.stack([group, item], dim=1).unique(dim=0)
-    return Bank(rows[kept], len(rows), items[_first(item)], pairs)
+    return Bank(rows, len(group), items, pairs, geometry)
+
+
+def unpaired_bank(texts: Any, items: Any, width: int, geometry: Geometry = 'cosine') -> Bank:
+    """Return queries and items seen before of which nobody knows who belongs to whom.
+
+    Args:
+        texts: float [K, D].
+        items: float [M, D], or None.
+        width, geometry: of :func:`read_bank`.
+
+    Raises:
+        TypeError, ValueError: as :func:`read_bank`.
+    """
+    rows, group = _different(texts, 'bank texts', width, geometry)
+    seen = None if items is None else _different(items, 'bank videos', width, geometry)[0]
+    return Bank(rows, len(group), seen, geometry=geometry)
+
+
+def _different(array: Any, name: str, width: int, geometry: Geometry) -> tuple[Tensor, Tensor]:
+    """Different rows float32 [k, D], of equal ones the first, and the place of each row there."""
+    given = read_vectors(array, name, geometry)
+    check_width(given, width, name)
+    rows = given.unit()
+    group = row_groups(rows.cpu())
+    return rows[_first(group).to(rows.device)], group
 
 
 def check_width(vectors: Vectors, width: int, name: str) -> None:
@@ -220,36 +284,39 @@ def score_tiles(queries: Tensor, gallery: Vectors, name: str = 'scores') -> Tile
     A tile is bounded by its scores and by the vectors that it reads, 16 MiB of either.
 
     Args:
-        queries: float32 [Q, D].
+        queries: float32 [Q, D], of tokens [Q, L, D + 1].
         gallery: N items.
         name: of the matrix, in errors.
     """
-    widest = max(1, ENTRIES // max(1, *queries.shape))
+    floats = gallery.width * (gallery.arrays[0].shape[1] if queries.dim() == 3 else 1)
+    widest = max(1, ENTRIES // max(1, len(queries), floats))
     return Tiles(
         (len(queries), len(gallery)),
-        lambda part: products(queries, gallery.unit(part)),
+        lambda part: products(queries, gallery.unit(part), gallery.geometry),
         widest,
         name,
     )
 
 
-def products(queries: Tensor, items: Tensor) -> Tensor:
-    """Return inner products on the queries' device, float32 [Q, N], also under autocast."""
+def products(queries: Tensor, items: Tensor, geometry: Geometry = 'cosine') -> Tensor:
+    """Return scores of rows as they are, on the queries' device, float32 [Q, N], also under
+    autocast."""
+    if queries.dim() == 3:
+        return late_products(queries, items, geometry)
     with torch.autocast(queries.device.type, enabled=False):
         return queries @ items.to(queries.device).t()
+
+
+def own_products(queries: Tensor, items: Tensor, geometry: Geometry = 'cosine') -> Tensor:
+    """Return the score of each query with the item of its row, float32 [N]."""
+    if queries.dim() == 3:
+        return late_pairs(queries, items, geometry)
+    return (queries * items).sum(1)
 
 
 def _first(group: Tensor) -> Tensor:
     """Positions of the first row of each group, in order."""
     return torch.from_numpy(np.unique(group.numpy(), return_index=True)[1])
-
-
-def _divided(array: Any, lengths: Tensor, rows: slice | Tensor) -> Tensor:
-    return _float32(array, rows) / lengths[rows, None].to(_device(array))
-
-
-def _device(array: Any) -> torch.device:
-    return array.device if isinstance(array, Tensor) else torch.device('cpu')
 
 
 def _refuse_other_types(array: Any, name: str) -> None:

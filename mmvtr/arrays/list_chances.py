@@ -2,29 +2,34 @@
 
 Being first is information that a function of the score alone lacks: what stands beside a place is
 therefore calibrated on lists, by what ranks them.  A held-out text asks the gallery to which its
-own item was added; a half of the bank gives the biases, the other half asks.
+own item was added, with biases of all the bank but a tenth: biases of less of it rank worse.
 """
 
 from __future__ import annotations
 
 import math
 from functools import partial
-from typing import NamedTuple, Optional, Sequence
+from typing import Callable, NamedTuple, Optional, Sequence
 
 import torch
 from torch import Tensor
 
-from mmvtr.arrays.inputs import Bank, Vectors, score_tiles
+from mmvtr.arrays.inputs import Bank, Vectors, own_products, score_tiles
+from mmvtr.functional.similarities.tiles import Tiles
 from mmvtr.functional.transforms.item_biases import ItemBiases, fit_biases
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 from mmvtr.functional.uncertainty.calibration_fits import platt_line
 
 #: Pairs that are looked at, at most, and scores of them; a calibration of fewer pairs says nothing.
 MOST, SCORES, LEAST = 2000, 2**25, 50
+#: A held-out text asks with biases of all bank texts but one of so many parts.
+FOLDS = 10
 #: Lengths of lists for which P(one of them is right) has a line of its own.
 LENGTHS = (1, 2, 3, 5, 10, 20, 50, 100)
 #: Shares of the queries that may be answered, at which a precision is tested.
-SHARES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+SHARES = tuple(n / 20 for n in range(1, 21))
+#: The first share that is tested is expected to hold so many times the queries that can pass.
+ROOM = 1.5
 #: Steps of the search for the temperature, and its range as shares of the spread of scores.
 STEPS, LOWEST, HIGHEST = 24, 1e-3, 10.0
 #: Items of the gallery that score so nearly alike with a text as its own one are that one.
@@ -72,9 +77,10 @@ class ListChances(NamedTuple):
     def threshold(self, precision: float, *, error: float = 0.1) -> float:
         """Return the P(first place is right) from which on answers have a wanted precision.
 
-        Learn then Test (Angelopoulos et al. 2021, arXiv 2110.01052): each of ten thresholds, fixed
-        beforehand, is tested by the exact binomial tail of the errors among held-out queries that
-        it answers, with Bonferroni's correction; the lowest that passes is taken.  So with
+        Learn then Test (Angelopoulos et al. 2021, arXiv 2110.01052) with a fixed sequence: twenty
+        thresholds, fixed beforehand, are tested from the highest that enough queries reach
+        downwards, each by the exact binomial tail of the errors among the held-out queries that it
+        answers, up to the first that fails; the lowest that passes is taken.  So with
         probability ``1 - error`` over the draw of the bank the precision holds, for queries that
         are drawn as the bank's and biases of half of it.
 
@@ -91,16 +97,19 @@ class ListChances(NamedTuple):
         for value, name in ((precision, 'precision'), (error, 'error')):
             if not 0 < value < 1:
                 raise ValueError(f'{name} must lie in (0, 1), not {value}')
-        passed = []
-        for level in self.levels.tolist():
+        least, passed = ROOM * math.log(error) / math.log(precision), math.inf
+        for share, level in zip(SHARES, self.levels.tolist()):
+            if share * len(self.shares) < least:
+                continue
             answered = self.shares >= level
             count, wrong = int(answered.sum()), int((answered & ~self.right).sum())
-            if _at_most(wrong, count, 1 - precision) <= error / len(self.levels):
-                passed.append(level)
-        if not passed:
+            if _at_most(wrong, count, 1 - precision) > error:
+                break
+            passed = level
+        if passed == math.inf:
             return math.inf
         slope, offset = self.lines[0].tolist()
-        lowest = _logit(torch.tensor(min(passed), dtype=torch.float64)).item()
+        lowest = _logit(torch.tensor(passed, dtype=torch.float64)).item()
         return 1 / (1 + math.exp(-(slope * lowest + offset)))
 
     def _lines(self, lengths: Tensor) -> Tensor:
@@ -131,54 +140,87 @@ def fit_chances(
         raise ValueError('P(right) needs a bank with pairs: bank=(texts, videos)')
     random = torch.Generator().manual_seed(seed)
     most = max(4 * LEAST, min(MOST, SCORES // max(1, len(gallery))))
-    pairs = bank.pairs[torch.randperm(len(bank.pairs), generator=random)[:most]]
-    items = pairs[:, 1].unique()
-    if len(items) < LEAST:
-        raise ValueError(f'{len(items)} different bank videos are too few: at least {LEAST}')
-    chosen = items[torch.rand(len(items), generator=random).argsort() < len(items) // 2]
-    half = torch.isin(pairs[:, 1], chosen)
-    lists = [_Lists.of(bank, gallery, fitted, pairs[h], pairs[~h]) for h in (half, ~half)]
-    temperature = _temperature(lists)
-    cumulated = torch.cat([one.cumulated(temperature) for one in lists])
-    ranks = torch.cat([one.rank for one in lists])
+    pairs = bank.pairs[torch.randperm(len(bank.pairs), generator=random)]
+    items = len(bank.items)
+    if items < LEAST:
+        raise ValueError(f'{items} different bank videos are too few: at least {LEAST}')
+    first = (torch.rand(items, generator=random).argsort() < items // 2)[pairs[:, 1]]
+    asked = torch.arange(len(pairs)) < most
+    of = partial(_Lists.of, bank, gallery, fitted)
+    return _fitted(
+        _folded(of, pairs[:most], pairs),
+        _folded(of, pairs[first & asked], pairs[first]),
+        of(pairs[~first & asked], pairs[first]),
+    )
+
+
+def judged_chances(scores: Tensor, right: Tensor, *, seed: int = 0) -> ListChances:
+    """Return what places are worth, by lists of any ranker whose places were judged.
+
+    Args:
+        scores: float [Q, K], what ranks, of any order; -inf where a list is shorter.
+        right: bool [Q, K]; a list may have several right places, or none.
+        seed: of the halves.
+
+    Raises:
+        ValueError: shapes that differ, too few lists, no right place in a half of them.
+    """
+    if scores.dim() != 2 or scores.shape != right.shape:
+        raise ValueError(f'scores {[*scores.shape]} and right {[*right.shape]} must be [Q, K]')
+    if len(scores) < LEAST:
+        raise ValueError(f'{len(scores)} lists are too few: at least {LEAST}')
+    random = torch.Generator().manual_seed(seed)
+    half = torch.rand(len(scores), generator=random).argsort() < len(scores) // 2
+    parts = (_Lists(scores[rows].float(), right[rows].bool()) for rows in (half, ~half))
+    first, second = parts
+    if not (first.right.any() and second.right.any()):
+        raise ValueError('no place is right in half of the lists')
+    return _fitted([first, second], [first], second)
+
+
+def _fitted(whole: Sequence[_Lists], first: Sequence[_Lists], tested: _Lists) -> ListChances:
+    """Lines by all lists; temperature and thresholds by one half, which the other half tests.
+
+    Nothing of what is tested makes the share that is tested or its thresholds, and a rising line
+    between share and P moves no query over a threshold.
+    """
+    temperature = _temperature(first)
+    shares = torch.cat([one.cumulated(temperature)[:, 0] for one in first])
+    levels = shares.quantile(1 - torch.tensor(SHARES, dtype=torch.float64))
+    cumulated = torch.cat([one.cumulated(temperature) for one in whole])
+    ranks = torch.cat([one.rank for one in whole])
     lines = [
         platt_line(_logit(cumulated[:, min(k, cumulated.shape[1]) - 1]), (ranks <= k).double())
         for k in LENGTHS
     ]
-    return ListChances(
-        temperature, torch.stack(lines), *_tested(bank, gallery, fitted, pairs, half)
-    )
+    share = tested.cumulated(temperature)[:, 0]
+    return ListChances(temperature, torch.stack(lines), share, tested.rank == 1, levels)
 
 
-def _tested(
-    bank: Bank, gallery: Vectors, fitted: Optional[ItemBiases], pairs: Tensor, half: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Shares of first places and whether these are right, of one half; thresholds by the other.
-
-    Biases, temperature and thresholds are made by the other half alone, so that what the test of a
-    precision reads is independent of them.
-    """
-    inner = _Lists.of(bank, gallery, fitted, pairs[~half], pairs[~half])
-    temperature = _temperature([inner])
-    levels = inner.cumulated(temperature)[:, 0].quantile(
-        1 - torch.tensor(SHARES, dtype=torch.float64)
-    )
-    asked = _Lists.of(bank, gallery, fitted, pairs[half], pairs[~half])
-    return asked.cumulated(temperature)[:, 0], asked.rank == 1, levels
+def _folded(of: Callable[..., _Lists], asked: Tensor, held: Tensor) -> list[_Lists]:
+    """Lists of pairs that ask, with biases of the held ones but a tenth, which has theirs."""
+    items, known = asked[:, 1].unique(), held[:, 1].unique()
+    folds = min(FOLDS, math.ceil(FOLDS * len(items) / len(known)))
+    found = []
+    for number in range(folds):
+        out = torch.isin(asked[:, 1], items[number::folds])
+        kept = ~torch.isin(held[:, 1], items[number::folds])
+        kept &= ~torch.isin(held[:, 0], asked[out, 0])  # a text of two videos
+        if out.any() and kept.any():
+            found.append(of(asked[out], held[kept]))
+    return found
 
 
 class _Lists(NamedTuple):
-    """Lists of held-out texts in the gallery and their own items.
+    """Lists whose right places are known.
 
     Attributes:
-        own: float64 [q], what ranks each text's own item.
-        others: float32 [q, N], what ranks the gallery; -inf what is equal to the own item.
-        rank: int64 [q], place of the own item.
+        every: float32 [q, K], what ranks; -inf what is not in the list.
+        right: bool [q, K].
     """
 
-    own: Tensor
-    others: Tensor
-    rank: Tensor
+    every: Tensor
+    right: Tensor
 
     @classmethod
     def of(
@@ -189,65 +231,100 @@ class _Lists(NamedTuple):
         asked: Tensor,
         held: Tensor,
     ) -> _Lists:
-        """Lists of the pairs ``asked`` [q, 2] with biases of the pairs ``held`` [p, 2]."""
+        """Lists [q, N + 1] of the pairs ``asked`` [q, 2] in the gallery and their own items, the
+        last ones, with biases of the pairs ``held`` [p, 2]."""
         texts, items = bank.texts[asked[:, 0]], bank.items[asked[:, 1]]
         raw = torch.cat([tile for _, tile in score_tiles(texts, gallery).parts()], dim=1)
-        own = (texts * items).sum(1, keepdim=True)
+        own = own_products(texts, items, bank.geometry)[:, None]
         same = (raw - own).abs() < EQUAL * own.abs().clamp_min(EQUAL)
         every = torch.cat([raw, own], dim=1)
         if fitted is not None:
-            every = _of_half(fitted, bank, gallery, held, items).changed(every)
-        own, others = every[:, -1:], every[:, :-1].masked_fill(same, -torch.inf)
-        return cls(own[:, 0].double(), others, 1 + (others > own).sum(1))
+            every = _of_part(fitted, bank, gallery, held, asked[:, 1]).changed(every)
+        every[:, :-1].masked_fill_(same, -torch.inf)
+        right = torch.zeros_like(every, dtype=torch.bool)
+        right[:, -1] = True
+        return cls(every, right)
 
-    def every(self) -> Tensor:
-        """What ranks the gallery and the own item, float32 [q, 1 + N]."""
-        return torch.cat([self.own[:, None].to(self.others), self.others], dim=1)
+    @property
+    def rank(self) -> Tensor:
+        """Place of the best right one, int64 [q]; behind all where there is none."""
+        best = self.every.masked_fill(~self.right, -torch.inf).amax(1, keepdim=True)
+        found = 1 + ((self.every > best) & ~self.right).sum(1)
+        return found.masked_fill(~self.right.any(1), torch.iinfo(torch.int64).max)
+
+    def losses(self, temperature: float) -> Tensor:
+        """Minus the log of the share of the right ones, float32, of lists that have some."""
+        scaled = self.every / temperature
+        return scaled.logsumexp(1) - scaled.masked_fill(~self.right, -torch.inf).logsumexp(1)
 
     def cumulated(self, temperature: float) -> Tensor:
-        """Shares of the best places, summed, float64 [q, K]."""
-        every = self.every() / temperature
+        """Shares of the best places, summed, float64 [q, L]."""
+        every = self.every / temperature
         top = every.topk(min(max(LENGTHS), every.shape[1]), dim=1).values
         return (top - every.logsumexp(1, keepdim=True)).double().exp().cumsum(1)
 
 
-def _of_half(
-    fitted: ItemBiases, bank: Bank, gallery: Vectors, held: Tensor, items: Tensor
+def _of_part(
+    fitted: ItemBiases, bank: Bank, gallery: Vectors, held: Tensor, own: Tensor
 ) -> ItemBiases:
-    """The same transform by the held pairs, for lists [q, N + 1] whose last item is the own one."""
+    """The same transform by the held pairs, for lists [q, N + 1] whose last item is the own one.
+
+    The own items are fitted together with the gallery: an item that joins it afterwards gets less
+    from Sinkhorn's rows, which do not count it.
+
+    Args:
+        own: int64 [q], the own item of each list.
+    """
     texts, seen = bank.texts[held[:, 0].unique()], bank.items[held[:, 1].unique()]
-    of_texts, of_items = partial(score_tiles, texts), partial(score_tiles, seen)
-    reads = TRANSFORMS[fitted.transform].reads
-    beside, last = {}, None
+    items, place = own.unique(return_inverse=True)
+    further = Vectors.of(bank.items[items], bank.geometry)
+    reads, beside = TRANSFORMS[fitted.transform].reads, {}
     if 'bank_gallery' in reads:
-        beside['bank_gallery'] = of_texts(Vectors.of(seen))
+        beside['bank_gallery'] = score_tiles(texts, Vectors.of(seen, bank.geometry))
     if 'item_bank' in reads:
-        beside['item_bank'], last = of_items(gallery), of_items(Vectors.of(items))
+        beside['item_bank'] = _joined(score_tiles(seen, gallery), score_tiles(seen, further))
     options = dict(fitted.options)
     if 'neighbours' in options:
         options['neighbours'] = min(options['neighbours'], len(texts))
-    half = fit_biases(fitted.transform, of_texts(gallery), beside=beside, **options)
-    own = half.further(of_texts(Vectors.of(items)), last)
-    wide = torch.cat([half.items.expand(len(items), -1), own.to(half.items)[:, None]], dim=1)
-    active = half.active
+    both = _joined(score_tiles(texts, gallery), score_tiles(texts, further))
+    part = fit_biases(fitted.transform, both, beside=beside, **options)
+    biases, active = part.items, part.active
+    mine = biases[len(gallery) + place][:, None]
+    wide = torch.cat([biases[: len(gallery)].expand(len(own), -1), mine], dim=1)
     if active is not None:  # an item that its own text finds is one that texts find
-        active = torch.cat([active, active.new_ones(1)])
-    return half._replace(items=wide, active=active)
+        active = torch.cat([active[: len(gallery)], active.new_ones(1)])
+    return part._replace(items=wide, active=active)
+
+
+def _joined(one: Tiles, other: Tiles) -> Tiles:
+    """Tiles of the columns of both."""
+    middle = one.shape[1]
+
+    def columns(part: slice) -> Tensor:
+        left, right = (
+            slice(part.start, min(part.stop, middle)),
+            slice(max(part.start, middle) - middle, part.stop - middle),
+        )
+        parts = [x.columns(y) for x, y in ((one, left), (other, right)) if y.start < y.stop]
+        return torch.cat(parts, dim=1)
+
+    return one._replace(shape=(one.shape[0], middle + other.shape[1]), columns=columns)
 
 
 def _temperature(lists: Sequence[_Lists]) -> float:
-    """The one at which the own items' shares are likeliest, by golden section."""
-    rows = torch.cat([one.every() for one in lists])
-    rows = rows[:: max(1, rows.numel() // SCORES * 8)]
-    top = rows.amax(1)
-    finite = rows.masked_fill(rows.isinf(), 0)
-    spread = (top - finite.mean(1)).mean().item()
+    """The one at which the right items' shares are likeliest, by golden section."""
+    every = torch.cat([one.every for one in lists])
+    rows = slice(None, None, max(1, every.numel() // SCORES * 8))
+    right = torch.cat([one.right for one in lists])[rows]
+    some = _Lists(every[rows][right.any(1)], right[right.any(1)])
+    known = some.every.isfinite()
+    mean = some.every.where(known, 0).sum(1) / known.sum(1)
+    spread = (some.every.amax(1) - mean).mean().item()
     if not spread > 0:
         raise ValueError('all items score alike with the bank: no place is worth more than another')
 
     def loss(exponent: float) -> float:
-        scaled = rows / (spread * math.exp(exponent))
-        return (scaled.logsumexp(1) - scaled[:, 0]).mean().item()
+        return some.losses(spread * math.exp(exponent)).mean().item()
 
     low, high = math.log(LOWEST), math.log(HIGHEST)
     ratio = (math.sqrt(5) - 1) / 2

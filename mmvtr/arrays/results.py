@@ -87,6 +87,7 @@ def hubs_of(
     return Hubs(*(one for pair in values for one in pair), look)
 
 
-def like(given: Array) -> Callable[[Tensor], Array]:
-    """Return what makes tensors arrays of the kind of ``given``."""
+def like(given: Any) -> Callable[[Tensor], Array]:
+    """Return what makes tensors arrays of the kind of ``given``, which may be :class:`Tokens`."""
+    given = getattr(given, 'vectors', given)
     return (lambda x: x.cpu().numpy()) if isinstance(given, np.ndarray) else (lambda x: x)

@@ -17,7 +17,7 @@ from torch import Tensor
 from mmvtr.arrays.inputs import GEOMETRIES, Bank, Vectors, read_ids, read_vectors
 from mmvtr.arrays.list_chances import ListChances
 from mmvtr.functional.transforms.item_biases import ItemBiases
-from mmvtr.functional.transforms.transform_table import TRANSFORMS
+from mmvtr.functional.transforms.transform_table import OF_BANK
 
 #: Of the layout; files of another one are refused.
 VERSION = 1
@@ -41,38 +41,8 @@ def save(debiaser: Any, folder: Union[str, Path]) -> None:
     from mmvtr.storage import naming, write_tensors, write_text  # which loads safetensors
 
     folder = Path(folder)
-    fitted, bank, chances = debiaser._fitted, debiaser._bank, debiaser.calibration_
-    tensors: dict[str, Optional[Tensor]] = dict(gallery=_traces(debiaser._gallery))
-    if fitted is not None:
-        tensors.update(items=fitted.items, active=fitted.active, rows=fitted.rows)
-        tensors['bank_marginals'] = fitted.options.get('bank_marginals')
-    if bank is not None:
-        tensors.update(texts=bank.texts, bank_items=bank.items, pairs=bank.pairs)
-    if chances is not None:
-        tensors.update({name: x for name, x in chances._asdict().items() if name != 'temperature'})
-    told = None
-    if fitted is not None:
-        plain = {k: x for k, x in fitted.options.items() if not isinstance(x, Tensor)}
-        told = dict(transform=fitted.transform, options=plain, shift=fitted.shift)
-    ids = None if debiaser._ids is None else debiaser._ids.tolist()
-    held = {name: x for name, x in tensors.items() if x is not None}
-    facts = dict(
-        version=VERSION,
-        transform=debiaser.transform,
-        geometry=debiaser.geometry,
-        seed=debiaser.seed,
-        options={k: x for k, x in debiaser.options.items() if not isinstance(x, Tensor)},
-        why=debiaser.why_,
-        fitted=told,
-        ids=ids,
-        given=None if bank is None else bank.given,
-        temperature=None if chances is None else chances.temperature,
-        content={name: list(x.shape) for name, x in held.items()},
-    )
-    try:
-        text = json.dumps(facts, indent=1)
-    except TypeError as error:
-        raise TypeError(f'ids must be texts or whole numbers to be saved: {error}') from error
+    held = dict(content_of(debiaser), gallery=_traces(debiaser._gallery))
+    text = text_of(debiaser, held)
     with naming(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write_tensors(held, folder / TENSORS)
@@ -94,21 +64,86 @@ def load(kind: type, folder: Union[str, Path], videos: Any, ids: Any = None) -> 
         ValueError: another gallery (names the first row that differs); ids that do not fit.
     """
     folder = Path(folder)
-    facts = _facts(folder / FACTS)
+    path = folder / FACTS
+    if not path.is_file():
+        raise FileNotFoundError(f'{path} does not exist: Debiaser.save writes it')
+    facts = facts_of(path.read_bytes(), path)
     from mmvtr.storage import read_tensors
 
     held = read_tensors(folder / TENSORS, kind='debiaser')
-    if {name: list(x.shape) for name, x in held.items()} != facts['content']:
-        raise RuntimeError(f'{folder}: {FACTS} and {TENSORS} are not of one Debiaser')
+    made = restored(kind, facts, held, folder)
     gallery = read_vectors(videos, 'videos', facts['geometry'])
     _check_gallery(gallery, held['gallery'], folder)
-    made = kind(facts['transform'], geometry=facts['geometry'], seed=facts['seed'])
-    made.options = dict(facts['options'])
-    made._gallery, made.why_ = gallery, facts['why']
+    made._gallery = gallery
     made._ids = read_ids(facts['ids'] if ids is None else ids, len(gallery))
+    return made
+
+
+def content_of(debiaser: Any) -> dict[str, Tensor]:
+    """Return the tensors of a fitted Debiaser, by name; its gallery is none of them."""
+    fitted, bank, chances = debiaser._fitted, debiaser._bank, debiaser.calibration_
+    tensors: dict[str, Optional[Tensor]] = {}
+    if fitted is not None:
+        tensors.update(items=fitted.items, active=fitted.active, rows=fitted.rows)
+        tensors['bank_marginals'] = fitted.options.get('bank_marginals')
+    if bank is not None:
+        tensors.update(texts=bank.texts, bank_items=bank.items, pairs=bank.pairs)
+    if chances is not None:
+        tensors.update({name: x for name, x in chances._asdict().items() if name != 'temperature'})
+    return {name: x for name, x in tensors.items() if x is not None}
+
+
+def text_of(debiaser: Any, held: dict[str, Tensor]) -> str:
+    """Return as json what is known of a Debiaser beside its tensors.
+
+    Raises:
+        TypeError: ids that json cannot hold.
+    """
+    fitted, bank, chances = debiaser._fitted, debiaser._bank, debiaser.calibration_
+    told = None
+    if fitted is not None:
+        plain = {k: x for k, x in fitted.options.items() if not isinstance(x, Tensor)}
+        told = dict(transform=fitted.transform, options=plain, shift=fitted.shift)
+    facts = dict(
+        version=VERSION,
+        transform=debiaser.transform,
+        geometry=debiaser.geometry,
+        seed=debiaser.seed,
+        options={k: x for k, x in debiaser.options.items() if not isinstance(x, Tensor)},
+        why=debiaser.why_,
+        fitted=told,
+        ids=None if debiaser._ids is None else debiaser._ids.tolist(),
+        given=None if bank is None else bank.given,
+        temperature=None if chances is None else chances.temperature,
+        content={name: list(x.shape) for name, x in held.items()},
+    )
+    try:
+        return json.dumps(facts, indent=1)
+    except TypeError as error:
+        raise TypeError(f'ids must be texts or whole numbers to be saved: {error}') from error
+
+
+def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: Path) -> Any:
+    """Return a Debiaser without its gallery.
+
+    Args:
+        kind: Debiaser.
+        facts: as :func:`facts_of` gives them.
+        held: its tensors by name.
+        where: what errors name.
+
+    Raises:
+        RuntimeError: facts and tensors of two Debiasers.
+    """
+    if {name: list(x.shape) for name, x in held.items()} != facts['content']:
+        raise RuntimeError(f'{where}: what is said and the tensors are not of one Debiaser')
+    made = kind(
+        facts['transform'], geometry=facts['geometry'], seed=facts['seed'], **facts['options']
+    )
+    made.why_ = facts['why']
     if 'texts' in held:
         own = (held.get('bank_items'), held.get('pairs'))
-        made._bank = Bank(held['texts'], facts['given'], *own)
+        made._bank = Bank(held['texts'], facts['given'], *own, facts['geometry'])
     if facts['fitted'] is not None:
         options = dict(facts['fitted']['options'])
         if 'bank_marginals' in held:
@@ -127,12 +162,19 @@ def load(kind: type, folder: Union[str, Path], videos: Any, ids: Any = None) -> 
     return made
 
 
-def _facts(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise FileNotFoundError(f'{path} does not exist: Debiaser.save writes it')
+def facts_of(raw: bytes, path: Path) -> dict[str, Any]:
+    """Return what :func:`text_of` wrote.
+
+    Args:
+        raw: json.
+        path: that errors name.
+
+    Raises:
+        RuntimeError: it is damaged, of another version, or names what there is not.
+    """
     try:
-        facts = json.loads(path.read_text(encoding='utf-8'))
-    except ValueError as error:
+        facts = json.loads(raw)
+    except (ValueError, RecursionError) as error:
         raise RuntimeError(f'{path} is damaged or cut: {error}') from error
     version = facts.get('version') if isinstance(facts, dict) else None
     if version != VERSION:
@@ -140,9 +182,8 @@ def _facts(path: Path) -> dict[str, Any]:
     if {*facts} != FIELDS:
         wrong = sorted({*facts} ^ FIELDS)[:4]
         raise RuntimeError(f'{path} is no Debiaser of version {VERSION}: see its fields {wrong}')
-    names = ('auto', None, *(one for one, x in TRANSFORMS.items() if 'bank' in x.reads))
     of_fitted = (facts['fitted'] or dict(transform=None)).get('transform')
-    if facts['transform'] not in names or of_fitted not in names[1:]:
+    if facts['transform'] not in ('auto', None, *OF_BANK) or of_fitted not in (None, *OF_BANK):
         raise RuntimeError(f'{path} names the transform {str(facts["transform"])[:80]!r}')
     if facts['geometry'] not in GEOMETRIES:
         raise RuntimeError(f'{path} names the geometry {str(facts["geometry"])[:80]!r}')
@@ -156,8 +197,12 @@ def _traces(gallery: Vectors) -> Tensor:
     parts = []
     for start in range(0, len(gallery), 2**14):
         rows = gallery.unit(slice(start, start + 2**14)).cpu()
+        if rows.dim() == 3:  # in whatever order tokens come, and however padded
+            rows = (rows[..., :-1] * rows[..., -1:]).sum(1)
         parts.append(torch.stack([rows.norm(dim=1), rows @ probe], dim=1))
     found = torch.cat(parts)
+    if gallery.weights:
+        return found
     found[:, 0] *= torch.cat([x.cpu() for x in gallery.lengths])
     return found
 

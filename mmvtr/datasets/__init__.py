@@ -18,6 +18,7 @@ from mmvtr.datasets.formats.tvr import TVRDataset
 from mmvtr.datasets.formats.vatex import VATEXDataset
 from mmvtr.datasets.formats.youcook2 import YouCook2Dataset
 from mmvtr.datasets.highlights import Highlights, read_highlights
+from mmvtr.datasets.joined import ConcatDataset, RepeatDataset
 from mmvtr.datasets.judgments import (
     read_crisscrossed,
     read_eccv_caption,
@@ -78,6 +79,7 @@ __all__ = [
     'CaptionWords',
     'CenterCrop',
     'CharadesSTADataset',
+    'ConcatDataset',
     'DiDeMoDataset',
     'DrawableCaptions',
     'EPICKitchensDataset',
@@ -111,6 +113,7 @@ __all__ = [
     'RandomSplit',
     'RemoveByLength',
     'RemoveRandom',
+    'RepeatDataset',
     'ResizeShortSide',
     'SceneBatchSampler',
     'SummedCaptionSimilarity',

@@ -54,6 +54,7 @@ from mmvtr.datasets.videos.missing import (
     leave,
     not_there,
     skip_advice,
+    subset,
 )
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.datasets.words.cut_texts import CutTexts, count_cut
@@ -100,10 +101,13 @@ class VideoTextDataset(Dataset):
             a reader (``dict(type='read_qrels', path=...)``) or what one returns; a dict of 't2v'
             and 'v2t' where the two directions were judged apart. Or 'truth' or 'relevance': what
             the set itself knows of all pairs.
+        indices: of the videos, for a trial on a few: the first N, the last N of ``-N``, or a list
+            of positions; their texts stay.  The protocol of a result says so.
 
     Attributes:
         record_transforms: those of ``records``, by name.
         environments: int64 [V], the ``environment`` of each video's record, or None.
+        not_chosen: ids of the videos that ``indices`` leaves out.
         known_broken: of videos that ``on_broken`` lists, the reason by video id.
         left_out: what ``missing='skip'`` has left out; None = nothing.
         cut_texts: those of which the text pipeline reads the beginning only; None = all are read.
@@ -129,6 +133,7 @@ class VideoTextDataset(Dataset):
         missing: Missing = 'raise',
         records: Optional[Mapping[str, Union[dict, RecordTransform, None]]] = None,
         judgments: Union[dict, PairValues, str, None] = None,
+        indices: Union[int, Sequence[int], None] = None,
     ) -> None:
         units = get_args(EpochUnit)
         _require(epoch_unit in units, f'epoch_unit: one of {units}, not {epoch_unit!r}')
@@ -148,6 +153,13 @@ class VideoTextDataset(Dataset):
         check_ids('text', self.texts, place)
         check_texts(self.texts, len(self.videos), place)
         self._transform(transforms, whole_set=True)
+        self.indices, self.not_chosen = indices, frozenset[str]()
+        if indices is not None:
+            before = {video['video_id'] for video in self.videos}
+            self.videos, self.texts, self.left_out = subset(
+                self.videos, self.texts, indices, self.left_out, self.origin()
+            )
+            self.not_chosen = frozenset(before - {video['video_id'] for video in self.videos})
         steps = steps_of(video_pipeline)
         if missing == 'skip':
             looked_for = [video for video in self.videos if video['video_id'] not in listed]
@@ -280,6 +292,7 @@ class VideoTextDataset(Dataset):
             ),
             epoch_unit=self.epoch_unit,
             left_out=self.left_out and str(self.left_out),
+            **({} if self.indices is None else dict(indices=shown(self.indices))),
             **{f'records.{name}': note for name, note in self._notes.items()},
             **(dict(judgments=str(self._judgments)) if self._judgments else {}),
         )
@@ -291,6 +304,10 @@ class VideoTextDataset(Dataset):
 
     def __len__(self) -> int:
         return len(self.texts if self.epoch_unit == 'text' else self.videos_with_text)
+
+    def __deepcopy__(self, memo: dict) -> VideoTextDataset:
+        """Return itself, which nothing changes: mmengine copies the dataloader config it is in."""
+        return self
 
     def __getitem__(self, key: Union[ItemKey, int]) -> dict[str, Any]:
         """One text and one of its videos, or one video and one or all of its texts.

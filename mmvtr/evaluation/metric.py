@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from types import MappingProxyType
-from typing import Mapping, NamedTuple, Sequence, Union
+from typing import Any, Mapping, NamedTuple, Sequence, Union
 
 import torch
 from torch import Tensor
@@ -18,6 +18,12 @@ from mmvtr.structures import Directed, Relation
 
 #: Named matrices [T, V]; ``'scores'`` may differ by direction.
 Matrices = Mapping[str, Union[Tensor, Directed]]
+
+#: Why mmengine's ValLoop and TestLoop cannot use a metric of ours.
+BATCHWISE = (
+    '{metric} ranks all videos for each text, and ValLoop and TestLoop hand a metric one batch at '
+    "a time; use val_cfg = test_cfg = dict(type='mmvtr.RetrievalLoop')"
+)
 
 
 class Metric(ABC):
@@ -31,12 +37,21 @@ class Metric(ABC):
         reads: names of the matrices it needs.
         needs: fields of the relation that it cannot do without, where its keys vary.
         keys_vary: whether the keys depend on the set in other ways than by what is known of it.
+        raw_alone: whether it measures the model's own scores and no transformed ones.
     """
 
     prefix: str = 'retrieval'
     reads: Sequence[str] = ('scores',)
     needs: Sequence[str] = ()
     keys_vary: bool = False
+    raw_alone: bool = False
+
+    def _refuse_loop(self, value: Any) -> None:
+        """Raise TypeError, where mmengine's ValLoop or TestLoop is built."""
+        raise TypeError(BATCHWISE.format(metric=type(self).__name__))
+
+    #: What these loops set first of all.
+    dataset_meta = property(None, _refuse_loop)
 
     def __call__(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
         """Measure, after a look at the matrices.
@@ -97,6 +112,11 @@ class Report(NamedTuple):
     alike: Mapping[str, float] = MappingProxyType({})
 
 
+def reads_scores_alone(metric: Metric) -> bool:
+    """Return whether a metric is called again for transformed scores."""
+    return set(metric.reads) == {'scores'} and not metric.raw_alone
+
+
 def directed(scores: Union[Tensor, Directed]) -> Directed:
     """A matrix that serves both directions, as a pair; a pair as it is."""
     return scores if isinstance(scores, Directed) else Directed(scores, scores)
@@ -133,7 +153,7 @@ def evaluate(
     Raises:
         ValueError: two metrics give the same key.
     """
-    of_scores = [metric for metric in metrics if set(metric.reads) == {'scores'}]
+    of_scores = [metric for metric in metrics if reads_scores_alone(metric)]
     return Report(
         _named(metrics, [metric(matrices, relation) for metric in metrics]),
         _named(metrics, [metric.chance(relation) for metric in metrics]),

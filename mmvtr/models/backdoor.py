@@ -6,7 +6,7 @@ Bias in Text-Video Retrieval via Causal Intervention", Eq. 5 and Fig. 4); an ens
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Optional, Sequence, Union
+from typing import Any, Callable, Collection, Iterable, Optional, Sequence, Union
 
 import torch
 from mmengine.model import BaseModel, ModuleList
@@ -273,10 +273,19 @@ class BackdoorRetriever(BaseModel):
             )
         return levels
 
-    def score(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """All matrices [T, V], the supervisions' own among them, see :func:`fuse`."""
+    def score(
+        self, texts: Levels, videos: Levels, names: Optional[Collection[str]] = None
+    ) -> dict[str, Tensor]:
+        """Return matrices [T, V], the supervisions' own among them, see :func:`fuse`.
+
+        Args:
+            texts, videos: levels of T texts and of V videos.
+            names: of the matrices that are read, as of a member; None: all.
+        """
+        alone = {f'scores_{k}' for k in range(len(self.members))}
+        wanted = None if names is None else {'scores', *names} - alone
         matrices = [
-            member.score(of_member(texts, k), of_member(videos, k))
+            member.score(of_member(texts, k), of_member(videos, k), wanted)
             for k, member in enumerate(self.members)
         ]
         return fuse(matrices, self.weights)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import Callable, Optional, Sequence
+from typing import Callable, Collection, Optional, Sequence
 
 import torch
 from mmengine.logging import print_log
@@ -171,10 +171,18 @@ class VideoTextRetriever(BaseModel):
             features = features.map(torch.Tensor.detach)
         return {**levels, 'gaussian': parts.heads[side](features)}
 
-    def score(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """All matrices [T, V]: ``'scores'`` (fused), one a level, and the supervision's own."""
+    def score(
+        self, texts: Levels, videos: Levels, names: Optional[Collection[str]] = None
+    ) -> dict[str, Tensor]:
+        """Return matrices [T, V]: ``'scores'`` (fused), one a level, and the supervision's own.
+
+        Args:
+            texts, videos: levels of T texts and of V videos.
+            names: of the matrices that are read; those of the supervision are made only if it
+                has one of them, or for None.
+        """
         matrices = self.similarity(texts, videos)
-        if self.supervision is not None and hasattr(self.supervision, 'matrices'):
+        if hasattr(self.supervision, 'matrices') and (names is None or {*names} - matrices.keys()):
             matrices.update(self.supervision.matrices(texts, videos))
         return matrices
 
@@ -305,7 +313,7 @@ class VideoTextRetriever(BaseModel):
                 watch(texts, videos, data_samples)
 
     def _predict(self, texts: Levels, videos: Levels, data_samples: dict) -> list[RetrievalSample]:
-        scores = self.score(texts, videos)['scores']
+        scores = self.score(texts, videos, ['scores'])['scores']
         samples = [
             RetrievalSample(
                 metainfo=dict(text_id=text_id, video_ids=data_samples['video_ids']), scores=row

@@ -6,7 +6,6 @@ from typing import Any, Optional, Sequence
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from sentence_transformers.base.evaluation import BaseEvaluator
 from torch import Tensor
 
@@ -26,8 +25,9 @@ class DebiasedEvaluator(BaseEvaluator):
         relevant: for each query its positions in the corpus, a number or several; default: query
             i belongs to item i.
         bank: K other queries, which are encoded anew each time; their embeddings, float [K, D], a
-            tensor or an array; or a loss with ``bank()``, which has the queue of its training.
-        transform: as of :class:`mmvtr.arrays.Debiaser`; one that reads queries alone.
+            tensor or an array; or a loss with ``bank()``, which has the queue of its training; or
+            two of them, ``(queries, items)``, row i of both one pair.
+        transform: as of :class:`mmvtr.arrays.Debiaser`.
         ks: of R@k.
         batch_size: of ``encode``.
         name: before the names of all figures.
@@ -69,8 +69,7 @@ class DebiasedEvaluator(BaseEvaluator):
     ) -> dict[str, float]:
         """The figures of a model, in [0, 1] but for the median ranks."""
         queries, corpus = self._encode(model, self.queries), self._encode(model, self.corpus)
-        scores = queries @ corpus.T
-        metrics = self._figures('raw', scores)
+        metrics = self._figures('raw', Debiaser(None).fit(corpus).scores(queries))
         bank = self._bank(model)
         if bank is not None:
             fitted = Debiaser(**self.how).fit(corpus, bank)
@@ -79,22 +78,28 @@ class DebiasedEvaluator(BaseEvaluator):
         self.store_metrics_in_model_card_data(model, metrics, epoch, steps)
         return metrics
 
-    def _bank(self, model: Any) -> Optional[Tensor]:
+    def _bank(self, model: Any) -> Any:
         bank = self.bank.bank() if hasattr(self.bank, 'bank') else self.bank
         if bank is None:
             return None
+        if isinstance(bank, tuple) and len(bank) == 2 and not isinstance(bank[0], str):
+            return tuple(self._rows(model, one) for one in bank)
+        return self._rows(model, bank)
+
+    def _rows(self, model: Any, bank: Any) -> Tensor:
+        """float32 [K, D] of items or of their embeddings."""
         if isinstance(bank, np.ndarray) and np.issubdtype(bank.dtype, np.floating):
             bank = torch.from_numpy(bank.astype(np.float32))
         if isinstance(bank, Tensor) and bank.is_floating_point() and bank.ndim == 2:
-            return F.normalize(bank.float(), dim=1).cpu()
+            return bank.float().cpu()
         return self._encode(model, list(bank))
 
     def _encode(self, model: Any, items: list[Any]) -> Tensor:
-        """Unit vectors, float32 [N, D], on the CPU."""
+        """Vectors, float32 [N, D], on the CPU."""
         vectors = model.encode(
             items, batch_size=self.batch_size, convert_to_tensor=True, show_progress_bar=False
         )
-        return F.normalize(vectors.detach().float().cpu(), dim=1)
+        return vectors.detach().float().cpu()
 
     def _figures(self, name: str, scores: Tensor) -> dict[str, float]:
         found = ranks(scores, self.positives)

@@ -17,10 +17,16 @@ from campaign import marked
 from campaign.marked import Mark
 
 RATE = 25
+SLACK = 0.011
 BLOCK = 16
 WIDTH, HEIGHT = marked.COLUMNS * BLOCK, marked.ROWS * BLOCK
 #: Of pixels, where an encoder does not take yuv420p.
 PIXELS = dict(mjpeg='yuvj420p', cinepak='rgb24', svq1='yuv410p')
+#: Codecs and containers whose pictures have times of their own, and may begin when they like.
+TIMED = (
+    ('libx264', '.mp4'), ('mpeg4', '.mov'), ('libx264', '.mkv'), ('libx264', '.ts'),
+    ('mpeg2video', '.ts'), ('libx264', '.flv'), ('mpeg4', '.nut'), ('wmv2', '.wmv'),
+)  # fmt: skip
 
 
 class Made(NamedTuple):
@@ -30,11 +36,20 @@ class Made(NamedTuple):
         path: the file.
         shown: what its frames show, in order.
         times: seconds at which they are shown, None where the file does not say.
+        size: (height, width) of what is shown, None where it is not checked.
+        spoiled: places in ``shown`` of frames that lack data, or need one that does.
+        gone: those of which the file holds nothing at all.
+        slack: seconds by which times may be off: containers round them to a millisecond, some to
+            ten.
     """
 
     path: Path
     shown: list[Mark]
     times: Optional[list[float]]
+    size: Optional[tuple[int, int]] = None
+    spoiled: frozenset[int] = frozenset()
+    gone: frozenset[int] = frozenset()
+    slack: float = SLACK
 
 
 class Recipe(NamedTuple):
@@ -50,6 +65,10 @@ class Recipe(NamedTuple):
         times: of the frames in seconds after ``late``, None = 25 a second.
         muxing: options of the writer.
         change: of the coded packets, before they are written.
+        first: number that the first frame shows.
+        ratio: width of a pixel by its height; the pictures are stored that much narrower.
+        said: what the coded pictures say of the ratio, None = the ratio.
+        block: pixels of a side of a block.
     """
 
     codec: str
@@ -64,6 +83,21 @@ class Recipe(NamedTuple):
     muxing: dict[str, str] = {}
     change: Callable[[list[av.Packet]], list[av.Packet]] = list
     title: str = ''
+    first: int = 0
+    ratio: Fraction = Fraction(1)
+    said: Optional[Fraction] = None
+    block: int = BLOCK
+
+
+def drawn(random: np.random.Generator, choices: tuple, **changes: Any) -> Recipe:
+    """Draw a recipe for one of the ``choices`` (codec, suffix); ``changes`` stand as they are."""
+    codec, suffix = choices[random.integers(len(choices))]
+    recipe = Recipe(
+        codec, suffix, frames=int(random.integers(20, 60)), gop=int(random.choice([4, 12, 100]))
+    )
+    if codec == 'libx264' and suffix != '.avi':
+        recipe = recipe._replace(reorder=int(random.integers(0, 3)))
+    return recipe._replace(**changes)
 
 
 def write(path: Path, recipe: Recipe) -> Made:
@@ -72,30 +106,57 @@ def write(path: Path, recipe: Recipe) -> Made:
     The times of ``Made`` are right where ``change`` leaves packets and times as they are.
     """
     path = path.with_suffix(recipe.suffix)
-    unit = Fraction(1, 90_000 if recipe.suffix == '.ts' else 1000 * RATE)
-    relative = recipe.times or [i / RATE for i in range(recipe.frames)]
-    ticks = [round((recipe.late + time) / unit) for time in relative]
     with av.open(str(path), 'w', options=recipe.muxing) as file:
         if recipe.title:
             file.metadata['title'] = recipe.title
-        stream = file.add_stream(recipe.codec, rate=RATE, options=_options(recipe))
-        stream.width, stream.height = WIDTH, HEIGHT
-        stream.pix_fmt = PIXELS.get(recipe.codec, 'yuv420p')
-        stream.codec_context.gop_size = recipe.gop
+        _, pictures = coded(file, recipe)
         sound = _sound(file, recipe) if recipe.sound else []
-        packets = []
-        for i, _ in enumerate(ticks):
-            frame = av.VideoFrame.from_ndarray(marked.draw(i, BLOCK), format='rgb24')
-            frame.pts, frame.time_base = i, Fraction(1, RATE)
-            packets += stream.encode(frame)
-        packets += stream.encode()
-        _retime(packets, ticks, unit)
-        packets = recipe.change(packets)
-        for packet in sorted([*packets, *sound], key=_when):
-            file.mux(packet)
+        mux(file, [*recipe.change(pictures), *sound])
+    return stated(path, recipe)
+
+
+def coded(file: Any, recipe: Recipe) -> tuple[av.VideoStream, list[av.Packet]]:
+    """Add a track of pictures to a file; returns it and its packets, which are still to write."""
+    unit = Fraction(1, 90_000 if recipe.suffix == '.ts' else 1000 * RATE)
+    ticks = [round((recipe.late + time) / unit) for time in _relative(recipe)]
+    stream = file.add_stream(recipe.codec, rate=RATE, options=_options(recipe))
+    stream.width, stream.height = stored_width(recipe), marked.ROWS * recipe.block
+    stream.pix_fmt = PIXELS.get(recipe.codec, 'yuv420p')
+    stream.codec_context.gop_size = recipe.gop
+    if recipe.ratio != 1:
+        stream.codec_context.sample_aspect_ratio = recipe.said or recipe.ratio
+    packets = []
+    for i, _ in enumerate(ticks):
+        image = marked.draw(recipe.first + i, recipe.block)
+        columns = np.arange(stream.width) * image.shape[1] // stream.width
+        frame = av.VideoFrame.from_ndarray(image[:, columns], format='rgb24')
+        frame.pts, frame.time_base = i, Fraction(1, RATE)
+        packets += stream.encode(frame)
+    packets += stream.encode()
+    _retime(packets, ticks, unit)
+    return stream, packets
+
+
+def mux(file: Any, packets: list[av.Packet]) -> None:
+    """Write the packets of all tracks, by their times of decoding."""
+    for packet in sorted(packets, key=_when):
+        file.mux(packet)
+
+
+def stated(path: Path, recipe: Recipe) -> Made:
+    """What a file of a recipe shows if nothing of it was changed."""
     begin = min(recipe.late, recipe.sound_late) if recipe.sound else recipe.late
-    times = [recipe.late + time - begin for time in relative]
-    return Made(path, [Mark(i) for i in range(recipe.frames)], times)
+    times = [recipe.late + time - begin for time in _relative(recipe)]
+    return Made(path, [Mark(recipe.first + i) for i in range(recipe.frames)], times)
+
+
+def stored_width(recipe: Recipe) -> int:
+    """Pixels of a row, an even number."""
+    return 2 * round(marked.COLUMNS * recipe.block / recipe.ratio / 2)
+
+
+def _relative(recipe: Recipe) -> list[float]:
+    return recipe.times or [i / RATE for i in range(recipe.frames)]
 
 
 def _options(recipe: Recipe) -> dict[str, str]:

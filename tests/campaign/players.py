@@ -21,13 +21,11 @@ import numpy as np
 from campaign import marked
 from campaign.apart import Reader
 from campaign.kinds import BADLY, WELL
-from campaign.made import Made
+from campaign.made import SLACK, Made
 from campaign.trial import Trial
 from mmvtr.datasets.videos.frame_sampling import per_second
 from mmvtr.datasets.videos.video_io import decode_all, read_frames
 
-#: Seconds by which times may be off: containers round them to a millisecond, some to ten.
-SLACK = 0.011
 #: Bytes that a reader may take: a jump in the clock must cost nothing.
 MEMORY = 6 << 30
 #: Frames that are read alone.
@@ -35,7 +33,10 @@ SINGLE = 5
 
 
 class Question(NamedTuple):
-    """What is asked of a file: which of the ``function``'s frames come, of a clip or of all."""
+    """What is asked of a file: which frames come, of a clip or of all.
+
+    ``asked``: frames of the clip, where some of them are gone.
+    """
 
     what: str
     select: str
@@ -43,6 +44,7 @@ class Question(NamedTuple):
     start: Optional[float] = None
     end: Optional[float] = None
     answer: tuple[int, ...] = ()
+    asked: tuple[int, ...] = ()
 
 
 def run(count: int, seed: int, folder: Path) -> list[Trial]:
@@ -74,46 +76,79 @@ def run(count: int, seed: int, folder: Path) -> list[Trial]:
 def judge(row: str, made: Made, random: np.random.Generator, read: Reader) -> Trial:
     """Ask all questions of a file."""
     outcome = read('count', str(made.path))
-    if outcome != ('frames', len(made.shown)):
-        return _bad(row, made, 'decoded whole', outcome, len(made.shown))
+    right = len(made.shown) - (len(made.gone) if made.gone == made.spoiled else 0)
+    if outcome != ('frames', right) and not (made.spoiled and _refused(outcome)):
+        return _bad(row, made, 'decoded whole', outcome, right)
     for question in _questions(made, random):
         outcome = read('look', str(made.path), question)
+        if made.spoiled.intersection(question.asked or question.answer) and _refused(outcome):
+            continue
         if outcome[0] != 'frames':
             return _bad(row, made, question.what, outcome, '')
-        _, times, marks = outcome
+        _, times, marks, sizes = outcome
         right = [tuple(made.shown[i]) for i in question.answer]
         if marks != right:
             return _bad(row, made, question.what, *_first_unlike(marks, right))
-        if question.what == 'whole' and made.times is not None:
+        if made.size is not None and np.abs(np.subtract(sizes, made.size)).max() > 1:
+            return _bad(row, made, question.what, sizes, made.size)
+        if question.what == 'whole' and made.times is not None and not made.gone:
             off = np.abs(np.subtract(times, made.times)).max()
-            if off > SLACK:
+            if off > made.slack:
                 return _bad(row, made, f'times, {off:.3g} s off', times[:3], made.times[:3])
     return Trial(row, 'right')
 
 
+def _refused(outcome: tuple) -> bool:
+    return outcome[:2] == ('error', 'known')
+
+
 def _questions(made: Made, random: np.random.Generator) -> Iterator[Question]:
     places = range(len(made.shown))
-    yield Question('whole', 'all', answer=tuple(places))
+    yield Question('whole', 'all', answer=tuple(i for i in places if i not in made.gone))
+    alone = random.choice(places, min(SINGLE, len(places)), replace=False).tolist()
+    if made.spoiled:  # a frame that is gone moves the places of others, but no times
+        yield from _of_spoiled(made, alone)
+        return
     some = tuple(sorted(random.choice(places, min(6, len(places)), replace=False).tolist()))
     yield Question(f'frames {some}', 'some', some, answer=some)
-    for alone in random.choice(places, min(SINGLE, len(places)), replace=False).tolist():
-        yield Question(f'frame {alone} alone', 'some', (alone,), answer=(alone,))
-    if made.times is not None:
-        times = np.array(made.times)
+    for place in alone:
+        yield Question(f'frame {place} alone', 'some', (place,), answer=(place,))
+    if made.times is not None and made.slack == SLACK:
         first, last = sorted(random.choice(places, 2, replace=False).tolist())
-        # Between the frames, where no rounding matters.
-        start = times[first] + 0.015
-        end = (times[last] + times[last + 1]) / 2 if last + 1 < len(times) else times[last] + 0.02
-        answer = tuple(range(first, last + 1))
-        yield Question(f'from {start:.3f} to {end:.3f} s', 'all', (), start, end, answer)
+        yield _between(made, first, last)
+        times = np.array(made.times)
         if times[0] == 0:
             seconds = np.floor(times + SLACK / 2)
             new = np.flatnonzero(np.diff(seconds, prepend=-1))
             yield Question('once a second', 'seconds', answer=tuple(new.tolist()))
 
 
-def _look(path: str, question: Question) -> tuple[list[float], list[Optional[tuple]]]:
-    """All times that the reader was told, and what the frames show that it gave."""
+def _of_spoiled(made: Made, alone: list[int]) -> Iterator[Question]:
+    """The first and last spoiled frame, those beside them, others, all before and all behind."""
+    first, last = min(made.spoiled), max(made.spoiled)
+    for place in {*alone, first, last, first - 1, last + 1} & {*range(len(made.shown))}:
+        yield _between(made, place, place)
+    if first:
+        yield _between(made, 0, first - 1)
+    if last + 1 < len(made.shown):
+        yield _between(made, last + 1, len(made.shown) - 1)
+
+
+def _between(made: Made, first: int, last: int) -> Question:
+    """A clip that begins and ends between two frames, where no rounding matters."""
+    times = made.times
+    start = times[first] + 0.015
+    end = (times[last] + times[last + 1]) / 2 if last + 1 < len(times) else times[last] + 0.02
+    held = first  # a frame stays until the next one that there is
+    while held in made.gone:
+        held -= 1
+    answer = (held, *(i for i in range(first + 1, last + 1) if i not in made.gone))
+    asked = (held, *range(first, last + 1))
+    return Question(f'from {start:.3f} to {end:.3f} s', 'all', (), start, end, answer, asked)
+
+
+def _look(path: str, question: Question) -> tuple[list, list, list]:
+    """All times that the reader was told, what the frames show that it gave, and their sizes."""
     _limit_memory()
     told: list[np.ndarray] = []
     selects: dict[str, Callable[[np.ndarray], np.ndarray]] = dict(
@@ -128,7 +163,8 @@ def _look(path: str, question: Question) -> tuple[list[float], list[Optional[tup
 
     frames = read_frames(path, select, start=question.start, end=question.end)
     marks = [marked.read(frame) for frame in frames]
-    return told[-1].tolist(), [None if mark is None else tuple(mark) for mark in marks]
+    sizes = [frame.shape[:2] for frame in frames]
+    return told[-1].tolist(), [None if mark is None else tuple(mark) for mark in marks], sizes
 
 
 def _count(path: str) -> tuple[int]:

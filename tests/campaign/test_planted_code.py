@@ -19,7 +19,14 @@ def test_every_fault_can_be_planted(name):
 def copy(tmp_path_factory):
     """Of the code, with what its tests ask of the files beside it."""
     folder = copy_code(tmp_path_factory.mktemp('copy'))
-    for name in ('setup.cfg', 'pyproject.toml', 'README.md', 'conftest.py', 'docs', 'model-index.yml'):
+    for name in (
+        'setup.cfg',
+        'pyproject.toml',
+        'README.md',
+        'conftest.py',
+        'docs',
+        'model-index.yml',
+    ):
         (folder / name).symlink_to(ROOT / name)
     return folder
 

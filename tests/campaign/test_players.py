@@ -14,6 +14,10 @@ from campaign.marked import MATRICES, Mark
 from campaign.trial import BAD
 
 KINDS = {**kinds.WELL, **kinds.BADLY}
+#: Of which ffmpeg's command shows something else: it conceals what is lost and decodes copies.
+CONCEALED = ('lost packets', 'doubled packets')
+#: Whose times it joins without ``-copyts`` alone.
+JOINED = ('joined', 'wrapped clock')
 
 
 def make(name: str, folder: Path, seed: int = 0):
@@ -56,24 +60,31 @@ def test_turning_is_that_of_the_matrix():
 @pytest.mark.skipif(shutil.which('ffmpeg') is None, reason='needs the command ffmpeg')
 @pytest.mark.parametrize(
     'name, seeds',
-    [pytest.param(name, range(1)) for name in KINDS]
-    + [pytest.param(name, range(1, 12), marks=pytest.mark.nightly) for name in KINDS],
+    [pytest.param(name, range(1)) for name in KINDS if name not in CONCEALED]
+    + [
+        pytest.param(name, range(1, 12), marks=pytest.mark.nightly)
+        for name in KINDS
+        if name not in CONCEALED
+    ],
 )
 def test_ffmpeg_shows_what_is_expected(tmp_path, name, seeds):
     for seed in seeds:
         made = make(name, tmp_path, seed)
-        shown, times = by_ffmpeg(made.path, tmp_path)
+        joined = name in JOINED
+        shown, times = by_ffmpeg(made.path, tmp_path, joined)
         assert shown == made.shown, made.path
-        if made.times is not None:
-            np.testing.assert_allclose(times, made.times, atol=players.SLACK)
+        if made.times is not None and (not joined or made.path.suffix == '.ts'):
+            np.testing.assert_allclose(times, made.times, atol=made.slack)
 
 
-def by_ffmpeg(path: Path, folder: Path) -> tuple[list, list[float]]:
-    """What its command line makes of a file: every frame upright, and its time."""
+def by_ffmpeg(path: Path, folder: Path, joined: bool) -> tuple[list, list[float]]:
+    """What its command line makes of a file: every frame as it is shown, and its time."""
     keep = '-fps_mode passthrough -enc_time_base -1 -c:v rawvideo'.split()
-    command = ['ffmpeg', '-v', 'error', '-y', '-copyts', '-start_at_zero', '-i', str(path)]
-    command += ['-map', '0:v:0', *keep, '-pix_fmt', 'rgb24', '-f', 'rawvideo', 'pictures']
-    command += ['-map', '0:v:0', '-map', '0:a?', *keep, '-f', 'framecrc', 'times']
+    keep += ['-vf', 'scale=round(iw*if(sar\\,sar\\,1)):ih']
+    clock = [] if joined else ['-copyts', '-start_at_zero']
+    command = ['ffmpeg', '-v', 'error', '-y', *clock, '-i', str(path)]
+    command += ['-an', *keep, '-pix_fmt', 'rgb24', '-f', 'rawvideo', 'pictures']
+    command += [*keep, '-f', 'framecrc', 'times']
     subprocess.run(command, check=True, cwd=folder)
     lines = (folder / 'times').read_text().splitlines()
     about = {line.split()[0]: line.split()[2] for line in lines if line[:2] in ('#t', '#d')

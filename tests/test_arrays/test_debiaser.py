@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import mmvtr
-from mmvtr.arrays.debiaser import NAMES
+from mmvtr.functional.transforms.transform_table import OF_BANK as NAMES
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 
 OPTIONS = dict(hedged_scaling=dict(first=-0.3, strength=0.6))
@@ -145,7 +145,8 @@ def test_nothing_to_rank_is_raw_and_says_why():
         for name in ('auto', 'sinkhorn', 'nnn', 'qb_norm'):
             one = mmvtr.fit(videos, BANK, name)
             assert one.search(TEXTS, 3).transform is None
-            assert 'score alike' in one.why_ or 'no clear gain' in one.why_
+            known = ('score alike', 'there is one item', 'no gain')
+            assert any(said in one.why_ for said in known)
     once = mmvtr.fit(VIDEOS, np.repeat(ASKED[:1], 80, 0))
     assert once.why_.startswith('raw: 1 different bank texts of 80 are too few')
 

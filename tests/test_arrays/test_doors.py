@@ -1,66 +1,497 @@
 """One fit behind every door: equal ids and scores, whatever the transform and its options."""
 
+import argparse
+import ast
+import copy
+import runpy
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 
 import mmvtr
-from mmvtr.arrays.debiaser import NAMES
-from mmvtr.functional.transforms.item_biases import fit_biases
-from mmvtr.functional.transforms.transform_table import TRANSFORMS
+from children import ROOT
+from mmvtr.apis.inferencer.inputs import vector_inputs
+from mmvtr.apis.inferencer.ranking import Gallery, rank
+from mmvtr.apis.inferencer.transforms import check_transform, fitted_to_bank
+from mmvtr.engine.loop.evaluation import Encoded, Evaluation
+from mmvtr.engine.transforms import score_transforms
+from mmvtr.engine.transforms.query_queue import Queries
+from mmvtr.functional.transforms.transform_table import (
+    ADDITIVE,
+    OF_BANK,
+    OF_QUERIES,
+    TRANSFORMS,
+    UNITS,
+)
+from mmvtr.models.similarities.cosine import CosineSimilarity
+from mmvtr.models.temperature import Temperature
+from mmvtr.registry import HOOKS
+from mmvtr.structures import Directed, Embedding, Relation
+from mmvtr.transform_arguments import add_options, options_given
+
+pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
+pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
+K, WIDTH = 5, 8
 
 pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
 
-from mmvtr_gallery.mteb_index import DebiasedIndex  # noqa: E402
 
+class Case:
+    """Vectors of any lengths, a bank that asks some things again and again, a transform, options.
 
-def unit(x):
-    return torch.nn.functional.normalize(x.double(), dim=1).float()
+    Options are left out now and then, so that defaults are compared, too.
+    """
 
-
-def drawn(name, seed):
-    """Vectors of any lengths, a bank with repeats, and options."""
-    random = np.random.default_rng(seed)
-    sizes = dict(texts=20, videos=60, bank=40, seen=40)
-    made = {
-        key: torch.from_numpy(
-            ((random.normal(size=(n, 8)) + 0.7) * random.lognormal(size=(n, 1))).astype('f4')
+    def __init__(self, name, seed):
+        random = np.random.default_rng([seed, OF_BANK.index(name)])
+        self.name, spec = name, TRANSFORMS[name]
+        sizes = dict(texts=20, videos=int(random.integers(20, 70)), bank=40, seen=40)
+        self.texts, self.videos, self.bank, self.seen = (
+            torch.tensor(
+                (random.normal(size=(n, WIDTH)) + 0.7) * random.lognormal(size=(n, 1))
+            ).float()
+            for n in sizes.values()
         )
-        for key, n in sizes.items()
-    }
-    options = dict(first=-0.3, strength=0.6) if name == 'hedged_scaling' else {}
-    known = TRANSFORMS[name].options
-    if 'temperature' in known:
-        options['temperature'] = float(random.uniform(0.02, 0.2))
-    if 'iterations' in known and random.random() < 0.5:
-        options['iterations'] = int(random.integers(1, 12))
-    if 'neighbours' in known:
-        options['neighbours'] = int(random.integers(1, 9))
-    return made, options
+        self.often = torch.cat([torch.arange(40), torch.zeros(30, dtype=torch.int64)])
+        drawn = dict(
+            temperature=float(random.uniform(0.02, 0.2)),
+            item_temperature=float(random.uniform(0.02, 0.2)),
+            iterations=int(random.integers(1, 12)),
+            strictness=float(random.uniform(0, 1)),
+            neighbours=int(random.integers(1, 9)),
+            alpha=float(random.normal()),
+            strength=float(random.normal()),
+            first=float(random.normal()),
+            places=int(random.integers(1, 4)),
+            share=float(random.uniform(0.02, 1)),
+        )
+        left_out = {x for x in drawn if random.random() < 0.4} - spec.needs
+        self.options = {x: y for x, y in drawn.items() if x in {*spec.options} - left_out}
+        self.pair = (self.bank[self.often], self.seen[self.often])
+        self.fitted = mmvtr.fit(self.videos, self.pair, name, **self.options)
+        self.found = self.fitted.search(self.texts, K)
+
+    @property
+    def resolved(self):
+        """Options for doors whose temperature is their model's where none is given."""
+        if 'temperature' not in TRANSFORMS[self.name].options:
+            return self.options
+        return dict(self.options, temperature=self.fitted.options_['temperature'])
+
+    def agrees(self, ids, scores):
+        """Equal ids and, to 1e-5 of the largest, equal scores."""
+        assert [[int(x) for x in row] for row in ids] == self.found.ids.tolist()
+        expected = self.found.debiased.numpy()
+        scale = max(1, np.abs(expected).max())
+        np.testing.assert_allclose(np.asarray(scores) / scale, expected / scale, atol=1e-5)
+
+    def ranks(self, scores):
+        """The same of all scores [Q, N]."""
+        best = torch.as_tensor(scores).topk(K, dim=1)
+        self.agrees(best.indices.tolist(), best.values)
+
+
+# -- the doors, by what they are called; who takes a transform is found below ------------------
+
+
+def of_retrieve(case, folder):
+    parts = (x.numpy() for x in (case.texts, case.videos))
+    bank = tuple(x.numpy() for x in case.pair)
+    found = mmvtr.retrieve(*parts, bank, case.name, K, **case.options)
+    case.agrees(found.ids, found.debiased)
+
+
+def of_saved(case, folder):
+    case.fitted.save(folder / 'debiaser')
+    found = mmvtr.arrays.Debiaser.load(folder / 'debiaser', case.videos).search(case.texts, K)
+    case.agrees(found.ids, found.debiased)
+
+
+def of_vectors(case, folder):
+    if case.name not in ADDITIVE:
+        with pytest.raises(ValueError, match='is no number added to each item'):
+            case.fitted.as_vectors()
+        return
+    case.ranks(case.fitted.query(case.texts) @ case.fitted.as_vectors().T)
+
+
+def of_scores(case, folder):
+    case.ranks(case.fitted.scores(case.texts))
+
+
+def of_mteb_index(case, folder):
+    from mmvtr_gallery.mteb_index import DebiasedIndex
+
+    index = DebiasedIndex(case.pair, transform=case.name, **case.options)
+    index.add_documents(case.videos[:12], [str(i) for i in range(12)])
+    index.add_documents(case.videos[12:], [str(i) for i in range(12, len(case.videos))])
+    scores, places = index.search(case.texts, K)
+    case.agrees(places, scores)
+
+
+def of_evaluator(case, folder):
+    pytest.importorskip('sentence_transformers')
+    from mmvtr.sentence_transformers import DebiasedEvaluator
+
+    seen = {}
+
+    class Looking(DebiasedEvaluator):
+        def _figures(self, name, scores):
+            seen[name] = scores
+            return {}
+
+        def store_metrics_in_model_card_data(self, *args):
+            pass
+
+    own = [0] * len(case.texts)
+    model = SimpleNamespace(encode=lambda rows, **how: torch.stack(rows))
+    given = list(case.texts), list(case.videos), own
+    Looking(*given, bank=case.pair, transform=case.name, **case.options)(model)
+    case.ranks(seen['debiased'])
+
+
+def of_eval_scores(case, folder):
+    tool = runpy.run_path(str(ROOT / 'tools' / 'analysis_tools' / 'eval_scores.py'))
+    unit = [torch.nn.functional.normalize(x.double(), dim=1) for x in (case.texts, case.videos)]
+    bank, seen = (torch.nn.functional.normalize(x.double(), dim=1) for x in case.pair)
+    texts, videos = unit
+    queries = Directed(bank @ videos.T, texts @ seen.T)
+    items = Directed(seen @ videos.T, bank @ texts.T)
+    banks = tool['different'](tool['Banks'](queries, bank @ seen.T, items))
+    found, _ = tool['transform'](case.name, texts @ videos.T, banks, case.options)
+    case.ranks(found.t2v)
+
+
+def of_commands(case, folder):
+    """Options as they are typed in tools, and as the service reads them."""
+    parser = argparse.ArgumentParser()
+    add_options(parser, OF_BANK)
+    words = [
+        word
+        for name, value in case.options.items()
+        for word in (f'--{name.replace("_", "-")}', repr(value))
+    ]
+    words = [f'{a}={b}' for a, b in zip(words[::2], words[1::2])]
+    assert options_given(parser.parse_args(words), [case.name]) == {case.name: case.options}
+    if case.name in OF_QUERIES:
+        pytest.importorskip('fastapi')
+        from mmvtr_gallery.serving.bodies import Refit
+
+        said = Refit(transform=case.name, **case.options).model_dump(exclude_none=True)
+        assert {k: x for k, x in said.items() if k in UNITS} == case.options
+
+
+def levels(rows):
+    return {'global': Embedding(rows)}
+
+
+def bank_file(case, folder):
+    """Of tools/export_bank.py: what asks is text, what is asked for video."""
+    rows = dict(text=case.pair[0], video=case.pair[1])
+    order = torch.arange(len(case.often))
+    stored = {kind: Queries(levels(x), order, order).state() for kind, x in rows.items()}
+    torch.save(stored, folder / 'bank.pth')
+    return str(folder / 'bank.pth')
+
+
+def model():
+    return SimpleNamespace(
+        similarity=CosineSimilarity(),
+        temperature=Temperature(init=0.3),
+        data_preprocessor=SimpleNamespace(device='cpu'),
+    )
+
+
+def of_inferencer(case, folder):
+    bank, items = bank_file(case, folder), levels(case.videos)
+    own = case.resolved
+    check_transform(case.name, 'video', bank=bank, captions=None, options=own)
+    how = dict(bank=bank, transform=case.name, options=own)
+    debiaser = fitted_to_bank(model(), 'video', items, **how)
+    gallery = Gallery(vector_inputs(case.videos, 'video'), items, debiaser=debiaser)
+    asked = vector_inputs(case.texts, 'text')
+    found = list(rank(model(), asked, levels(case.texts), gallery, K))
+    case.agrees([x.ids for x in found], torch.stack([x.scores for x in found]))
+
+
+def of_hook(case, folder):
+    """Items are texts where the hook changes their lists alone."""
+    kind = next(
+        x for x in HOOKS.module_dict.values() if getattr(x, 'default_name', None) == case.name
+    )
+    flipped = case.name == 'hedged_scaling'
+    own = case.resolved
+    renamed = dict(local_scaling=dict(strength='t2v'), hedged_scaling=dict(strength='rest'))
+    given = {renamed.get(case.name, {}).get(name, name): x for name, x in own.items()}
+    if case.name == 'local_scaling':  # whose default is none in either direction
+        given.setdefault('t2v', TRANSFORMS[case.name].options['strength'])
+    path = bank_file(case, folder)
+    sides = [case.texts, case.videos]
+    if flipped:
+        stored = torch.load(path)
+        torch.save(dict(text=stored['video'], video=stored['text']), path)
+        sides = sides[::-1]
+    texts, videos = (
+        Encoded(
+            torch.arange(len(x)), [str(i) for i in range(len(x))], levels(x), torch.ones(len(x))
+        )
+        for x in sides
+    )
+    made = model()
+    matrices = made.similarity(texts.levels, videos.levels)
+    matrices['temperature'] = torch.tensor(0.3)
+    truth = Relation(torch.ones(len(sides[0]), len(sides[1]), dtype=torch.bool))
+    evaluation = Evaluation(made, torch.device('cpu'), texts, videos, matrices, truth)
+    runner = SimpleNamespace(hooks=[], logger=SimpleNamespace(warning=lambda *args: None))
+    hook = kind(queries='bank', bank_file=path, **given)
+    hook.after_scoring(runner, evaluation)
+    found = evaluation.transformed[hook.name]
+    case.ranks(found.v2t.t() if flipped else found.t2v)
+
+
+def of_store(case, folder, engine='faiss'):
+    created = pytest.importorskip('mmvtr_gallery.store').create_store
+    needs = dict(faiss='faiss', lance='lancedb', qdrant='qdrant_client')
+    pytest.importorskip(needs[engine])
+    if engine == 'qdrant':
+        from qdrant_client import QdrantClient
+
+        from mmvtr_gallery.store.qdrant import QdrantStore
+
+        store = QdrantStore.create('x', WIDTH, client=QdrantClient(':memory:'))
+    else:
+        store = created(folder / engine, WIDTH, engine=engine)
+    reads = {'bank_gallery', 'item_bank'} & {*TRANSFORMS[case.name].reads}
+    how = dict(case.options, transform=case.name, fewer=True)
+    with store:
+        store.add([str(i) for i in range(len(case.videos))], case.videos)
+        if case.name not in ADDITIVE:
+            with pytest.raises(ValueError, match=f"must be one of .*, not '{case.name}'"):
+                store.refit(case.pair[0], **how)
+            return
+        store.refit(case.pair[0], items=case.pair[1] if reads else None, **how)
+        for _ in range(2):
+            hits = store.search(case.texts, K)
+            ids = [[hit.item.id for hit in found] for found in hits]
+            case.agrees(ids, [[hit.score for hit in found] for found in hits])
+            store.refit(transform=None)
+            store.undo()  # biases are found anew, of the Debiaser that was kept
+
+
+def of_lance(case, folder):
+    of_store(case, folder, 'lance')
+
+
+def of_qdrant(case, folder):
+    of_store(case, folder, 'qdrant')
+
+
+def of_moments(case, folder):
+    """Each video is one window."""
+    pytest.importorskip('faiss')
+    from mmvtr_gallery.store import create_store
+    from mmvtr_gallery.store.moments import MomentStore, Windows
+
+    if case.name not in ADDITIVE:
+        return  # as of_store
+    names = [str(i) for i in range(len(case.videos))]
+    reads = {'bank_gallery', 'item_bank'} & {*TRANSFORMS[case.name].reads}
+    with create_store(folder / 'm', WIDTH, engine='faiss') as store:
+        with MomentStore.create(store, folder / 'm') as moments:
+            store.add(names, case.videos)
+            windows = {
+                name: Windows([0.0], [1.0], row[None]) for name, row in zip(names, case.videos)
+            }
+            moments.put(windows)
+            seen = case.pair[1] if reads else None
+            how = dict(case.options, transform=case.name, fewer=True)
+            moments.refit(case.pair[0], items=seen, **how)
+            hits = moments.search(case.texts, K)
+            ids = [[hit.item.id for hit in found] for found in hits]
+            case.agrees(ids, [[hit.score for hit in found] for found in hits])
+
+
+GALLERY = 'projects/gallery/mmvtr_gallery/'
+ROOMS = ('mmvtr', 'tools', GALLERY)
+#: The doors, and which callables of the sources each of them goes through.
+DOORS = {
+    of_retrieve: ['mmvtr/arrays/retrieval.py: retrieve', 'mmvtr/arrays/debiaser.py: fit'],
+    of_saved: ['mmvtr/arrays/debiaser.py: __init__'],
+    of_vectors: [],
+    of_scores: [],
+    of_mteb_index: [GALLERY + 'mteb_index.py: __init__'],
+    of_evaluator: ['mmvtr/sentence_transformers/evaluator.py: __init__'],
+    of_eval_scores: ['tools/analysis_tools/eval_scores.py: --transform'],
+    of_commands: [
+        GALLERY + 'commands/export_index.py: --transform',
+        GALLERY + 'commands/search.py: --transform',
+    ],
+    of_inferencer: [
+        'mmvtr/apis/inferencer/inferencer.py: set_gallery',
+        'mmvtr/apis/inferencer/transforms.py: check_transform',
+        'mmvtr/apis/inferencer/transforms.py: check_calibration',
+        'mmvtr/apis/inferencer/transforms.py: fitted_to_bank',
+    ],
+    of_hook: [],
+    of_store: [GALLERY + 'store/refits.py: refit'],
+    of_lance: [],
+    of_qdrant: [],
+    of_moments: [],
+}
+#: What fits for others: the mechanism itself.
+WITHIN = {
+    'mmvtr/functional/transforms/transform_table.py',
+    'mmvtr/functional/transforms/item_biases.py',
+    'mmvtr/arrays/fitting.py',
+}
 
 
 @pytest.mark.parametrize('seed', range(3))
-@pytest.mark.parametrize('name', NAMES)
-def test_all_doors_agree(name, seed):
-    made, options = drawn(name, seed)
-    texts, videos, bank, seen = made.values()
-    often = torch.cat([torch.arange(40), torch.zeros(30, dtype=torch.int64)])
-    fitted = mmvtr.fit(videos, (bank[often], seen[often]), name, **options)
-    found = fitted.search(texts, 5)
+@pytest.mark.parametrize('name', OF_BANK)
+def test_all_doors_agree(name, seed, tmp_path):
+    case = Case(name, seed)
+    for door in DOORS:
+        if seed and door in (of_lance, of_qdrant):
+            continue  # slow
+        door(copy.copy(case), tmp_path)
 
-    beside = dict(bank_gallery=unit(bank) @ unit(seen).T, item_bank=unit(seen) @ unit(videos).T)
-    beside = {key: x for key, x in beside.items() if key in TRANSFORMS[name].reads}
-    scored = fit_biases(name, unit(bank) @ unit(videos).T, beside=beside, **options)  # as the hooks
-    scores = scored.changed(unit(texts) @ unit(videos).T)
-    assert torch.equal(found.ids, scores.topk(5, dim=1).indices)
-    torch.testing.assert_close(found.debiased, scores.topk(5, dim=1).values, atol=1e-5, rtol=1e-5)
 
-    index = DebiasedIndex((bank, seen), transform=name, **options)
-    index.add_documents(videos[:25], [str(i) for i in range(25)])
-    index.add_documents(videos[25:], [str(i) for i in range(25, 60)])
-    values, places = index.search(texts, 5)
-    assert places == found.ids.tolist()
-    np.testing.assert_allclose(values, found.debiased.numpy(), atol=1e-5, rtol=1e-5)
+def takes_a_transform(node):
+    """Names of functions with an argument ``transform`` that is a name, and of an option."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        every = [*node.args.args, *node.args.kwonlyargs]
+        return [
+            node.name
+            for x in every
+            if x.arg == 'transform' and 'str' in ast.unparse(x.annotation or ast.Constant(''))
+        ]
+    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+        if node.args[0].value == '--transform':
+            return ['--transform']
+    return []
 
-    again = mmvtr.retrieve(texts.numpy(), videos.numpy(), (bank, seen), name, 5, **options)
-    assert np.array_equal(again.ids, found.ids.numpy())
+
+def test_all_doors_are_known():
+    """A further function that takes a transform's name is asked above, or is refused here."""
+    found = set()
+    for path in (x for room in ROOMS for x in (ROOT / room).rglob('*.py')):
+        name = str(path.relative_to(ROOT))
+        if name in WITHIN or 'options_of(' in name:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            found.update(f'{name}: {one}' for one in takes_a_transform(node))
+    private = {x for x in found if x.rpartition(': ')[2].startswith('_') and '__' not in x}
+    assert found - private == {x for known in DOORS.values() for x in known}
+
+
+def test_each_hook_is_of_the_table():
+    """Every hook of the package that fits a bank takes its options from the table."""
+    of_table = {
+        x.default_name
+        for x in HOOKS.module_dict.values()
+        if isinstance(x, type)
+        and issubclass(x, score_transforms.ScoreTransformHook)
+        and x.__module__.startswith('mmvtr.')
+    }
+    assert of_table == set(OF_BANK)
+
+
+# -- what does not fit, at the doors that read vectors ---------------------------------------------
+
+
+def fitted(videos, bank, texts, folder):
+    return mmvtr.fit(videos, bank, 'sinkhorn').search(texts, 3).ids.tolist()
+
+
+def retrieved(videos, bank, texts, folder):
+    parts = (x.numpy() for x in (texts, videos, bank))
+    return mmvtr.retrieve(*parts, 'sinkhorn', 3).ids.tolist()
+
+
+def indexed(videos, bank, texts, folder):
+    from mmvtr_gallery.mteb_index import DebiasedIndex
+
+    index = DebiasedIndex(bank, transform='sinkhorn')
+    index.add_documents(videos, [str(i) for i in range(len(videos))])
+    return index.search(texts, 3)[1]
+
+
+def evaluated(videos, bank, texts, folder):
+    pytest.importorskip('sentence_transformers')
+    from mmvtr.sentence_transformers import DebiasedEvaluator
+
+    seen = {}
+
+    class Looking(DebiasedEvaluator):
+        def _figures(self, name, scores):
+            seen[name] = scores
+            return {}
+
+        def store_metrics_in_model_card_data(self, *args):
+            pass
+
+    given = list(texts), list(videos), [0] * len(texts)
+    model = SimpleNamespace(encode=lambda rows, **how: torch.stack(rows))
+    Looking(*given, bank=bank, transform='sinkhorn')(model)
+    return seen['debiased'].topk(min(3, len(videos)), dim=1).indices.tolist()
+
+
+def stored(videos, bank, texts, folder):
+    pytest.importorskip('faiss')
+    from mmvtr_gallery.store import create_store
+
+    with create_store(folder / 'store', WIDTH, engine='faiss') as store:
+        store.add([str(i) for i in range(len(videos))], videos)
+        store.refit(bank, transform='sinkhorn', fewer=True)
+        return [[int(hit.item.id) for hit in hits] for hits in store.search(texts, 3)]
+
+
+def spoiled(rows, value):
+    rows = rows.clone()
+    rows[3] = value
+    return rows
+
+
+GIVEN = Case('sinkhorn', 0)
+READERS = [fitted, retrieved, indexed, evaluated, stored]
+ZEROS, INFINITE = r'(row|vector) 3 is all zeros', r'(row|vector) 3 is not finite'
+
+
+@pytest.mark.parametrize('reader', READERS)
+@pytest.mark.parametrize('part', ['videos', 'bank', 'texts'])
+@pytest.mark.parametrize('value, words', [(0.0, ZEROS), (torch.nan, INFINITE)])
+def test_rows_without_a_direction(reader, part, value, words, tmp_path):
+    given = dict(videos=GIVEN.videos, bank=GIVEN.bank, texts=GIVEN.texts)
+    given[part] = spoiled(given[part], value)
+    with pytest.raises(ValueError, match=words):
+        reader(**given, folder=tmp_path)
+
+
+@pytest.mark.parametrize('reader', READERS)
+@pytest.mark.parametrize('part', ['bank', 'texts'])
+def test_another_width(reader, part, tmp_path):
+    if reader is evaluated and part == 'texts':
+        pytest.skip('one model encodes texts and items')
+    given = dict(videos=GIVEN.videos, bank=GIVEN.bank, texts=GIVEN.texts)
+    given[part] = given[part][:, :3]
+    words = r'have width 3, the videos 8|holds vectors \[N, 8\], not \[\d+, 3\]'
+    with pytest.raises(ValueError, match=words):
+        reader(**given, folder=tmp_path)
+
+
+@pytest.mark.parametrize('reader', READERS)
+def test_nothing_to_rank_stays_raw(reader, tmp_path):
+    """One item, or items that are alike; a bank of one text is a bank."""
+    one = reader(GIVEN.videos[:1], GIVEN.bank, GIVEN.texts, tmp_path / 'one')
+    assert one == [[0]] * len(GIVEN.texts)
+    alike = reader(GIVEN.videos[:1].repeat(4, 1), GIVEN.bank, GIVEN.texts, tmp_path / 'alike')
+    assert all(len({*row}) == 3 for row in alike)
+    once = reader(GIVEN.videos, GIVEN.bank[:1], GIVEN.texts, tmp_path / 'once')
+    often = reader(GIVEN.videos, GIVEN.bank[:1].repeat(60, 1), GIVEN.texts, tmp_path / 'often')
+    assert (
+        once
+        == often
+        == mmvtr.fit(GIVEN.videos, GIVEN.bank[:1], 'sinkhorn').search(GIVEN.texts, 3).ids.tolist()
+    )

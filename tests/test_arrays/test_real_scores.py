@@ -5,9 +5,9 @@ import pytest
 import torch
 
 import mmvtr
-from mmvtr.arrays.debiaser import NAMES
 from mmvtr.functional import fit_calibration, reliability
 from mmvtr.functional.transforms.transform_table import FITTED
+from mmvtr.functional.transforms.transform_table import OF_BANK as NAMES
 
 
 @pytest.fixture(scope='module')
@@ -121,9 +121,9 @@ def test_what_is_said_comes_true(judged, method):
     assert abs(np.reshape(precise, (-1, 4)).mean(0)).max() < 0.02
 
 
-#: R@1 that a transform may lose at its defaults, and that those may which docs/arrays.md names.
-LOSES, MORE = 3.0, 7.0
-SAID = ('sinkhorn', 'inverted_softmax', 'dual_softmax', 'nnn', 'dbsn', 'db_norm')
+#: R@1 that a transform may lose at its defaults, the mean of four halves: one has a standard error
+#: of 1.5.
+LOSES = 3.0
 
 
 @pytest.mark.parametrize('kind', ['clap', 'clotho', 'flickr'])
@@ -134,8 +134,10 @@ def test_no_transform_destroys_ranks_at_its_defaults(data, kind):
         'flickr': lambda data: captions(data, 'flickr8k_crowd', 600),
     }[kind](data)
     for one, other in ((a, b), (b, a)):
-        texts, videos, bank = halves(one, other, 0)
-        raw = own_first(mmvtr.retrieve(texts, videos, k=1))
-        for name in FITTED:
-            lost = raw - own_first(mmvtr.retrieve(texts, videos, bank, name, 1))
-            assert lost <= (MORE if name in SAID else LOSES), (name, lost)
+        lost = {name: [] for name in FITTED}
+        for seed in range(4):
+            texts, videos, bank = halves(one, other, seed)
+            raw = own_first(mmvtr.retrieve(texts, videos, k=1))
+            for name, losses in lost.items():
+                losses.append(raw - own_first(mmvtr.retrieve(texts, videos, bank, name, 1)))
+        assert max(map(np.mean, lost.values())) <= LOSES, lost

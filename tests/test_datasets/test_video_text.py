@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from mmengine.logging import MMLogger
+from mmengine.runner import Runner
 from torch.utils.data import DataLoader
 
 from mmvtr.datasets import (
@@ -67,6 +68,14 @@ def test_text_epoch_items():
     (text,) = item['texts']
     assert (text['text_idx'], text['text_id'], text['video_idx']) == (1, 't1', [0])
     assert text['tokens'].tolist() == [3, 5] and text['tokens'].dtype == torch.int64
+
+
+def test_a_runner_takes_a_built_set_as_it_is():
+    dataset = Tiny()
+    loader = Runner.build_dataloader(
+        dict(dataset=dataset, batch_size=1, sampler=dict(type='DefaultSampler', shuffle=False))
+    )
+    assert loader.dataset is dataset
 
 
 def test_text_epoch_takes_any_of_the_videos_of_a_text():

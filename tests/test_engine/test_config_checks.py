@@ -44,7 +44,7 @@ def test_a_hook_to_be_taken_away_must_be_there(tmp_path):
         'default_hooks.checkpont: there is no such hook to be taken away; did you mean checkpoint?'
     )
     assert 'taken away; there are ' in refused('default_hooks.zebra', None, path)
-    for name in ('checkpoint', 'param_scheduler', 'seed', 'eta'):  # of both, mmengine's, ours, old
+    for name in ('checkpoint', 'param_scheduler', 'seed'):  # of both, mmengine's, ours
         key = f'default_hooks.{name}'
         assert not list(hook_faults(load_config(path, {key: None}), [key]))
     child = tmp_path / 'child.py'

@@ -149,9 +149,11 @@ class FakeModel(BaseModel):
     def encode_text(self, inputs):
         return self._encode('text', inputs)
 
-    def score(self, texts, videos):
+    def score(self, texts, videos, names=None):
         texts, videos = texts['global'], videos['global']
         self.seen['tiles'].append(len(texts.mean))
+        self.asked = names
+        self.seen['names'] = names
         self.seen['tokens'] = texts.tokens is not None and videos.tokens is not None
         scores = texts.mean @ videos.mean.t()
         if self.nan_at is not None:
@@ -220,6 +222,13 @@ def test_tokens_travel_only_where_the_similarity_reads_them(tmp_path):
     model = FakeModel(needs_tokens=True)
     assert make_runner(tmp_path, model).test() == pytest.approx(by_hand().values)
     assert model.seen['tokens']
+
+
+def test_the_model_is_told_which_matrices_are_read(tmp_path):
+    for metrics, names in ((METRICS, ['eta', 'scores']), (METRICS[:1], ['scores'])):
+        model = FakeModel()
+        make_runner(tmp_path / str(len(metrics)), model, evaluator=metrics).test()
+        assert model.asked == names
 
 
 @pytest.mark.parametrize('amp', [True, 'bf16', 'fp16'])

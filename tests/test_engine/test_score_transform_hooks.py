@@ -34,9 +34,9 @@ ALL_HOOKS = [
 ]
 #: Arguments beside the queries.
 ARGUMENTS = {
-    hooks.CSLSHook: dict(k=3),
+    hooks.CSLSHook: dict(neighbours=3),
     hooks.LocalScalingHook: dict(t2v=0.3, v2t=0.3, share=0.25),
-    hooks.NNNHook: dict(k=3),
+    hooks.NNNHook: dict(neighbours=3),
 }
 
 
@@ -338,12 +338,11 @@ def test_dbsn_reads_the_stored_queries_of_the_other_kind(runner, evaluation):
     assert not evaluation.transductive
 
 
-@pytest.mark.parametrize('how', [{}, dict(item_temperature=0.3), dict(dynamic=True, k=2)])
+@pytest.mark.parametrize('how', [{}, dict(item_temperature=0.3), dict(dynamic=True, neighbours=2)])
 def test_db_norm_reads_the_stored_items(runner, evaluation, how):
     hooks.DBNormHook(queries='train_queue', **how).after_scoring(runner, evaluation)
     scores, (t2v, v2t) = evaluation.matrices['scores'], bank_scores()
     found, how = evaluation.transformed['db_norm'], dict(how, temperature=GAMMA)
-    how = {'neighbours' if name == 'k' else name: value for name, value in how.items()}
     texts, videos, stored, seen = (
         normalize(vectors(count, seed), dim=1) for count, seed in ((T, 0), (V, 1), (K, 2), (K, 3))
     )
@@ -400,7 +399,7 @@ def test_hedged_scaling_orders_the_lists_of_texts_alone(runner, evaluation, quer
 @pytest.mark.parametrize(
     'how, said',
     [
-        (dict(first=float('nan'), rest=0.1), 'strength must be finite, not nan'),
+        (dict(first=float('nan'), rest=0.1), 'first must be finite, not nan'),
         (dict(first=-0.1, rest=0.1, share=0), r'share must lie in \(0, 1\], not 0'),
         (dict(first=-0.1, rest=0.1, places=0), 'places must be 1 or more, not 0'),
     ],

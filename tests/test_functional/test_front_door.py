@@ -138,20 +138,6 @@ def test_a_name_loads_what_it_needs():
     assert further - set(sys.stdlib_module_names) <= {'mmvtr', 'torch', 'numpy'}
 
 
-def test_old_places_of_modules():
-    code = """
-import warnings
-with warnings.catch_warnings(record=True) as said:
-    warnings.simplefilter('always')
-    from mmvtr.functional.gaussian import wasserstein2
-    from mmvtr.functional import hubness
-    import mmvtr.functional
-assert len(said) == 2 and 'functional.uncertainty.gaussian now' in str(said[0].message)
-assert mmvtr.functional.wasserstein2 is wasserstein2 and hubness.skewness
-"""
-    fresh(f'exec({code!r})')
-
-
 # -- docstrings ----------------------------------------------------------------------------------
 
 

@@ -9,18 +9,19 @@ import torch
 
 from children import tool_file
 from mmvtr.apis.inferencer.transforms import check_transform
-from mmvtr.arrays.debiaser import NAMES
-from mmvtr.engine.transforms.score_transforms import ScoreTransformHook, TransformHook
+from mmvtr.engine.checks.arguments import arguments_of
+from mmvtr.engine.checks.option_values import annotation_of
+from mmvtr.engine.transforms.score_transforms import TransformHook
 from mmvtr.functional.transforms.item_biases import fit_biases
-from mmvtr.functional.transforms.transform_table import ADDED, OF_QUERIES, STORED, TRANSFORMS
+from mmvtr.functional.transforms.transform_table import ADDITIVE, OF_BANK, OF_QUERIES, TRANSFORMS
 from mmvtr.registry import HOOKS
 
 pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
 
-from mmvtr_gallery.store import Normaliser  # noqa: E402
 from mmvtr_gallery.store.manifest import _refit  # noqa: E402
 
-OF_BANK = [name for name, x in TRANSFORMS.items() if 'bank' in x.reads]
+#: What hooks need beside the queries.
+NEEDED = dict(hedged_scaling=dict(first=0.1, rest=0.1), local_scaling=dict(t2v=0.1))
 
 
 def hooks():
@@ -41,7 +42,8 @@ def of_inferencer():
     """Names that are not refused as unknown."""
     names = []
     for name in [*TRANSFORMS, 'shrunk']:
-        options = dict(bank='b.pth', temperature=None, captions=None, sure=0.8)
+        needs = dict(first=0.1, strength=0.1) if name == 'hedged_scaling' else {}
+        options = dict(bank='b.pth', captions=None, options=needs)
         try:
             check_transform(name, 'video', **options)
         except ValueError as error:
@@ -52,12 +54,16 @@ def of_inferencer():
 
 
 def of_store():
+    pytest.importorskip('faiss')
+    from mmvtr_gallery.store.refits import Refits
+
+    class Store(Refits):
+        last_refit, about = None, {}
+
     names = []
     for name in [*TRANSFORMS, 'shrunk']:
         try:
-            items = torch.eye(2) if name == 'dbsn' else None
-            options = dict(transform=name, temperature=1.0, items=items)
-            Normaliser.fit(torch.eye(2), torch.eye(2), **options)
+            Store()._options(name, {})
         except ValueError as error:
             assert 'must be one of' in str(error)
             continue
@@ -104,15 +110,14 @@ def choices(path):
 
 DOORS = {
     'hooks': (of_hooks, TRANSFORMS),
-    'retrieve': (lambda: NAMES, OF_BANK),
-    'inferencer': (of_inferencer, [*ADDED, 'sure_first']),
-    'store': (of_store, STORED),
-    'manifest of a store': (of_manifest, STORED),
+    'inferencer': (of_inferencer, TRANSFORMS),
+    'store': (of_store, ADDITIVE),
+    'manifest of a store': (of_manifest, ADDITIVE),
     'service': (of_service, OF_QUERIES),
-    'export_index': (lambda: choices('export_index.py'), STORED),
+    'export_index': (lambda: choices('export_index.py'), ADDITIVE),
     'eval_scores': (
         lambda: choices('analysis_tools/eval_scores.py'),
-        [name for name in OF_BANK if not TRANSFORMS[name].needs],
+        OF_BANK,
     ),
 }
 
@@ -139,30 +144,23 @@ def test_the_names():
         'hedged_scaling',
         'sure_first',
     ]
-    assert OF_QUERIES == ('sinkhorn', 'unbalanced_sinkhorn', 'inverted_softmax')
-    assert STORED == (*OF_QUERIES, 'dbsn')
-    assert ADDED == (*OF_QUERIES, 'local_scaling', 'nnn', 'dbsn')
+    assert set(ADDITIVE) - set(OF_QUERIES) == {'dbsn', 'db_norm'}
+    assert set(OF_BANK) - set(ADDITIVE) == {'dual_softmax', 'qb_norm', 'hedged_scaling'}
 
 
 @pytest.mark.parametrize('name', sorted({*OF_BANK} & {*hooks()}))
-def test_hooks_have_the_defaults_of_the_table(name):
+def test_hooks_have_the_options_of_the_table(name):
+    """So that a config is checked by them; strengths of a direction are the hooks' own."""
+    own = {'local_scaling': {'strength'}, 'hedged_scaling': {'strength'}}.get(name, set())
+    taken = {x.name: x for x in TRANSFORMS[name].described}
+    meant = {*taken} - {'temperature', 'bank_marginals'} - own
     kind = hooks()[name]
-    assert issubclass(kind, ScoreTransformHook)
-    defaults = {
-        x.name: x.default
-        for base in kind.__mro__
-        if '__init__' in vars(base) and issubclass(base, ScoreTransformHook)
-        for x in inspect.signature(base.__init__).parameters.values()
-    }
-    defaults = {**defaults, **{  # the nearest one counts
-        x.name: x.default for x in inspect.signature(kind.__init__).parameters.values()
-    }}  # fmt: skip
-    if 'k' in defaults:  # as configs have written it
-        defaults['neighbours'] = defaults['k']
-    shared = TRANSFORMS[name].options.keys() & defaults.keys() - {'temperature'}
-    for option in shared:
-        assert defaults[option] == TRANSFORMS[name].options[option], option
-    assert shared or name in ('inverted_softmax', 'dual_softmax')
+    assert meant <= arguments_of(kind).names
+    for option in meant:
+        kinds = {int: 'int', float: 'float', bool: 'bool'}
+        assert str(kinds.get(annotation_of(kind, option), taken[option].type)) in taken[option].type
+    with pytest.raises(ValueError, match=f'{name} takes .*, not .speed.'):
+        kind(queries='train_queue', speed=1, **NEEDED.get(name, {}))
 
 
 @pytest.mark.parametrize('name', OF_BANK)

@@ -167,6 +167,8 @@ def test_heads_and_supervisions_speak_through_it():
     alone = [member(batch(0)[0], mode='tensor') for member in members]
     etas = [member.score(*levels)['eta'] for member, levels in zip(members, alone)]
     torch.testing.assert_close(model.score(texts, videos)['eta'], sum(etas) / 2)
+    torch.testing.assert_close(model.score(texts, videos, ['eta'])['eta'], sum(etas) / 2)
+    assert 'eta' not in model.score(texts, videos, ['scores', 'scores_1'])
     # The Gaussian of both: the geometric mean over all 10 dimensions.
     logs = [geometric_sigma(levels[0]['gaussian'].log_std).log() for levels in alone]
     expected = ((4 * logs[0] + 6 * logs[1]) / 10).exp()

@@ -47,6 +47,25 @@ def test_three_modes():
         model(*batch, mode='train')
 
 
+class CountedSupervision(DVTRSupervision):
+    made = 0
+
+    def matrices(self, texts, videos):
+        self.made += 1
+        return super().matrices(texts, videos)
+
+
+def test_matrices_of_the_supervision_are_made_where_they_are_read():
+    model, batch = make_model(literal=False), make_batch(*ALL)
+    model.supervision = counted = CountedSupervision().double()
+    texts, videos = model(*batch, mode='tensor')
+    assert 'eta' not in model.score(texts, videos, ['scores', 'aligned'])
+    model(*batch, mode='predict')
+    assert counted.made == 0
+    assert 'eta' in model.score(texts, videos, ['scores', 'eta']) and counted.made == 1
+    assert 'eta' in model.score(texts, videos) and counted.made == 2
+
+
 def gradients(model, batch):
     model.zero_grad()
     losses = model(*batch, mode='loss')

@@ -102,7 +102,7 @@ def transform(name, scores, bank):
         return scores + TEMPERATURE * np.log(beta)
     if name == 'unbalanced_sinkhorn':
         beta = weights.sum(0) ** -0.8
-        for _ in range(10):
+        for _ in range(ITERATIONS):
             alpha = 1 / (weights @ beta)
             beta = (alpha @ weights) ** -0.8
         return scores + TEMPERATURE * np.log(beta)
@@ -170,7 +170,7 @@ def test_all_transforms_are_those_of_numpy(folder, source):
     assert ('transductive' in printed) == (source == 'test')
     for name in ('raw', 'sinkhorn', 'inverted', 'dual', 'qb_norm', 'csls', 'chance', 'R@1'):
         assert name in printed
-    assert 'texts a video 2 to 3' in printed and 'sinkhorn iterations 3' in printed
+    assert 'texts a video 2 to 3' in printed and 'iterations 3' in printed
     assert max(map(len, printed.splitlines())) <= 100
 
 
@@ -194,7 +194,7 @@ def test_transforms_of_two_banks_are_those_of_numpy(folder):
 
     def product(own, given, items):
         reach = [(x.max(1) - x.mean(1)).mean() for x in (given, items)]
-        t, u = TEMPERATURE, TEMPERATURE * reach[1] / reach[0]
+        t, u = TEMPERATURE, 16 * TEMPERATURE * reach[1] / reach[0]
         sums = [np.log(np.exp(x / d).sum(0)) for x, d in ((given, t), (items, u))]
         return own - t * u / (t + u) * (sums[0] + sums[1])
 
@@ -231,11 +231,13 @@ def test_a_square_matrix_is_of_pairs(folder):
 def test_default_temperature_fits_the_scale(folder):
     (square,) = read(folder, 'square')
     cosines, printed = evaluate(folder, 'square.npy')
-    assert 'temperature 0.01 (default for cosines)' in printed
+    assert 'temperature of the error 0.01 (default for cosines)' in ' '.join(printed.split())
     np.save(folder / 'logits.npy', 100 * square)
     logits, printed = evaluate(folder, 'logits.npy')
     reach = f'{100 * np.abs(square).max():.3g}'
-    assert f'temperature 1 (default for logits: scores reach {reach})' in ' '.join(printed.split())
+    assert f'temperature of the error 1 (default for logits: scores reach {reach})' in ' '.join(
+        printed.split()
+    )
     assert (cosines['raw'].pop('temperature'), logits['raw'].pop('temperature')) == (0.01, 1)
     assert logits['raw'] == pytest.approx(cosines['raw'], rel=1e-6)
 
@@ -301,7 +303,11 @@ def test_the_picture(folder):
         ),
         (['--temperature', '0'], '--temperature must be positive, not 0.0'),
         (['--temperature', '1e-35'], '--temperature 1e-35 is too small for scores that reach'),
-        (['--iters', '-1'], '--iters must be 0 or more, not -1'),
+        (['--iters', '2'], '--iterations is of sinkhorn, unbalanced_sinkhorn, dbsn; got no'),
+        (
+            ['--transform', 'sinkhorn', '--query-source', 'test', '--iters', '-1'],
+            'iterations must be 0 or more, not -1',
+        ),
         (['--out', 'square.npy/out.json'], 'square.npy is a file, no folder to write to'),
         (['--plot', '.'], '. is a folder, no file to write'),
     ],

@@ -16,11 +16,12 @@ import argparse
 import json
 import math
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple, Optional
+from typing import Any, Mapping, NamedTuple, Optional, Union
 
 import torch
 from torch import Tensor
 
+from mmvtr.arrays import Debiaser
 from mmvtr.command_line import Parser, output_file, tool
 from mmvtr.datasets import PairValues, write_run
 from mmvtr.evaluation import (
@@ -53,11 +54,11 @@ from mmvtr.functional import untied
 from mmvtr.functional.metrics import hubness
 from mmvtr.functional.similarities.distinct import distinct_rows
 from mmvtr.functional.similarities.tiles import inner_products
-from mmvtr.functional.transforms.item_biases import fit_biases
-from mmvtr.functional.transforms.transform_table import FITTED, TRANSFORMS
+from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
 from mmvtr.storage import write_text
 from mmvtr.storage.arrays import write_arrays
 from mmvtr.structures import Directed, Relation
+from mmvtr.transform_arguments import add_options, numbers_given, options_given
 
 #: Neighbours of the k-occurrence.
 K = 10
@@ -105,7 +106,7 @@ def parse_args() -> argparse.Namespace:
         '--transform',
         nargs='+',
         action='extend',
-        choices=FITTED,
+        choices=OF_BANK,
         default=[],
         help='of the scores, each in a table beside the raw numbers',
     )
@@ -131,22 +132,7 @@ def parse_args() -> argparse.Namespace:
         help='for db_norm: float [M, V], videos seen before x the test videos; and float [M, T], '
         'texts seen before x the test texts',
     )
-    add(
-        '--temperature',
-        type=float,
-        metavar='X',
-        help="divides the scores; default 0.01 (CLIP's) for cosines, 1 for scores beyond +-2, "
-        'which are taken as logits: divided already',
-    )
-    default = TRANSFORMS['sinkhorn'].options['iterations']
-    add('--iters', type=int, metavar='N', help=f'of sinkhorn (default: {default})')
-    default = TRANSFORMS['unbalanced_sinkhorn'].options['strictness']
-    add(
-        '--strictness',
-        type=float,
-        metavar='P',
-        help=f'of unbalanced_sinkhorn: 1 = sinkhorn, 0 = raw scores (default: {default})',
-    )
+    add_options(parser, OF_BANK)
     add('--out', type=output_file, metavar='FILE.json', help='for all numbers')
     add(
         '--plot', type=output_file, metavar='FILE.png', help='k-occurrence, and error rates by mass'
@@ -166,9 +152,10 @@ def main() -> None:
         return
     banks = load_banks(args, scores)
     temperature, why = choose_temperature(args.temperature, scores)
-    chosen = dict.fromkeys(args.transform)
-    how = (temperature, args.iters, args.strictness)
-    transformed = {name: transform(name, scores, banks, *how) for name in chosen}
+    chosen = options_given(args, args.transform) if args.transform else {}
+    fitted = {name: transform(name, scores, banks, how) for name, how in chosen.items()}
+    transformed = {name: found for name, (found, _) in fitted.items()}
+    used = {name: temperatures for name, (_, temperatures) in fitted.items()}
     metrics = [RetrievalMetric(), NormalisationMetric(temperature=temperature, k=K)]
     metrics += [JudgedMetric(judged, at_least=args.at_least)] if judged else []
     relation = Relation(positives, text_ids=ids[0], video_ids=ids[1])
@@ -180,7 +167,7 @@ def main() -> None:
     print(describe(args, scores, positives, banks.queries, f'{temperature:g} ({why})'))
     print('\n' + table(report))
     if args.out:
-        results = as_json(report, temperature, args.query_source)
+        results = as_json(report, temperature, args.query_source, used)
         write_json(args.out, results)
     if args.plot:
         title = f'{args.scores.name}, temperature {temperature:g}'
@@ -211,12 +198,8 @@ def check_options(args: argparse.Namespace) -> None:
             raise ValueError(f'--transform {name} and {option} belong together')
     if 'dbsn' in args.transform and args.query_source == 'test':
         raise ValueError('dbsn reads the items of a bank: take --query-source bank')
-    if args.temperature is not None and not 0 < args.temperature < math.inf:
-        raise ValueError(f'--temperature must be positive, not {args.temperature}')
-    if args.strictness is not None and not 0 <= args.strictness <= 1:
-        raise ValueError(f'--strictness must be 0 to 1, not {args.strictness}')
-    if args.iters is not None and args.iters < 0:
-        raise ValueError(f'--iters must be 0 or more, not {args.iters}')
+    if args.transform or numbers_given(args).keys() - {'temperature'}:
+        options_given(args, args.transform)  # refuses what does not fit
     if args.gallery and args.scores.suffix != '.npy':
         raise ValueError(f'--gallery needs embeddings of texts as .npy, not {args.scores}')
 
@@ -355,46 +338,44 @@ def load_queries(args: argparse.Namespace, scores: Tensor) -> Directed:
     return banks
 
 
-def choose_temperature(given: Optional[float], scores: Tensor) -> tuple[float, str]:
-    """The temperature, and why it is this one."""
+def choose_temperature(given: Union[None, str, float], scores: Tensor) -> tuple[float, str]:
+    """The temperature of the normalisation error, and why it is this one."""
     reach = float(scores.abs().max())
-    if given is None:
+    if given is None or isinstance(given, str):
         logits = reach > 2
         why = f'default for logits: scores reach {reach:.3g}' if logits else 'default for cosines'
         return (1.0 if logits else 0.01), why
+    if not 0 < given < math.inf:
+        raise ValueError(f'--temperature must be positive, not {given}')
     if reach / given > 1e30:
         raise ValueError(f'--temperature {given:g} is too small for scores that reach {reach:.3g}')
     return given, 'given'
 
 
 def transform(
-    name: str,
-    scores: Tensor,
-    banks: Banks,
-    temperature: float,
-    iterations: Optional[int],
-    strictness: Optional[float],
-) -> Directed:
-    """Both directions; a transform sees queries as rows."""
+    name: str, scores: Tensor, banks: Banks, options: Mapping[str, Any]
+) -> tuple[Directed, list[float]]:
+    """Both directions, of which a transform sees queries as rows; and their temperatures."""
+    temperatures = []
 
     def one_way(
         own: Tensor, bank: Tensor, pairs: Optional[Tensor], items: Optional[Tensor]
     ) -> Tensor:
-        given = dict(temperature=temperature, iterations=iterations, strictness=strictness)
-        if name == 'unbalanced_sinkhorn':  # whose rounds are its own
-            given.pop('iterations')
-        options = {key: x for key, x in given.items() if key in TRANSFORMS[name].options}
         beside = dict(bank_gallery=pairs, item_bank=items)
         beside = {key: x for key, x in beside.items() if key in TRANSFORMS[name].reads}
-        return fit_biases(name, bank, beside=beside, **options).changed(own)
+        fitted = Debiaser(name, **options).fit_scores(bank, beside=beside)
+        if 'temperature' in fitted.options_:
+            temperatures.append(fitted.options_['temperature'])
+        return fitted.changed(own)
 
     queries, pairs = banks.queries, banks.pairs
     t2v, v2t = banks.items or (None, None)
     back = None if pairs is None else pairs.t()
-    return Directed(
+    found = Directed(
         one_way(scores, queries.t2v, pairs, t2v),
         one_way(scores.t(), queries.v2t.t(), back, v2t).t(),
     )
+    return found, temperatures
 
 
 def describe(
@@ -410,12 +391,13 @@ def describe(
         'videos': videos,
         'texts a video': least if least == most else f'{least} to {most}',
         'ties': f'mean rank ({ties_at_top(scores)} tie at the top)',
-        'temperature': temperature,
+        'temperature of the error': temperature,
     }
     notes = []
     if args.transform:
         protocol['query source'] = source_of(args)
-        protocol['sinkhorn iterations'] = args.iters if 'sinkhorn' in args.transform else None
+        told = [f'{name} {value}' for name, value in numbers_given(args).items()]
+        protocol['options'] = ', '.join(told) or 'those of the table'
     if args.query_source == 'test':
         notes.append('transductive: the transforms have read all test queries at once')
     if args.query_source == 'bank':
@@ -448,7 +430,9 @@ def table(report: Report) -> str:
     return transforms_table(report._replace(transformed={**columns, 'chance': report.chance}))
 
 
-def as_json(report: Report, temperature: float, source: Optional[str]) -> dict[str, dict]:
+def as_json(
+    report: Report, temperature: float, source: Optional[str], used: Mapping[str, list[float]]
+) -> dict[str, dict]:
     """The numbers by transform; keys have no prefix."""
     results: dict[str, dict] = {}
     for name, values in {'raw': report.values, **report.transformed}.items():
@@ -467,6 +451,7 @@ def as_json(report: Report, temperature: float, source: Optional[str]) -> dict[s
         row['temperature'] = temperature
         if name != 'raw':
             row.update(query_source=source, transductive=source == 'test')
+            row.update(zip(('t2v_temperature', 'v2t_temperature'), used[name]))
         results[name] = row
     return results
 

@@ -39,9 +39,10 @@ from mmvtr.apis.inferencer.ranking import (
 from mmvtr.apis.inferencer.sheets import draw_sheet, files_of
 from mmvtr.apis.inferencer.transforms import (
     SURE_FIRST,
-    bank_biases,
     check_calibration,
     check_transform,
+    fitted_to_bank,
+    sure_options,
     surely_of,
 )
 from mmvtr.apis.pretrained import (
@@ -172,14 +173,9 @@ class VideoRetrievalInferencer(BaseInferencer):
         show_progress: Optional[bool] = None,
         transform: Optional[str] = None,
         bank: Optional[Union[str, Path]] = None,
-        temperature: Optional[float] = None,
-        iterations: Optional[int] = None,
-        strictness: float = 0.8,
-        neighbours: Optional[int] = None,
-        alpha: Optional[float] = None,
         captions: Any = None,
-        sure: float = 0.8,
         calibration: Optional[Calibration] = None,
+        **options: Any,
     ) -> None:
         """Encode what is searched from now on.
 
@@ -192,23 +188,20 @@ class VideoRetrievalInferencer(BaseInferencer):
             batch_size: items encoded at a time; default the config's.
             on_broken: of videos that cannot be read: 'raise', or 'skip' with a warning.
             show_progress: bars while items are encoded; default that of the inferencer.
-            transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'``, ``'inverted_softmax'``, ``'nnn'``
-                or ``'dbsn'``: add to each score a bias of the item that is learnt from ``bank``, so
-                that no item answers every query.  Or, of texts, ``'sure_first'``: the best that
-                surely holds comes first.
+            transform: a name of the table of transforms that reads a bank (docs/arrays.md), such as
+                ``'sinkhorn'``: what is learnt from ``bank`` changes the scores, so that no item
+                answers every query.  Or, of texts, ``'sure_first'``: the best that surely holds
+                comes first.
             bank: a file of tools/export_bank.py: training queries, never those that ask.  Of
                 ``'sure_first'`` it may be left out: its captions stand for what could have been
                 written for a video, where the gallery is no such list.
-            temperature: of the transform; default the model's, of ``'sure_first'`` a share of what
-                each video reaches.
-            iterations: of Sinkhorn-Knopp; default 4, of the unbalanced one and of DBSN 10.
-            strictness: of the unbalanced one: 1 = Sinkhorn, 0 = raw scores.
-            neighbours, alpha: of NNN; default 16 and .75.
             captions: of ``'sure_first'``: the training set or its config
                 (``cfg.train_dataloader.dataset``), whose captions say what texts imply.
-            sure: of ``'sure_first'``: in [0, 1], how surely a first text has to hold.
-            calibration: gives each hit P(match) (docs/arrays.md); fitted on raw scores of this
-                model, or on those with this transform.
+            calibration: gives each hit P(match) (docs/arrays.md); fitted on what ranks: raw scores
+                of this model, or those with this transform and bank.
+            **options: of the transform, as the table has them.  Its ``temperature`` is the model's
+                where none is given; of ``'sure_first'`` it is a share of what each video reaches,
+                and ``sure``, in [0, 1], says how surely a first text has to hold.
 
         Raises:
             BrokenVideoError: a video cannot be read and ``on_broken='raise'``.
@@ -222,19 +215,17 @@ class VideoRetrievalInferencer(BaseInferencer):
         if calibration is not None:
             check_calibration(calibration, transform)
         bank = None if bank is None else str(bank)
-        common = dict(bank=bank, temperature=temperature)
-        check_transform(transform, kind, captions=captions, sure=sure, **common)
+        check_transform(transform, kind, bank=bank, captions=captions, options=options)
         given = self._given(gallery, kind)
         given, items = self._encode(given, batch_size, on_broken, show_progress)
         check_items(self.model, items, 'the gallery')
         changed: dict[str, Any] = dict(calibration=calibration)
         if transform == SURE_FIRST:
-            common.update(captions=captions, sure=sure)
+            common = dict(captions=captions, bank=bank, **sure_options(options))
             changed['surely'] = surely_of(self.model, given, items, **common)
         elif transform is not None:
-            common.update(transform=transform, iterations=iterations, strictness=strictness)
-            common.update(k=neighbours, alpha=alpha)
-            changed['biases'] = bank_biases(self.model, kind, items, **common)
+            how = dict(bank=bank, transform=transform, options=options)
+            changed['debiaser'] = fitted_to_bank(self.model, kind, items, **how)
         self.gallery = Gallery(given, items, flat_of(self.model, items), **changed)
 
     # -- asking ---------------------------------------------------------------------------
@@ -272,10 +263,10 @@ class VideoRetrievalInferencer(BaseInferencer):
         Returns:
             ``predictions``: for each query a dict of ``query_id``, ``query`` (text or file),
             ``kind``, ``hits``, and of a probabilistic model ``sigma``.  A hit has ``rank``, ``id``,
-            ``item`` (file or text), ``score``; of a gallery with a transform also ``raw_score`` and
-            ``bias``, or ``holds``, how surely the text is true; of one with a calibration
-            ``p_match``; of a probabilistic model ``sigma``;
-            of a model that matches at a moment ``moment``, its begin and end, and ``moment_unit``:
+            ``item`` (file or text), ``score``; of a gallery with a transform also ``raw_score``,
+            and ``bias`` where it is a number of each item, or ``holds``, how surely the text is
+            true; of one with a calibration ``p_match``; of a probabilistic model ``sigma``; of a
+            model that matches at a moment ``moment``, its begin and end, and ``moment_unit``:
             'seconds' with the ``duration`` of the video, or 'share' where its file is not known.
             ``visualization``: a matplotlib figure for each, or None.
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from mmvtr.apis import refuse_without_vectors, vectors
 from mmvtr.apis.inferencer.inputs import Inputs
+from mmvtr.arrays import Debiaser
 from mmvtr.engine.hooks.moments_hook import matches_of
 from mmvtr.engine.loop.evaluation import Encoded, check_levels, score_tiles
 from mmvtr.functional.metrics.first_places import expected_truth, sure_first
@@ -33,7 +34,7 @@ class Gallery(NamedTuple):
         items: their levels, or flat vectors float [N, D'].
         flat: float32 [N, D'], of a model whose scores are inner products: made once, as to
             normalise all items for each query takes longer than to score them.
-        biases: float32 [N], of a test-time transform; added to the raw scores.
+        debiaser: a test-time transform that a bank was fitted for.
         surely: of texts, what says how surely they hold of a video; lists begin with what does.
         calibration: what makes P(match) of raw scores, or of debiased ones.
     """
@@ -41,7 +42,7 @@ class Gallery(NamedTuple):
     given: Inputs
     items: Items
     flat: Optional[Tensor] = None
-    biases: Optional[Tensor] = None
+    debiaser: Optional[Debiaser] = None
     surely: Optional[Surely] = None
     calibration: Optional[Calibration] = None
 
@@ -74,7 +75,8 @@ class RankingSample(BaseDataElement):
 
     Meta fields: ``query_id``, ``query`` (text or file; None where unknown), ``kind`` of the
     query ('text' or 'video'), ``ids`` of the K items, ``sources`` (their texts or files).  Data
-    fields: ``scores`` float [K]; of a gallery with biases also ``raw_scores`` and ``biases`` [K];
+    fields: ``scores`` float [K]; of a gallery with a bank also ``raw_scores`` [K], and where the
+    transform is a number of each item ``biases`` [K];
     of one that begins with what is implied ``raw_scores`` and ``truths`` [K], in [0, 1]; of one
     with a calibration ``probabilities`` float64 [K]; where
     the model has them ``sigma`` (0-dim, of the query) and ``item_sigma`` [K], and ``moments``
@@ -159,12 +161,16 @@ def rank(
     """
     topk = min(topk, length(gallery.items))
     item_sigma = sigma(gallery.items)
+    debiaser = gallery.debiaser
+    biases = None
+    if debiaser is not None and debiaser.transform_ is not None and debiaser.additive_:
+        biases = debiaser.biases_.cpu()
     searched = gallery.items if gallery.flat is None else gallery.flat
     for start in range(0, length(queries), QUERIES):
         rows = slice(start, start + QUERIES)
         some = rows_of(queries, rows)
         raw = score(model, given.kind, some, searched)
-        final = raw if gallery.biases is None else raw + gallery.biases
+        final = raw if debiaser is None else debiaser.changed(raw)
         if gallery.surely is not None:
             truth = gallery.surely.truth(model, some, raw)
             final = sure_first(raw, truth, sure=gallery.surely.sure)
@@ -174,8 +180,10 @@ def rank(
         own_sigma = sigma(some)
         for q, columns in enumerate(best.indices):
             data = dict(scores=best.values[q])
-            if gallery.biases is not None:
-                data.update(raw_scores=raw[q, columns], biases=gallery.biases[columns])
+            if debiaser is not None:
+                data.update(raw_scores=raw[q, columns])
+            if biases is not None:
+                data.update(biases=biases[columns])
             if gallery.surely is not None:
                 data.update(raw_scores=raw[q, columns], truths=truth[q, columns])
             if p is not None:
@@ -203,7 +211,7 @@ def probabilities(
 
     Args:
         gallery: what is searched.
-        raw, final: float [Q, N], scores without and with its biases.
+        raw, final: float [Q, N], scores without and with its transform.
         columns: int64 [Q, K].
     """
     fit = gallery.calibration

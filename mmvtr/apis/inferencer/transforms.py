@@ -1,9 +1,9 @@
-"""What changes the order of a gallery: biases of its items, or sure first."""
+"""What changes the order of a gallery: a bank of queries, or sure first."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any, Optional
+from typing import Any, Mapping, Optional
 
 import torch
 from mmengine.logging import print_log
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from mmvtr.apis.inferencer.inputs import Inputs
 from mmvtr.apis.inferencer.ranking import QUERIES, Items, Surely, check_items, flat_of
+from mmvtr.arrays import Debiaser
 from mmvtr.datasets import CaptionImplication
 from mmvtr.engine.transforms.stored_queries import (
     OTHER,
@@ -20,12 +21,11 @@ from mmvtr.engine.transforms.stored_queries import (
     tiles_read,
 )
 from mmvtr.functional.metrics.first_places import check_sure
-from mmvtr.functional.transforms.item_biases import fit_biases
-from mmvtr.functional.transforms.transform_table import ADDED, transform_named
+from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS, transform_named
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.plain_config import refuse_unregistered
 
-#: What puts the surest text first; of the others those count that add a bias to each item.
+#: What puts the surest text first; the others read a bank.
 SURE_FIRST = 'sure_first'
 #: Implications that are kept from query to query: 256 MiB of float32.  More are made anew.
 HELD = 2**26
@@ -36,23 +36,27 @@ def check_transform(
     kind: str,
     *,
     bank: Optional[str],
-    temperature: Optional[float],
     captions: Any,
-    sure: float,
+    options: Mapping[str, Any],
 ) -> None:
     """See that what was given for a gallery goes together, before it is encoded.
 
+    Args:
+        transform: a name of the table of transforms; None = raw scores.
+        kind: of the gallery.
+        bank: a file.
+        captions: a training set, or its config.
+        options: of the transform, the temperature among them.
+
     Raises:
-        ValueError: an unknown transform; one without what it needs, or without one what it would
-            need; what is implied, of videos; a temperature that is not positive; ``sure`` outside
-            [0, 1]; captions whose config asks for what is not registered.
+        ValueError: an unknown transform or option, one out of range; a transform without what it
+            needs, or without one what it would need; what is implied, of videos; captions whose
+            config asks for what is not registered.
     """
     if transform is not None:
-        transform_named(transform, (*ADDED, SURE_FIRST))
-    if temperature is not None and not temperature > 0:
-        raise ValueError(f'temperature must be positive, not {temperature}')
+        transform_named(transform, (*OF_BANK, SURE_FIRST))
     if transform == SURE_FIRST:
-        check_sure(sure)
+        sure_options(options)
         if kind != 'text':
             raise ValueError(f"transform={SURE_FIRST!r} is of a gallery of texts: kind='text'")
         if captions is None:
@@ -70,19 +74,43 @@ def check_transform(
             f'a transform and its bank belong together: got transform={transform!r}, '
             f'bank={None if bank is None else bank[:80]!r}'
         )
+    Debiaser(transform, **options)  # refuses options
+
+
+def sure_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return temperature and ``sure`` of sure first, where they are not given the defaults.
+
+    Raises:
+        ValueError: another option, or one out of range.
+    """
+    found = dict(temperature=None, sure=TRANSFORMS[SURE_FIRST].options['sure'])
+    if unknown := sorted({*given} - {*found}):
+        raise ValueError(f'{SURE_FIRST} takes {sorted(found)}, not {unknown[0]!r}')
+    found.update(given)
+    check_sure(found['sure'])
+    if found['temperature'] is not None and not found['temperature'] > 0:
+        raise ValueError(f'temperature must be positive, not {found["temperature"]}')
+    return found
 
 
 def check_calibration(calibration: Any, transform: Optional[str]) -> None:
-    """See that a calibration is one, of scores that the gallery has.
+    """See that a calibration is one, of what ranks the gallery.
 
     Raises:
         TypeError: it is none.
-        ValueError: fitted on debiased scores, of a gallery without biases.
+        ValueError: fitted on debiased scores, of a gallery without biases; or on raw ones, of one
+            that a bank ranks.
     """
     if not isinstance(calibration, Calibration):
         raise TypeError(f'calibration must be a Calibration, not {type(calibration).__name__}')
-    if calibration.debiased and transform in (None, SURE_FIRST):
+    ranked = transform not in (None, SURE_FIRST)
+    if calibration.debiased and not ranked:
         raise ValueError('the calibration is of debiased scores, but the gallery has no biases')
+    if ranked and not calibration.debiased:
+        raise ValueError(
+            f'the calibration is of raw scores, but {transform} ranks the gallery: fit one to '
+            'scores with this transform (debiased=True)'
+        )
 
 
 @torch.no_grad()
@@ -143,43 +171,40 @@ def surely_of(
 
 
 @torch.no_grad()
-def bank_biases(
+def fitted_to_bank(
     model: nn.Module,
     kind: str,
     gallery: Items,
     *,
     bank: str,
     transform: str,
-    temperature: Optional[float],
-    **options: Optional[float],
-) -> Tensor:
-    """What a test-time transform adds to the score of each gallery item.
+    options: Mapping[str, Any],
+) -> Debiaser:
+    """Return a test-time transform fitted to the scores of a bank with a gallery.
 
     Args:
         model: a retriever.
         kind: of the gallery.
         gallery: N encoded items.
         bank: a file of tools/export_bank.py, whose queries are of the other kind.
-        transform: one of :data:`.ADDED`: the same order as that of the hook of that name with this
-            bank, and the same differences of scores.
-        temperature: positive; None = the model's.
-        **options: further ones of the transform; None = its default.
-
-    Returns:
-        float32 [N] on the CPU.
+        transform: a name of the table: the same scores as those of the hook of that name with this
+            bank.
+        options: of it; the temperature is the model's where none is given.
 
     Raises:
         FileNotFoundError, RuntimeError: no such bank, or none.
-        ValueError: another transform, a temperature that is not positive, negative iterations, a
-            bank of another model.
+        ValueError: options that do not fit, a bank of another model.
     """
-    function = transform_named(transform, ADDED)
     if isinstance(gallery, Tensor):
         raise ValueError('a transform needs Encoded items as its gallery, not flat vectors')
+    spec = TRANSFORMS[transform]
     device = torch.device(model.data_preprocessor.device)
     stored = {one: queries.different() for one, queries in read_bank(bank).items()}
-    read = tiles_read(function.reads, model, device, OTHER[kind], stored, gallery)
-    temperature = model.temperature().item() if temperature is None else temperature
-    options.update(temperature=temperature, k=None, neighbours=options.get('k'))
-    taken = {name: x for name, x in options.items() if name in function.options}
-    return fit_biases(transform, read.pop('bank'), beside=read, **taken).items.cpu()
+    read = tiles_read(spec.reads, model, device, OTHER[kind], stored, gallery)
+    given = dict(options)
+    if 'temperature' in spec.options and given.get('temperature') is None:
+        given['temperature'] = model.temperature().item()
+    found = Debiaser(transform, **given).fit_scores(read.pop('bank'), beside=read)
+    if found.transform_ is None:
+        print_log(found.why_, 'current', logging.WARNING)
+    return found

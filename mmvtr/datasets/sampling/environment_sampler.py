@@ -78,6 +78,12 @@ def _item_environments(dataset: VideoTextDataset) -> np.ndarray:
             f'EnvironmentBatchSampler: {type(dataset).__name__} has no environments; '
             "give it records=dict(environments=dict(type='LengthSplit'))"
         )
+    items = dataset.texts if dataset.epoch_unit == 'text' else dataset.videos_with_text
+    if len(items) != len(dataset):
+        raise ValueError(
+            f'EnvironmentBatchSampler: {len(dataset)} items of {len(items)}: it shows each '
+            'once, without RepeatDataset'
+        )
     if dataset.epoch_unit == 'text':
         return np.array([_text_environment(text, of_video) for text in dataset.texts])
     return of_video[dataset.videos_with_text]

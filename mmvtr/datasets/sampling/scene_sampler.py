@@ -93,6 +93,12 @@ class SceneBatchSampler(Sampler):
 
 def _item_videos(dataset: VideoTextDataset) -> np.ndarray:
     """Int64 [items], the video of each, which has a file and a start."""
+    items = dataset.texts if dataset.epoch_unit == 'text' else dataset.videos_with_text
+    if len(items) != len(dataset):
+        raise ValueError(
+            f'SceneBatchSampler: {len(dataset)} items of {len(items)}: it shows each once, without '
+            'RepeatDataset'
+        )
     if dataset.epoch_unit == 'text':
         videos = [_only_video(text) for text in dataset.texts]
     else:

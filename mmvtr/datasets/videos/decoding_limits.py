@@ -62,26 +62,29 @@ def decoded(packets: Iterable[av.Packet]) -> Iterator[av.VideoFrame]:
         TooMuchToDecode: a picture is too large, or all are too many or take too long.
         av.error.FFmpegError: as the decoder's.
     """
-    limits, pixels, began = _LIMITS.get(), 0, time.thread_time()
+    limits = _LIMITS.get()
+    if limits is None:
+        for packet in packets:
+            yield from packet.decode()
+        return
+    pixels, began = 0, time.thread_time()
     for packet in packets:
         try:
             frames = packet.decode()
         except av.error.ArgumentError:  # what decoders answer to a size beyond max_pixels
-            if limits is None:
-                raise
             raise TooMuchToDecode(_picture('a picture', limits)) from None
         for frame in frames:
             pixels += frame.width * frame.height
-            if limits is not None and frame.width * frame.height > limits.picture:
+            if frame.width * frame.height > limits.picture:
                 size = f'a picture, {frame.width} x {frame.height},'
                 raise TooMuchToDecode(_picture(size, limits))
-            if limits is not None and pixels > limits.pixels:
+            if pixels > limits.pixels:
                 raise TooMuchToDecode(
                     f'its pictures have more than {limits.pixels:,} pixels: send a shorter part '
                     'or a smaller copy'
                 )
             yield frame
-        if limits is not None and time.thread_time() - began > limits.seconds:
+        if time.thread_time() - began > limits.seconds:
             raise TooMuchToDecode(
                 f'it takes more than {limits.seconds:g} s to decode: send a shorter part or a '
                 'smaller copy'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Literal, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Literal, NamedTuple, Optional, Sequence, Union
 
 from mmengine.dist import all_gather_object
 from mmengine.logging import MMLogger
@@ -97,6 +97,52 @@ def leave(
         'A result without them is not one on the whole set.'
     )
     return videos, kept, left_out
+
+
+def subset(
+    videos: Records,
+    texts: Records,
+    indices: Union[int, Sequence[int]],
+    before: Optional[LeftOut],
+    origin: str,
+) -> tuple[Records, Records, LeftOut]:
+    """Return some of the videos with their texts, and what is left out; the log says it.
+
+    Args:
+        videos, texts: records of the set.
+        indices: as of mmengine's ``BaseDataset``: the first N videos, the last N of ``-N``, or
+            positions of videos.
+        before: what was left out already.
+        origin: of the set, for messages.
+
+    Raises:
+        ValueError: neither, a position that is not there or listed twice, or no video stays.
+    """
+    count = len(videos)
+    listed = [indices] if isinstance(indices, int) else list(indices)
+    if any(isinstance(i, bool) or not isinstance(i, int) for i in listed):
+        raise problem(Place(origin), f'indices: whole numbers, not {shown(indices)}')
+    if isinstance(indices, int):
+        stay = [*range(count)][:indices] if indices >= 0 else [*range(count)][indices:]
+    else:
+        stay = sorted({i + count if i < 0 else i for i in listed})
+        if len(stay) < len(listed) or not all(0 <= i < count for i in stay):
+            raise problem(
+                Place(origin),
+                f'indices: positions of {count:,} videos, each once, not {shown(indices)}',
+            )
+    before, given = before or LeftOut((), 0, count, len(texts)), len(texts)
+    chosen, kept = keep(videos, texts, stay)
+    if not chosen or not kept:
+        raise problem(Place(origin), f'indices={shown(indices)} leaves no video that has a text')
+    names = tuple(v['video_id'] for v in (videos[i] for i in sorted({*range(count)} - {*stay})))
+    left_out = before._replace(
+        names=(*before.names, *names), texts=before.texts + given - len(kept)
+    )
+    MMLogger.get_current_instance().warning(
+        f'{origin}: indices leaves {left_out} out. A result is not one on the whole set.'
+    )
+    return chosen, kept, left_out
 
 
 def refuse_other_lists(names: Sequence[str], origin: str) -> None:

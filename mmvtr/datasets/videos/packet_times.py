@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from typing import Iterable, Iterator, Optional
+from typing import BinaryIO, Iterable, Iterator, Optional
 
 import av
 from av.container import InputContainer
 
-from mmvtr.datasets.videos.transport_stream import continuity, without_doubled
+from mmvtr.datasets.videos.transport_stream import continuity
 
 #: AVFMT_TS_DISCONT of ffmpeg: formats whose times may start again or jump.
 MAY_JUMP = 0x200
@@ -33,12 +34,15 @@ class Clock:
 
     def joined(self, packets: Iterable[av.Packet]) -> Iterator[av.Packet]:
         """Packets of one stream: the next one is shown where the one before ends, as by ffmpeg."""
-        last, step = None, 0
+        last, step, back, jump = None, 0, 0.0, 0.0
         for packet in packets:
-            if packet.dts is not None and packet.size:
-                unit, dts = float(packet.time_base), packet.dts + self.offset
-                ahead = 0.0 if last is None else (dts - last) * unit
-                if ahead < -BACK or (self._jumps and ahead - step * unit > JUMP):
+            dts = packet.dts
+            if dts is not None and packet.size:
+                dts += self.offset
+                if last is None:  # the unit of a stream is that of all its packets
+                    unit = float(packet.time_base)
+                    back, jump = -BACK / unit, (JUMP / unit if self._jumps else math.inf)
+                elif dts - last < back or dts - last - step > jump:
                     self.offset += last + step - dts
                     dts = last + step
                 step = packet.duration or (dts - last if last is not None and dts > last else step)
@@ -49,69 +53,60 @@ class Clock:
             yield packet
 
 
+class DoubledError(Exception):
+    """A packet of a transport stream stands twice."""
+
+
 @dataclass
 class Damage:
     """Which pictures of a file are damaged, judged packet by packet in the order of decoding.
 
     Attributes:
-        path: the file.
+        source: the file, if it is a transport stream.
         pts: of the pictures whose data, or whose references' data, lack something.
-        doubled: by the time of a picture, what its data hold twice.
     """
 
-    path: str
+    source: Optional[BinaryIO]
     pts: set[int] = field(default_factory=set)
-    doubled: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
     _broken: bool = False
     _next_broken: bool = False
-    _twice: tuple[bytes, ...] = ()
+    _breaks: int = 0
+    _end: Optional[float] = None
 
-    def see(self, packet: av.Packet, container: InputContainer) -> None:
-        """Take the next packet of the stream into account."""
-        twice, self._twice = self._twice, ()
-        if packet.is_keyframe:
+    def see(self, packet: av.Packet) -> None:
+        """Take the next packet of the stream into account.
+
+        Raises:
+            DoubledError: its data stand twice.
+        """
+        if self.source is not None and packet.pos is not None:
+            self._count(packet, self.source)
+        elif packet.is_corrupt:
+            self._broken = True
+        elif packet.is_keyframe:
             self._broken = False
-        self._broken |= self._next_broken
-        self._next_broken = False
-        if packet.is_corrupt:
-            if container.format.name != 'mpegts' or packet.pos is None:
-                self._broken = True
-            else:
-                found = continuity(self.path, packet.pos, packet.stream.id)
-                self._broken |= found.lost[0]
-                self._next_broken = found.lost[1]
-                self._twice = found.doubled
-        if packet.pts is None:
-            return
-        if twice or self._twice:
-            self.doubled[packet.pts] = twice + self._twice
-        if self._broken:
+        if self._broken and packet.pts is not None:
             self.pts.add(packet.pts)
 
-    def mended(self, packets: Iterable[av.Packet]) -> Iterator[av.Packet]:
-        """Packets with no part of their data twice."""
-        for packet in packets:
-            twice = self.doubled.get(packet.pts) if packet.size else None
-            yield (
-                packet
-                if twice is None
-                else _with_data(packet, without_doubled(bytes(packet), twice))
-            )
+    def _count(self, packet: av.Packet, source: BinaryIO) -> None:
+        """Judge the counters of a picture's packets in a transport stream."""
+        if packet.is_keyframe:
+            self._broken = False
+        elif self._breaks & 1 and self._late(packet):
+            self._broken = True  # it needs a picture of which nothing is left
+        self._broken |= self._next_broken
+        self._next_broken, self._breaks = False, self._breaks >> 1
+        # ffmpeg's mark of the first picture is lost while it probes the file.
+        if packet.is_corrupt or self._end is None:
+            found = continuity(source, packet.pos, packet.stream.id)
+            if found.doubled:
+                raise DoubledError
+            self._broken |= found.lost[0]
+            self._next_broken = found.lost[1]
+            self._breaks |= found.broken_behind[0] | found.broken_behind[1] << 1
+        if packet.dts is not None:
+            self._end = packet.dts + 1.5 * (packet.duration or 0)
 
-
-def _with_data(packet: av.Packet, data: bytes) -> av.Packet:
-    made = av.Packet(data)
-    made.stream, made.time_base = packet.stream, packet.time_base
-    made.pts, made.dts, made.duration = packet.pts, packet.dts, packet.duration
-    made.is_keyframe = packet.is_keyframe
-    return made
-
-
-def once(packets: Iterable[av.Packet]) -> Iterator[av.Packet]:
-    """Leave out a packet that repeats the one before it, byte for byte at the same time."""
-    last: Optional[tuple] = None
-    for packet in packets:
-        key = (packet.dts, packet.size, bytes(packet)) if packet.size else None
-        if key is None or key != last:
-            yield packet
-        last = key
+    def _late(self, packet: av.Packet) -> bool:
+        """Behind a break of the counter: by the times another picture should stand before it."""
+        return packet.dts is None or self._end is None or packet.dts > self._end

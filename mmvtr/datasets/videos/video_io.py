@@ -14,9 +14,19 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import chain
-from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Sequence, Union
+from typing import (
+    BinaryIO,
+    Callable,
+    Iterable,
+    Iterator,
+    NamedTuple,
+    Optional,
+    Sequence,
+    TypeVar,
+    Union,
+)
 
 import av
 import numpy as np
@@ -26,8 +36,9 @@ from av.video.frame import PictureType
 
 from mmvtr.datasets.videos.decoding_limits import decoded
 from mmvtr.datasets.videos.frame_sampling import TIME_SLACK, window
-from mmvtr.datasets.videos.packet_times import Clock, Damage, once
+from mmvtr.datasets.videos.packet_times import Clock, Damage, DoubledError
 from mmvtr.datasets.videos.shown_pictures import ShownPictures
+from mmvtr.datasets.videos.transport_stream import EachOnce
 from mmvtr.datasets.videos.video_files import (
     BrokenVideoError,
     errors_name,
@@ -50,6 +61,7 @@ MAX_BYTES = 4 << 30
 NO_TIMESTAMPS = 0x80
 
 Select = Callable[[np.ndarray], np.ndarray]
+T = TypeVar('T')
 
 
 def read_frames(
@@ -85,9 +97,7 @@ def read_frames(
     """
     with errors_name(path):
         clip = _Clip(path, select, start, end, max_bytes, missing_bytes(path))
-        frames = _read_by_time(clip)
-        if frames is None:
-            frames = _read_by_count(clip)
+        frames = _each_packet_once(_read, clip)
         _check_sizes({frame.shape[:2] for frame in frames})
         return frames
 
@@ -114,12 +124,33 @@ def decode_all(
     with errors_name(path):
         missing = missing_bytes(path)
         clip = _Clip(path, _all, start, end, max_bytes, missing, keeps=False)
-        found = _read_by_time(clip)
-        if found is not None:
-            return len(found)
-        with _open(clip) as (container, stream):
-            shown = _same_size(_all_sound(decoded(container.demux(stream))))
-            return len(_choose(_times_shown(container, stream, shown), clip))
+        return _each_packet_once(_count, clip)
+
+
+def _each_packet_once(read: Callable[[_Clip], T], clip: _Clip) -> T:
+    """Read a file; if packets of its transport stream stand twice, again without the copies."""
+    try:
+        return read(clip)
+    except DoubledError:
+        pass
+    try:
+        return read(clip._replace(each_once=True))
+    except DoubledError:
+        raise BrokenVideoError('packets stand twice where no packet is expected') from None
+
+
+def _read(clip: _Clip) -> list[np.ndarray]:
+    frames = _read_by_time(clip)
+    return _read_by_count(clip) if frames is None else frames
+
+
+def _count(clip: _Clip) -> int:
+    found = _read_by_time(clip)
+    if found is not None:
+        return len(found)
+    with _open(clip) as (container, stream):
+        shown = _same_size(_all_sound(decoded(container.demux(stream))))
+        return len(_choose(_times_shown(container, stream, shown), clip))
 
 
 def _all(times: np.ndarray) -> np.ndarray:
@@ -130,7 +161,7 @@ class _Clip(NamedTuple):
     """What :func:`read_frames` is asked for.
 
     ``missing``: in words, what the file lacks by its size; ``keeps``: the pictures, not just their
-    number.
+    number; ``each_once``: packets of a transport stream that stand twice are left out.
     """
 
     path: str
@@ -140,6 +171,11 @@ class _Clip(NamedTuple):
     max_bytes: int
     missing: Optional[str] = None
     keeps: bool = True
+    each_once: bool = False
+
+    def source(self) -> BinaryIO:
+        """Open the bytes that are decoded."""
+        return EachOnce(self.path) if self.each_once else open(self.path, 'rb')
 
     def check_memory(
         self,
@@ -167,7 +203,9 @@ class _Listed(NamedTuple):
         ordered: the times may be those of showing; else they are the order of the packets, and the
             decoder shows them in another one (as of packed B-frames), or they start again, so that
             a time is no place to jump to.
-        damage: which pictures are damaged.
+        damaged: times of the pictures whose data, or whose references' data, lack something; a
+            decoder leaves some of them out and shows others out of order.
+        sound: times of the others.
     """
 
     pts: list[int]
@@ -175,7 +213,8 @@ class _Listed(NamedTuple):
     first: int
     doubtful: bool
     ordered: bool
-    damage: Damage
+    damaged: set[int]
+    sound: list[int]
 
 
 class _NotAsListedError(Exception):
@@ -202,6 +241,10 @@ def _read_by_time(clip: _Clip) -> Optional[list[np.ndarray]]:
         try:
             return _pick(_from_here(container, stream, listed), stream, wanted, clip, len(wanted))
         except _NotAsListedError:
+            if listed.damaged:  # what is counted would be other pictures
+                raise BrokenVideoError(
+                    'pictures are not shown at their times, and others are damaged'
+                ) from None
             return None
 
 
@@ -226,29 +269,33 @@ def _list_packets(
     container: InputContainer, stream: av.VideoStream, clip: _Clip
 ) -> Optional[_Listed]:
     """All packets, without decoding; None if they have no times of their own."""
-    pts, keys, first, last, damage = [], [], None, 0.0, Damage(clip.path)
+    pts, keys, first, last = [], [], None, 0.0
     counts, units = Counter(), {s.index: float(s.time_base or 0) for s in container.streams}
 
     def of_stream() -> Iterator[av.Packet]:
         nonlocal last
+        own = stream.index
         for packet in container.demux():
-            counts[packet.stream.index] += packet.size > 0
-            if packet.pts is not None:
-                end = packet.pts + (packet.duration or 0)
-                last = max(last, end * units.get(packet.stream.index, 0))
-            if packet.stream.index == stream.index and packet.size:
+            time, size, index = packet.pts, packet.size, packet.stream.index
+            counts[index] += size > 0
+            if time is not None:
+                last = max(last, (time + (packet.duration or 0)) * units.get(index, 0))
+            if index == own and size:
                 yield packet
 
-    clock = Clock(container)
-    for packet in clock.joined(_each_once(of_stream(), container)):
-        if first is None:
-            first = packet
-        if packet.is_discard:
-            continue
-        damage.see(packet, container)
-        pts.append(packet.pts)
-        if packet.is_keyframe:
-            keys.append(packet.pts)
+    clock, transport = Clock(container), container.format.name == 'mpegts'
+    with clip.source() if transport else nullcontext() as source:
+        damage = Damage(source)
+        for packet in clock.joined(of_stream()):
+            if first is None:
+                first = packet
+            if packet.is_discard:
+                continue
+            damage.see(packet)
+            time = packet.pts
+            pts.append(time)
+            if packet.is_keyframe:
+                keys.append(time)
     # Bytes may be missing that no picture needs: then all packets of the file's index are there.
     if clip.missing and not all(counts[s.index] == s.frames > 0 for s in container.streams):
         raise BrokenVideoError(clip.missing)
@@ -262,25 +309,22 @@ def _list_packets(
     # Avi has no times of showing, and MPEG-4 keeps its packed B-frames when it moves elsewhere.
     packed = codec.has_b_frames and ('avi' in container.format.name or codec.name == 'mpeg4')
     ordered = not packed or any(b < a for a, b in zip(pts, pts[1:]))
-    ordered = ordered and not clock.offset and not damage.doubled
+    ordered = ordered and not clock.offset
     every = len(keys) == len(pts) and not codec.codec.intra_only
     doubtful = every or not first.is_keyframe
-    return _Listed(sorted(pts), sorted(keys), first.pts, doubtful, ordered, damage)
-
-
-def _each_once(packets: Iterable[av.Packet], container: InputContainer) -> Iterator[av.Packet]:
-    """Packets of a stream, in a format that allows them twice each once."""
-    return once(packets) if container.format.name == 'mpegts' else iter(packets)
+    pts.sort()
+    sound = [time for time in pts if time not in damage.pts] if damage.pts else pts
+    return _Listed(pts, sorted(keys), first.pts, doubtful, ordered, damage.pts, sound)
 
 
 def _check_damage(listed: _Listed, chosen: Sequence[int], times: np.ndarray, clip: _Clip) -> None:
     """Refuse damaged pictures that are asked for; those elsewhere in the file do no harm."""
-    bad = [i for i in chosen if listed.pts[i] in listed.damage.pts]
+    bad = [i for i in chosen if listed.pts[i] in listed.damaged]
     if bad:
         raise BrokenVideoError(
             clip.missing
             or f'damaged pictures at {times[bad[0]]:.2f} s: data are missing in '
-            f'{len(listed.damage.pts)} of {len(listed.pts)} pictures'
+            f'{len(listed.damaged)} of {len(listed.pts)} pictures'
         )
 
 
@@ -324,27 +368,28 @@ def _runs(wanted: Sequence[int], listed: _Listed) -> Iterator[tuple[int, list[in
 def _from_here(
     container: InputContainer, stream: av.VideoStream, listed: _Listed
 ) -> Iterator[av.VideoFrame]:
-    """Frames from where the container stands, as the packets list them.
+    """Frames from where the container stands, as the packets list them, but damaged ones.
 
     Raises:
         _NotAsListedError: a frame at another time than the next one of the list; or, anywhere but
             at the beginning of the file, a picture that needs others where a key frame should be.
     """
-    packets = Clock(container).joined(_each_once(container.demux(stream), container))
-    packets = listed.damage.mended(packets)
+    packets = Clock(container).joined(container.demux(stream))
     landed = next((packet for packet in packets if packet.size), None)
     if landed is None or landed.pts is None:
         raise _NotAsListedError
     beginning = landed.pts == listed.first
-    place = 0 if beginning else bisect_left(listed.pts, landed.pts)
+    place = 0 if beginning else bisect_left(listed.sound, landed.pts)
     keys = () if beginning else {landed.pts, *listed.keys}
     for frame in decoded(chain([landed], packets)):
         time = frame.pts
-        if time is None or place == len(listed.pts):
+        if time in listed.damaged:
+            continue
+        if time is None or place == len(listed.sound):
             raise _NotAsListedError
         if time < landed.pts and not beginning:
             continue  # it needs a picture before the key frame, and is shown before it
-        if time != listed.pts[place] or (time in keys and not _stands_alone(frame)):
+        if time != listed.sound[place] or (time in keys and not _stands_alone(frame)):
             raise _NotAsListedError
         place += 1
         yield frame
@@ -472,7 +517,8 @@ def _open(clip: _Clip) -> Iterator[tuple[InputContainer, av.VideoStream]]:
             ffmpeg where bytes are missing.
     """
     try:
-        with open_video(clip.path) as (container, stream):
+        each_once = EachOnce(clip.path) if clip.each_once else None
+        with open_video(clip.path, each_once) as (container, stream):
             clip.check_memory(stream.codec_context, ShownPictures(stream), 1)
             yield container, stream
     except av.error.FFmpegError as error:

@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader
 
 from mmvtr.engine.checks.arguments import arguments_of
 from mmvtr.engine.checks.expert_checks import expert_faults
+from mmvtr.engine.checks.mmengine_parts import part_faults
 from mmvtr.registry import (
     DATA_SAMPLERS,
     DATASETS,
@@ -41,7 +42,7 @@ from mmvtr.registry import Registry as OurRegistry
 KNOWN = frozenset(inspect.signature(Runner.__init__).parameters) - {'self', 'cfg'} | {
     'activation_checkpointing', 'compile', 'custom_imports', 'custom_keys',
     'efficient_conv_bn_eval', 'find_unused_parameters', 'fit_warmup', 'load_from_prefixes',
-    'model_wrapper_cfg', 'presets', 'shortcuts', 'sync_bn',
+    'model_wrapper_cfg', 'presets', 'shortcuts', 'strategy', 'sync_bn', 'tta_model', 'tta_pipeline',
 }  # fmt: skip
 
 #: Hooks that mmengine's Runner brings, whatever a config says; None takes one away.
@@ -119,6 +120,7 @@ def check_config(cfg: Config, options: Iterable[str] = ()) -> None:
         *component_faults(cfg),
         *hook_faults(cfg, options),
         *expert_faults(cfg),
+        *part_faults(cfg),
     ]
     if faults:
         shown = '\n'.join(f'error: {cfg.filename}: {fault}' for fault in faults[:5])

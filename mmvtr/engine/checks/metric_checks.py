@@ -18,7 +18,9 @@ from mmvtr.engine.loop.checkpoint import random_states, set_random_states
 from mmvtr.engine.loop.evaluation import bare, encode_batch, to_device
 from mmvtr.engine.loop.evaluation_loop import RetrievalLoop, lengths
 from mmvtr.evaluation import Metric, evaluate
-from mmvtr.registry import HOOKS, METRICS
+from mmvtr.evaluation.metric import reads_scores_alone
+from mmvtr.evaluation.of_mmengine import metrics_of
+from mmvtr.registry import HOOKS
 from mmvtr.structures import Relation
 
 #: Fields of a relation that a dataset may lack, and what stands for "not known".
@@ -73,7 +75,7 @@ def reported(runner: Runner, loop: RetrievalLoop) -> Optional[set[str]]:
 def reported_by_config(cfg: Config, split: str = 'test') -> Optional[set[str]]:
     """The same of a config's evaluation of a split, whose model and data are not built."""
     listed = cfg[f'{split}_evaluator']
-    metrics = [METRICS.build(one) for one in (listed if isinstance(listed, list) else [listed])]
+    metrics = metrics_of(listed)
     hooks = [HOOKS.build(hook) for hook in cfg.get('custom_hooks') or []]
     members = cfg.model.get('copies') or len(cfg.model.get('members', ()))
     return _reported(metrics, hooks, _Unbuilt(_Members((None,) * members)))
@@ -97,7 +99,7 @@ def _reported(
     for metric in metrics:
         own = metric_keys(metric)
         keys |= own
-        if set(metric.reads) == {'scores'}:
+        if reads_scores_alone(metric):
             of_scores |= own
     for hook in hooks:
         if hasattr(hook, 'reported'):

@@ -11,7 +11,7 @@ from mmvtr.registry import HOOKS
 #: What the supervisions report at each step.
 FIGURES = ('eta_negative', 'eta_sure', 'match_positive', 'match_negative', 'eta_ramp')
 #: What else they may report.
-MORE = ('spared_per_text', 'spared_share')
+MORE = ('spared_per_text', 'stated_per_text', 'spared_share', 'stated_share')
 #: Before the figures of a model's own supervision, where a Belief acts in its place.
 LIVE = 'live_'
 

@@ -9,6 +9,7 @@ import torch
 from mmengine.logging import print_log
 from torch import Tensor, nn
 
+from mmvtr.datasets import collate_retrieval
 from mmvtr.datasets.records import class_table
 from mmvtr.engine.hooks.moments_hook import annotated, matches_of
 from mmvtr.engine.hooks.study import Asked, Picture, Study, picture, table
@@ -218,32 +219,45 @@ def lacking(model: Optional[nn.Module], *, exact: bool = True) -> dict[str, str]
 
 @torch.no_grad()
 def training_weights(study: Study, rows: Sequence[int], columns: Sequence[int]) -> Optional[Tensor]:
-    """How hard the model's supervision would push these pairs, were they one training batch.
+    """How hard training would push these pairs, were they one batch of it.
 
-    Float [len(rows), len(columns)]; None where it has none, says nothing of negatives, or reads
-    what only a training batch brings (agreement, an oracle's truth); the log says the last.  A test
-    has the weights of the end of a training, a validation those of where it stands.
+    By the model's supervision, or by its belief where that acts.  Float [len(rows), len(columns)];
+    None where there is none, it says nothing of negatives, or reads what only a training batch
+    brings (agreement, an oracle's truth); the log says the last.  A test has the weights of the end
+    of a training, a validation those of where it stands.
     """
     evaluation = study.evaluation
-    supervision = getattr(evaluation.model, 'supervision', None)
-    if supervision is None:
+    parts = [getattr(evaluation.model, name, None) for name in ('supervision', 'belief')]
+    if parts[0] is None:
         return None
-    texts, videos = levels_of(study, rows, columns)
     known = annotated_block(study, rows, columns)
-    progress = getattr(supervision, 'progress', None)
-    if evaluation.mode == 'test' and progress is not None:
-        supervision.progress = 1.0
+    stood = [(part, part.progress) for part in parts if hasattr(part, 'progress')]
+    if evaluation.mode == 'test':
+        for part, _ in stood:
+            part.progress = 1.0
     try:
-        made, _ = supervision(texts, videos, known)
+        sides = levels_of(study, rows, columns)
+        if parts[1] is not None and parts[1].acts:
+            believed = parts[1].own_levels(inputs_of(study, rows, columns))
+            sides = ({**live, **other} for live, other in zip(sides, believed))
+        made, _ = (parts[0] if parts[1] is None else parts[1])(*sides, known)
     except ValueError as error:
         print_log(f'score_matrix is drawn without weights: {error}', 'current')
         return None
     finally:
-        if progress is not None:
-            supervision.progress = progress
+        for part, progress in stood:
+            part.progress = progress
     targets = [made] if isinstance(made, Target) else list(made.values())
     judging = [target for target in targets if judges(target, known)]
     return pushed(judging[0], known) if judging else None
+
+
+def inputs_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> dict[str, Tensor]:
+    """What the model reads of some texts and some videos, read anew."""
+    found, data = study.evaluation, study.dataset
+    items = [data.load_video(int(place)) for place in found.videos.index[columns]]
+    items += [data.load_text(int(place)) for place in found.texts.index[rows]]
+    return found.model.data_preprocessor(collate_retrieval(items))['inputs']
 
 
 def levels_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> tuple[Levels, Levels]:

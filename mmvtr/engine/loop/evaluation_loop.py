@@ -48,8 +48,9 @@ from mmvtr.evaluation import (
     results_table,
     transforms_table,
 )
+from mmvtr.evaluation.of_mmengine import metrics_of
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
-from mmvtr.registry import DATASETS, LOOPS, METRICS
+from mmvtr.registry import DATASETS, LOOPS
 from mmvtr.structures import Directed, Relation, cat_levels, take
 
 
@@ -105,7 +106,8 @@ class RetrievalLoop(BaseLoop):
     Args:
         runner: the runner.
         dataloader: config, see :class:`TwoPassLoader`.
-        evaluator: metrics, or their configs.
+        evaluator: metrics, or their configs; mmengine's ``BaseMetric`` as well
+            (:mod:`mmvtr.evaluation.of_mmengine`).
         amp: encode under autocast in ``'bf16'`` (or True) or ``'fp16'``; scores are float32 all the
             same.
         tile_rows: texts scored at a time; bounds the memory that a similarity needs.
@@ -125,8 +127,7 @@ class RetrievalLoop(BaseLoop):
         tile_rows: int = 512,
     ) -> None:
         super().__init__(runner, TwoPassLoader(dataloader))
-        metrics = evaluator if isinstance(evaluator, (list, tuple)) else [evaluator]
-        self.evaluator = [METRICS.build(m) if isinstance(m, dict) else m for m in metrics]
+        self.evaluator = metrics_of(evaluator, self.dataloader.dataset)
         for metric in self.evaluator:
             metric.prepare()
         if not isinstance(amp, bool) and amp not in PRECISIONS:
@@ -190,7 +191,8 @@ class RetrievalLoop(BaseLoop):
         block = {name: torch.empty(count, len(videos.ids)) for name in names}
         gallery = to_device(videos.levels, self._device)
         for tile in tiles:
-            matrices = self._model.score(to_device(take(texts.levels, tile), self._device), gallery)
+            some = to_device(take(texts.levels, tile), self._device)
+            matrices = self._model.score(some, gallery, names)
             missing = sorted(set(names) - matrices.keys())
             if missing:
                 raise KeyError(
@@ -282,7 +284,9 @@ class RetrievalLoop(BaseLoop):
         trained = trainings_in(self.runner)
         told = together(trained)
         seed = told.pop('seed', None) if trained else self.runner.seed
-        missing = left_out.names if (left_out := left_out_of(self.dataloader.dataset)) else ()
+        dataset = self.dataloader.dataset
+        left_out, chosen_not = left_out_of(dataset), getattr(dataset, 'not_chosen', ())
+        missing = [name for name in left_out.names if name not in chosen_not] if left_out else ()
         return {
             'set': ' '.join(filter(None, (info['dataset'], info['split']))),
             'ids': info['ids_sha'],
@@ -291,6 +295,7 @@ class RetrievalLoop(BaseLoop):
             'videos': len(relation.video_ids),
             'captions a video': span(relation.positives.sum(0)),
             'tested on': part and part.in_words(),
+            'indices': info.get('indices'),
             'broken and left out': counted([video_id for video_id, _ in broken]),
             'missing and left out': counted(missing),
             'words a text': span(texts.lengths),

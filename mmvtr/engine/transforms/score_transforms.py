@@ -6,21 +6,26 @@ one direction at a time, and say in the log where their queries come from.
 
 from __future__ import annotations
 
+from inspect import Parameter, Signature, signature
 from types import MappingProxyType
-from typing import Any, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Mapping, NamedTuple, Optional
 
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch import Tensor
 
+from mmvtr.arrays import Debiaser
 from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.engine.transforms.query_queue import Queries
 from mmvtr.engine.transforms.stored_queries import check_source, stored_queries, tiles_read
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
-from mmvtr.functional.transforms.item_biases import fit_biases
-from mmvtr.functional.transforms.score_transforms import check_local_scaling, checked_scores
-from mmvtr.functional.transforms.sinkhorn import check_strictness
-from mmvtr.functional.transforms.transform_table import TRANSFORMS
+from mmvtr.functional.transforms.score_transforms import checked_scores
+from mmvtr.functional.transforms.transform_table import (
+    OF_BANK,
+    TRANSFORMS,
+    TransformSpec,
+    checked_options,
+)
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Directed
 
@@ -91,7 +96,8 @@ class TransformHook(Hook):
 class ScoreTransformHook(TransformHook):
     """Base of the test-time transforms with queries seen before.
 
-    Of a transform of the table ``default_name`` says which; implement :meth:`transform` of another.
+    Of a transform of the table ``default_name`` says which, and a hook that has no constructor of
+    its own takes the options that the table gives it; implement :meth:`transform` of another.
 
     Text to video, the queries are texts and the gallery the evaluated videos; video to text the
     other way round.  ``<name>/transductive`` = 1 where the transform has read the test queries.
@@ -103,13 +109,20 @@ class ScoreTransformHook(TransformHook):
         bank_file: for ``queries='bank'``.
         temperature: of the transform; None = the model's.
         name: of its results, default the class's.
+        **given: options of the transform (:data:`.TRANSFORMS`).
 
     Raises:
-        ValueError: an unknown source, a bank without a file, or a temperature that is not
-            positive; as of :class:`TransformHook`.
+        ValueError: an unknown source, a bank without a file, an option of the transform that is
+            unknown or out of range; as of :class:`TransformHook`.
         RuntimeError: (before a test, at a validation) no queries: nothing was ever pushed, or no
             queue hook.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        named = getattr(cls, 'default_name', None) in OF_BANK
+        if named and '__init__' not in vars(cls) and 'default_name' in vars(cls):
+            cls.__init__ = _constructor(cls)
 
     def __init__(
         self,
@@ -118,13 +131,27 @@ class ScoreTransformHook(TransformHook):
         bank_file: Optional[str] = None,
         temperature: Optional[float] = None,
         name: Optional[str] = None,
+        **given: Any,
     ) -> None:
         check_source(queries, SOURCES, bank_file=bank_file)
         check_temperature(temperature)
         super().__init__(name=name or self.default_name + ('_oracle' if queries == 'test' else ''))
         self.queries = self.source = queries
         self.bank_file = bank_file
-        self.temperature = temperature
+        self.temperature, self.given = temperature, given
+        if self.default_name in OF_BANK:
+            checked_options(self.default_name, given)
+            if queries == 'test' and {'bank_gallery', 'item_bank'} & {*self._spec.reads}:
+                raise ValueError(
+                    f'{type(self).__name__} needs items seen before beside the queries: the test '
+                    "set has the gallery alone; take queries='train_queue' or 'bank'"
+                )
+        elif given:
+            raise ValueError(f'{type(self).__name__} takes no {sorted(given)[0]!r}')
+
+    @property
+    def _spec(self) -> Optional[TransformSpec]:
+        return TRANSFORMS.get(self.default_name)
 
     def before_test(self, runner: Runner) -> None:
         """See that its queries are there, before anything is encoded."""
@@ -132,21 +159,20 @@ class ScoreTransformHook(TransformHook):
 
     def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
         """One direction: scores [Q, N] of queries with the gallery -> scores [Q, N]."""
-        if self.default_name not in TRANSFORMS:
+        if self._spec is None:
             raise NotImplementedError(f'{type(self).__name__} must define transform()')
         checked_scores(scores, bank.scores)
         options = self.options(bank)
-        if 'temperature' in TRANSFORMS[self.default_name].options:
+        if 'temperature' in self._spec.options:
             options['temperature'] = temperature
         if options.get('dynamic'):  # no bias of each item
-            return TRANSFORMS[self.default_name](scores, bank.scores, **options, **bank.beside)
-        fitted = fit_biases(self.default_name, bank.scores, beside=bank.beside, **options)
-        return fitted.changed(scores)
+            return self._spec(scores, bank.scores, **options, **bank.beside)
+        fitted = Debiaser(self.default_name, **options)
+        return fitted.fit_scores(bank.scores, beside=bank.beside).changed(scores)
 
     def options(self, bank: Bank) -> dict[str, Any]:
-        """What the transform takes beside its temperature: what the hook has of the same names."""
-        taken = TRANSFORMS[self.default_name].options.keys() - {'temperature'}
-        return {name: getattr(self, name) for name in taken if hasattr(self, name)}
+        """Options of the transform beside its temperature, for one direction."""
+        return dict(self.given)
 
     def transformed(self, runner: Runner, evaluation: Evaluation) -> Directed:
         stored = self._stored(runner)
@@ -172,7 +198,7 @@ class ScoreTransformHook(TransformHook):
         if stored is None:
             bank = Bank(as_tiles(scores), kind)
         else:
-            reads = getattr(TRANSFORMS.get(self.default_name), 'reads', ())
+            reads = () if self._spec is None else self._spec.reads
             two = (evaluation.model, evaluation.device)
             read = tiles_read(reads, *two, kind, stored, evaluation.gallery(kind))
             bank = Bank(read.pop('bank'), kind, stored[kind].video, read)
@@ -211,13 +237,21 @@ class ScoreTransformHook(TransformHook):
                 )
 
 
-def _refuse_test(hook: ScoreTransformHook) -> None:
-    """Raise ValueError where a hook that reads items seen before is to read the test set."""
-    if hook.queries == 'test':
-        raise ValueError(
-            f'{type(hook).__name__} needs items seen before beside the queries: the test set has '
-            "the gallery alone; take queries='train_queue' or 'bank'"
-        )
+def _constructor(kind: type) -> Callable[..., None]:
+    """A constructor whose signature is the base's with the options that the table says."""
+
+    def __init__(self: ScoreTransformHook, **given: Any) -> None:
+        super(kind, self).__init__(**given)
+
+    taken = [
+        Parameter(x.name, Parameter.KEYWORD_ONLY, default=x.default, annotation=x.type)
+        for x in TRANSFORMS[kind.default_name].described
+        if x.name not in ('temperature', 'bank_marginals')
+    ]
+    base = [x for x in signature(ScoreTransformHook.__init__).parameters.values()]
+    known = [x for x in base if x.kind is not Parameter.VAR_KEYWORD]
+    __init__.__signature__ = Signature([*known, *taken])
+    return __init__
 
 
 def check_temperature(temperature: Optional[float]) -> None:
@@ -231,25 +265,21 @@ def temperature_of(given: Optional[float], evaluation: Evaluation) -> float:
     return float(evaluation.matrices['temperature']) if given is None else given
 
 
-@HOOKS.register_module()
-class SinkhornHook(ScoreTransformHook):
-    """NCL's test-time normalisation (Sec. 3.4): the bias of each gallery item from the queries.
+class _MarginalsHook(ScoreTransformHook):
+    """A base whose bank queries may weigh less, where a video has many.
 
     Args:
-        iterations: of Sinkhorn-Knopp (paper: 4).
         marginals: ``'uniform'`` (paper), or ``'per_video'``: a query weighs 1 / (number of queries
             of its training video), so that a video with many captions counts once.
-        queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
+        **given: see :class:`ScoreTransformHook`.
 
     Raises:
         ValueError: ``marginals='test'``: how many queries each test item has is its label; or
             ``'per_video'`` with the test queries.
     """
 
-    default_name = 'sinkhorn'
-
-    def __init__(self, *, iterations: int = 4, marginals: str = 'uniform', **kwargs) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, *, marginals: str = 'uniform', **given: Any) -> None:
+        super().__init__(**given)
         if marginals == 'test':
             raise ValueError(
                 "marginals='test' would tell the transform how many queries each test item "
@@ -259,38 +289,28 @@ class SinkhornHook(ScoreTransformHook):
             raise ValueError(f"marginals must be 'uniform' or 'per_video', not {marginals!r}")
         if marginals == 'per_video' and self.queries == 'test':
             raise ValueError("marginals='per_video' weighs training queries; queries is 'test'")
-        self.iterations = iterations
         self.marginals = marginals
 
     def options(self, bank: Bank) -> dict[str, Any]:
-        weights = None
-        if self.marginals == 'per_video':
-            _, video, count = bank.video.unique(return_inverse=True, return_counts=True)
-            weights = 1.0 / (count[video].float() * len(count))
+        if self.marginals == 'uniform':
+            return super().options(bank)
+        _, video, count = bank.video.unique(return_inverse=True, return_counts=True)
+        weights = 1.0 / (count[video].float() * len(count))
         return dict(super().options(bank), bank_marginals=weights)
 
 
 @HOOKS.register_module()
-class UnbalancedSinkhornHook(SinkhornHook):
-    """Sinkhorn whose gallery need not be found evenly.
+class SinkhornHook(_MarginalsHook):
+    """NCL's test-time normalisation (Sec. 3.4): the bias of each gallery item from the queries."""
 
-    See :func:`~mmvtr.functional.unbalanced_sinkhorn`.
+    default_name = 'sinkhorn'
 
-    Args:
-        strictness: 1 = Sinkhorn, 0 = raw scores.
-        iterations: each leaves at most a share ``strictness`` of the error.
-        marginals, queries, bank_file, temperature, name: see :class:`SinkhornHook`.
 
-    Raises:
-        ValueError: as of :class:`SinkhornHook`, or a strictness out of range.
-    """
+@HOOKS.register_module()
+class UnbalancedSinkhornHook(_MarginalsHook):
+    """Sinkhorn whose gallery need not be found evenly (:func:`.unbalanced_sinkhorn`)."""
 
     default_name = 'unbalanced_sinkhorn'
-
-    def __init__(self, *, strictness: float = 0.8, iterations: int = 10, **kwargs) -> None:
-        super().__init__(iterations=iterations, **kwargs)
-        check_strictness(strictness)
-        self.strictness = strictness
 
 
 @HOOKS.register_module()
@@ -309,117 +329,45 @@ class DualSoftmaxHook(ScoreTransformHook):
 
 @HOOKS.register_module()
 class QBNormHook(ScoreTransformHook):
-    """Querybank normalisation with the dynamic inverted softmax (Bogolin et al., CVPR 2022).
-
-    Args:
-        k: a gallery item is active if it is among the k nearest of any bank query.
-        queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
-    """
+    """Querybank normalisation with the dynamic inverted softmax (Bogolin et al., CVPR 2022)."""
 
     default_name = 'qb_norm'
-
-    def __init__(self, *, k: int = 1, **kwargs) -> None:
-        super().__init__(**kwargs)
-        self.neighbours = k
 
 
 @HOOKS.register_module()
 class CSLSHook(ScoreTransformHook):
-    """Cross-domain similarity local scaling (Conneau et al., ICLR 2018).
-
-    Args:
-        k: neighbours.
-        queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
-    """
+    """Cross-domain similarity local scaling (Conneau et al., ICLR 2018)."""
 
     default_name = 'csls'
-
-    def __init__(self, *, k: int = 10, **kwargs) -> None:
-        super().__init__(**kwargs)
-        self.neighbours = k
 
 
 @HOOKS.register_module()
 class NNNHook(ScoreTransformHook):
-    """Nearest neighbour normalisation (Chowdhury et al., EMNLP 2024).
-
-    See :func:`~mmvtr.functional.nnn`.
-
-    Args:
-        k: queries that an item is nearest to.
-        alpha: strength.
-        queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
-    """
+    """Nearest neighbour normalisation (Chowdhury et al., EMNLP 2024; :func:`.nnn`)."""
 
     default_name = 'nnn'
-
-    def __init__(self, *, k: int = 16, alpha: float = 0.75, **kwargs) -> None:
-        super().__init__(**kwargs)
-        self.neighbours, self.alpha = k, alpha
 
 
 @HOOKS.register_module()
 class DBSNHook(ScoreTransformHook):
-    """Dual bank Sinkhorn normalisation (Pan et al., 2025).
+    """Dual bank Sinkhorn normalisation (Pan et al., 2025; :func:`.dbsn`).
 
-    See :func:`~mmvtr.functional.dbsn`: of the stored queries those of the other kind are the items
-    that were seen before.
-
-    Args:
-        iterations: rounds of Sinkhorn-Knopp.
-        queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
-
-    Raises:
-        ValueError: as of :class:`ScoreTransformHook`; ``queries='test'``, whose items are the
-            gallery itself, or iterations below 1.
+    Of the stored queries those of the other kind are the items that were seen before, so
+    ``queries='test'``, whose items are the gallery itself, is refused (ValueError).
     """
 
     default_name = 'dbsn'
 
-    def __init__(self, *, queries: str, iterations: int = 10, **kwargs) -> None:
-        super().__init__(queries=queries, **kwargs)
-        _refuse_test(self)
-        if iterations < 1:
-            raise ValueError(f'iterations must be 1 or more, not {iterations}')
-        self.iterations = iterations
-
 
 @HOOKS.register_module()
 class DBNormHook(ScoreTransformHook):
-    """Dual bank normalisation (Wang et al., 2023), static or dynamic.
+    """Dual bank normalisation (Wang et al., 2023; :func:`.db_norm`), static or dynamic.
 
-    See :func:`~mmvtr.functional.db_norm`: of the stored queries those of the other kind are the
-    items that were seen before.  Their similarities with the gallery are inner products, so the
-    model needs one vector an item.
-
-    Args:
-        item_temperature: of these similarities; None = the share of their own reach that
-            ``temperature`` is of the queries'.
-        dynamic: each factor for the queries whose best item its bank finds.
-        k: how many best items of a row of a bank are active; read if ``dynamic``.
-        queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
-
-    Raises:
-        ValueError: as of :class:`ScoreTransformHook`; ``queries='test'``, whose items are the
-            gallery itself; a temperature that is not positive; (at evaluation) a similarity that
-            is no inner product.
+    Items that were seen before as of :class:`DBSNHook`.  Their similarities with the gallery are
+    inner products, so the model needs one vector an item (ValueError at evaluation).
     """
 
     default_name = 'db_norm'
-
-    def __init__(
-        self,
-        *,
-        item_temperature: Optional[float] = None,
-        dynamic: bool = False,
-        k: int = 1,
-        **kwargs,
-    ) -> None:
-        super().__init__(**kwargs)
-        _refuse_test(self)
-        check_temperature(item_temperature)
-        self.item_temperature, self.dynamic = item_temperature, dynamic
-        self.neighbours = k
 
 
 @HOOKS.register_module()
@@ -433,26 +381,24 @@ class LocalScalingHook(ScoreTransformHook):
     Args:
         t2v: strength for videos as items; 0 = raw scores.
         v2t: strength for texts as items; 0 = raw scores.
-        share: of the queries, those that an item is nearest to.
+        share: of the queries, those that an item is nearest to; None = the table's.
         queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
 
     Raises:
-        ValueError: as of :class:`ScoreTransformHook`; a share outside (0, 1], a strength that is
-            not finite, or none in either direction.
+        ValueError: as of :class:`ScoreTransformHook`; no strength in either direction.
     """
 
     default_name = 'local_scaling'
 
     def __init__(
-        self, *, t2v: float = 0.0, v2t: float = 0.0, share: float = 0.05, **kwargs
+        self, *, t2v: float = 0.0, v2t: float = 0.0, share: Optional[float] = None, **kwargs: Any
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(share=share, **kwargs)
         for strength in (t2v, v2t):
-            check_local_scaling(strength, share)
+            checked_options(self.default_name, dict(strength=strength))
         if t2v == v2t == 0:
             raise ValueError('LocalScalingHook: t2v and v2t are 0, so that nothing would change')
         self.strengths = dict(text=t2v, video=v2t)
-        self.share = share
 
     def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
         if not self.strengths[bank.kind]:
@@ -474,26 +420,27 @@ class HedgedScalingHook(ScoreTransformHook):
     Args:
         first: strength that gives the first places.
         rest: strength that orders all others.
-        places: how many texts are first.
-        share: of the queries, those that a text is nearest to.
+        places: how many texts are first; None = the table's.
+        share: of the queries, those that a text is nearest to; None = the table's.
         queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
 
     Raises:
-        ValueError: as of :class:`ScoreTransformHook`; a share outside (0, 1], a strength that is
-            not finite, ``places`` below 1, or (at evaluation) above the number of texts.
+        ValueError: as of :class:`ScoreTransformHook`; (at evaluation) ``places`` above the number
+            of texts.
     """
 
     default_name = 'hedged_scaling'
 
     def __init__(
-        self, *, first: float, rest: float, places: int = 1, share: float = 0.05, **kwargs
+        self,
+        *,
+        first: float,
+        rest: float,
+        places: Optional[int] = None,
+        share: Optional[float] = None,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        for strength in (first, rest):
-            check_local_scaling(strength, share)
-        if places < 1:
-            raise ValueError(f'places must be 1 or more, not {places}')
-        self.first, self.strength, self.places, self.share = first, rest, places, share
+        super().__init__(first=first, strength=rest, places=places, share=share, **kwargs)
 
     def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
         if bank.kind == 'text':

@@ -23,9 +23,12 @@ from mmvtr.functional.metrics.first_places import (
     expected_truth,
     sure_first,
 )
+from mmvtr.functional.transforms.transform_table import TRANSFORMS
 from mmvtr.registry import HOOKS, TASK_UTILS
 from mmvtr.structures import Directed
 
+#: Options and their defaults.
+OPTIONS = TRANSFORMS['sure_first'].options
 #: Where the texts may come from of which one was written for a clip.
 WRITTEN = ('gallery', 'train_queue', 'bank')
 
@@ -76,9 +79,9 @@ class SureFirstHook(TransformHook):
         captions: Any,
         written: str = 'gallery',
         bank_file: Optional[str] = None,
-        sure: float = 0.8,
+        sure: float = OPTIONS['sure'],
         temperature: Optional[float] = None,
-        places: int = 1,
+        places: int = OPTIONS['places'],
         witness: Mapping[str, Any] = dict(type='CaptionImplication'),
         name: Optional[str] = None,
     ) -> None:

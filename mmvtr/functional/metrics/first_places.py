@@ -135,7 +135,7 @@ def _softmax(scores: Tensor, temperature: Optional[float | Tensor]) -> Tensor:
 
 
 @arrays_too
-def sure_first(scores: Tensor, truth: Tensor, *, sure: float, places: int = 1) -> Tensor:
+def sure_first(scores: Tensor, truth: Tensor, *, sure: float = 0.8, places: int = 1) -> Tensor:
     """The best-scored of what is surely true first, then all others by their scores.
 
     Where fewer than ``places`` items of a row are that sure, the surest follow.

@@ -17,7 +17,12 @@ from mmvtr.functional.similarities.tiles import Tiles, as_tiles, reach, refuse_n
 from mmvtr.functional.transforms.dual_banks import dbsn_rows, own_share
 from mmvtr.functional.transforms.score_transforms import activation_set, nearest_mean, times_exp
 from mmvtr.functional.transforms.sinkhorn import column_biases, in_own_unit, sinkhorn
-from mmvtr.functional.transforms.transform_table import TransformSpec, transform_named
+from mmvtr.functional.transforms.transform_table import (
+    TransformSpec,
+    checked_options,
+    share_of,
+    transform_named,
+)
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -130,21 +135,10 @@ def fit_biases(
 
 def _temperature(given: Any, bank: Tiles) -> float:
     """In units of scores, of a positive number or a share of the bank's reach such as '20%'."""
-    share = None
-    try:
-        if isinstance(given, str) and given.endswith('%'):
-            share = float(given[:-1]) / 100
-        value = float(given) if share is None else share
-    except (TypeError, ValueError):
-        value = -1.0
-    if not 0 < value < float('inf'):
-        raise ValueError(
-            f"temperature must be positive, or a positive share of the reach such as '20%', not "
-            f'{str(given)[:80]!r}'
-        )
-    if share is None:
+    value, is_share = share_of(given)
+    if not is_share:
         return value
-    found = share * reach(bank)
+    found = value * reach(bank)
     if not found > 0:
         raise ValueError('all items score alike with the bank: nothing to rank, and no reach')
     return found
@@ -153,13 +147,7 @@ def _temperature(given: Any, bank: Tiles) -> float:
 def _options(
     transform: str, spec: TransformSpec, bank: Tiles, given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    unknown = sorted({*given} - {*spec.options})
-    if unknown:
-        raise ValueError(f'{transform} takes {sorted(spec.options)}, not {unknown[0]!r}')
-    found = {**spec.options, **{name: x for name, x in given.items() if x is not None}}
-    missing = sorted(name for name in spec.needs if name not in given)
-    if missing:
-        raise ValueError(f'{transform} needs {missing[0]}=')
+    found = checked_options(transform, given)
     if found.get('dynamic'):
         raise ValueError(
             f'the dynamic form of {transform} is no bias of each item: '
@@ -170,8 +158,6 @@ def _options(
     if given.get('neighbours') is None and 'neighbours' in found:
         most = bank.shape[spec.form == 'gated']
         found['neighbours'] = min(found['neighbours'], most)
-    if 'share' in found and not 0 < found['share'] <= 1:
-        raise ValueError(f'share must lie in (0, 1], not {found["share"]}')
     return found
 
 

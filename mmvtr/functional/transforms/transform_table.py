@@ -5,6 +5,7 @@ One row a transform; hooks, inferencer, galleries and tools look names up here.
 
 from __future__ import annotations
 
+import math
 from inspect import Parameter, signature
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Optional
 
@@ -57,8 +58,8 @@ class TransformSpec(NamedTuple):
             their best item, the raw score for the others; ``'row'``: a function of the whole row.
         claim: what it is for.
         source: who proposed it.
-        as_sinkhorn: of one that a store keeps with its items: the options of :func:`sinkhorn` that
-            it fixes.  None: a store does not offer it.
+        as_sinkhorn: the options of :func:`sinkhorn` that it fixes, of one whose biases are
+            :func:`sinkhorn`'s; else None.
 
     Example:
         ::
@@ -118,23 +119,13 @@ class TransformSpec(NamedTuple):
             options.pop('temperature', None)
         return self.function(scores, read, **options)
 
-    def sinkhorn_options(self, **given: Optional[float]) -> dict[str, Any]:
-        """Return the iterations and the strictness with which its biases are :func:`sinkhorn`'s.
-
-        Args:
-            **given: None = the transform's default; what the transform fixes cannot be given.
-        """
-        given = {name: value for name, value in given.items() if value is not None}
-        named = {**self.options, **given, **self.as_sinkhorn}
-        return {name: named[name] for name in ('iterations', 'strictness')}
-
 
 #: The temperature of a transform where none is given: a share of the bank's :func:`.reach`.
 TEMPERATURE = '20%'
 #: What the numbers of options mean.
 UNITS = dict(
     temperature="units of scores, or a share of the bank's reach such as '20%'",
-    item_temperature="units of scores; None: the share of the items' reach that temperature is",
+    item_temperature="units of scores; None: 16 times the share of the items' reach",
     iterations='rounds',
     tolerance='relative error of the row marginals; None: all rounds',
     bank_marginals='weights of bank queries that sum to one; None: all alike',
@@ -210,18 +201,15 @@ TRANSFORMS: Mapping[str, TransformSpec] = dict(
         sure_first, ('row', 'truth'), 'row', 'the first text surely holds', 'ours'
     ),
 )
-#: Names of those that a bank is fitted for with default options, see :func:`.fit_biases`.
-FITTED = tuple(name for name, x in TRANSFORMS.items() if 'bank' in x.reads and not x.needs)
-#: Names of those that give a gallery biases by a bank file alone, with a temperature.
-ADDED = tuple(
-    name
-    for name, x in TRANSFORMS.items()
-    if x.form == 'additive' and not x.needs and not {'row', 'item_bank'} & {*x.reads}
+#: Names of those that a bank is fitted for, and of these those that need no option.
+OF_BANK = tuple(name for name, x in TRANSFORMS.items() if 'bank' in x.reads)
+FITTED = tuple(name for name in OF_BANK if not TRANSFORMS[name].needs)
+#: Names of those that are one number for each item, which a gallery can keep, and of these those
+#: that read queries alone, no items seen before.
+ADDITIVE = tuple(name for name in OF_BANK if TRANSFORMS[name].form == 'additive')
+OF_QUERIES = tuple(
+    name for name in ADDITIVE if not {'bank_gallery', 'item_bank'} & {*TRANSFORMS[name].reads}
 )
-#: Names of those whose biases can be stored with the items of a gallery, and of these those that
-#: read queries alone, no items seen before.
-STORED = tuple(name for name, x in TRANSFORMS.items() if x.as_sinkhorn is not None)
-OF_QUERIES = tuple(name for name in STORED if TRANSFORMS[name].reads == ('bank',))
 
 
 def transform_named(name: str, among: Iterable[str] = tuple(TRANSFORMS)) -> TransformSpec:
@@ -243,3 +231,88 @@ def transform_named(name: str, among: Iterable[str] = tuple(TRANSFORMS)) -> Tran
     if name not in (known := tuple(among)):
         raise ValueError(f'transform must be one of {known}, not {str(name)[:80]!r}')
     return TRANSFORMS[name]
+
+
+def share_of(temperature: Any) -> tuple[float, bool]:
+    """Return a temperature as a number, and whether it is a share of the reach, as ``'20%'`` is.
+
+    Args:
+        temperature: a number, or a text that ends in ``%``.
+
+    Raises:
+        ValueError: neither, or not positive and finite.
+
+    Example:
+        ::
+
+            >>> share_of('20%'), share_of(0.05)
+            ((0.2, True), (0.05, False))
+    """
+    share = isinstance(temperature, str) and temperature.endswith('%')
+    try:
+        value = float(temperature[:-1]) / 100 if share else float(temperature)
+    except (TypeError, ValueError):
+        value = -1.0
+    if not 0 < value < math.inf:
+        raise ValueError(
+            f"temperature must be positive, or a positive share of the reach such as '20%', not "
+            f'{str(temperature)[:80]!r}'
+        )
+    return value, share
+
+
+#: What the numbers of options must be; of the temperatures :func:`share_of` says it.
+_RANGES: Mapping[str, tuple[str, Callable[[Any], bool]]] = dict(
+    strictness=('be 0 to 1', lambda x: 0 <= x <= 1),
+    share=('lie in (0, 1]', lambda x: 0 < x <= 1),
+    iterations=('be 0 or more', lambda x: x >= 0 and x == int(x)),
+    neighbours=('be 1 or more', lambda x: x >= 1 and x == int(x)),
+    places=('be 1 or more', lambda x: x >= 1 and x == int(x)),
+    tolerance=('be positive', lambda x: x > 0),
+    **dict.fromkeys(('alpha', 'strength', 'first'), ('be finite', math.isfinite)),
+)
+
+
+def checked_options(transform: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all options of a transform, those that were given and the defaults of the others.
+
+    Args:
+        transform: its name.
+        given: options by name; None = the default.
+
+    Raises:
+        ValueError: an unknown transform or option, one that is needed and missing, or out of range.
+
+    Example:
+        ::
+
+            >>> checked_options('nnn', dict(alpha=0.5))
+            {'neighbours': 16, 'alpha': 0.5}
+    """
+    spec = transform_named(transform, OF_BANK)
+    unknown = sorted({*given} - {*spec.options})
+    if unknown:
+        raise ValueError(f'{transform} takes {sorted(spec.options)}, not {unknown[0]!r}')
+    found = {**spec.options, **{name: x for name, x in given.items() if x is not None}}
+    missing = sorted(name for name in spec.needs if found[name] is Parameter.empty)
+    if missing:
+        raise ValueError(f'{transform} needs {missing[0]}=')
+    for name, value in found.items():
+        if name.endswith('temperature') and value is not None:
+            if share_of(value)[1] and name != 'temperature':
+                raise ValueError(f'{name} must be a number in units of scores, not {value!r}')
+        elif name in _RANGES and value is not None:
+            _check_range(name, value)
+    if transform == 'dbsn' and found['iterations'] < 1:  # a round begins with the rows
+        raise ValueError(f'iterations must be 1 or more, not {found["iterations"]}')
+    return found
+
+
+def _check_range(name: str, value: Any) -> None:
+    words, fits = _RANGES[name]
+    try:
+        good = not isinstance(value, bool) and fits(value)
+    except (TypeError, ValueError, OverflowError):  # a text; int() of what is no number
+        good = False
+    if not good:
+        raise ValueError(f'{name} must {words}, not {str(value)[:80]}')

@@ -134,7 +134,8 @@ class Calibration:
             candidates: size of the gallery, as of :meth:`probabilities`.
 
         Returns:
-            A score; infinite where no threshold has that precision.
+            A score.  Of Platt's line always a finite one, which may lie above all that are met, so
+            that none is answered.  Infinite where an isotonic fit never has that precision.
 
         Raises:
             ValueError: a precision out of range; a calibration by temperature, whose P is not one
@@ -155,7 +156,15 @@ class Calibration:
         reached = matches / (matches + (pairs - matches) * self._growth(candidates))
         last = torch.cat([x[1:] != x[:-1], x.new_ones(1, dtype=torch.bool)])  # of equal scores
         good = ((reached >= precision) & last).nonzero().flatten()
-        return x[good[-1]].item() if len(good) else math.inf
+        return x[good[-1]].item() if len(good) else self._beyond(precision, candidates)
+
+    def _beyond(self, precision: float, candidates: Optional[int]) -> float:
+        """The score, above all that are met, at which Platt's line itself has a precision."""
+        if self.method != 'platt' or not self.fitted[0] > 0:
+            return math.inf
+        slope, offset = self.fitted.tolist()
+        odds = precision / (1 - precision) * self._growth(candidates)
+        return (math.log(odds) - offset) / slope
 
     @arrays_too
     def accepts(

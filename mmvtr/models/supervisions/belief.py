@@ -27,10 +27,12 @@ from mmvtr.structures import Levels, drop_tokens
 PARTS = ('encoder', 'heads', 'supervision')
 #: Before the name of a level that is the believer's.
 PREFIX = 'belief.'
-#: How fast the power of a calibrated sparing follows, and the logarithm of its largest value.
-RATE, LIMIT = 0.2, math.log(1e4)
-#: The most that is spared of a pair before the power is taken, which 1 would not feel.
-SUREST = 0.999
+#: The largest power of a calibrated sparing.
+LIMIT = 1e7
+#: The most and the least that is spared of a pair before the power is taken: 1 does not feel it.
+SUREST, LEAST = 1 - 1e-6, 1e-12
+#: Of the spared shares of earlier batches, what counts still when the power is found; in bins.
+KEPT, BINS = 0.95, 512
 
 
 @MODELS.register_module()
@@ -51,9 +53,10 @@ class Belief(nn.Module):
     Memory: encoder, heads and supervision once more (without gradients and optimizer state), and
     the believer's vectors of a joint batch; time: one more forward pass a step.
 
-    Logs of what acts: the supervision's figures; ``spared_per_text``, negatives of a text that
-    weigh less than 1/2; ``spared_share``, the mean of 1 - weight over the unannotated pairs.  The
-    figures of the model's own supervision are ``live_<name>``.
+    Logs of what acts: the supervision's figures; ``spared_share``, the mean of 1 - weight over the
+    unannotated pairs; ``spared_per_text``, negatives of a text that weigh less than 1/2 (0 where
+    many are spared a little); with ``share`` beside them ``stated_share``, ``stated_per_text`` and
+    the power.  The figures of the model's own supervision are ``live_<name>``.
 
     Args:
         at: share of the training at which the believer is taken and begins to act, in [0, 1).
@@ -61,9 +64,10 @@ class Belief(nn.Module):
             average ``m believer + (1 - m) model`` over all training batches so far, and goes on
             following (its buffers are those of the model).
         share: of the unannotated pairs, how many are false negatives, in (0, 1), or None.  With it
-            ``1 - weight`` is raised to a power that makes ``spared_share`` as large: a belief that
-            spares 6 pairs a text where .75 are false negatives spares the surest .75.  The power
-            follows from step to step.
+            ``1 - weight`` is raised to the power that would have spared this share of the last
+            batches (some 20), from the second batch on: a belief that spares 6 pairs a text where
+            .75 are false negatives spares the surest .75.  Pairs of which a weight of 0 says no
+            more (DVTR's, likelier than an own pair) share it where they are more than these.
 
     Attributes:
         progress: share of the training done; ProgressHook sets it, a loop of your own must.
@@ -89,7 +93,8 @@ class Belief(nn.Module):
         self.at, self.momentum, self.share = at, momentum, share
         self.progress: Optional[float] = None
         self.register_module('believer', None)
-        self.register_buffer('log_power', torch.zeros(()))
+        self.register_buffer('power', torch.ones(()))
+        self.register_buffer('counts', torch.zeros(BINS))  # of the last batches' spared shares
 
     def of(self, model: nn.Module) -> None:
         """Say whose belief it is: a retriever, which keeps it as ``model.belief``."""
@@ -235,7 +240,7 @@ class Belief(nn.Module):
             made, figures = self._believer()(self.seen(texts), self.seen(videos), target)
         sums = {}
         if isinstance(made, Target):
-            made, sums = self._spared(made, target, self.log_power)
+            made, sums = self._spared(made, target, self.power)
         return made, {**_together(logs, figures), **self._figures(sums)}
 
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Any]:
@@ -244,7 +249,7 @@ class Belief(nn.Module):
         if self.acts:
             with torch.no_grad():
                 believed = self._believer().begin(self.seen(texts), self.seen(videos), pairs)
-            begun.update(believed=believed, log_power=self.log_power.clone())
+            begun.update(believed=believed, power=self.power.clone())
         return begun
 
     def block(
@@ -256,7 +261,7 @@ class Belief(nn.Module):
             return live, sums
         with torch.no_grad():
             made, believed = self._believer().block(begun['believed'], rows, target)
-            made, own = self._spared(made, target, begun['log_power'])
+            made, own = self._spared(made, target, begun['power'])
         sums = {f'live.{name}': value for name, value in sums.items()}
         sums.update({f'believed.{name}': value for name, value in believed.items()})
         return made, {**sums, **own}
@@ -275,49 +280,86 @@ class Belief(nn.Module):
         if not self.acts:
             return self.supervision.weigh(texts, videos, same, **where)
         weights = self._believer().weigh(texts, videos, same, **where)
-        return self._calibrated(weights, self.log_power)
+        return self._calibrated(weights, self.power)
 
     # -- how much is spared ----------------------------------------------------------------------
 
-    def _calibrated(self, weights: ByDirection, log_power: Tensor) -> ByDirection:
+    def _calibrated(self, weights: ByDirection, power: Tensor) -> ByDirection:
         if self.share is None:
             return weights
         if isinstance(weights, Mapping):
-            return {way: self._calibrated(one, log_power) for way, one in weights.items()}
-        return 1 - (1 - weights).clamp(0, SUREST).pow(log_power.exp())
+            return {way: self._calibrated(one, power) for way, one in weights.items()}
+        return 1 - (1 - weights).clamp(0, SUREST).pow(power)
 
     def _spared(
-        self, made: Target, known: Target, log_power: Tensor
+        self, made: Target, known: Target, power: Tensor
     ) -> tuple[Target, dict[str, Tensor]]:
         """A target, calibrated, and sums over its unannotated pairs."""
         if made.weights is None:
             return made, {}
-        made = made._replace(weights=self._calibrated(made.weights, log_power))
-        negatives, weights = ~known.positives, mean_weights(made)
+        negatives = ~known.positives
+        before = _counts(1 - mean_weights(made)[negatives])
+        made = made._replace(weights=self._calibrated(made.weights, power))
+        weights = mean_weights(made)
         sums = dict(
             spared=(1 - weights).masked_fill(~negatives, 0.0).sum(),
             spared_count=((weights < 0.5) & negatives).sum(),
             unannotated=negatives.sum(),
             texts=torch.tensor(len(weights), device=weights.device),
+            before=before,
         )
         return made, {f'belief.{name}': x.to(weights.dtype) for name, x in sums.items()}
 
     def _figures(self, sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """For the log; and the power goes to where the share is right."""
+        """For the log; and the power is found anew."""
         sums = _named(sums, PREFIX)
         if not sums:
             return {}
-        share = sums['spared'] / sums['unannotated'].clamp_min(1)
-        figures = dict(
-            spared_share=share, spared_per_text=sums['spared_count'] / sums['texts'].clamp_min(1)
-        )
+        share, texts = sums['spared'] / sums['unannotated'].clamp_min(1), sums['texts'].clamp_min(1)
+        figures = dict(spared_share=share, spared_per_text=sums['spared_count'] / texts)
         if self.share is None:
             return figures
-        figures['spared_power'] = self.log_power.exp()
+        stated = share.new_tensor(self.share)
+        figures.update(stated_share=stated, stated_per_text=stated * sums['unannotated'] / texts)
+        figures['spared_power'] = self.power.clone()
         if self._model.training:
-            step = RATE * (share.clamp_min(1e-12).log() - math.log(self.share)).clamp(-LIMIT, LIMIT)
-            self.log_power.copy_((self.log_power + step).clamp(-LIMIT, LIMIT))
+            self.counts.mul_(KEPT).add_(sums['before'])
+            self.power.copy_(power_of(self.counts, self.share))
         return figures
+
+
+def _counts(spared: Tensor) -> Tensor:
+    """How many of N shares in [0, 1] lie in each of :data:`BINS` (:func:`_places`)."""
+    least, most = (math.log(-math.log(x)) for x in (SUREST, LEAST))
+    place = (-spared.clamp(LEAST, SUREST).log()).log()
+    place = ((place - least) * (BINS / (most - least))).long().clamp(0, BINS - 1)
+    return torch.bincount(place, minlength=BINS)
+
+
+def _places(like: Tensor) -> Tensor:
+    """-log of what is spared in the middle of each bin, which grows by one ratio: [BINS]."""
+    least, most = (math.log(-math.log(x)) for x in (SUREST, LEAST))
+    middle = (torch.arange(BINS, device=like.device, dtype=like.dtype) + 0.5) / BINS
+    return (least + middle * (most - least)).exp()
+
+
+def power_of(counts: Tensor, share: float) -> Tensor:
+    """Return the power of what is spared that makes its mean ``share``.
+
+    Args:
+        counts: float [BINS], pairs by what is spared of them (``1 - weight``), not all 0.
+        share: in (0, 1).
+
+    Returns:
+        0-dim, within 1 / :data:`LIMIT` and :data:`LIMIT`, of which it is one where no power does.
+    """
+    places, total = _places(counts), counts.sum()
+    low, high = (counts.new_tensor(x) for x in (-math.log(LIMIT), math.log(LIMIT)))
+    for _ in range(40):
+        middle = (low + high) / 2
+        more = (counts * (-middle.exp() * places).exp()).sum() > share * total
+        low, high = torch.where(more, middle, low), torch.where(more, high, middle)
+    return ((low + high) / 2).exp()
 
 
 def _named(sums: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, Optional, Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from mmvtr.arrays.debiaser import Debiaser
@@ -45,7 +44,7 @@ class DebiasedIndex:
         parts = bank if isinstance(bank, tuple) else (bank,)
         if bank is not None and not all(len(part) for part in parts):
             raise ValueError('the bank is empty: queries of another set make one')
-        self.bank = None if bank is None else tuple(_unit(part) for part in parts)
+        self.bank = None if bank is None else tuple(_float32(part) for part in parts)
         self.transform, self.options = transform, options
         self.clear()
 
@@ -55,7 +54,7 @@ class DebiasedIndex:
         Raises:
             ValueError: there are more of the ones than of the others.
         """
-        vectors = _unit(embeddings)
+        vectors = _float32(embeddings)
         if len(vectors) != len(idxs):
             raise ValueError(f'{len(vectors)} documents and {len(idxs)} ids')
         self._parts.append(vectors)
@@ -88,7 +87,7 @@ class DebiasedIndex:
         """
         if not self._parts:
             raise ValueError('there are no documents: call add_documents() first')
-        fitted, queries = self._fitted(), _unit(embeddings)
+        fitted, queries = self._fitted(), _float32(embeddings)
         if top_ranked is not None:
             places = {name: i for i, name in enumerate(self._ids)}
             found = []
@@ -115,9 +114,9 @@ class DebiasedIndex:
         return self._ready
 
 
-def _unit(vectors: Any) -> Tensor:
-    """float32 [N, D] of unit length, on the CPU."""
-    return F.normalize(torch.as_tensor(vectors).detach().float().cpu(), dim=1)
+def _float32(vectors: Any) -> Tensor:
+    """float32 [N, D], on the CPU."""
+    return torch.as_tensor(vectors).detach().float().cpu()
 
 
 def _best(scores: Tensor, k: int) -> tuple[list[list[float]], list[list[int]]]:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from mmvtr.apis import encode_texts, encode_videos, refuse_without_vectors, vectors
 from mmvtr.apis.inferencer import VideoRetrievalInferencer
+from mmvtr.arrays import Debiaser
 from mmvtr.engine.loop.evaluation import Encoded
 from mmvtr.structures import cat_levels
 
@@ -34,14 +35,12 @@ class MTEBRetriever:
         model, weights, device: as of :class:`~mmvtr.apis.inferencer.VideoRetrievalInferencer`.
         name: under which MTEB keeps results, ``organisation/name``.
         revision: of these weights, for the same.
-        **options: a test-time transform of retrieval tasks: ``transform``, ``bank``,
-            ``temperature``, ``iterations``, ``strictness`` as of
-            :meth:`~mmvtr.apis.inferencer.VideoRetrievalInferencer.set_gallery`.
+        **options: a test-time transform of retrieval tasks: ``transform``, ``bank`` and its options
+            as of :meth:`~mmvtr.apis.inferencer.VideoRetrievalInferencer.set_gallery`.
 
     Raises:
         ImportError: MTEB is not installed.
-        TypeError: an unknown option.
-        ValueError: and others, as of the inferencer.
+        ValueError: an unknown transform or option; and others, as of the inferencer.
 
     Example:
         ::
@@ -67,10 +66,8 @@ class MTEBRetriever:
                 "MTEB is not installed: pip install -e 'projects/gallery[mteb]' (Python 3.11+)"
             ) from error
 
-        allowed = {'transform', 'bank', 'temperature', 'iterations', 'strictness'}
-        unknown = sorted(options.keys() - allowed)
-        if unknown:
-            raise TypeError(f'{", ".join(unknown)}: unknown; options are {sorted(allowed)}')
+        how = {name: x for name, x in options.items() if name not in ('transform', 'bank')}
+        Debiaser(options.get('transform'), **how)  # refuses what is unknown
         if name.count('/') != 1:
             raise ValueError(f'name: organisation/name expected, found {name[:80]!r}')
         self.find = VideoRetrievalInferencer(model, weights, device, show_progress=False)

@@ -133,7 +133,7 @@ def test_what_cannot_be_answered_is_refused(folder, model, tmp_path):
     lost = datasets.Dataset.from_dict(dict(id=['gone'], video=[str(tmp_path / 'no.mp4')]))
     with pytest.raises(ValueError, match="item 'gone'"):
         model.index(lost.cast_column('video', datasets.Video()))
-    with pytest.raises(TypeError, match='temprature'):
+    with pytest.raises(ValueError, match='temprature'):
         MTEBRetriever('toy.py', 'toy.pth', temprature=0.1)
     with pytest.raises(ValueError, match='organisation/name'):
         MTEBRetriever('toy.py', 'toy.pth', name='mine')

@@ -112,31 +112,26 @@ def table(result: Mapping[str, Any]) -> str:
 
 
 def page(results: Iterable[Mapping[str, Any]], missing: Sequence[str] = ()) -> str:
-    """A markdown page with a row a config, and names of those without a result."""
-    rows = [
-        f'| `{one["config"]}` | {one["steps"]:,} | {share(one)} | {verdict(one)} |'
-        for one in results
-    ]
-    text = HEAD + '\n'.join(rows) + '\n'
-    if missing:
-        names = ', '.join(f'`{name}`' for name in missing)
-        text += f'\n{len(missing)} configs have no result yet: {names}.\n'
-    return text
+    """Return a markdown page with a row for each config whose whole schedule was rehearsed.
 
-
-def share(result: Mapping[str, Any]) -> str:
-    """How much of its own schedule a config was trained."""
-    part = 100 * result['steps'] / result['total']
-    return 'all' if result['steps'] == result['total'] else f'{min(part, 99.0):.2g} %'
+    Args:
+        results: as :func:`summary` keeps them; those of a part of a schedule have no row.
+        missing: configs without any result.
+    """
+    results = list(results)
+    whole = [one for one in results if one['steps'] == one['total']]
+    rows = [f'| `{one["config"]}` | {one["steps"]:,} | {verdict(one)} |' for one in whole]
+    without = len(missing) + len(results) - len(whole)
+    return HEAD + '\n'.join(rows) + f'\n\n{without} other configs have no whole rehearsal.\n'
 
 
 def verdict(result: Mapping[str, Any]) -> str:
-    """What was not met, or not yet; else how far that was seen."""
+    """Return what was not met, or not yet; else 'met'."""
     words = []
     for passed in (False, None):
         names = [name for name, one in result['checks'].items() if one[0] is passed]
         words += [f'{MARKS[passed]}{", ".join(names)}'] if names else []
-    return '; '.join(words) or ('met' if result['steps'] == result['total'] else 'so far')
+    return '; '.join(words) or 'met'
 
 
 def summary(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,12 +158,12 @@ MARKS = {False: '**not met**: ', None: 'not reached: '}
 USUAL = (f'batch {NARROW.batch} in place of ', f'{NARROW.frames} frames in place of ')
 HEAD = f"""# Rehearsals
 
-Real configs, trained on simulated tower outputs with their own rates, hooks and losses, until the
-schedule or a limit of CPU time ends: the column *share* says how far. A rehearsal replaces pixels
+Real configs, trained on simulated tower outputs with their own rates, hooks and losses, through
+their whole schedule. A rehearsal replaces pixels
 and words only (`mmvtr/simulation/world.py`): pairs have a cosine of .25, others .1, as CLIP's do,
 soft positives are known, some clips are hubs. It says nothing about the recall that a real training
-will reach. Of a whole schedule it says whether what a paper adds begins to work within it; of a
-part, only whether it had begun by then.
+will reach. It says whether what a paper adds begins to work within the schedule; a part of one says
+little of that and has no row.
 
 ```bash
 python projects/lab/rehearse.py CONFIG                  # one config: table and picture
@@ -182,14 +177,13 @@ batches of at most {NARROW.batch} with the set in proportion: as many steps an e
 training. [`rehearsal/{RESULTS}`](rehearsal/{RESULTS}) has a line a config, with what else was
 changed, CPU minutes, and what came of each expectation.
 
-*Met* is said of a whole schedule alone. *So far*: all was met when it was cut off. *Not reached*:
-what had not come by then, and may still. Asked of every config: finite gradients, no dead
+Asked of every config: finite gradients, no dead
 parameter, losses that fall (or, over a whole schedule, do not rise beyond the noise of batches),
 temperature in range, R@1 of at least 5 % on unseen items (3.3 where a small set is learnt by heart;
 chance is .3). What is asked of a method is in
 `rehearsal/expectations.py`. A row is as old as
 its rehearsal.
 
-| config | steps | share | verdict |
-|---|---|---|---|
+| config | steps | verdict |
+|---|---|---|
 """

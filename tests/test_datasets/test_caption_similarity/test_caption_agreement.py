@@ -305,9 +305,9 @@ def test_from_the_dataset_to_the_target():
     samples = collate_retrieval([data[t] for t in (0, 4, 5)])['data_samples']
     target = annotated_target(samples, torch.device('cpu'))
     expected = agreement_by_loops([clip for clip in CLIPS if clip])[[0, 4, 5]]
-    np.testing.assert_allclose(target.agreement, expected[:, [0, 1, 2]], atol=1e-5)
+    np.testing.assert_allclose(target.known.agreement, expected[:, [0, 1, 2]], atol=1e-5)
     plain = collate_retrieval([dataset()[0]])['data_samples']
-    assert annotated_target(plain, torch.device('cpu')).agreement is None
+    assert annotated_target(plain, torch.device('cpu')).known.agreement is None
 
 
 def test_a_batch_of_broken_videos_has_empty_agreement():
@@ -315,4 +315,4 @@ def test_a_batch_of_broken_videos_has_empty_agreement():
     samples = collate_retrieval([broken])['data_samples']
     assert samples['text_agreement'].shape == samples['video_agreement'].shape == (0, 3)
     target = annotated_target(samples, torch.device('cpu'))
-    assert target.agreement.shape == (0, 0)
+    assert target.known.agreement.shape == (0, 0)

@@ -230,8 +230,8 @@ def test_a_file_in_which_ffmpeg_cannot_seek(clip, monkeypatch):
             raise av.error.PermissionError(1, 'Operation not permitted')
 
     @contextmanager
-    def still(path):
-        with open_video(path) as (container, stream):
+    def still(*arguments):
+        with open_video(*arguments) as (container, stream):
             yield Still(container), stream
 
     monkeypatch.setattr(video_io, 'open_video', still)

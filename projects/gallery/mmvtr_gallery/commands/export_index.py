@@ -31,8 +31,9 @@ from mmengine.config import Config
 from mmengine.fileio import dump
 
 from mmvtr.command_line import Parser, output_folder, tool
-from mmvtr.functional.transforms.transform_table import STORED, TRANSFORMS
+from mmvtr.functional.transforms.transform_table import ADDITIVE, TRANSFORMS
 from mmvtr.storage import write_atomically
+from mmvtr.transform_arguments import add_options, options_given
 from mmvtr.utils import load_config
 
 
@@ -47,26 +48,14 @@ def parse_args() -> argparse.Namespace:
     )
     add('--out', required=True, metavar='DIR', type=output_folder, help='folder to write')
     add('--replace', action='store_true', help='put it in the place of a gallery that is there')
-    add('--transform', choices=STORED, help='default: raw scores')
+    add('--transform', choices=ADDITIVE, help='default: raw scores')
     add(
         '--queries',
         choices=['train_queue', 'bank'],
         help="the transform's queries; default: bank if there is a --bank, else train_queue",
     )
     add('--bank', metavar='FILE', help='of tools/export_bank.py')
-    add('--temperature', type=float, metavar='X', help="of the transform; default: the model's")
-    add(
-        '--iters',
-        type=int,
-        metavar='N',
-        help='of Sinkhorn-Knopp; default: 4, unbalanced and dbsn: 10',
-    )
-    add(
-        '--strictness',
-        type=float,
-        metavar='P',
-        help='of unbalanced_sinkhorn: 1 = sinkhorn, 0 = raw scores; default: 0.8',
-    )
+    add_options(parser, ADDITIVE)  # the temperature is the model's where none is given
     add(
         '--split',
         choices=['train', 'val', 'test'],
@@ -111,32 +100,17 @@ def check_options(args: argparse.Namespace) -> None:
     if args.calibration is not None:
         args.calibration = read_calibration(args.calibration, biased=args.transform is not None)
     if args.transform is None:
-        given = (args.queries, args.bank, args.temperature, args.iters, args.strictness)
-        if any(x is not None for x in given):
-            raise ValueError(
-                '--queries, --bank, --temperature, --iters, --strictness need a --transform'
-            )
+        options_given(args, ())  # refuses any
+        if args.queries is not None or args.bank is not None:
+            raise ValueError('--queries and --bank need a --transform')
         return
+    options_given(args, [args.transform])
     args.queries = args.queries or ('bank' if args.bank else 'train_queue')
     if (args.queries == 'bank') != (args.bank is not None):
         raise ValueError(
             f'--bank FILE belongs to --queries bank: got --queries {args.queries}, '
             f'--bank {args.bank}'
         )
-    transform = TRANSFORMS[args.transform]
-    if 'strictness' not in transform.options and args.strictness is not None:
-        raise ValueError(f'--strictness is of unbalanced_sinkhorn, {args.transform} has none')
-    if 'iterations' not in transform.options and args.iters is not None:
-        raise ValueError(f'--iters is of sinkhorn, {args.transform} has none')
-    given = dict(iterations=args.iters, strictness=args.strictness)
-    args.iters, args.strictness = transform.sinkhorn_options(**given).values()
-    if not 0 <= args.strictness <= 1:
-        raise ValueError(f'--strictness must be 0 to 1, not {args.strictness}')
-    least = int('bank_gallery' in transform.reads)  # a round of dbsn begins with the rows
-    if args.iters < least:
-        raise ValueError(f'--iters must be {least} or more, not {args.iters}')
-    if args.temperature is not None and not 0 < args.temperature < math.inf:
-        raise ValueError(f'--temperature must be positive, not {args.temperature}')
 
 
 def read_calibration(path: Path, *, biased: bool) -> Any:
@@ -193,7 +167,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
     notes = said_of(args, model, queries)
     bank = None if queries is None else apis.vectors(model, queries.levels)
     seen = None
-    if queries is not None and 'bank_gallery' in TRANSFORMS[args.transform].reads:
+    if queries is not None and {'bank_gallery', 'item_bank'} & {*TRANSFORMS[args.transform].reads}:
         seen = apis.vectors(model, read_queries(args, 'video').levels)
     origin, parts = stored(args, model) if args.rows else encoded(args, cfg, model)
     first = next(parts, None)
@@ -222,9 +196,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
                 bank,
                 items=seen,
                 transform=args.transform,
-                temperature=notes['temperature'],
-                iterations=notes['iterations'],
-                strictness=notes.get('strictness'),
+                **options_given(args, [args.transform])[args.transform],
                 sample=count,
                 device=model.data_preprocessor.device,
                 fewer=True,  # said at the end
@@ -278,8 +250,9 @@ def keep_windows(
 
 def items_refit(items: Any) -> dict[str, Any]:
     """What the biases of the videos were found with."""
-    last = items.last_refit
-    return {key: last[key] for key in ('transform', 'temperature', 'iterations', 'strictness')}
+    from mmvtr_gallery.store.refits import options_of
+
+    return dict(transform=items.last_refit['transform'], **options_of(items.last_refit))
 
 
 def keep_config(args: argparse.Namespace, cfg: Config, store: Any) -> None:
@@ -388,6 +361,7 @@ def replacing(where: Any, engine: str, dim: int, about: dict[str, Any]) -> Itera
     from mmvtr_gallery.store import create_store
 
     options = dict(engine=engine, model=about['weights'], about=about)
+    options['geometry'] = 'inner_product'  # the model's scores
     if engine == 'qdrant':
         with create_store(where, dim, **options) as store:
             yield store
@@ -404,19 +378,17 @@ def said_of(args: argparse.Namespace, model: Any, queries: Optional[Any]) -> dic
 
     from mmvtr import apis
 
-    temperature = args.temperature or model.temperature().detach().item()
+    own = model.temperature().detach().item()
     if queries is None:
-        return dict(transform=None, temperature=temperature)  # a later refit takes it
+        return dict(transform=None, temperature=own)  # a later refit takes it
+    given = options_given(args, [args.transform])[args.transform]
     notes = dict(
         transform=args.transform,
         queries=args.queries if args.bank is None else str(Path(args.bank).resolve()),
         num_queries=len(queries.index),
         distinct_queries=queries.distinct,
-        temperature=temperature,
-        iterations=args.iters,
+        **{'temperature': own, **given},
     )
-    if 'strictness' in TRANSFORMS[args.transform].options:
-        notes['strictness'] = args.strictness
     sigmas = apis.sigmas(queries.levels)
     if sigmas is not None:  # what the sigma of a later query is compared with
         share = torch.linspace(0, 1, 101)
@@ -427,9 +399,11 @@ def said_of(args: argparse.Namespace, model: Any, queries: Optional[Any]) -> dic
 def describe(about: dict[str, Any]) -> str:
     if about['transform'] is None:
         return 'raw scores'
+    temperature = about['temperature']
+    told = temperature if isinstance(temperature, str) else f'{temperature:.4g}'
     return (
         f'{about["transform"]} with {about["num_queries"]} texts ({about["distinct_queries"]} '
-        f'distinct) of {about["queries"]}, temperature {about["temperature"]:.4g}'
+        f'distinct) of {about["queries"]}, temperature {told}'
     )
 
 

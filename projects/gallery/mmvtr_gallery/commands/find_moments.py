@@ -81,7 +81,8 @@ def find(args: argparse.Namespace, cfg: Config) -> None:
         paths, ids = ([record[key] for record in records] for key in ('path', 'video_id'))
         videos = apis.encode_videos(model, cfg, paths, ids=ids)
     device = model.data_preprocessor.device
-    scores = model.score(*(to_device(side, device) for side in (texts, videos.levels)))['scores']
+    sides = (to_device(side, device) for side in (texts, videos.levels))
+    scores = model.score(*sides, names=['scores'])['scores']
     if args.store is not None:
         meant = torch.tensor([[record in hits for record in records] for hits in lists])
         scores = scores.masked_fill(~meant.to(device), -torch.inf)

@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any, Optional
 
 from mmvtr.command_line import Parser, check_files, query, setting, tool
+from mmvtr.functional.transforms.transform_table import OF_QUERIES
+from mmvtr.transform_arguments import add_options, numbers_given
 
 #: What is printed between hits that are precise enough and the others.
 BELOW = '        below this, probably nothing here'
@@ -36,6 +38,8 @@ def parse_args() -> argparse.Namespace:
     add('--add', nargs='+', default=[], metavar='VIDEO', help='files to add first, for good')
     add('--delete', nargs='+', default=[], metavar='ID', help='videos to remove first, for good')
     add('--refit', metavar='TEXTS', help='find new biases from the texts of a file, one a line')
+    add('--transform', choices=OF_QUERIES, help='of --refit; default: that of the last one')
+    add_options(parser, OF_QUERIES)  # as of the last refit where they are not given
     add('--fewer', action='store_true', help='refit although the texts are fewer than the videos')
     add('--undo', action='store_true', help='take the last change back; once more: there again')
     add('--suspects', metavar='TEXTS', help='list videos that texts of most kinds find')
@@ -73,8 +77,8 @@ def parse_args() -> argparse.Namespace:
         parser.error(
             '--refit, --undo, --quarantine and --release are changes of their own: one command each'
         )
-    if args.fewer and not args.refit:
-        parser.error('--fewer belongs to --refit TEXTS')
+    if (args.fewer or args.transform or numbers_given(args)) and not args.refit:
+        parser.error('--fewer, --transform and its options belong to --refit TEXTS')
     if args.min_precision is not None and not args.texts:
         parser.error('--min-precision belongs to a TEXT to search for')
     if args.moments and (not args.texts or args.min_precision is not None):
@@ -217,7 +221,8 @@ def changed(
         if args.undo:
             return str(both.undo())
         if queries is not None:
-            return f'refitted: {both.refit(queries, fewer=args.fewer)}'
+            how = dict(transform=args.transform or 'same', **numbers_given(args))
+            return f'refitted: {both.refit(queries, fewer=args.fewer, **how)}'
         if args.add:
             both.add(**change)
         elif args.delete:

@@ -50,9 +50,9 @@ Batch = Union[pa.Table, pa.RecordBatch, Mapping[str, Sequence[Any]]]
 
 
 class GivesBiases(Protocol):
-    """Such as :class:`mmvtr_gallery.store.Normaliser`."""
+    """Such as :class:`mmvtr.arrays.Debiaser`."""
 
-    def biases(self, gallery: Tensor) -> Tensor:
+    def biases_of(self, gallery: Tensor) -> Tensor:
         """float [N, D] -> float32 [N]."""
 
 
@@ -97,7 +97,7 @@ class Extractor:
         config: a config file, or what was read from one.
         checkpoint, random_weights: see :func:`~mmvtr.apis.load_retriever`.
         features: also the rows of the frame tower, of each frame (or window of frames).
-        normaliser: gives an item its bias by its vector.
+        debiaser: gives an item its bias by its vector.
         device: default a GPU where there is one.
 
     Attributes:
@@ -114,7 +114,7 @@ class Extractor:
         checkpoint: Optional[Union[str, Path]] = None,
         *,
         features: bool = False,
-        normaliser: Optional[GivesBiases] = None,
+        debiaser: Optional[GivesBiases] = None,
         random_weights: bool = False,
         device: Optional[Union[str, torch.device]] = None,
     ) -> None:
@@ -122,7 +122,7 @@ class Extractor:
         self.model, _ = load_retriever(
             self.read.cfg, checkpoint, random_weights=random_weights, device=device
         )
-        self.normaliser = normaliser
+        self.debiaser = debiaser
         self.fingerprint = fingerprint(self.model)
         try:
             refuse_without_vectors(self.model)
@@ -193,8 +193,8 @@ class Extractor:
         columns: dict[str, Sequence[Tensor]] = {}
         if self.comparable:
             columns['mean'] = vectors(self.model, levels)
-            if self.normaliser is not None:
-                columns['bias'] = self.normaliser.biases(columns['mean']).cpu()
+            if self.debiaser is not None:
+                columns['bias'] = self.debiaser.biases_of(columns['mean']).cpu()
         spreads = [level.log_std for level in levels.values() if level.log_std is not None]
         return {**columns, 'log_std': spreads[0]} if spreads else columns
 

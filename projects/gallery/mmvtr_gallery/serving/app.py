@@ -215,7 +215,7 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
             dim=store.dim,
             engine=store.engine,
             model=gallery.fingerprint,
-            transform=None if store.normaliser is None else refit.get('transform'),
+            transform=None if store.debiaser is None else refit.get('transform'),
             calibration=None if fit is None else dict(method=fit.method, debiased=fit.debiased),
             columns=store.types,
             windows=None if moments is None else windows_told(moments),
@@ -351,7 +351,7 @@ def windows_told(moments: MomentStore) -> dict[str, Any]:
     refit = windows.last_refit or {}
     return dict(
         count=windows.count(),
-        transform=None if windows.normaliser is None else refit.get('transform'),
+        transform=None if windows.debiaser is None else refit.get('transform'),
         length=None if windowing is None else windowing.length,
         step=None if windowing is None else windowing.step,
         alike=moments.alike,

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Optional
+from typing import Annotated, Any, Iterable, Literal, Optional, Union
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    create_model,
     model_validator,
 )
 
-from mmvtr.functional.transforms.transform_table import OF_QUERIES
+from mmvtr.functional.transforms.transform_table import OF_QUERIES, TRANSFORMS
 from mmvtr_gallery.store.items import LONGEST_ID
 
 #: Characters of a text, hits of an answer, items of a change, texts of a bank.
 LONGEST_TEXT, MOST_HITS, MOST_ITEMS, MOST_TEXTS = 1000, 1000, 100, 16384
 #: Texts of one request.
 MOST_QUERIES = 64
+#: Rounds and neighbours of a refit.
+MOST_ROUNDS = 1000
 #: Items of a page of the gallery.
 MOST_PAGE = 200
 #: Bytes of a body, and of a video that is searched with.
@@ -54,6 +57,20 @@ def _check_texts(texts: list[str]) -> None:
 def _examples(*bodies: dict[str, Any]) -> ConfigDict:
     """For the reference."""
     return ConfigDict(json_schema_extra=dict(examples=list(bodies)))
+
+
+def _options_of(transforms: Iterable[str]) -> type[Body]:
+    """A body of all numbers that transforms take, as their table says them; null: its default."""
+    fields: dict[str, Any] = {}
+    for name in transforms:
+        for option in TRANSFORMS[name].described:
+            kind = int if 'int' in option.type else float
+            kind = Union[float, str] if option.name == 'temperature' else kind
+            if 'int' in option.type or 'float' in option.type:
+                most = dict(le=MOST_ROUNDS) if kind is int else {}
+                said = Field(None, description=option.unit, **most)
+                fields[option.name] = (Optional[kind], said)
+    return create_model('Options', __base__=Body, **fields)
 
 
 class _Asked(Body):
@@ -159,16 +176,13 @@ class Quarantine(Body):
     release: bool = Field(False, description='let searches find them again')
 
 
-class Refit(Body):
+class Refit(_options_of(OF_QUERIES)):
     """New biases from texts; without texts from the sample of served queries."""
 
     model_config = _examples(dict(texts=['a dog runs', 'two people dance'], fewer=True))
 
     texts: Optional[list[str]] = Field(None, min_length=1, max_length=MOST_TEXTS)
     transform: Literal[('same', *OF_QUERIES)] = 'same'
-    temperature: Optional[float] = Field(None, gt=0)
-    iterations: Optional[int] = Field(None, ge=0, le=1000)
-    strictness: Optional[float] = Field(None, ge=0, le=1)
     fewer: bool = Field(False, description='take fewer texts than the gallery has items')
 
     @model_validator(mode='after')

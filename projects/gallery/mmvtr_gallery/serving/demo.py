@@ -134,6 +134,7 @@ def _keep(
     vectors = apis.vectors(model, videos.levels)
     about = dict(checkpoint=str(folder / 'model.pth'), note=note, examples=list(EXAMPLES))
     options = dict(engine=engine, model=apis.fingerprint(model), about=about)
+    options['geometry'] = 'inner_product'  # the model's scores
     with replace_store(folder, vectors.shape[1], **options) as store:
         store.add(ids, vectors, paths=paths, starts=starts, ends=ends)
         texts = apis.vectors(model, bank.levels)  # of few words, so many are alike

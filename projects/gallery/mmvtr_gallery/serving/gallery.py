@@ -14,7 +14,7 @@ from torch import nn
 
 from mmvtr import apis
 from mmvtr.datasets.videos.video_files import BrokenVideoError
-from mmvtr.functional.transforms.transform_table import OF_QUERIES, STORED, transform_named
+from mmvtr.functional.transforms.transform_table import OF_QUERIES, TRANSFORMS
 from mmvtr.models.embedders.embedding_server import EmbeddingServer
 from mmvtr.storage.lock import FolderInUse
 from mmvtr_gallery.serving.answers import (
@@ -175,12 +175,12 @@ class Gallery(Changes):
     def notes(self) -> list[str]:
         """Limitations of this gallery that the owner is told at start-up."""
         store, said = self.store, []
-        last, there = store.last_refit or {}, store.normaliser
-        reads = transform_named(last['transform'], STORED).reads if there is not None else ()
-        if 'bank_gallery' in reads and there.items is None:
+        there = store.debiaser
+        reads = () if there is None else TRANSFORMS[there.transform_].reads
+        if {'bank_gallery', 'item_bank'} & {*reads} and there.bank_.items is None:
             said.append(
                 f'a re-fit must name a transform, such as {OF_QUERIES[0]!r}: the biases are of '
-                f'{last["transform"]!r}, and the items seen before that it reads are not kept by '
+                f'{there.transform_!r}, and the items seen before that it reads are not kept by '
                 'galleries of before (export it again, and they are)'
             )
         if store.unfinished is not None:
@@ -285,7 +285,7 @@ class Gallery(Changes):
             raise ValueError(f'k is {k}, but the gallery has {count} items')
         ranking = moments if by_moments else None
         windows = ()
-        biased = (moments.windows if by_moments else store).normaliser is not None
+        biased = (moments.windows if by_moments else store).debiaser is not None
         hits = self._ranked(vector, k, filter, transform, ranking)
         if moments is not None:
             windows = _best_windows(moments, vector, hits, transform)

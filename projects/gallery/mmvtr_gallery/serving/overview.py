@@ -140,7 +140,7 @@ class Overview:
         sample = store.online
         # Of a store without a refit the sample counts: anew when it has seen twice as many.
         grown = 0
-        if sample is not None and store.normaliser is None:
+        if sample is not None and store.debiaser is None:
             grown = sample.seen.bit_length()
         found = self._once(('found', state, grown), store.occurrences)
         return None if found is None else self._once(('known', state, grown), lambda: Known(found))

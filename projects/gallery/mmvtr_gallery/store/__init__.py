@@ -1,6 +1,5 @@
 """Galleries on disk: items, vectors and biases, behind one protocol for several engines."""
 
-from mmvtr.normaliser import Normaliser
 from mmvtr_gallery.store.items import Hit, Item
 from mmvtr_gallery.store.opening import ENGINES, create_store, open_store
 from mmvtr_gallery.store.protocol import GalleryStore
@@ -10,7 +9,6 @@ __all__ = [
     'GalleryStore',
     'Hit',
     'Item',
-    'Normaliser',
     'create_store',
     'open_store',
 ]

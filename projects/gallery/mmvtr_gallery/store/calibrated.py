@@ -37,7 +37,7 @@ class Calibrated(ABC):
         self._check_writable()
         with self._changing:
             if calibration is not None:
-                check_calibration(calibration, biased=self.normaliser is not None)
+                check_calibration(calibration, biased=self.debiaser is not None)
             self._keep_calibration(None if calibration is None else calibration.to_dict())
 
     def p_match(self, hits: Sequence[Hit]) -> Optional[list[float]]:
@@ -60,7 +60,7 @@ class Calibrated(ABC):
         return fit.probabilities(scores, candidates=self.count()).item()
 
     def threshold(self, precision: float) -> float:
-        """From which score on the wanted share of hits matches; infinite where from none on.
+        """From which score on a wanted share of hits matches; infinite if an isotonic fit has none.
 
         It is of raw scores, or of those with biases where the calibration is of them.
 

@@ -58,15 +58,15 @@ def drift_of(store: GalleryStore, *, seed: int = 0) -> Optional[Drift]:
         None where nothing can be said: no biases, no sample, fewer than :data:`LEAST_ITEMS` items
         or :data:`LEAST_QUERIES` queries.
     """
-    normaliser, sample = store.normaliser, store.online
-    if normaliser is None or sample is None:
+    debiaser, sample = store.debiaser, store.online
+    if debiaser is None or sample is None:
         return None
     there = store.count() - len(store.quarantined)
     if there < LEAST_ITEMS:
         return None
     served, bank = (  # a query that is asked again and again is one
         queries[distinct_rows(queries).numpy()]
-        for queries in (sample.queries(), normaliser.queries.numpy())
+        for queries in (sample.queries(), debiaser.bank_.texts.numpy())
     )
     count = min(len(served), len(bank), QUERIES)
     if count < LEAST_QUERIES:

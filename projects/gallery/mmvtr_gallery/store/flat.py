@@ -15,7 +15,7 @@ from mmvtr_gallery.store.biases import append_biases
 from mmvtr_gallery.store.columns import Columns
 from mmvtr_gallery.store.filters import Condition
 from mmvtr_gallery.store.folder import FolderStore
-from mmvtr_gallery.store.items import COLUMNS, Hit, Item, Rows
+from mmvtr_gallery.store.items import COLUMNS, Hit, Item, Rows, norms_of
 from mmvtr_gallery.store.lifted import FORMS, WITHOUT_BIAS, LiftedIndex, among, load_faiss
 from mmvtr_gallery.store.manifest import Manifest
 from mmvtr_gallery.store.protocol import How
@@ -234,9 +234,13 @@ class FlatStore(FolderStore):
         state = self._made(old.vectors, new, old.columns, index, kept)
         # Its file belongs to no state until this one is written.
         self._take_state(state, **self._written_fit(fit))
-        self._normaliser, self._unwritten = fit.normaliser, None
+        self._debiaser, self._unwritten = fit.debiaser, None
 
     # -- answers -----------------------------------------------------------------------------
+
+    def _lengths(self) -> Optional[list[float]]:
+        vectors = self._state.vectors
+        return norms_of(vectors, None) if len(vectors) else None
 
     def _known(self, ids: Sequence[str]) -> set[str]:
         return self._now().coded.known('id', ids)

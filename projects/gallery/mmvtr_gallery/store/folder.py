@@ -10,10 +10,12 @@ from typing import Any, Hashable, Iterable, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
-from mmvtr.normaliser import Normaliser
+from mmvtr.arrays import Debiaser
+from mmvtr.arrays.inputs import Geometry
 from mmvtr.storage import FolderLock, file_digest, leftovers, write_atomically
 from mmvtr_gallery.store.biases import append_biases, read_biases
-from mmvtr_gallery.store.items import Rows, norms_of
+from mmvtr_gallery.store.fits import read_fit, write_fit
+from mmvtr_gallery.store.items import Rows, check_geometry, norms_of, said_of_lengths
 from mmvtr_gallery.store.joint import cut_short, finish, mend, stamp, valid
 from mmvtr_gallery.store.manifest import PART, Manifest, check_config, refuse_link, sweep
 from mmvtr_gallery.store.online import reservoir_of
@@ -31,7 +33,7 @@ class FolderStore(GalleryStore):
         self._lock = lock
         self._manifest: Optional[Manifest] = None
         self._stamp: Optional[tuple[int, ...]] = None
-        self._normaliser: Optional[Normaliser] = None
+        self._debiaser: Optional[Debiaser] = None
         self._verified = True
         self._bias_digest: Any = None  # hashlib's, of the biases that are valid
         self._told: tuple[Optional[Manifest], Hashable] = None, None  # see :attr:`state`
@@ -48,6 +50,7 @@ class FolderStore(GalleryStore):
         model: Optional[str] = None,
         about: Optional[Mapping[str, Any]] = None,
         online: Optional[Mapping[str, Any]] = None,
+        geometry: Geometry = 'cosine',
         first: int = 0,
     ) -> 'FolderStore':
         """A new, empty store, open for writing.
@@ -60,6 +63,7 @@ class FolderStore(GalleryStore):
             online: keep a sample of the served queries: ``capacity``, ``memory`` and ``seed`` of
                 :class:`~mmvtr_gallery.store.online.Reservoir`, and ``refit_every`` N queries;
                 None: keep nothing of any query.
+            geometry: ``'cosine'``, or ``'inner_product'`` of vectors as they are.
             first: number of its first change, which its files are called by.
 
         Raises:
@@ -69,6 +73,7 @@ class FolderStore(GalleryStore):
         """
         if type(dim) is not int or dim < 1:
             raise ValueError(f'dim must be 1 or more, not {str(dim)[:80]}')
+        check_geometry(geometry)
         if online is not None:
             online = {'refit_every': None, **online}
             reservoir_of(dim, online)
@@ -89,6 +94,7 @@ class FolderStore(GalleryStore):
                 biases=f'biases-{first}.f32',
                 table=f'items-{first}.lance' if first else 'items.lance',
                 queue=f'queue-{first}.safetensors' if first else 'queue.safetensors',
+                geometry=geometry,
             )
             append_biases(store.folder / manifest.biases, 0, np.zeros(0, np.float32))
             store._begin(manifest)
@@ -151,9 +157,13 @@ class FolderStore(GalleryStore):
         return dict(self._current().types)
 
     @property
-    def normaliser(self) -> Optional[Normaliser]:
+    def geometry(self) -> Geometry:
+        return self._manifest.geometry or 'inner_product'
+
+    @property
+    def debiaser(self) -> Optional[Debiaser]:
         self._current()
-        return self._normaliser
+        return self._debiaser
 
     @property
     def last_refit(self) -> Optional[dict[str, Any]]:
@@ -281,17 +291,15 @@ class FolderStore(GalleryStore):
         """Serve a state from now on."""
         name = manifest.normaliser
         known = self._manifest is not None and self._manifest.normaliser == name
-        normaliser = self._normaliser
+        debiaser = self._debiaser
         if not known:
-            normaliser = name and Normaliser.read(self.folder / name)
-            if normaliser is not None:
-                normaliser.check(manifest.dim, self.folder / name)
+            debiaser = _read_fit(self.folder, name, manifest.refit, manifest)
         check_config(self.folder, manifest)
         expected = manifest.digests.get(manifest.biases)
         path = self.folder / manifest.biases
         biases, digest = read_biases(path, manifest.next, expected)
         self._state = self._load(manifest, biases)
-        self._manifest, self._normaliser, self._bias_digest = manifest, normaliser, digest
+        self._manifest, self._debiaser, self._bias_digest = manifest, debiaser, digest
 
     def _commit(self, **changes: Any) -> None:
         """Make a new state valid, and serve it."""
@@ -310,10 +318,19 @@ class FolderStore(GalleryStore):
             manifest.write(self.folder)
 
     def _mark(self) -> Any:
-        return self._manifest, self._normaliser, self._state, self._bias_digest
+        return self._manifest, self._debiaser, self._state, self._bias_digest
 
     def _return_to(self, mark: Any) -> None:
-        self._manifest, self._normaliser, self._state, self._bias_digest = mark
+        self._manifest, self._debiaser, self._state, self._bias_digest = mark
+
+    @property
+    def lengths_matter(self) -> Optional[str]:
+        noted = self._current().geometry is not None
+        return None if noted else said_of_lengths(self._lengths())
+
+    def _lengths(self) -> Optional[list[float]]:
+        """Least and largest norm of the vectors; None: there are none."""
+        return self._manifest.norms
 
     @property
     def unfinished(self) -> Optional[str]:
@@ -354,11 +371,11 @@ class FolderStore(GalleryStore):
         )
 
     def _written_fit(self, fit: Fit) -> dict[str, Any]:
-        """Write a new normaliser; returns what the manifest says of it, and of the one before."""
+        """Write what gives the biases; returns what the manifest says of it and of the last one."""
         old, name = self._manifest, None
-        if fit.normaliser is not None:
+        if fit.debiaser is not None:
             name = f'normaliser-{old.commit + 1}.safetensors'
-            fit.normaliser.write(self.folder / name)
+            write_fit(fit.debiaser, self.folder / name)
         before = dict(normaliser=old.normaliser, refit=old.refit, calibration=old.calibration)
         undo = dict(kind='refit', items=None, file=None)
         now = dict(normaliser=name, refit=fit.refit, calibration=fit.calibration)
@@ -369,9 +386,9 @@ class FolderStore(GalleryStore):
         before = self._manifest.before
         if before is None:
             return None
-        name = before['normaliser']
-        normaliser = name and Normaliser.read(self.folder / name)
-        return Fit(normaliser, before['refit'], before.get('calibration'))
+        refit = before['refit']
+        debiaser = _read_fit(self.folder, before['normaliser'], refit, self._manifest)
+        return Fit(debiaser, refit, before.get('calibration'))
 
     @property
     def last_change(self) -> Optional[Change]:
@@ -442,3 +459,13 @@ class FolderStore(GalleryStore):
             self.online.write(self.folder / self._manifest.queue)
             if not self._manifest.sampled:
                 self._commit(sampled=True)
+
+
+def _read_fit(
+    folder: Path, name: Optional[str], refit: Optional[dict[str, Any]], manifest: Manifest
+) -> Optional[Debiaser]:
+    """What a file of a store says of its biases; None of no file."""
+    if name is None:
+        return None
+    geometry = manifest.geometry or 'inner_product'
+    return read_fit(folder / name, dim=manifest.dim, geometry=geometry, refit=refit)

@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mmvtr.arrays.inputs import Geometry
+
 #: What every item has, with its type; metadata are further columns.
 COLUMNS = dict(id='str', path='str', start='float', end='float', sigma='float', added='float')
 #: Names that metadata cannot have: those above, and what the engines keep.
@@ -20,6 +22,10 @@ RESERVED = {*COLUMNS, 'bias', 'vector', 'number', 'norm', 'text'}
 TYPES = dict(bool=bool, int=int, float=float, str=str)
 #: The longest id and string, in characters.
 LONGEST_ID, LONGEST_TEXT = 1024, 65536
+#: What a store ranks by, of one vector an item.
+GEOMETRIES = ('cosine', 'inner_product')
+#: A length that differs from 1 by less is 1, rounded.
+NEAR = 1e-6
 #: What an id cannot hold: categories of Unicode, and marks that turn the direction of writing.
 _HIDDEN = ('Cc', 'Cs', 'Zl', 'Zp')
 _DIRECTIONS = set('\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069')
@@ -34,7 +40,7 @@ class Item(NamedTuple):
         start, end: seconds, of an item that is a part of its file.
         sigma: its uncertainty, of models that have one.
         added: when, in seconds since 1970.
-        bias: what is added to its scores; 0 in a store without a normaliser.
+        bias: what is added to its scores; 0 in a store without a Debiaser.
         metadata: further columns by name; None where it has none.
         vector: float32 [D], where it was asked for.
     """
@@ -55,7 +61,7 @@ class Hit(NamedTuple):
 
     Attributes:
         score: by which it was ranked: ``raw``, and the bias if that was asked for.
-        raw: inner product of query and item.
+        raw: cosine of query and item, or their inner product, as the store's geometry says.
         item: without its vector.
     """
 
@@ -126,6 +132,32 @@ def checked_vectors(vectors: Union[Tensor, np.ndarray], dim: int, *, what: str) 
     if len(wrong):
         raise ValueError(f'{what}: vector {wrong[0]} is not finite')
     return vectors
+
+
+def check_geometry(geometry: str) -> None:
+    """Raise ValueError unless a store can rank by it."""
+    if geometry not in GEOMETRIES:
+        raise ValueError(f'geometry must be one of {GEOMETRIES}, not {str(geometry)[:80]!r}')
+
+
+def in_geometry(vectors: np.ndarray, geometry: Geometry, *, what: str) -> np.ndarray:
+    """float32 [N, D] as a store keeps them: rows of length 1 of cosines, else as given.
+
+    Rows that have this length to rounding stay as they are.
+
+    Raises:
+        ValueError: of cosines, a row that is all zeros (names it).
+    """
+    if geometry == 'inner_product':
+        return vectors
+    largest = np.abs(vectors).max(axis=1, initial=0.0, keepdims=True).astype(np.float64)
+    if not largest.all():
+        row = int((largest == 0).nonzero()[0][0])
+        raise ValueError(f'{what}: vector {row} is all zeros, so it has no direction')
+    scaled = vectors / largest  # what is tiny, squared, would be 0
+    length = np.linalg.norm(scaled, axis=1, keepdims=True)
+    near = np.abs(length * largest - 1) < NEAR
+    return np.where(near, vectors, scaled / length).astype(np.float32)
 
 
 def checked_ids(ids: Sequence[str]) -> list[str]:
@@ -237,6 +269,17 @@ def norms_of(vectors: np.ndarray, before: Optional[Sequence[float]]) -> list[flo
     """Least and largest norm of float32 [N, D] and of what was there before."""
     norms = np.linalg.norm(vectors, axis=1).tolist() + list(before or [])
     return [min(norms), max(norms)]
+
+
+def said_of_lengths(norms: Optional[Sequence[float]]) -> Optional[str]:
+    """What is to be known of least and largest norm where a store has noted no geometry."""
+    if norms is None or norms[0] > 0.999 and norms[1] < 1.001:
+        return None
+    return (
+        'it was made before stores noted their geometry, so it ranks by inner products of vectors '
+        f'of lengths from {norms[0]:.3g} to {norms[1]:.3g}; mmvtr.retrieve ranks by cosines: '
+        "export it again, or make it with geometry='inner_product' if that is meant"
+    )
 
 
 def refuse_several_norms(norms: Sequence[float], store: Any) -> None:

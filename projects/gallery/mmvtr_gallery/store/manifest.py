@@ -19,12 +19,13 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Callable, Container, Optional, Union
 
-from mmvtr.functional.transforms.transform_table import STORED
+from mmvtr.functional.transforms.transform_table import ADDITIVE, checked_options
 from mmvtr.storage import file_digest, write_atomically
 from mmvtr.storage.digests import ROOM, own_digest_holds, write_with_digest
 from mmvtr_gallery.store.calibrated import stored_calibration
-from mmvtr_gallery.store.items import TYPES, checked_ids, is_column
+from mmvtr_gallery.store.items import GEOMETRIES, TYPES, checked_ids, is_column
 from mmvtr_gallery.store.online import reservoir_of
+from mmvtr_gallery.store.refits import options_of
 from mmvtr_gallery.store.undoing import KINDS
 
 #: Its name, and the version of the format; format 1 had no digests.
@@ -59,7 +60,7 @@ class Manifest:
         count: items that are there.
         types: of metadata columns, by name.
         biases: name of the file of biases.
-        normaliser: name of its file, None: scores as they are.
+        normaliser: name of the file of the Debiaser, None: scores as they are.
         highest: no bias is above it.
         refit: options of the last refit.
         online: options of the queue of served queries, None: nothing is kept.
@@ -76,6 +77,8 @@ class Manifest:
         calibration: what makes P(match) of scores, as ``Calibration.to_dict`` gives it; None:
             nobody has fitted any.
         quarantined: ids that searches leave out, sorted.
+        geometry: ``'cosine'`` or ``'inner_product'``; None: of a store of before, which ranks by
+            inner products.
         digests: SHA-256 of files by name that carry none themselves.
     """
 
@@ -103,6 +106,7 @@ class Manifest:
     undo: Optional[dict[str, Any]] = None
     calibration: Optional[dict[str, Any]] = None
     quarantined: list[str] = field(default_factory=list)
+    geometry: Optional[str] = None
     digests: dict[str, str] = field(default_factory=dict)
 
     def write(self, folder: Union[str, Path]) -> None:
@@ -262,14 +266,14 @@ def _types(value: Any) -> bool:
 
 
 def _refit(value: Any) -> bool:
-    transform, temperature = value['transform'], value.get('temperature')
-    return (
-        isinstance(value, dict)
-        and transform in (None, *STORED)
-        and (_number(temperature) and temperature > 0 or transform is temperature is None)
-        and _maybe(_whole)(value.get('iterations'))
-        and _maybe(_number)(value.get('strictness'))
-    )
+    """A refit of a transform, whose options are numbers; of before, of others as well."""
+    transform = value['transform']
+    options = {k: x for k, x in value.items() if k not in ('transform', 'num_queries', 'online')}
+    if transform not in (None, *ADDITIVE) or not all(map(_maybe(_number), options.values())):
+        return False
+    if transform is not None:
+        checked_options(transform, options_of(value))
+    return True
 
 
 def _before(value: Any) -> bool:
@@ -313,7 +317,7 @@ def _digests(value: Any) -> bool:
 #: Keys that older stores do not have.
 _LATER = {
     *('table', 'queue', 'config', 'before', 'digests', 'calibration', 'undo', 'quarantined'),
-    'sampled',
+    *('sampled', 'geometry'),
 }
 _RULES: dict[str, Callable[[Any], bool]] = dict(
     engine=lambda value: value in ('lance', 'faiss'),
@@ -339,6 +343,7 @@ _RULES: dict[str, Callable[[Any], bool]] = dict(
     undo=_maybe(_undo),
     calibration=_maybe(_calibration),
     quarantined=_quarantined,
+    geometry=_maybe(GEOMETRIES.__contains__),
     digests=_digests,
 )
 _OF_LANCE = dict(items=lambda value: _whole(value, 1))

@@ -16,14 +16,13 @@ from mmvtr_gallery.store.items import (
     Item,
     checked_columns,
     checked_ids,
-    checked_vectors,
     shown,
 )
 from mmvtr_gallery.store.joint import WINDOWS, as_one
 from mmvtr_gallery.store.moved import Moved
 from mmvtr_gallery.store.opening import create_store, is_url, opened
 from mmvtr_gallery.store.protocol import GalleryStore
-from mmvtr_gallery.store.refits import Fit, Vectors
+from mmvtr_gallery.store.refits import Fit, Vectors, options_of
 from mmvtr_gallery.store.replacing import holds_gallery
 from mmvtr_gallery.store.undoing import Undone
 from mmvtr_gallery.store.windowing import (
@@ -36,9 +35,6 @@ from mmvtr_gallery.store.windowing import (
 )
 
 __all__ = ['BestWindow', 'MomentHit', 'MomentStore', 'Windowing', 'Windows', 'beside', 'sliding']
-
-#: What the last refits of items and windows have in common where they were one change.
-_ALIKE = ('transform', 'temperature', 'iterations', 'strictness', 'num_queries')
 
 
 class MomentHit(NamedTuple):
@@ -136,6 +132,7 @@ class MomentStore:
         """
         about = items.about if windowing is None else {**items.about, **windowing.about()}
         options = dict(engine=items.engine, model=items.model, about=about)
+        options['geometry'] = items.geometry
         return cls(items, create_store(beside(location), items.dim, **options))
 
     @classmethod
@@ -162,7 +159,8 @@ class MomentStore:
                 raise
             raise RuntimeError(f'the windows are damaged: {error}') from error
         try:
-            if windows.model != items.model or windows.dim != items.dim:
+            alike = (windows.model, windows.dim, windows.geometry)
+            if alike != (items.model, items.dim, items.geometry):
                 raise ValueError(f'{windows} is of another model than {items}: make it anew')
             return cls(items, windows)
         except BaseException:
@@ -313,11 +311,11 @@ class MomentStore:
                 bank = self.items.online.queries()
             alike = self._alike()
             moved = self.items.refit(queries, **options)
-            now = Fit(self.items.normaliser, self.items.last_refit)
+            now = Fit(self.items.debiaser, self.items.last_refit)
             self.sweep()  # else windows that nobody finds had a part in the biases of all
             if not alike:  # as the items were, so that an undo finds both so
                 before = self.items._before
-                self._follow(before, before.normaliser and before.normaliser.queries)
+                self._follow(before, before.debiaser and before.debiaser.bank_.texts)
             self._follow(now, bank)
             return moved
 
@@ -325,11 +323,11 @@ class MomentStore:
         """Give the windows the biases that a bank gave the items."""
         if not self.windows.count():
             return
-        if fit.normaliser is None:
+        if fit.debiaser is None:
             self.windows.refit(transform=None)
             return
-        options = {name: fit.refit[name] for name in _ALIKE[:-1]}
-        self.windows.refit(bank, items=fit.normaliser.items, **options, fewer=True)
+        options = dict(transform=fit.refit['transform'], **options_of(fit.refit))
+        self.windows.refit(bank, items=fit.debiaser.bank_.items, **options, fewer=True)
 
     @property
     def alike(self) -> bool:
@@ -338,7 +336,7 @@ class MomentStore:
 
     def _alike(self) -> bool:
         """Whether the last refits of items and windows were one change."""
-        items, windows = (Fit(x.normaliser, x.last_refit) for x in (self.items, self.windows))
+        items, windows = (Fit(x.debiaser, x.last_refit) for x in (self.items, self.windows))
         return _one_change(items, windows)
 
     def undo(self, kind: Optional[str] = None) -> Undone:
@@ -396,7 +394,7 @@ class MomentStore:
         """
         if type(k) is not int or k < 1:
             raise ValueError(f'k must be 1 or more, not {str(k)[:80]}')
-        queries = checked_vectors(queries, self.items.dim, what='search')
+        queries = self.windows.checked(queries, what='search')
         parsed(filter, self.items.types)  # refuses what does not fit
         names = {'id': OWNER, 'added': ENTRY}
         filter = {names.get(column, column): wanted for column, wanted in (filter or {}).items()}
@@ -437,7 +435,7 @@ class MomentStore:
         Raises:
             ValueError: a query of another width, or not finite.
         """
-        query = checked_vectors(query, self.items.dim, what='search')
+        query = self.windows.checked(query, what='search')
         if not items or not self.windows.count():
             return [None] * len(items)
         names = OWNER, ENTRY, 'start', 'end', 'bias', 'vector'
@@ -492,16 +490,16 @@ def _options(refit: Optional[Mapping[str, Any]]) -> Optional[list[Any]]:
     """What refits of items and windows have in common; None: there are no biases."""
     if refit is None or refit['transform'] is None:
         return None
-    return [refit.get(name) for name in _ALIKE]
+    return [refit['transform'], options_of(refit), refit.get('num_queries')]
 
 
 def _one_change(items: Fit, windows: Fit) -> bool:
     """Whether one refit gave both their biases: of the same options, and of the same queries."""
     if _options(items.refit) != _options(windows.refit):
         return False
-    if items.normaliser is None or windows.normaliser is None:
-        return items.normaliser is windows.normaliser
-    return torch.equal(items.normaliser.queries, windows.normaliser.queries)
+    if items.debiaser is None or windows.debiaser is None:
+        return items.debiaser is windows.debiaser
+    return torch.equal(items.debiaser.bank_.texts, windows.debiaser.bank_.texts)
 
 
 def _to_come(

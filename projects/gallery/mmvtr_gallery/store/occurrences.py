@@ -94,9 +94,9 @@ def count_occurrences(store: 'GalleryStore', k: Optional[int] = None) -> Optiona
 
 
 def _known_queries(store: 'GalleryStore') -> tuple[str, Optional[np.ndarray]]:
-    normaliser, sample = store.normaliser, store.online
-    if normaliser is not None:
-        return 'bank', normaliser.queries.float().numpy()
+    debiaser, sample = store.debiaser, store.online
+    if debiaser is not None:
+        return 'bank', debiaser.bank_.texts.numpy()
     if sample is not None and len(sample):
         return 'served', sample.queries()
     return 'served', None

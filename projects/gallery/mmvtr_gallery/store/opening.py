@@ -8,6 +8,7 @@ from typing import Any, Mapping, Optional, Union
 
 from mmengine.logging import print_log
 
+from mmvtr.arrays.inputs import Geometry
 from mmvtr_gallery.store.flat import FlatStore
 from mmvtr_gallery.store.joint import valid
 from mmvtr_gallery.store.lance import LanceStore
@@ -27,6 +28,7 @@ def create_store(
     model: Optional[str] = None,
     about: Optional[Mapping[str, Any]] = None,
     online: Optional[Mapping[str, Any]] = None,
+    geometry: Geometry = 'cosine',
     **of_folder: Any,
 ) -> GalleryStore:
     """A new, empty store, open for writing.
@@ -40,6 +42,8 @@ def create_store(
         about: where they come from, in types that json knows.
         online: keep a sample of the served queries: see
             :meth:`~mmvtr_gallery.store.folder.FolderStore.create`.
+        geometry: ``'cosine'``, of vectors of any length, which are kept at length 1;
+            ``'inner_product'``, of vectors as they are.
         of_folder: further options of that.
 
     Raises:
@@ -54,7 +58,7 @@ def create_store(
             f'engine {str(engine)[:40]!r} and {str(location)[:80]} do not go together: lance and '
             'faiss keep a folder, qdrant a URL'
         )
-    options = dict(model=model, about=about, online=online, **of_folder)
+    options = dict(model=model, about=about, online=online, geometry=geometry, **of_folder)
     if engine == 'qdrant':
         from mmvtr_gallery.store.qdrant import QdrantStore
 
@@ -68,7 +72,8 @@ def open_store(
     """A store that is there, whatever its engine.
 
     A warning tells of a change of items and windows that a kill has cut short: who reads has all of
-    it, who opens the store for writing puts its files in order.
+    it, who opens the store for writing puts its files in order.  Another tells of a store of before
+    that ranks vectors of several lengths by inner products.
 
     Args:
         location: as :func:`create_store`.
@@ -84,8 +89,9 @@ def open_store(
         RuntimeError: a file is damaged, or is a link.
     """
     store = opened(location, write=write, verify=verify)
-    if store.unfinished is not None:
-        print_log(f'{store}: {store.unfinished}', 'current', logging.WARNING)
+    for said in (store.unfinished, store.lengths_matter):
+        if said is not None:
+            print_log(f'{store}: {said}', 'current', logging.WARNING)
     return store
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Hashable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
-import torch
 from mmengine.logging import print_log
 
-from mmvtr.normaliser import Normaliser
+from mmvtr.arrays import Debiaser
+from mmvtr.arrays.inputs import Geometry
 from mmvtr_gallery.store.calibrated import Calibrated
 from mmvtr_gallery.store.filters import Condition, parsed
 from mmvtr_gallery.store.items import (
@@ -26,6 +26,7 @@ from mmvtr_gallery.store.items import (
     checked_columns,
     checked_ids,
     checked_vectors,
+    in_geometry,
     refuse_known,
     refuse_unknown,
     shown,
@@ -56,7 +57,7 @@ class How(NamedTuple):
 
 
 class GalleryStore(Refits, Calibrated, Quarantine, ABC):
-    """Items with vectors and biases, found by inner product plus bias.
+    """Items with vectors and biases, found by cosine (or inner product) plus bias.
 
     An engine fills the methods that begin with an underscore; what is public is the same for all.
     A change (:meth:`add`, :meth:`delete`, :meth:`refit`, :meth:`undo`, :meth:`calibrate`,
@@ -110,7 +111,14 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
 
     @property
     @abstractmethod
-    def normaliser(self) -> Optional[Normaliser]:
+    def geometry(self) -> Geometry:
+        """``'cosine'``, of vectors of any length, which are kept at length 1, or
+        ``'inner_product'``, of vectors as they are.
+        """
+
+    @property
+    @abstractmethod
+    def debiaser(self) -> Optional[Debiaser]:
         """What gives items their biases; None: scores as they are."""
 
     @property
@@ -142,6 +150,13 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         """
         return None
 
+    @property
+    def lengths_matter(self) -> Optional[str]:
+        """A sentence about a store of before that ranks vectors of several lengths by inner
+        products; None: it does not, or was asked to.
+        """
+        return None
+
     # -- changes -----------------------------------------------------------------------------
 
     def add(
@@ -162,7 +177,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
 
         Args:
             ids: N new ones.
-            vectors: float [N, D], torch or numpy.
+            vectors: float [N, D], torch or numpy; of cosines they are kept at length 1.
             paths: of the files.
             starts, ends: seconds from 0; where both are given, a start is before its end.
             sigmas: uncertainties.
@@ -181,7 +196,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         self._check_writable()
         self._check_model(model)
         ids = checked_ids(ids)
-        vectors = checked_vectors(vectors, self.dim, what='add')
+        vectors = self.checked(vectors, what='add')
         if len(ids) != len(vectors):
             raise ValueError(f'one vector an id expected: {len(ids)} ids, {len(vectors)} vectors')
         given = dict(path=paths, start=starts, end=ends, sigma=sigmas)
@@ -386,7 +401,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             raise ValueError(f'one_per: the store has no column {str(one_per)[:80]!r}')
         if type(k) is not int or k < 1:
             raise ValueError(f'k must be 1 or more, not {str(k)[:80]}')
-        queries = checked_vectors(queries, self.dim, what='search')
+        queries = self.checked(queries, what='search')
         conditions = [*parsed(filter, self.types), *self._left_out()]
         if not self._count([]):
             raise ValueError('the store is empty')
@@ -410,7 +425,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         Raises:
             ValueError: another width or number, or entries that are not finite.
         """
-        queries = checked_vectors(queries, self.dim, what='record')
+        queries = self.checked(queries, what='record')
         if self.online is not None and self.writable:
             self._serve(queries)
 
@@ -513,6 +528,20 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
 
     # -- shared ------------------------------------------------------------------------------
 
+    def checked(self, vectors: Vectors, *, what: str) -> np.ndarray:
+        """Vectors of a user as this store compares them, float32 [N, D].
+
+        Args:
+            vectors: float [N, D], torch or numpy.
+            what: they are for, in errors.
+
+        Raises:
+            ValueError: another width or number, entries that are not finite; of cosines a row that
+                is all zeros.
+        """
+        given = checked_vectors(vectors, self.dim, what=what)
+        return in_geometry(given, self.geometry, what=what)
+
     def _check_writable(self) -> None:
         if not self.writable:
             raise PermissionError(f'{self} was opened for reading: open it with write=True')
@@ -526,10 +555,10 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
 
     def _biases(self, vectors: np.ndarray) -> np.ndarray:
         """float32 [N, D] -> float32 [N]."""
-        normaliser = self.normaliser
-        if normaliser is None:
+        debiaser = self.debiaser
+        if debiaser is None:
             return np.zeros(len(vectors), np.float32)
-        return normaliser.biases(torch.from_numpy(vectors)).numpy()
+        return debiaser.biases_of(vectors).float().numpy()
 
     def _reversal(self, gone: Sequence[str], new: Sequence[str]) -> Union[Reversal, Change, None]:
         """What will take a change back that removes items and adds others; see :meth:`_change`."""

@@ -1,6 +1,6 @@
 """A store on a Qdrant server: for galleries of more than one machine.
 
-Three collections: ``NAME`` has the items, ``NAME.bank`` the queries of the normaliser, and
+Three collections: ``NAME`` has the items, ``NAME.bank`` the queries of its Debiaser, and
 ``NAME.state`` one point, whose payload says what is valid.  A change writes items or biases that
 nobody sees yet, and then that one point: so a reader has the old state or the new one.  What a
 killed change has left, and what a state before the last had, is removed by the next change.
@@ -10,15 +10,28 @@ from __future__ import annotations
 
 import uuid
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 from urllib.parse import urlsplit
 
 import numpy as np
 import torch
 
-from mmvtr.normaliser import Normaliser
+from mmvtr.arrays import Debiaser
+from mmvtr.arrays.inputs import Geometry
+from mmvtr.arrays.saved import content_of, facts_of, restored, text_of
 from mmvtr_gallery.store.filters import Condition
-from mmvtr_gallery.store.items import COLUMNS, Hit, Item, Rows, norms_of, refuse_several_norms
+from mmvtr_gallery.store.fits import of_rows
+from mmvtr_gallery.store.items import (
+    COLUMNS,
+    Hit,
+    Item,
+    Rows,
+    check_geometry,
+    norms_of,
+    refuse_several_norms,
+    said_of_lengths,
+)
 from mmvtr_gallery.store.online import reservoir_of
 from mmvtr_gallery.store.protocol import Fit, GalleryStore, How
 from mmvtr_gallery.store.rerank import Found, best_with_bias
@@ -45,7 +58,7 @@ class QdrantStore(GalleryStore):
         super().__init__()
         self.client, self.name, self.where, self.writable = client, name, where, write
         self._state: State = {}
-        self._fitted: tuple[Optional[str], Optional[Normaliser]] = None, None
+        self._fitted: tuple[Optional[str], Optional[Debiaser]] = None, None
 
     def __str__(self) -> str:
         return f'the store {self.where}'
@@ -59,13 +72,15 @@ class QdrantStore(GalleryStore):
         model: Optional[str] = None,
         about: Optional[Mapping[str, Any]] = None,
         online: Optional[Mapping[str, Any]] = None,
+        geometry: Geometry = 'cosine',
         client: Any = None,
     ) -> 'QdrantStore':
         """A new, empty store, open for writing.
 
         Args:
             location: ``http://HOST:PORT/NAME``; of a ``client`` the name alone.
-            dim, model, about, online: see :meth:`~mmvtr_gallery.store.folder.FolderStore.create`.
+            dim, model, about, online, geometry: see
+                :meth:`~mmvtr_gallery.store.folder.FolderStore.create`.
             client: of qdrant_client, say of its embedded mode; default one of the URL.
 
         Raises:
@@ -75,6 +90,7 @@ class QdrantStore(GalleryStore):
         """
         if type(dim) is not int or dim < 1:
             raise ValueError(f'dim must be 1 or more, not {str(dim)[:80]}')
+        check_geometry(geometry)
         if online is not None:
             online = {'refit_every': None, **online}
             reservoir_of(dim, online)
@@ -90,7 +106,7 @@ class QdrantStore(GalleryStore):
                     ask.delete_collection(store.name + suffix)
                 size = models.VectorParams(size=width, distance=models.Distance.DOT)
                 if not suffix:
-                    store._write(_empty(dim, model, about, online))
+                    store._write(dict(_empty(dim, model, about, online), geometry=geometry))
                 ask.create_collection(store.name + suffix, vectors_config=size)
         store._open_queue()
         return store
@@ -140,7 +156,16 @@ class QdrantStore(GalleryStore):
         return self._now()['commit']
 
     @property
-    def normaliser(self) -> Optional[Normaliser]:
+    def geometry(self) -> Geometry:
+        return self._state.get('geometry') or 'inner_product'
+
+    @property
+    def lengths_matter(self) -> Optional[str]:
+        state = self._now()
+        return None if state.get('geometry') else said_of_lengths(state['norms'])
+
+    @property
+    def debiaser(self) -> Optional[Debiaser]:
         state = self._now()
         return self._fitted_by(state['bank'], state['refit'])
 
@@ -149,8 +174,8 @@ class QdrantStore(GalleryStore):
         before = self._now().get('before')  # those of older versions have none
         if before is None:
             return None
-        normaliser = self._fitted_by(before['bank'], before['refit'])
-        return Fit(normaliser, before['refit'], before.get('calibration'))
+        debiaser = self._fitted_by(before['bank'], before['refit'])
+        return Fit(debiaser, before['refit'], before.get('calibration'))
 
     @property
     def _calibration(self) -> Optional[dict[str, Any]]:
@@ -166,24 +191,15 @@ class QdrantStore(GalleryStore):
     def _keep_quarantined(self, ids: list[str]) -> None:
         self._commit(self._collected(), quarantined=ids)
 
-    def _fitted_by(self, bank: Optional[str], refit: Any) -> Optional[Normaliser]:
-        """The normaliser of that name; None of none."""
+    def _fitted_by(self, bank: Optional[str], refit: Any) -> Optional[Debiaser]:
+        """The one of that name; None of none."""
         if bank is None:
             return None
         if self._fitted[0] != bank:
             mine = _must(_is('_bank', bank))
             points = [*self._points(f'{self.name}.bank', mine, vectors=True)]
             points.sort(key=lambda point: point.payload['number'])
-            rows = [point for point in points if 'row_bias' in point.payload]
-            seen = [point.vector for point in points if 'row_bias' not in point.payload]
-            normaliser = Normaliser(
-                torch.tensor([point.vector for point in rows]),
-                torch.tensor([point.payload['row_bias'] for point in rows]),
-                refit['temperature'],
-                refit['strictness'],
-                torch.tensor(seen) if seen else None,
-            )
-            self._fitted = bank, normaliser
+            self._fitted = bank, _debiaser_of(points, self.geometry, refit, Path(self.where))
         return self._fitted[1]
 
     def index(self, *, candidates: int = 100, effort: int = 128) -> None:
@@ -390,12 +406,12 @@ class QdrantStore(GalleryStore):
                 ]
                 with self._asked() as ask:
                     ask.batch_update_points(self.name, said)
-        if fit.normaliser is not None:
-            self._write_bank(fit.normaliser, tag)
+        if fit.debiaser is not None:
+            self._write_bank(fit.debiaser, tag)
         self._commit(
             old,
             bias=tag,
-            bank=None if fit.normaliser is None else tag,
+            bank=None if fit.debiaser is None else tag,
             highest=highest if old['count'] else 0.0,
             refit=fit.refit,
             calibration=fit.calibration,
@@ -404,10 +420,13 @@ class QdrantStore(GalleryStore):
             rubbish=[old['bias'], *(tag for tag in earlier if tag is not None)],
         )
 
-    def _write_bank(self, normaliser: Normaliser, tag: str) -> None:
-        seen = [] if normaliser.items is None else normaliser.items.tolist()
-        said = [dict(row_bias=x) for x in normaliser.row_biases.tolist()] + [{} for _ in seen]
-        self._write_points(tag, normaliser.queries.tolist() + seen, said)
+    def _write_bank(self, debiaser: Debiaser, tag: str) -> None:
+        held = content_of(debiaser)
+        rows = held['rows'].tolist() if 'rows' in held else [None] * len(held['texts'])
+        seen = held['bank_items'].tolist() if 'bank_items' in held else []
+        said: list[dict[str, Any]] = [dict(row_bias=x) for x in rows] + [{} for _ in seen]
+        said[0]['facts'] = text_of(debiaser, held)
+        self._write_points(tag, held['texts'].tolist() + seen, said)
 
     def _write_points(self, tag: str, vectors: list[Any], payloads: list[dict[str, Any]]) -> None:
         """Write numbered points of one tag beside the items."""
@@ -564,6 +583,26 @@ class QdrantStore(GalleryStore):
             yield from points
             if offset is None:
                 return
+
+
+def _debiaser_of(points: Sequence[Any], geometry: Geometry, refit: Any, where: Path) -> Debiaser:
+    """What numbered points of one bank say; of a store of before they say it without facts."""
+    rows = [point for point in points if 'row_bias' in point.payload]
+    seen = [point.vector for point in points if 'row_bias' not in point.payload]
+    texts, biases = (
+        [point.vector for point in rows],
+        [point.payload['row_bias'] for point in rows],
+    )
+    items = dict(bank_items=torch.tensor(seen)) if seen else {}
+    facts = rows[0].payload.get('facts')
+    if facts is None:
+        numbers = {name: torch.tensor(refit[name]) for name in ('temperature', 'strictness')}
+        held = dict(queries=torch.tensor(texts), row_biases=torch.tensor(biases), **numbers)
+        return of_rows(dict(held, items=items['bank_items']) if seen else held, geometry, refit)
+    held = dict(items=torch.zeros(0), texts=torch.tensor(texts), **items)
+    if biases[0] is not None:
+        held['rows'] = torch.tensor(biases)
+    return restored(Debiaser, facts_of(facts.encode(), where), held, where)
 
 
 def _connected(location: str, client: Any) -> tuple[Any, str, str]:

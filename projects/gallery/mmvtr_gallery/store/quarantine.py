@@ -12,7 +12,7 @@ from torch import Tensor
 from mmvtr.arrays.hubs import LEAST, Suspect, drawn, judged, list_length, named_suspects
 from mmvtr.arrays.inputs import read_vectors
 from mmvtr_gallery.store.filters import MOST_VALUES, Condition
-from mmvtr_gallery.store.items import checked_ids, checked_vectors, refuse_unknown
+from mmvtr_gallery.store.items import checked_ids, refuse_unknown
 
 
 class Quarantine(ABC):
@@ -74,7 +74,7 @@ class Quarantine(ABC):
             if self.online is None:
                 raise ValueError('suspects: no queries were given, and the store keeps none')
             queries = self.online.queries()
-        queries, count = checked_vectors(queries, self.dim, what='suspects'), self.count()
+        queries, count = self.checked(queries, what='suspects'), self.count()
         if min(len(queries), count) < LEAST:
             raise ValueError(
                 f'suspects: {len(queries)} queries and {count} items are too few, at least {LEAST}'

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Callable, Iterator, NamedTuple, Optional, Union
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Optional, Union
 
 import numpy as np
 import torch
 from mmengine.logging import print_log
 from torch import Tensor
 
-from mmvtr.functional.transforms.transform_table import STORED, transform_named
-from mmvtr.normaliser import Normaliser
-from mmvtr_gallery.store.items import checked_vectors
+from mmvtr.arrays import Debiaser
+from mmvtr.arrays.inputs import unpaired_bank
+from mmvtr.functional.transforms.transform_table import (
+    ADDITIVE,
+    TRANSFORMS,
+    checked_options,
+    transform_named,
+)
 from mmvtr_gallery.store.moved import Moved, Moves
 
 Vectors = Union[Tensor, np.ndarray]
@@ -25,12 +30,12 @@ class Fit(NamedTuple):
     """What gives items their biases, now or before the last refit.
 
     Attributes:
-        normaliser: None: there are no biases.
+        debiaser: without its gallery; None: there are no biases.
         refit: its options; None: there was no refit.
         calibration: of the scores with these biases, as a dict; None: there is none.
     """
 
-    normaliser: Optional[Normaliser]
+    debiaser: Optional[Debiaser]
     refit: Optional[dict[str, Any]]
     calibration: Optional[dict[str, Any]] = None
 
@@ -44,14 +49,12 @@ class Refits:
         *,
         items: Optional[Vectors] = None,
         transform: Optional[str] = 'same',
-        temperature: Optional[float] = None,
-        iterations: Optional[int] = None,
-        strictness: Optional[float] = None,
         sample: int = SAMPLE,
         seed: int = 0,
         device: Union[str, torch.device] = 'cpu',
         model: Optional[str] = None,
         fewer: bool = False,
+        **options: Any,
     ) -> Moved:
         """Give all items new biases; vectors stay as they are, and readers see old or new biases.
 
@@ -65,28 +68,26 @@ class Refits:
 
         Args:
             queries: float [K, D], the bank; None: the sample of served queries.
-            items: of DBSN: float [M, D], seen before, such as the videos of the bank's texts; None:
-                those of the last refit with it.
-            transform: ``'sinkhorn'``, ``'unbalanced_sinkhorn'``, ``'inverted_softmax'``,
-                ``'dbsn'``, None: no biases any more; ``'same'`` as the last refit, at first
-                Sinkhorn.
-            temperature: positive; default as the last refit, at first that of the export
-                (``about['temperature']``), one of which there must have been.
-            iterations: default as the last refit with it, at first the transform's own.
-            strictness: of the unbalanced one; default as the last refit with it, at first .8.
-            sample: items, drawn by ``seed``, that the row biases are found on; of fewer items all.
-                With DBSN draw as large a share of ``items``.
+            items: of a transform that reads them: float [M, D], seen before, such as the videos of
+                the bank's texts; None: those of the last refit.
+            transform: a name of the table of transforms that is one number for each item, None: no
+                biases any more; ``'same'`` as the last refit, at first Sinkhorn.
+            sample: items, drawn by ``seed``, that it is fitted on; of fewer items all.  With DBSN
+                draw as large a share of ``items``.
             device: where it is computed.
             model: as :meth:`add`.
             fewer: take fewer queries than that nonetheless.
+            **options: of the transform; None = as the last refit with it, at first the default of
+                the table.  A temperature is that of the last refit with any transform, at first the
+                export's (``about['temperature']``).
 
         Returns:
             How far the ranking has moved.
 
         Raises:
-            ValueError: DBSN without items and after none with them, an empty store or bank, a bank
-                of another model or width or of fewer queries than there must be, no temperature or
-                one that gives biases that are not finite, options that do not fit.
+            ValueError: a transform without the items that it reads, an empty store or bank, a bank
+                of another model or width or of fewer queries than there must be, a temperature that
+                gives biases that are not finite, options that do not fit.
             PermissionError, OSError: as :meth:`add`.
         """
         self._check_writable()
@@ -95,69 +96,49 @@ class Refits:
             if transform is None:
                 told = dict(self.last_refit or {}, transform=None)
                 return self._switched(Fit(None, told), _none)
-            options = self._options(transform, temperature, iterations, strictness)
-            bank, seen = self._bank(queries, fewer), self._seen(items, options['transform'])
-            seen = None if seen is None else seen.to(device)
-            normaliser = Normaliser.fit(
-                torch.from_numpy(bank).to(device),
-                torch.from_numpy(self._sampled(sample, seed)).to(device),
-                items=seen,
-                **options,
-            )
-            normaliser = normaliser._replace(
-                queries=normaliser.queries.cpu(),
-                row_biases=normaliser.row_biases.cpu(),
-                items=None if seen is None else seen.cpu(),
-            )
-            told = dict(options, num_queries=len(bank), online=queries is None)
-            told['strictness'] = normaliser.strictness
-            return self._switched(Fit(normaliser, told), self._anew(normaliser, device))
+            transform, options = self._options(transform, options)
+            queries_, seen = self._bank(queries, fewer), self._seen(items, transform)
+            bank = unpaired_bank(torch.from_numpy(queries_), seen, self.dim, self.geometry)
+            found = Debiaser(transform, geometry=self.geometry, **options)
+            found.fit(torch.from_numpy(self._sampled(sample, seed)), bank.to(device))
+            told: dict[str, Any] = dict(num_queries=bank.given, online=queries is None)
+            if found.transform_ is None:
+                print_log(f'{self}: {found.why_}', 'current', logging.WARNING)
+                return self._switched(Fit(None, dict(transform=None, **told)), _none)
+            numbers = {k: x for k, x in found.options_.items() if type(x) in (int, float)}
+            told = dict(transform=transform, **numbers, **told)
+            return self._switched(Fit(found.bare(), told), self._anew(found, device))
 
     def _undo_refit(self) -> Moved:
         """All items get the biases of before the last refit; see :meth:`GalleryStore.undo`."""
         before = self._before
         if before is None:
             raise ValueError(f'{self} has had no refit that could be taken back')
-        new = _none if before.normaliser is None else self._anew(before.normaliser, 'cpu')
+        new = _none if before.debiaser is None else self._anew(before.debiaser, 'cpu')
         return self._switched(before, new)
 
-    def _options(
-        self,
-        transform: str,
-        temperature: Optional[float],
-        iterations: Optional[int],
-        strictness: Optional[float],
-    ) -> dict[str, Any]:
+    def _options(self, transform: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """The transform and its options, where these are not given those of before."""
         last = self.last_refit or {}
         if transform == 'same':
-            transform = last.get('transform') or STORED[0]
-        takes = transform_named(transform, STORED).options
-        if temperature is None:
-            temperature = last.get('temperature') or self.about.get('temperature')
-        if temperature is None:
-            raise ValueError(
-                'refit: a temperature is needed, as there was no refit before and the export did '
-                "not tell the model's"
-            )
-        again = last.get('transform') == transform
-        if iterations is None and again:
-            iterations = last.get('iterations')
-        if iterations is None:
-            iterations = takes.get('iterations', 0)  # the inverted softmax has none
-        if strictness is None and 'strictness' in takes and again:
-            strictness = last.get('strictness')
-        return dict(
-            transform=transform,
-            temperature=float(temperature),
-            iterations=iterations,
-            strictness=0.8 if strictness is None else strictness,
-        )
+            transform = last.get('transform') or ADDITIVE[0]
+        known = transform_named(transform, ADDITIVE).options
+        given = {name: x for name, x in given.items() if x is not None}
+        if 'bank_marginals' in given:
+            raise ValueError('refit: a store keeps numbers, no weights of bank queries')
+        before = options_of(last) if last.get('transform') == transform else {}
+        temperature = last.get('temperature') or self.about.get('temperature')
+        if 'temperature' in known and temperature is not None:
+            before['temperature'] = temperature
+        options = {**before, **given}
+        checked_options(transform, options)
+        return transform, options
 
     def _bank(self, queries: Optional[Vectors], fewer: bool) -> np.ndarray:
         """The queries of a refit, which are enough of them; see :meth:`refit`."""
         count = self.count()
         if queries is not None:
-            bank = checked_vectors(queries, self.dim, what='refit')
+            bank = self.checked(queries, what='refit')
             found, needed = len(np.unique(bank.round(4), axis=0)), count
         elif self.online is not None and len(self.online):
             bank = self.online.queries()
@@ -178,18 +159,21 @@ class Refits:
 
     def _seen(self, items: Optional[Vectors], transform: str) -> Optional[Tensor]:
         """Items seen before, of a refit or of the last one; None: the transform reads none."""
+        reads = bool({'bank_gallery', 'item_bank'} & {*TRANSFORMS[transform].reads})
         if items is not None:
-            return torch.from_numpy(checked_vectors(items, self.dim, what='refit'))
-        if 'bank_gallery' not in transform_named(transform, STORED).reads:
+            if not reads:
+                raise ValueError(f'refit: {transform} reads no items seen before, but got some')
+            return torch.from_numpy(self.checked(items, what='refit'))
+        if not reads:
             return None
-        last = self.normaliser
-        if last is None or last.items is None:
+        last = self.debiaser
+        if last is None or last.bank_.items is None:
             raise ValueError(
                 f'refit: items seen before belong to {transform}, such as the videos of the bank, '
                 f'and the gallery keeps none: give them (items=), or name another transform, such '
-                f'as {STORED[0]!r}'
+                f'as {ADDITIVE[0]!r}'
             )
-        return last.items
+        return last.bank_.items
 
     def _sampled(self, most: int, seed: int) -> np.ndarray:
         """float32 [min(N, most), D]: items drawn without replacement."""
@@ -205,26 +189,24 @@ class Refits:
         return np.concatenate(parts)
 
     def _anew(
-        self, normaliser: Normaliser, device: Union[str, torch.device]
+        self, debiaser: Debiaser, device: Union[str, torch.device]
     ) -> Callable[[np.ndarray], np.ndarray]:
         """What makes biases float32 [n] of vectors float32 [n, D]."""
-        there = normaliser._replace(
-            queries=normaliser.queries.to(device), row_biases=normaliser.row_biases.to(device)
-        )
-        return lambda vectors: there.biases(torch.from_numpy(vectors).to(device)).cpu().numpy()
+        there = debiaser.bare(device)
+        return lambda vectors: there.biases_of(vectors).float().cpu().numpy()
 
     def _switched(self, fit: Fit, anew: Callable[[np.ndarray], np.ndarray]) -> Moved:
         """Give all items the biases that ``anew`` makes; returns how far that moves the ranking."""
-        asked = fit.normaliser or self.normaliser
-        moves = Moves(None if asked is None else asked.queries.numpy())
+        asked = self.debiaser if fit.debiaser is None else fit.debiaser
+        moves = Moves(None if asked is None else asked.bank_.texts.numpy())
 
         def biases() -> Iterator[tuple[np.ndarray, np.ndarray]]:
             for keys, vectors, old in self._batches():
                 new = anew(vectors)
                 if not np.isfinite(new).all():
                     raise ValueError(
-                        f'refit: temperature {fit.refit["temperature"]:.3g} gives biases that are '
-                        'not finite: take a larger one'
+                        f'refit: {options_of(fit.refit)} give biases that are not finite: take a '
+                        'larger temperature'
                     )
                 moves.see(vectors, old, new)
                 yield keys, new
@@ -240,6 +222,14 @@ class Refits:
                 logging.WARNING,
             )
         return moves.told()
+
+
+def options_of(refit: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the transform in what is kept of a refit."""
+    if refit.get('transform') is None:
+        return {}
+    known = TRANSFORMS[refit['transform']].options
+    return {name: refit[name] for name in known if refit.get(name) is not None}
 
 
 def _none(vectors: np.ndarray) -> np.ndarray:

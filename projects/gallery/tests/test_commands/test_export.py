@@ -277,12 +277,13 @@ def test_a_video_added_later(folder, tool, tmp_path, engine, needs):
     model, cfg = load_retriever('config.py', 'trained.pth', device='cpu')
     loaded = open_store(tmp_path)
     assert loaded.engine == engine
-    bank, rows, temperature, strictness, _ = loaded.normaliser
-    assert strictness == 1
-    assert loaded.about['iterations'] == 2 and temperature == 0.05
+    assert loaded.geometry == 'inner_product'
+    fitted = loaded.debiaser
+    assert fitted.transform_ == 'sinkhorn' and loaded.about['iterations'] == 2
+    assert fitted.options_['temperature'] == 0.05
     assert loaded.about['examples'] == list('ghij')
     video = model.similarity.flat(encode_videos(model, cfg, ['k.mp4']).levels)
-    bias = -0.05 * ((bank @ video.t())[:, 0].add(rows) / 0.05).exp().sum().log()
+    bias = fitted.biases_of(video)[0]
     query = model.similarity.flat(encode_texts(model, cfg, ['g', 'h']).levels)
     for text, score in zip('gh', query @ video[0] + bias):
         (new,) = (hit for hit in after[text] if hit[0] == 'k')
@@ -312,12 +313,12 @@ def test_windows_of_the_videos_beside_them(folder, tool, error, tmp_path, engine
     query = model.similarity.flat(encode_texts(model, cfg, ['g']).levels)
     spans = [(i * length / 4, i * length / 4 + length / 2) for i in range(3)]
     with open_store(tmp_path / 'moments') as windows:
-        normaliser = windows.normaliser
+        debiaser = windows.debiaser
     best = {}
     for name in TEST:
         found = encode_videos(model, cfg, [f'{name}.mp4'] * 3, ids=[*'abc'], spans=spans).levels
         vectors = model.similarity.flat(found)
-        best[name] = (query @ vectors.T + normaliser.biases(vectors)).max().item()
+        best[name] = (query @ vectors.T + debiaser.biases_of(vectors)).max().item()
     expected = sorted(best, key=best.get, reverse=True)[:2]
     assert [float(line[2]) for line in lines] == pytest.approx(
         [best[name] for name in expected], abs=1e-4
@@ -329,7 +330,7 @@ def test_windows_of_the_videos_beside_them(folder, tool, error, tmp_path, engine
         new = windows.table(['start', 'end', 'bias'], filter=dict(of_item='k'))[1]
         assert windows.count() == 15 and sorted(zip(new['start'], new['end'])) == spans
     found = encode_videos(model, cfg, ['k.mp4'] * 3, ids=[*'abc'], spans=spans).levels
-    biases = normaliser.biases(model.similarity.flat(found)).tolist()
+    biases = debiaser.biases_of(model.similarity.flat(found)).tolist()
     assert sorted(new['bias']) == pytest.approx(sorted(biases), abs=1e-5)
     assert '  k  ' not in tool(*asked, '--delete', 'k')
     assert '  k  ' in tool(*asked, '--undo')
@@ -391,7 +392,7 @@ def test_index_of_another_split_and_a_moved_checkpoint(folder, tool, error, tmp_
         ('bare.pth', ['--transform', 'sinkhorn'], "bare.pth holds no 'query_queue' of texts"),
         ('gone.pth', [], 'gone.pth does not exist'),
         ('trained.pth', ['--queries', 'train_queue'], 'need a --transform'),
-        ('trained.pth', ['--temperature', 1], 'need a --transform'),
+        ('trained.pth', ['--temperature', 1], '--temperature is of sinkhorn'),
         ('trained.pth', ['--transform', 'sinkhorn', '--queries', 'bank'], 'got --queries bank'),
         (
             'trained.pth',
@@ -403,10 +404,14 @@ def test_index_of_another_split_and_a_moved_checkpoint(folder, tool, error, tmp_
         (
             'trained.pth',
             ['--transform', 'inverted_softmax', '--iters', 2],
-            '--iters is of sinkhorn',
+            '--iterations is of sinkhorn',
         ),
-        ('trained.pth', ['--transform', 'sinkhorn', '--iters', -1], '--iters must be 0 or more'),
-        ('trained.pth', ['--transform', 'sinkhorn', '--temperature', 0], 'must be positive, not 0'),
+        ('trained.pth', ['--transform', 'sinkhorn', '--iters', -1], 'iterations must be 0 or more'),
+        (
+            'trained.pth',
+            ['--transform', 'sinkhorn', '--temperature', 0],
+            'temperature must be positive',
+        ),
         ('trained.pth', ['--split', 'val'], 'config.py has no val_dataloader'),
         (
             'trained.pth',
@@ -431,8 +436,8 @@ def test_what_export_index_refuses(folder, error, tmp_path, checkpoint, options,
 
 def test_unknown_transform(folder, tool, tmp_path, capsys):
     with pytest.raises(SystemExit):
-        tool('export_index.py', 'config.py', 'x.pth', '--out', tmp_path, '--transform', 'csls')
-    assert "--transform: invalid choice: 'csls'" in capsys.readouterr().err
+        tool('export_index.py', 'config.py', 'x.pth', '--out', tmp_path, '--transform', 'qb_norm')
+    assert "--transform: invalid choice: 'qb_norm'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -549,7 +554,7 @@ def test_a_model_teaches_another_by_its_vectors(folder, tool, tmp_path, kind):
     train = encode_set(model, dict(as_tested(cfg, 'train')))
     texts, videos = (take(train[side].levels, torch.tensor([4, 1, 2])) for side in train)
     expected = model.similarity(texts, videos)['scores']
-    torch.testing.assert_close(target.teacher, expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(target.beside['teacher'], expected, atol=1e-6, rtol=0)
     assert expected.std() > 1e-3
 
 

@@ -47,15 +47,15 @@ def by_id(tables):
 
 
 class ByLength:
-    """Stands for a normaliser."""
+    """Stands for a Debiaser."""
 
-    def biases(self, gallery):
+    def biases_of(self, gallery):
         return gallery.norm(dim=1)
 
 
 def test_rows_are_what_the_model_says(folder):
     cfg = Config.fromfile(folder / 'config.py')
-    extractor = Extractor(cfg, random_weights=True, features=True, normaliser=ByLength())
+    extractor = Extractor(cfg, random_weights=True, features=True, debiaser=ByLength())
     tables = list(extractor.tables(records(folder), batch_size=3))
     assert [len(table) for table in tables] == [3, 3, 2]
     assert all(table.schema == SCHEMA for table in tables)
@@ -166,7 +166,7 @@ def test_a_kill_loses_nothing(folder, tmp_path):
     program = (
         'import sys, time\n'
         'from mmvtr_gallery.extraction import Extractor, Parts\n'
-        'from test_gallery.test_extraction.test_extraction import records\n'
+        'from test_extraction.test_extraction import records\n'
         'from pathlib import Path\n'
         'folder = Path(sys.argv[1])\n'
         'parts = Parts(sys.argv[2], rows=2)\n'

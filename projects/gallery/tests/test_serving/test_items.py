@@ -191,7 +191,7 @@ def test_a_few_wait_for_what_is_computed():
     began, go = threading.Event(), threading.Event()
 
     class Store:
-        state, types, normaliser, online = 1, {}, None, None
+        state, types, debiaser, online = 1, {}, None, None
 
         def occurrences(self):
             began.set()

@@ -218,7 +218,7 @@ def test_added_with_windows_and_taken_back(films, folder, tmp_path, engine):
         assert [names[row][1:] for row in mine] == list(zip(expected.starts, expected.ends))
         np.testing.assert_allclose(vectors[mine], expected.vectors, atol=1e-6)
         with open_store(place / 'moments') as windows:
-            given = windows.normaliser.biases(__import__('torch').from_numpy(vectors[mine]))
+            given = windows.debiaser.biases_of(vectors[mine])
         np.testing.assert_allclose(biases[mine], given, atol=1e-6)
         moment = moment_of(client, 'new')
         assert moment['item_start'] == pytest.approx(0.1) and moment_of(client, 'plain') is None
@@ -259,7 +259,7 @@ def test_refits_are_of_windows_too(client, place):
     after = rows(place)[2]
     assert np.abs(after - before).max() > 1e-4
     with open_store(place) as items, open_store(place / 'moments') as windows:
-        np.testing.assert_array_equal(items.normaliser.queries, windows.normaliser.queries)
+        np.testing.assert_array_equal(items.debiaser.bank_.texts, windows.debiaser.bank_.texts)
     client.change('/undo')
     np.testing.assert_allclose(rows(place)[2], before, atol=1e-6)
     client.change('/undo')

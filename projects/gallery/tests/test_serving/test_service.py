@@ -398,7 +398,8 @@ def test_p_match_and_the_threshold_of_a_precision(folder, place):
                 at = 1 / (1 + math.exp(1 - 5 * said['threshold']))
                 assert abs(said['threshold_p_match'] - at) < 1e-6
         assert client.search(**asked)['threshold'] is None
-        assert client.search(**asked, min_precision=0.999)['threshold'] is None
+        beyond = client.search(**asked, min_precision=0.999)['threshold']
+        assert beyond == pytest.approx((math.log(999) + 1) / 5)  # Platt's line, above all scores
         assert {hit['p_match'] for hit in client.search(like='c', k=3)['hits']} == {None}
         for wrong in (dict(min_precision=1), dict(text=None, like='c', min_precision=0.5)):
             assert client.error('POST', '/search', {**asked, **wrong})[0] == 422

@@ -5,9 +5,11 @@ from __future__ import annotations
 import embedding_stub
 import numpy as np
 import pytest
+import torch
 
 from children import ROOT
 from mmvtr import apis
+from mmvtr.storage import write_tensors
 from mmvtr.utils import load_config
 from mmvtr_gallery.store import create_store, open_store
 from services import kept, served
@@ -34,7 +36,7 @@ def dbsn(folder, tmp_path):
     place = kept(folder, tmp_path / 'store')
     with open_store(place, write=True) as store:
         options = dict(transform='dbsn', items=SEEN, temperature=0.1, fewer=True)
-        store.refit(store.normaliser.queries, **options)
+        store.refit(store.debiaser.bank_.texts, **options)
         store.persist()
     return place
 
@@ -47,8 +49,8 @@ def test_a_refit_of_dbsn_names_nothing(dbsn, folder):
         status, _, said = client.change('/refit', texts=texts)
         assert (status, said['transform'], said['num_queries']) == (200, 'dbsn', 7)
         with open_store(dbsn) as store:
-            np.testing.assert_array_equal(store.normaliser.items, SEEN)
-            bank = store.normaliser.queries
+            np.testing.assert_array_equal(store.debiaser.bank_.items, SEEN)
+            bank = store.debiaser.bank_.texts
             biases = [item.bias for item in store.get(list('abcdefg'))]
     with open_store(dbsn, write=True) as store:  # as if they had been given
         store.refit(bank, items=SEEN, transform='dbsn', temperature=0.1, fewer=True)
@@ -58,9 +60,11 @@ def test_a_refit_of_dbsn_names_nothing(dbsn, folder):
 
 def test_a_gallery_of_before_that_keeps_no_items(dbsn, folder):
     with open_store(dbsn) as store:
-        bare = store.normaliser._replace(items=None)
+        kept = store.debiaser
         (path,) = dbsn.glob(f'normaliser-{store.version}.safetensors')
-    bare.write(path)
+    rows = dict(queries=kept.bank_.texts, row_biases=kept._fitted.rows)
+    numbers = dict(temperature=torch.tensor(0.1), strictness=torch.tensor(1.0))
+    write_tensors({**rows, **numbers}, path)
     gallery = Gallery.open(dbsn, library=folder)
     assert try_to_take(gallery) is None
     (note,) = gallery.notes()

@@ -125,7 +125,7 @@ def test_what_is_no_path_stays():
         ('/moment', dict(id='a', text='\ud800'), 'text must be a text of whole'),
         ('/delete', dict(ids=[]), 'ids must have at least 1 entries'),
         ('/refit', dict(transform='best'), "transform must be 'same', 'sinkhorn'"),
-        ('/refit', dict(temperature=0), 'temperature must be greater than 0'),
+        ('/refit', dict(iterations=9999), 'iterations must be less than or equal to 1000'),
     ],
 )
 def test_a_request_that_does_not_fit_is_told_in_a_sentence(client, path, body, words):

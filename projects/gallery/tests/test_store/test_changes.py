@@ -148,7 +148,7 @@ def test_a_refit_is_taken_back_and_there_again(store):
     assert store.last_refit == options and moved.largest > 0
     for name in set(NAMES) - {'v1'}:
         assert back[name] == pytest.approx(first[name], abs=1e-6)
-    expected = store.normaliser.biases(store_tensor(store, 'late')).item()
+    expected = store.debiaser.biases_of(store_tensor(store, 'late')).item()
     assert back['late'][2] == pytest.approx(expected, abs=1e-6)
     store.undo()
     again = seen(store)
@@ -211,7 +211,7 @@ def test_what_is_taken_back_gets_the_biases_of_now(store):
     expected = known(store, ['v4'])
     store.undo()
     item = known(store, ['v3'])[0][0]
-    biases = store.normaliser.biases(store_tensor(store, 'v3')).item()
+    biases = store.debiaser.biases_of(store_tensor(store, 'v3')).item()
     assert item.bias == pytest.approx(biases, abs=1e-6) and item.bias != 0
     same(known(store, ['v4']), expected)
     store.refit(vectors(4, 25))  # the last change is that one now
@@ -243,7 +243,7 @@ def test_a_change_that_is_too_large_to_be_taken_back(store, monkeypatch):
         store.undo('delete')
     assert seen(store) == before
     store.undo('refit')
-    assert store.normaliser is None
+    assert store.debiaser is None
 
 
 def store_tensor(store, name):
@@ -256,7 +256,7 @@ def test_the_first_refit_taken_back_leaves_no_biases(store):
     before = seen(store)
     store.refit(vectors(3, 25))
     store.undo()
-    assert store.normaliser is None and seen(store) == before
+    assert store.debiaser is None and seen(store) == before
     store.persist()
     assert seen(of_other_process(store)) == before
 
@@ -271,7 +271,8 @@ def test_the_first_refit_taken_back_leaves_no_biases(store):
         (vectors(3, 25), dict(temperature=1e-38), 'temperature'),
         (vectors(3, 25), dict(temperature=0.0), 'temperature must be positive'),
         (vectors(3, 25), dict(temperature=float('nan')), 'temperature must be positive'),
-        (vectors(3, 25) * 1e37, dict(temperature=1e-3), 'finite'),
+        (vectors(3, 25) * np.inf, {}, 'refit: vector 0 is not finite'),
+        (np.zeros((25, DIM)), {}, 'refit: vector 0 is all zeros'),
     ],
 )
 def test_refits_that_cannot_be_right(store, bank, options, words):

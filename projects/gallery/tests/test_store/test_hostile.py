@@ -23,7 +23,9 @@ def folder(request, tmp_path):
     """A store of 20 items with biases, and a file outside that is nobody's business."""
     pytest.importorskip(NEEDS[request.param])
     (tmp_path / 'mine').write_bytes(bytes(1000))
-    with create_store(tmp_path / 'store', DIM, engine=request.param) as store:
+    with create_store(
+        tmp_path / 'store', DIM, engine=request.param, geometry='inner_product'
+    ) as store:
         store.add([f'v{i}' for i in range(20)], vectors(1, 20), metadata=dict(k=[*range(20)]))
         store.refit(vectors(2, 30), temperature=0.5)
         store.persist()

@@ -8,7 +8,6 @@ import time
 
 import numpy as np
 import pytest
-import torch
 
 from children import MP, in_child
 from mmvtr_gallery.store import create_store, open_store
@@ -68,7 +67,7 @@ def work(folder, journal, done):
 def killed(folder, engine, kills, seed):
     """Kills at random moments, and what the store holds after each."""
     rng, journal = random.Random(seed), folder / 'journal'
-    create_store(folder / 'store', DIM, engine=engine).close()
+    create_store(folder / 'store', DIM, engine=engine, geometry='inner_product').close()
     journal.write_bytes(b'')
     steps = []
     for _ in range(kills):
@@ -85,7 +84,7 @@ def killed(folder, engine, kills, seed):
         assert done > start and child.exitcode == -signal.SIGKILL
         with open_store(folder / 'store', write=True) as store:
             held = [after(n) for n in (done, done + 1) if matches(store, *after(n))]
-            assert held, (done, store.count(), store.normaliser and store.normaliser.temperature)
+            assert held, (done, store.count(), store.last_refit)
             if not matches(
                 store, *after(done)
             ):  # the step was complete, but not yet in the journal
@@ -96,8 +95,9 @@ def killed(folder, engine, kills, seed):
 
 def matches(store, ids, last):
     """Whether a store holds these items, with the biases of the refit of that temperature."""
-    normaliser = store.normaliser
-    if store.count() != len(ids) or (normaliser and normaliser.temperature) != last:
+    debiaser = store.debiaser
+    temperature = None if debiaser is None else debiaser.options_['temperature']
+    if store.count() != len(ids) or temperature != last:
         return False
     items = store.get(ids) if ids else []
     wanted = {}
@@ -108,9 +108,9 @@ def matches(store, ids, last):
     if items:
         given = np.array([item.bias for item in items])
         expected = np.zeros(len(items))
-        if normaliser is not None:
-            stacked = torch.from_numpy(np.stack([item.vector for item in items]))
-            expected = normaliser.biases(stacked).numpy()
+        if debiaser is not None:
+            stacked = np.stack([item.vector for item in items])
+            expected = debiaser.biases_of(stacked).numpy()
         np.testing.assert_allclose(given, expected, atol=1e-5)
     return True
 
@@ -130,7 +130,7 @@ def test_killed_thirty_times(tmp_path, engine):
 
 def fill_the_disk(folder, engine):
     """In a child: files above 100 kB cannot be written, as on a full disk."""
-    store = create_store(folder, DIM, engine=engine)
+    store = create_store(folder, DIM, engine=engine, geometry='inner_product')
     store.add([f'0-{i}' for i in range(BATCH)], vectors(0))
     store.persist()
     names, many = [f'new{i}' for i in range(9000)], vectors(1, 9000)

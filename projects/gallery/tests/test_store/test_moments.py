@@ -226,7 +226,7 @@ def test_sliding():
 CHANGES = """
 import itertools, sys
 sys.path.insert(0, 'tests')
-from test_gallery.test_store.test_moments import *
+from test_store.test_moments import *
 with open_store(sys.argv[1], write=True) as store:
     with MomentStore.open(store, sys.argv[1], write=True) as moments:
         print('begun', flush=True)
@@ -274,7 +274,7 @@ def test_kills_leave_an_item_all_of_its_windows_or_none(tmp_path, engine):
 TOGETHER = """
 import itertools, sys
 sys.path.insert(0, 'tests')
-from test_gallery.test_store.test_moments import *
+from test_store.test_moments import *
 with open_store(sys.argv[1], write=True) as store:
     with MomentStore.open(store, sys.argv[1], write=True) as moments:
         print('begun', flush=True)
@@ -344,7 +344,7 @@ def test_undo_after_a_refit_of_the_items_alone_and_one_of_both(tmp_path, engine)
         moments.refit(BANK[:20], temperature=0.05, fewer=True)
         moments.undo()
         assert store.last_refit == alone
-        np.testing.assert_allclose(moments.windows.normaliser.queries, QUERIES, atol=1e-6)
+        np.testing.assert_allclose(moments.windows.debiaser.bank_.texts, QUERIES, atol=1e-6)
 
 
 def biases(store, column='id'):

@@ -82,7 +82,7 @@ def test_queries_are_kept_only_where_that_was_asked_for(tmp_path, engine, module
         np.testing.assert_array_equal(store.online.queries(), kept)
         store.refit(temperature=0.1)
         assert store.last_refit['online'] and store.last_refit['num_queries'] == 8
-        np.testing.assert_array_equal(store.normaliser.queries.numpy(), kept)
+        np.testing.assert_array_equal(store.debiaser.bank_.texts.numpy(), kept)
         store.keep_queries(None)
         store.persist()
         assert store.online is None and not [*tmp_path.glob('queue*')]
@@ -113,16 +113,16 @@ def test_a_refit_every_so_many_queries(tmp_path):
     with create_store(tmp_path, DIM, engine='faiss', online=online) as store:
         store.add([str(i) for i in range(20)], vectors(1, 20))
         store.refit(vectors(3, 9), temperature=0.1, fewer=True)
-        before = store.normaliser
+        before = store.debiaser
         store.search(vectors(4, 9))
-        assert store.normaliser is before
+        assert store.debiaser is before
         store.search(vectors(5, 1))
         assert store.last_refit == dict(before_options(), num_queries=8, online=True)
-        assert store.normaliser is not before
+        assert store.debiaser is not before
 
 
 def before_options():
-    return dict(transform='sinkhorn', temperature=0.1, iterations=4, strictness=1.0)
+    return dict(transform='sinkhorn', temperature=0.1, iterations=4)
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ def test_over_http(server):
     again = open_store(f'{url}/clips', write=True)
     assert again.count() == 37 and again.model == '0123' and len(again.online) == 5
     assert again.online.seen == 9
-    scores = vectors(4, 9) @ vectors(1).T + again.normaliser.biases(_tensor(vectors(1))).numpy()
+    scores = vectors(4, 9) @ vectors(1).T + again.debiaser.biases_of(vectors(1)).numpy()
     meant = [i for i in range(40) if i >= 5 and i % 2 == 0]
     for row, found in zip(scores, hits):
         best = sorted(meant, key=lambda i: -row[i])[:5]
@@ -224,7 +224,7 @@ def test_requests_that_stop_anywhere(monkeypatch, change):
             stopped += 1
         reader = QdrantStore.open('clips', client=client)
         assert reader.search(queries, 99) == before and reader.count() == 40
-        assert reader.normaliser.temperature == 0.1
+        assert reader.debiaser.options_['temperature'] == 0.1
     assert stopped > 5
     assert QdrantStore.open('clips', client=client).search(queries, 99) != before
     other = QdrantStore.open('clips', write=True, client=client)

@@ -54,6 +54,18 @@ def hits(found: Ranks) -> dict[str, str]:
     }
 
 
+def sure_first(scores: Tensor, implied: Any, sure: float) -> Both:
+    """Videos ask for the best text that surely holds first, texts as before.
+
+    Args:
+        scores: float [T, V].
+        implied: how surely each text of the gallery implies each, [T, T].
+        sure: how surely a first text has to hold.
+    """
+    truth = fn.expected_truth(scores.t(), implied)
+    return Both(scores, fn.sure_first(scores.t(), truth, sure=sure).t())
+
+
 class Bank(NamedTuple):
     """Scores of training texts with a gallery of videos [K, V], of training videos with texts."""
 
@@ -72,7 +84,7 @@ SETTINGS: Mapping[str, tuple[dict[str, float], ...]] = dict(
     unbalanced_sinkhorn=tuple(dict(share=x) for x in (0.045, 0.11, 0.22)),
     inverted_softmax=tuple(dict(share=x) for x in (0.045, 0.11, 0.22)),
     qb_norm=tuple(dict(share=x) for x in (0.045, 0.11, 0.22)),
-    csls=tuple(dict(k=k) for k in (5, 10, 20)),
+    csls=tuple(dict(neighbours=k) for k in (5, 10, 20)),
     nnn=tuple(dict(alpha=x) for x in (0.5, 0.75, 1.0)),
 )
 
@@ -89,7 +101,7 @@ def _one(name: str, setting: Mapping[str, float], scores: Tensor, bank: Tensor) 
     if 'share' in options:
         options['temperature'] = options.pop('share') * reach(bank)
     if name in ('csls', 'nnn'):  # tiny sets have fewer neighbours
-        options['k'] = min(options.get('k', 16), *bank.shape)
+        options['neighbours'] = min(options.get('neighbours', 16), *bank.shape)
     return TRANSFORMS[name](scores, bank, **options)
 
 
@@ -122,6 +134,6 @@ def chosen_alone(
             vectors('test', ask)[:1], vectors('test', find), k=1, bank=pairs, transform='auto'
         )
         said[name] = found.transform or 'raw'
-        setting = dict(share=found.options['reach']) if found.transform else {}
-        parts.append(_one(found.transform, setting, given, know) if setting else given)
+        transform = TRANSFORMS[found.transform] if found.transform else None
+        parts.append(transform(given, know, **found.options) if transform else given)
     return Both(parts[0], parts[1].t()), said

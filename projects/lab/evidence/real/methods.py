@@ -34,14 +34,17 @@ class Method(NamedTuple):
         parts: which parts.
         change: of the model afterwards, keys with dots; a value None takes a part out.
         sets: the sets on which it is trained.
-        reads: what its texts and videos come with: 'guide', 'means', 'classes', 'agreement',
-            'truth', 'wrong_truth', 'teacher'.
+        reads: what its texts and videos come with: 'guide', 'means',
+            'teacher', and the names of :func:`reading.records_of`.
         text: 'sentence' (the set's text kind) or 'words' (a vector of each word).
         encoder: the encoder and its options, without towers.
-        rate: of what a supervision learns, times the learning rate.
+        rates: of parameters by a part of their name, times the learning rate.
         bank: it is chosen and tested with Sinkhorn's biases of a bank of training items.
+        sure: it is chosen and tested with texts first that hold so surely; 0: by its scores.
+        whole: the config of the whole model, which is given as its ``member``; {}: it is this.
         own_temperature: the config's.
         epoch_unit, hooks: of the training.
+        once: one learning rate is tried (PLAN.md, second round).
     """
 
     config: str = BASE
@@ -52,23 +55,25 @@ class Method(NamedTuple):
     reads: Sequence[str] = ()
     text: str = 'sentence'
     encoder: Mapping[str, Any] = dict(type='CLIP4Clip')
-    rate: float = 10.0
+    rates: Mapping[str, float] = dict(supervision=10.0)
     bank: bool = False
+    sure: float = 0.0
+    whole: Mapping[str, Any] = {}
     own_temperature: bool = False
     epoch_unit: str = 'video'
     hooks: Sequence[Mapping[str, Any]] = ()
+    once: bool = False
 
 
 LOSS = ('losses', 'supervision')
 EARLY = dict(type='Belief', at=0.15)
 HINGE = 'losses.triplet'
-UATVR = dict(type='UATVR', max_frames=12, max_words=24, temporal_layers=1)
+UATVR = dict(type='UATVR', max_frames=6, max_words=20, temporal_layers=1)
 PLAIN = dict(UATVR, extra_frames=0, extra_words=0)
 ARL = dict(
     config='arl_activitynet_i3d',
     control='best_frame',
     sets='U',
-    text='words',
     encoder=dict(
         type='TwoBranches',
         encoder=dict(type='ARLEncoder', dim=DIM, heads=4, dropout=0.1, max_frames=64, max_words=24),
@@ -77,16 +82,34 @@ ARL = dict(
     own_temperature=True,
     epoch_unit='video_with_all_texts',
     hooks=[dict(type='mmvtr.AmbiguityHook')],
+    once=True,
 )
 NO_AMBIGUITY = dict(ARL, change=dict(supervision=None), hooks=())
+
+TWO = dict(type='mmvtr.BackdoorRetriever', copies=2)
+
+
+def _by_length(*reads: str, **changes: Any) -> Method:
+    """A row of L; ``reads`` says which environments."""
+    plain = Method(
+        control='all',
+        sets='L',
+        once=True,
+        reads=('facts', *reads),
+        encoder=dict(type='CLIP4Clip', aggregator='transformer', temporal_layers=1, max_frames=6),
+    )
+    return plain._replace(**changes)
+
 
 METHODS: dict[str, Method] = {
     # baselines
     'infonce': Method(control=''),
     'triplet_05': Method('c2v_msrvtt_triplet', control='', sets='FM'),
-    'triplet_hardest': Method('ran_hgr_msrvtt_full', control='', parts=('losses',), sets='FM'),
+    'triplet_hardest': Method(
+        'ran_hgr_msrvtt_full', control='', parts=('losses',), sets='FM', once=True
+    ),
     'triplet_02': Method(
-        'c2v_msrvtt_triplet', control='', change={f'{HINGE}.margin': 0.2}, sets='FM'
+        'c2v_msrvtt_triplet', control='', change={f'{HINGE}.margin': 0.2}, sets='FM', once=True
     ),
     # DVTR
     'dvtr': Method('dvtr_c2v_msrvtt'),
@@ -98,7 +121,7 @@ METHODS: dict[str, Method] = {
     ),
     'dvtr_early_calibrated': Method('dvtr_c2v_msrvtt', change={'belief': dict(EARLY, share=0.002)}),
     'dvtr_triplet': Method('dvtr_c2v_msrvtt_triplet', control='triplet_05', sets='FM'),
-    'dvtr_pcme': Method('dvtr_pcme_msrvtt_full'),
+    'dvtr_pcme': Method('dvtr_pcme_msrvtt_full', sets='FM', once=True),
     'oracle': Method('oracle_c2v_planted_features', parts=LOSS, sets='J', reads=('truth',)),
     'oracle_wrong': Method(
         'oracle_c2v_planted_features', parts=LOSS, sets='J', reads=('wrong_truth',)
@@ -113,25 +136,38 @@ METHODS: dict[str, Method] = {
     'gist': Method(
         change={'supervision': dict(type='GuideSupervision', name='guide')},
         reads=('guide', 'means'),
+        once=True,
     ),
     'hardness': Method('hardness_c2v_planted_features', parts=LOSS),
     'implied': Method(
-        'implication_c2v_planted_features', parts=LOSS, reads=('agreement',), sets='FM'
+        'implication_c2v_planted_features', parts=LOSS, reads=('agreement',), sets='FM', once=True
+    ),
+    'sure_first': Method(
+        'c2v_planted_features_sure_first', parts=(), sets='FM', sure=0.8, once=True
     ),
     # hubs
     'ncl': Method('ncl_clip4clip_msrvtt', bank=True),
     'neighborretr': Method(
-        'neighborretr_clip4clip_msrvtt', change={'supervision.dim': DIM}, rate=1.0
+        'neighborretr_clip4clip_msrvtt', change={'supervision.dim': DIM}, rates={}
     ),
     # Gaussians
     'pcme': Method(
-        'pcme_msrvtt_full', change={'head_reads': 'global'}, sets='FM', own_temperature=True
+        'pcme_msrvtt_full',
+        change={'head_reads': 'global'},
+        sets='FM',
+        own_temperature=True,
+        rates={'objectives.soft': 500.0},
+        once=True,
     ),
     'pcmepp': Method('pcmepp_clip_msrvtt', sets='FM', own_temperature=True),
     'prolip': Method('prolip_clip_msrvtt', sets='FM', own_temperature=True),
     # margins, classes, teachers
-    'ran': Method('ran_hgr_msrvtt_full', 'triplet_hardest', LOSS, sets='FM', reads=('classes',)),
-    'ranp': Method('ranp_hgr_msrvtt_full', 'triplet_hardest', LOSS, sets='FM', reads=('classes',)),
+    'ran': Method(
+        'ran_hgr_msrvtt_full', 'triplet_hardest', LOSS, sets='FM', reads=('classes',), once=True
+    ),
+    'ranp': Method(
+        'ranp_hgr_msrvtt_full', 'triplet_hardest', LOSS, sets='FM', reads=('classes',), once=True
+    ),
     'cmgsd': Method(
         'cmgsd_ce_msrvtt_full',
         'triplet_02',
@@ -142,7 +178,8 @@ METHODS: dict[str, Method] = {
         },
         sets='FM',
         reads=('guide',),
-        rate=1.0,
+        rates={},
+        once=True,
     ),
     'teachtext': Method(
         'teachtext_c2v_planted_features',
@@ -151,6 +188,7 @@ METHODS: dict[str, Method] = {
         {'supervision': dict(type='StoredTeachers', teachers=['teacher'])},
         sets='FM',
         reads=('teacher',),
+        once=True,
     ),
     # tokens: T is M with a vector of each word
     'pooled': Method(
@@ -158,6 +196,7 @@ METHODS: dict[str, Method] = {
         control='',
         parts=('losses',),
         sets='T',
+        once=True,
         text='words',
         encoder=PLAIN,
     ),
@@ -166,6 +205,7 @@ METHODS: dict[str, Method] = {
         'pooled',
         change={'similarity.dim': DIM},
         sets='T',
+        once=True,
         text='words',
         encoder=PLAIN,
     ),
@@ -174,6 +214,7 @@ METHODS: dict[str, Method] = {
         'ti',
         change={'similarity.dim': DIM},
         sets='T',
+        once=True,
         text='words',
         encoder=dict(UATVR, extra_frames=3, extra_words=2),
     ),
@@ -182,9 +223,17 @@ METHODS: dict[str, Method] = {
         'dsa',
         change={'similarity.dim': DIM},
         sets='T',
+        once=True,
         text='words',
         encoder=dict(UATVR, extra_frames=3, extra_words=2),
     ),
+    # lengths
+    'all': _by_length(control=''),
+    'length_split': _by_length('by_length', whole=TWO),
+    'random_split': _by_length('at_random', whole=TWO),
+    'rmv_one': _by_length('rmv_one'),
+    'rmv_all': _by_length('rmv_all'),
+    'rmv_rand': _by_length('rmv_rand'),
     # ambiguity
     'mean_frame': Method(
         **{
@@ -231,7 +280,8 @@ def model_of(method: Method, about: Mapping[str, Any], text: str) -> dict[str, A
     encoder = copy.deepcopy(_plain(dict(method.encoder)))
     inner = encoder.get('encoder', encoder)
     inner.update(towers(about, text if method.text == 'sentence' else 'word_vectors'))
-    return dict(model, encoder=encoder)
+    model = dict(model, encoder=encoder)
+    return dict(method.whole, member=model) if method.whole else model
 
 
 def towers(about: Mapping[str, Any], text: str) -> dict[str, Any]:

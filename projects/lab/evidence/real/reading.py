@@ -13,17 +13,47 @@ from sets import shared
 from torch import Tensor
 from towers import KeptTable
 
-from mmvtr.datasets import collate_retrieval
+from mmvtr.datasets import CaptionImplication, collate_retrieval
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
 
 #: Frames that a video keeps at most, by set (else 12), and words that a text does.
-FRAMES, WORDS = dict(U=48), 24
-RECORDS = dict(
-    classes=dict(type='CaptionClasses', parser='rules'),
-    agreement=dict(type='CaptionImplication'),
-    truth=dict(type='JudgedTruth', data=''),
-    wrong_truth=dict(type='JudgedTruth', data='', wrong=True),
-)
+FRAMES, WORDS = dict(T=6, U=48), 24
+#: Where environments are by length: MSR-VTT's category whose lengths differ most between train and
+#: test, and Algorithm 1's least number of clips and difference in seconds.
+WORST, LEAST, DELTA = 15, 20, 0.1
+
+
+def records_of(folder: Path) -> dict[str, dict[str, Any]]:
+    """Record transforms by the name that a method reads them by."""
+    facts = dict(type='VideoFacts', path=str(folder / 'made.json'))
+    split = dict(type='LengthSplit', parts=2, unit='seconds')
+    removal = dict(
+        type='RemoveByLength',
+        alpha=LEAST,
+        delta=DELTA,
+        unit='seconds',
+        test=dict(
+            type='KeptTable',
+            split='test',
+            table=str(folder / 'captions.csv'),
+            videos=str(folder / 'features.h5'),
+            video_pipeline=[],
+            text_pipeline=[],
+            records=dict(facts=facts),
+        ),
+    )
+    return dict(
+        classes=dict(type='CaptionClasses', parser='rules'),
+        agreement=dict(type='CaptionImplication'),
+        truth=dict(type='JudgedTruth', data=str(shared())),
+        wrong_truth=dict(type='JudgedTruth', data=str(shared()), wrong=True),
+        facts=facts,
+        by_length=split,
+        at_random=dict(type='RandomSplit', like=split),
+        rmv_all=removal,
+        rmv_one=dict(removal, action=(0, WORST)),
+        rmv_rand=dict(type='RemoveRandom', like=removal),
+    )
 
 
 class Whole(NamedTuple):
@@ -34,6 +64,7 @@ class Whole(NamedTuple):
         positives: bool [T, V].
         own: int64 [T], the video of each text.
         texts, videos: ids.
+        captions: of the texts.
     """
 
     inputs: Mapping[str, Any]
@@ -41,6 +72,7 @@ class Whole(NamedTuple):
     own: Tensor
     texts: list[str]
     videos: list[str]
+    captions: list[str]
 
 
 @cache
@@ -71,6 +103,12 @@ def dataset(
     video_steps = [dict(type='LoadFeatures', path=str(folder / 'features.h5'), num_frames=frames)]
     text_steps = [
         dict(
+            both=dict(
+                type='WordsAndSentence',
+                words=str(folder / 'vocabulary'),
+                path=str(folder / 'sentences.h5'),
+                max_words=WORDS,
+            ),
             minilm=dict(type='LoadTextFeatures', path=str(folder / 'sentences.h5')),
             word_vectors=dict(
                 type='LoadTextFeatures', path=str(folder / 'words.h5'), max_words=WORDS
@@ -91,10 +129,8 @@ def dataset(
         }
         if wanted:
             steps.append(dict(type='LoadVectors', side=side, stores=wanted))
-    records = {name: dict(RECORDS[name]) for name in reads if name in RECORDS}
-    for part in records.values():
-        if 'data' in part:
-            part['data'] = str(shared())
+    known = records_of(folder)
+    records = {name: known[name] for name in reads if name in known}
     return KeptTable(
         split,
         table=str(folder / f'{table}.csv'),
@@ -122,6 +158,7 @@ def whole(
         own,
         [data.texts[t]['text_id'] for t in texts],
         [data.videos[v]['video_id'] for v in videos],
+        [data.texts[t]['text'] for t in texts],
     )
 
 
@@ -130,6 +167,14 @@ def evaluated(folder: Path, split: str, text: str) -> Whole:
     """A split to be evaluated; '1ka' of MSR-VTT has a table of its own."""
     table = 'captions' if split in ('val', 'test') else f'captions_{split}'
     return whole(dataset(folder, split, text, table=table))
+
+
+@cache
+def implication(folder: Path, text: str) -> CaptionImplication:
+    """What training captions say of which words imply which."""
+    data, found = dataset(folder, 'train', text), CaptionImplication()
+    found.learn(data.videos, data.texts)
+    return found
 
 
 @cache

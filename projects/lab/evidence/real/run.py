@@ -7,7 +7,8 @@
     python projects/lab/evidence/real/run.py --tables          # the pages, from the results
 
 Data are found in ../shared or $MMVTR_SHARED; work_dirs/real holds what the product reads of them.
-Results that are there are not made again.  Seed 0 tries two learning rates, and val chooses.
+Results that are there are not made again.  Seed 0 tries two learning rates (some rows one), and val
+chooses.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import time
 import warnings
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Iterable, Optional
+from typing import Any, Iterable, Optional, Sequence
 
 import measure
 import reading
@@ -33,9 +34,16 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / 'cells/real'
 WORK = Path('work_dirs/real')
 RATES = (1e-3, 2e-3)
+#: Of rows that try one rate alone.
+ONE = dict(F=(2e-3,))
 SEEDS = (0, 1, 2, 3, 4)
 SCHEDULES = dict(
-    F=Schedule(24), M=Schedule(30), T=Schedule(30), J=Schedule(60), U=Schedule(40, batch=32)
+    F=Schedule(24),
+    M=Schedule(30),
+    L=Schedule(15, looks=5),
+    T=Schedule(8, looks=4),
+    J=Schedule(60),
+    U=Schedule(16, batch=32, looks=4),
 )
 #: What chooses the epoch and the learning rate, by set.
 AIMS = dict(U='t2v_SumR')
@@ -50,11 +58,11 @@ class Results:
         files = sorted(folder.glob('*.jsonl'))
         self.rows: list[Result] = [json.loads(line) for x in files for line in x.open()]
 
+    def all(self, **key: Any) -> list[Result]:
+        return [row for row in self.rows if all(row[name] == x for name, x in key.items())]
+
     def find(self, **key: Any) -> Optional[Result]:
-        for row in self.rows:
-            if all(row[name] == value for name, value in key.items()):
-                return row
-        return None
+        return next(iter(self.all(**key)), None)
 
     def add(self, row: Result) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -64,8 +72,15 @@ class Results:
 
     def rate(self, data: str, text: str, method: str) -> Optional[float]:
         """The rate that val has chosen with seed 0; None before all are there."""
-        tried = [self.find(set=data, text=text, method=method, seed=0, rate=x) for x in RATES]
+        key = dict(set=data, text=text, method=method, seed=0)
+        tried = [self.find(**key, rate=x) for x in rates_of(data, text, method)]
         return None if None in tried else max(tried, key=lambda row: row['val'])['rate']
+
+
+def rates_of(data: str, text: str, method: str) -> Sequence[float]:
+    """The learning rates that seed 0 tries."""
+    once = METHODS[method].once or text != 'minilm'
+    return ONE.get(data, (1e-3,)) if once else RATES
 
 
 class Place:
@@ -76,6 +91,8 @@ class Place:
         self.about = reading.about(folder)
         self.aim = AIMS.get(name, 'rsum')
         self.schedule = SCHEDULES.get(name, Schedule(20))
+        #: Models and their scores of test, of the last epoch and then of the best, for pictures.
+        self.tested: list[tuple[torch.nn.Module, measure.Both]] = []
 
     def kind(self, method: Method) -> str:
         """What its texts are read as."""
@@ -117,29 +134,35 @@ class Evaluator:
             score(model, known_texts, videos), score(model, texts, known_videos).t()
         )
 
-    def both(self, raw, bank) -> measure.Both:
-        """What the method ranks by: raw scores, or those with its bank."""
+    def both(self, raw, bank, split: str) -> measure.Both:
+        """What the method ranks by: raw scores, or what it makes of them at test time."""
         if self.method.bank:
             return measure.transformed('sinkhorn', dict(share=0.11), raw, bank)
+        if self.method.sure:
+            captions = self.split(split).captions
+            implied = reading.implication(self.place.folder, self.kind).among(captions, captions)
+            return measure.sure_first(raw, implied, self.method.sure)
         return measure.Both(raw, raw)
 
     def judge(self, model: torch.nn.Module) -> float:
         """The aim on val."""
         raw, bank = self.scores(model, 'val', bank=self.method.bank)
-        found = measure.ranks(self.both(raw, bank), self.split('val').positives)
+        found = measure.ranks(self.both(raw, bank, 'val'), self.split('val').positives)
         return measure.recalls(found)[self.place.aim]
 
     def test(self, model: torch.nn.Module, *, transforms: bool) -> Result:
         """All figures on test, of one set of weights."""
         raw, bank = self.scores(model, 'test', bank=transforms or self.method.bank)
-        row = self.figures(self.both(raw, bank), hits=True)
+        both = self.both(raw, bank, 'test')
+        self.place.tested.append((model, both))
+        row = self.figures(both, hits=True)
         if self.method.bank:
             row['raw'] = self.figures(measure.Both(raw, raw))
         if transforms:
             row['transforms'] = self.transforms(model, raw, bank)
         if (self.place.folder / 'captions_1ka.csv').exists():
             raw, bank = self.scores(model, '1ka', bank=self.method.bank)
-            found = measure.ranks(self.both(raw, bank), self.split('1ka').positives)
+            found = measure.ranks(self.both(raw, bank, '1ka'), self.split('1ka').positives)
             row['1ka'] = measure.recalls(found)
         return row
 
@@ -186,30 +209,33 @@ def score(model: torch.nn.Module, texts, videos, rows: int = 512):
     return torch.cat(parts).float()
 
 
-def one(place: Place, name: str, seed: int, rate: float) -> Result:
-    """One training and its figures."""
+def one(place: Place, name: str, seed: int, rate: float, of: Any = model_of) -> Result:
+    """One training and its figures, of the model that ``of`` makes."""
     method = METHODS[name]
     evaluator = Evaluator(place, method)
+    place.tested.clear()
     kind = evaluator.kind
     if 'teacher' in method.reads:
         teach(place)
     data = reading.dataset(place.folder, 'train', kind, tuple(method.reads), method.epoch_unit)
     trained = train(
-        model_of(method, place.about, place.text),
+        of(method, place.about, place.text),
         data,
         place.schedule,
         rate=rate,
-        supervision_rate=method.rate,
+        rates=method.rates,
         seed=seed,
         judge=evaluator.judge,
         hooks=list(method.hooks),
+        by_part=bool(method.whole),
         work_dir=WORK / 'runs' / place.name,
     )
     model, start = trained.model, time.time()
-    last = evaluator.test(model, transforms=False)
-    model.load_state_dict(trained.best)
-    best = evaluator.test(model, transforms=name == 'infonce')
     value, epoch = max((x, -epoch) for epoch, x in trained.curve)
+    last = best = evaluator.test(model, transforms=False)
+    if name == 'infonce' or -epoch < place.schedule.epochs:
+        model.load_state_dict(trained.best)
+        best = evaluator.test(model, transforms=name == 'infonce')
     return dict(
         set=place.name,
         text=place.text,
@@ -240,7 +266,6 @@ def teach(place: Place) -> None:
         data,
         other.schedule,
         rate=1e-3,
-        supervision_rate=1.0,
         seed=1000,
         judge=Evaluator(other, method).judge,
         hooks=[],
@@ -256,13 +281,13 @@ def teach(place: Place) -> None:
 
 def jobs(results: Results, places: Iterable[Place], names, seeds) -> Iterable[tuple]:
     """(place, method, seed, rate) of what is to be done: seeds of a row after its rates."""
-    for seed in seeds:
-        for place in places:
+    for place in places:
+        for seed in seeds:
             for name in names:
                 if place.name in SETS and place.name not in METHODS[name].sets:
                     continue
                 key = dict(set=place.name, text=place.text, method=name)
-                for rate in RATES if seed == 0 else [None]:
+                for rate in rates_of(place.name, place.text, name) if seed == 0 else [None]:
                     rate = rate or results.rate(place.name, place.text, name)
                     if rate and not results.find(**key, seed=seed, rate=rate):
                         yield place, name, seed, rate

@@ -134,14 +134,31 @@ def _msrvtt(*more: str) -> Raw:
     return Raw(features, rows, vectors, {})
 
 
+def msrvtt_lengths(seconds: float = 5.0, frames: tuple[int, int] = (2, 6)) -> Raw:
+    """L: as M, six captions a training video, a frame for so many seconds of the annotation.
+
+    Within ``frames``, and spread over the stored ones, which repeat where there are fewer.
+    """
+    raw = _msrvtt()
+    facts = {
+        video['video_id']: (video['end time'] - video['start time'], video['category'])
+        for video in _msrvtt_videos()
+    }
+    features = {
+        name: rows[_spread(len(rows), int(np.clip(round(facts[name][0] / seconds), *frames)))]
+        for name, rows in raw.features.items()
+    }
+    return raw._replace(features=features, extra=dict(facts={x: facts[x] for x in features}))
+
+
 def untrimmed(clips: int = 4) -> Raw:
     """U: videos of ``clips`` clips of M in a row, drawn within its splits; captions of a part."""
-    whole = msrvtt_words()
+    whole = _msrvtt()
     of_clip = defaultdict(list)
     for row in whole.rows:
         if row.split in SPLITS:
             of_clip[row.split, row.video].append(row)
-    features, rows, words = {}, [], whole.words
+    features, rows = {}, []
     for number, split in enumerate(SPLITS):
         names = sorted(name for part, name in of_clip if part == split)
         order = np.random.default_rng(number).permutation(len(names))
@@ -150,12 +167,16 @@ def untrimmed(clips: int = 4) -> Raw:
             joined = f'{split}_{first // clips}'
             features[joined] = np.concatenate([_at_most(whole.features[name]) for name in own])
             rows += [row._replace(video=joined) for name in own for row in of_clip[split, name][:2]]
-    return _kept(features, rows, whole.sentences, words)
+    return _kept(features, rows, whole.sentences)
 
 
 def _at_most(frames: np.ndarray, most: int = 12) -> np.ndarray:
-    rows = np.linspace(0, len(frames) - 1, min(most, len(frames))).round().astype(int)
-    return frames[rows]
+    return frames[_spread(len(frames), min(most, len(frames)))]
+
+
+def _spread(there: int, wanted: int) -> np.ndarray:
+    """Int64 [wanted], places from the first of those that are there to the last."""
+    return np.linspace(0, there - 1, wanted).round().astype(int)
 
 
 def of_folder(folder: Path) -> Raw:
@@ -187,7 +208,7 @@ def of_folder(folder: Path) -> Raw:
     )
 
 
-SETS = dict(F=flickr8k, J=judged, M=msrvtt, T=msrvtt_words, U=untrimmed)
+SETS = dict(F=flickr8k, J=judged, M=msrvtt, L=msrvtt_lengths, T=msrvtt_words, U=untrimmed)
 
 
 def prepare(name: str, raw: Raw, folder: Path) -> Path:
@@ -277,14 +298,14 @@ def _write_vocabulary(folder: Path, rows: Sequence[Row]) -> int:
     return len(known) + 1
 
 
-def _kept(features, rows, vectors, words=None) -> Raw:
+def _kept(features, rows, vectors) -> Raw:
     """What the rows name, of more."""
     items, keys = {row.video for row in rows}, {row.text_id for row in rows}
     return Raw(
         {name: x for name, x in features.items() if name in items},
         rows,
         {key: x for key, x in vectors.items() if key in keys},
-        {key: x for key, x in (words or {}).items() if key in keys},
+        {},
     )
 
 
@@ -324,10 +345,10 @@ def _images(part: str) -> list[str]:
 
 def _msrvtt_splits() -> dict[str, str]:
     ours = dict(train='train', validate='val', test='test')
-    return {
-        video['video_id']: ours[video['split']]
-        for name in ('train_val', 'test')
-        for video in json.loads((shared() / f'MSRVTT/{name}_videodatainfo.json').read_text())[
-            'videos'
-        ]
-    }
+    return {video['video_id']: ours[video['split']] for video in _msrvtt_videos()}
+
+
+def _msrvtt_videos() -> list[dict]:
+    """What the annotation says of each video."""
+    files = [shared() / f'MSRVTT/{name}_videodatainfo.json' for name in ('train_val', 'test')]
+    return [video for file in files for video in json.loads(file.read_text())['videos']]

@@ -41,6 +41,7 @@ NAMES = {
     'gist': 'GIST: MiniLM of text and item',
     'hardness': 'hardness and self-mask',
     'implied': 'implied texts (ours)',
+    'sure_first': 'InfoNCE, sure texts first (ours)',
     'ncl': 'NCL with its bank',
     'ncl_same_bank': 'NCL with its bank',
     'ncl_raw': 'NCL, tested raw',
@@ -56,6 +57,15 @@ NAMES = {
     'ti': 'token-wise matching (TI)',
     'dsa': 'UATVR: TI and DSA',
     'dua': 'UATVR whole (DSA, DUA, KL)',
+    'dua_over_ti': 'UATVR whole (DSA, DUA, KL)',
+    'all': 'all videos',
+    'length_split': 'two models, split by length',
+    'length_split_over_random': 'two models, split by length',
+    'random_split': 'two models, split at random',
+    'rmv_one': 'RmvOne: longest of one category',
+    'rmv_all': 'RmvAll',
+    'rmv_all_over_rand': 'RmvAll',
+    'rmv_rand': 'RmvRand: as many at random',
     'mean_frame': 'mean of the frames',
     'best_frame': 'best frame',
     'arl': 'ARL, thresholds of ours',
@@ -71,11 +81,32 @@ NAMES = {
 SETS = dict(
     F='Flickr8k images',
     M='MSR-VTT frames',
+    S='MSR-VTT frames, stronger',
     J='1,000 judged images',
     T='MSR-VTT, words',
+    L='MSR-VTT, lengths',
     U='Untrimmed',
 )
+TEXTS = dict(minilm='MiniLM', words='words from scratch', both='MiniLM and words from scratch')
 AIMS = dict(U='t2v_SumR')
+BASELINES = (
+    'infonce',
+    'triplet_05',
+    'triplet_02',
+    'triplet_hardest',
+    'pooled',
+    'ti',
+    'all',
+    'mean_frame',
+    'best_frame',
+)
+#: Rows of a training over another control than its own: method and control.
+ALSO = dict(
+    ncl_same_bank=('ncl', 'sinkhorn'),
+    dua_over_ti=('dua', 'ti'),
+    length_split_over_random=('length_split', 'random_split'),
+    rmv_all_over_rand=('rmv_all', 'rmv_rand'),
+)
 #: A difference inside of this is nothing (PLAN.md).
 MATTERS = 2.0
 #: Seeds below which nothing is said.
@@ -128,8 +159,8 @@ class Table:
         """By seed; of a transform those of InfoNCE's training."""
         if method == 'ncl_raw':
             return {s: row[when]['raw'] for s, row in self.runs.get('ncl', {}).items()}
-        if method == 'ncl_same_bank':
-            return self.figures('ncl', when)
+        if method in ALSO:
+            return self.figures(ALSO[method][0], when)
         if method in self.runs:
             return {seed: row[when] for seed, row in self.runs[method].items()}
         return {
@@ -139,8 +170,8 @@ class Table:
         }
 
     def control(self, method: str) -> str:
-        if method == 'ncl_same_bank':
-            return 'sinkhorn'
+        if method in ALSO:
+            return ALSO[method][1]
         return METHODS[method].control if method in METHODS else 'infonce'
 
     def listed(self) -> list[str]:
@@ -205,7 +236,7 @@ def main_table(table: Table) -> str:
 
 
 def _title(name: str) -> str:
-    trained = name in METHODS or name.startswith('ncl')
+    trained = name in METHODS or name in ALSO or name == 'ncl_raw'
     return NAMES[name] if trained else f'InfoNCE, {NAMES[name]} at test time'
 
 
@@ -215,7 +246,7 @@ def level_table(tables: Sequence[Table]) -> str:
     head += [f'{x} R@{k}' for x in ('t2v', 'v2t') for k in (1, 5, 10)] + ['rsum best', 'last']
     lines = _head(head)
     for table in tables:
-        for name in ('infonce', 'triplet_05', 'pooled', 'ti', 'mean_frame', 'best_frame'):
+        for name in BASELINES:
             runs = table.figures(name, 'best')
             if not runs:
                 continue
@@ -228,7 +259,7 @@ def level_table(tables: Sequence[Table]) -> str:
 
 
 def _kind(table: Table) -> str:
-    return dict(minilm='MiniLM', words='words from scratch')[table.text]
+    return TEXTS[table.text]
 
 
 def people_table(table: Table) -> str:
@@ -270,7 +301,7 @@ def by_items(table: Table, draws: int = 2000) -> str:
 
 def _captions(name: str) -> int:
     """Of each item of a test set, in a row."""
-    return dict(F=5, J=5, M=4, T=4).get(name, 1)
+    return dict(F=5, J=5, M=4, L=4, T=4).get(name, 1)
 
 
 def _bits(row: Row, direction: str) -> np.ndarray:
@@ -346,13 +377,17 @@ def _line(*cells: object) -> str:
 def blocks(rows: Sequence[Row]) -> dict[str, str]:
     """All tables by the name of their mark."""
     kinds = dict.fromkeys((row['set'], row['text']) for row in rows)
-    order = [(name, text) for text in ('minilm', 'words') for name in SETS if (name, text) in kinds]
+    order = [(name, text) for text in TEXTS for name in SETS if (name, text) in kinds]
     tables = {kind: Table(rows, *kind) for kind in order}
     found = {f'{name}-{text}': main_table(x) for (name, text), x in tables.items()}
-    wide = [x for x in tables.values() if x.listed() and x.aim == 'rsum' and x.name != 'T']
+    wide = [x for x in tables.values() if x.listed() and x.name in 'FMJ' and x.text == 'minilm']
     found['short'] = short_table(wide)
     found['levels'] = level_table([*tables.values()])
     found['shares'] = share_table()
+    if ('S', 'both') in tables:
+        from stronger_tables import blocks_of
+
+        found.update(blocks_of(tables['S', 'both']))
     if ('F', 'minilm') in tables:
         found['people'] = people_table(tables['F', 'minilm'])
         found['items'] = by_items(tables['F', 'minilm'])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ from judged import crowd_pairs
 from torch import Tensor, nn
 
 from mmvtr.datasets import TableDataset
+from mmvtr.datasets.caption_items.transforms import CaptionWords
 from mmvtr.datasets.records import Records
 from mmvtr.datasets.sampling.items import item_key
+from mmvtr.datasets.videos.feature_stores import open_store
 from mmvtr.models.layers.pooling import mean_of_units
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.models.target import Target
-from mmvtr.registry import DATASETS, MODELS, TASK_UTILS
+from mmvtr.registry import DATASETS, MODELS, TASK_UTILS, TRANSFORMS
 from mmvtr.structures import Levels
 
 
@@ -65,7 +68,8 @@ class SmallText(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Words, float [T, L, dim], and the text, [T, dim]."""
         if self.table is None:
-            words = self.layers(x)
+            words = x.new_zeros(*mask.shape, self.dim)
+            words[mask] = self.layers(x[mask])
             return words, words[:, 0] if x.shape[1] == 1 else mean_of_units(words, mask)
         vectors = self.table(x) * mask[..., None]
         count = mask.sum(1, keepdim=True)
@@ -93,10 +97,6 @@ def permuted(weights: Tensor, positives: Tensor) -> Tensor:
 class KeptTable(TableDataset):
     """A TableDataset that reads each item once: only which text of a video is drawn is random."""
 
-    def __deepcopy__(self, memo: dict) -> 'KeptTable':
-        """Itself: a Runner copies its configs, and what they hold."""
-        return self
-
     def __getitem__(self, key: Any) -> dict[str, Any]:
         """As of the base, whose three generators would be seeded for nothing here."""
         key = item_key(key)
@@ -117,6 +117,45 @@ class KeptTable(TableDataset):
         if t not in known:
             known[t] = super()._text(t)
         return dict(known[t])
+
+
+@TRANSFORMS.register_module()
+class WordsAndSentence(CaptionWords):
+    """Ids of the words of a text, and its stored vector as ``text_extra['sentence']``.
+
+    Args:
+        words, max_words: as of CaptionWords.
+        path: store of one row a text.
+    """
+
+    def __init__(self, words: str, path: str, *, max_words: int) -> None:
+        super().__init__(words, max_words=max_words)
+        self.store = open_store(Path(path))
+
+    def transform(self, results: dict) -> dict:
+        """``text``, ``text_id`` -> ``token_ids`` int64 [L], ``text_extra`` with float32 [E]."""
+        vector = torch.from_numpy(self.store.read(results['text_id'])[0].astype('f4'))
+        results['text_extra'] = {**results.get('text_extra', {}), 'sentence': vector}
+        return super().transform(results)
+
+
+@TASK_UTILS.register_module()
+class VideoFacts:
+    """Adds ``duration`` in seconds and ``actions``, a category in place of an action, to videos.
+
+    Args:
+        path: of what :func:`sets.prepare` has written.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __call__(self, videos: Records, texts: Records) -> tuple[Records, Records]:
+        facts = json.loads(Path(self.path).read_text())['facts']
+        for video in videos:
+            seconds, category = facts[video['video_id']]
+            video.update(duration=seconds, actions=[(0, category)])
+        return videos, texts
 
 
 @TASK_UTILS.register_module()

@@ -75,13 +75,19 @@ def train(
     schedule: Schedule,
     *,
     rate: float,
-    supervision_rate: float,
+    rates: Mapping[str, float] = {},
     seed: int,
     judge: Callable[[nn.Module], float],
     hooks: Any,
     work_dir: Path,
+    by_part: bool = False,
 ) -> Trained:
-    """Train a model on a dataset that is there already."""
+    """Train a model on a dataset that is there already.
+
+    Args:
+        rates: of parameters by a part of their name, times ``rate``; such have no weight decay.
+        by_part: a batch is of one environment of the dataset.
+    """
     looks = Looks(judge, schedule.looks)
     start = time.time()
     warmup = max(1, round(0.1 * schedule.epochs))
@@ -98,10 +104,8 @@ def train(
                 clip_grad=dict(max_norm=1.0),
                 paramwise_cfg=dict(
                     custom_keys={
-                        'supervision': dict(
-                            lr_mult=supervision_rate, decay_mult=float(supervision_rate == 1)
-                        ),
                         'temperature': dict(decay_mult=0.0),
+                        **{name: dict(lr_mult=x, decay_mult=0.0) for name, x in rates.items()},
                     }
                 ),
             ),
@@ -126,6 +130,7 @@ def train(
             randomness=dict(seed=seed),
         )
     )
+    batches = dict(batch_sampler=dict(type='mmvtr.EnvironmentBatchSampler')) if by_part else {}
     runner = Runner(
         **{name: cfg.get(name) for name in _TAKEN if name in cfg},
         train_dataloader=dict(
@@ -133,6 +138,7 @@ def train(
             batch_size=schedule.batch,
             sampler=dict(type='mmvtr.EpochSampler', seed=seed),
             collate_fn=dict(type='mmvtr.collate_retrieval'),
+            **batches,
         ),
         cfg=cfg,
     )

@@ -170,7 +170,7 @@ def main() -> None:
                     moments.put({str(i): Windows(starts, ends, data.windows[i]) for i in some})
                 moments.windows.refit(data.bank, temperature=TEMPERATURE, sample=20_000, fewer=True)
                 # What is expected has the biases of the store, which draws a sample by itself.
-                biases = moments.windows.normaliser.biases(_tensor(flat)).numpy()
+                biases = moments.windows.debiaser.biases_of(flat).numpy()
                 expected = timed(exhaustive(data, biases), data.queries)
                 raw = timed(exhaustive(data, np.zeros_like(biases)), data.queries)
                 whole = expected[2]
@@ -191,12 +191,6 @@ def main() -> None:
 
 def _first(moments: MomentStore) -> Callable[[np.ndarray], list[MomentHit]]:
     return lambda query: moments.search(query, K)[0]
-
-
-def _tensor(x: np.ndarray) -> Any:
-    import torch
-
-    return torch.from_numpy(x)
 
 
 def _forms(engine: str, count: int, asked: Optional[list[str]]) -> list[tuple[str, int]]:

@@ -28,10 +28,9 @@ os.environ.setdefault('LANCE_CPU_THREADS', '1')
 
 import faiss
 import numpy as np
-import torch
 from qdrant_client import QdrantClient
 
-from mmvtr.normaliser import Normaliser
+from mmvtr.arrays import Debiaser
 from mmvtr_gallery.store import GalleryStore, create_store
 from mmvtr_gallery.store.qdrant import QdrantStore
 
@@ -102,13 +101,8 @@ def made(size: int, queries: int, bank: int, seed: int) -> Made:
         return np.concatenate(parts)
 
     gallery, asked, texts = vectors(size, 'video'), vectors(queries, 'text'), vectors(bank, 'text')
-    fitted = Normaliser.fit(
-        torch.from_numpy(texts),
-        torch.from_numpy(gallery[:20_000]),
-        transform='sinkhorn',
-        temperature=TEMPERATURE,
-    )
-    return Made(gallery, asked, texts, fitted.biases(torch.from_numpy(gallery)).numpy())
+    fitted = Debiaser('sinkhorn', temperature=TEMPERATURE).fit(gallery[:20_000], texts)
+    return Made(gallery, asked, texts, fitted.biases_of(gallery).numpy())
 
 
 def unit(x: np.ndarray) -> np.ndarray:

@@ -6,9 +6,8 @@ python projects/lab/evidence/speed/store_bank.py
 from __future__ import annotations
 
 import numpy as np
-import torch
 
-from mmvtr_gallery.store import Normaliser
+from mmvtr.arrays import Debiaser
 
 DIM, STYLE, MIX, ASKED, TEMPERATURE = 64, 1.0, 0.95, 1000, 0.05
 #: Spread of the items' shares in the styles, and noise of the queries.
@@ -48,10 +47,9 @@ def recall(items: int, hubs: str, ratio: float, seed: int) -> float:
     asked, owner = world.queries(ASKED)
     scores = asked @ world.items.T
     if ratio:
-        bank = torch.from_numpy(world.queries(round(ratio * items))[0])
-        gallery = torch.from_numpy(world.items)
-        fit = dict(transform='sinkhorn', temperature=TEMPERATURE)
-        scores = scores + Normaliser.fit(bank, gallery, **fit).biases(gallery).numpy()
+        bank = world.queries(round(ratio * items))[0]
+        fitted = Debiaser('sinkhorn', temperature=TEMPERATURE).fit(world.items, bank)
+        scores = scores + fitted.biases_.numpy()
     return float((scores.argmax(1) == owner).mean())
 
 

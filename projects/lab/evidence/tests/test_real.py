@@ -27,9 +27,10 @@ def real(monkeypatch, tmp_path):
 def folder(tmp_path):
     """36 items of a colour and a thing, two frames each, whose features are these two."""
     draw, folder = np.random.default_rng(0), tmp_path / 'own'
+    known = {word: draw.random(12) for word in (*COLOURS, *THINGS, 'a', 'here', 'is', 'one')}
     folder.mkdir()
     pairs = [(c, t) for c in range(6) for t in range(6)]
-    rows, items, feats, vectors, keys = [], [], [], [], []
+    rows, items, feats, vectors, keys, words, keys_of_words = [], [], [], [], [], [], []
     for n, (colour, thing) in enumerate(pairs):
         split = ('train', 'train', 'val', 'test')[n % 4]
         code = np.zeros(12)
@@ -41,6 +42,10 @@ def folder(tmp_path):
             keys.append(f'item{n}#{k}')
             rows.append((f'item{n}', text.format(COLOURS[colour], THINGS[thing]), keys[-1], split))
             vectors.append(code + 0.1 * draw.random(12))
+            said = rows[-1][1].split()
+            words += [known[word] for word in said]
+            keys_of_words += [keys[-1]] * len(said)
+    np.savez(folder / 'words.npz', vec=np.array(words, 'f4'), key=keys_of_words)
     np.savez(folder / 'features.npz', feat=np.array(feats, 'f4'), item=items)
     np.savez(folder / 'captions.npz', vec=np.array(vectors, 'f4'), key=keys)
     with open(folder / 'captions.csv', 'w', newline='') as file:
@@ -84,12 +89,53 @@ def test_a_set_of_ones_own_is_trained_tested_and_not_made_again(real, folder, mo
     assert (out / 'own_minilm.jsonl').read_text().splitlines() == lines
 
 
-def test_training_learns_and_takes_another_caption_in_another_epoch(real, folder):
-    place = real['run'].Place(
-        'own',
-        real['sets'].prepare('own', real['sets'].of_folder(folder), folder / 'made'),
-        'minilm',
-    )
+@pytest.fixture
+def place(real, folder):
+    """That set, prepared, with lengths and categories of its items."""
+    raw = real['sets'].of_folder(folder)
+    facts = {item: (10.0 + n, 15 + n % 2) for n, item in enumerate(raw.features)}
+    made = real['sets'].prepare('own', raw._replace(extra=dict(facts=facts)), folder / 'made')
+    return real['run'].Place('own', made, 'minilm')
+
+
+@pytest.mark.parametrize('name', ['length_split', 'sure_first', 'dsa', 'ranp', 'teachtext'])
+def test_rows_of_every_kind_are_trained(real, place, name):
+    place.schedule = real['training'].Schedule(2, batch=8, looks=1)
+    row = real['run'].one(place, name, 0, 1e-3)
+    assert row['best'] == row['last'] and 0 <= row['best']['rsum'] <= 600
+
+
+@pytest.mark.nightly
+def test_every_row_is_trained(real, place):
+    place.schedule = real['training'].Schedule(4, batch=8, looks=2)
+    for name, method in real['methods'].METHODS.items():
+        if not {'truth', 'wrong_truth'} & {*method.reads}:  # of Flickr8k
+            row = real['run'].one(place, name, 0, 1e-3)
+            assert 0 <= row['last']['rsum'] <= 600, name
+
+
+def test_members_of_a_split_see_their_lengths_alone(real, place):
+    data = real['reading'].dataset(place.folder, 'train', 'minilm', ('facts', 'by_length'))
+    lengths = {video['video_id']: video['duration'] for video in data.videos}
+    mean = sum(lengths.values()) / len(lengths)
+    found = {video['video_id']: video['environment'] for video in data.videos}
+    assert found == {name: int(x >= mean) for name, x in lengths.items()}
+    at_random = real['reading'].dataset(place.folder, 'train', 'minilm', ('facts', 'at_random'))
+    drawn = [video['environment'] for video in at_random.videos]
+    assert sorted(drawn) == sorted(found.values()) and drawn != [*found.values()]
+
+
+def test_sure_texts_come_first_of_a_clip_alone(real):
+    scores = torch.tensor([[0.51, 0.59], [0.5, 0.6], [0.1, 0.2]])  # three texts, two clips
+    implied = torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
+    both = real['measure'].sure_first(scores, implied, 0.99)
+    assert torch.equal(both.t2v, scores)
+    assert both.v2t.argmax(0).tolist() == [2, 2]  # all imply the third
+    order = both.v2t.argsort(0, descending=True)
+    assert order[1:].t().tolist() == [[0, 1], [1, 0]]
+
+
+def test_training_learns_and_takes_another_caption_in_another_epoch(real, place):
     data = real['reading'].dataset(place.folder, 'train', 'minilm')
     key = importlib.import_module('mmvtr.datasets.sampling.samplers').ItemKey
     drawn = {data[key(0, epoch, 0)]['texts'][0]['text_id'] for epoch in range(8)}

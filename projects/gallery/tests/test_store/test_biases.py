@@ -7,10 +7,11 @@ import torch.nn.functional as F
 
 pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
 
-from mmvtr_gallery.store import Normaliser, create_store  # noqa: E402
+from mmvtr_gallery.store import create_store  # noqa: E402
 
 pytest.importorskip('faiss')
 
+from mmvtr.arrays import Debiaser  # noqa: E402
 
 DIM = 24
 TRANSFORMS = [('sinkhorn', 4), ('unbalanced_sinkhorn', 10), ('inverted_softmax', 0)]
@@ -32,14 +33,15 @@ def gallery_with_near_ties(count=600):
 
 
 def biases_as_written(bank, gallery, temperature, iterations, strictness):
-    """NCL Fig. 4 on plain exponentials: b of Eq. 11 for alpha of sum one; float64 [N]."""
+    """NCL Fig. 4 on plain exponentials: b of Eq. 11 for alpha of sum one, less its mean; [N]."""
     kernel = np.exp(bank.double().numpy() @ gallery.double().numpy().T / temperature)
     rows, columns = kernel.shape
     alpha = np.ones(rows)
     for _ in range(iterations):
         beta = (1 / columns / (alpha @ kernel)) ** strictness
         alpha = 1 / rows / (kernel @ beta)
-    return -temperature * strictness * np.log(alpha / alpha.sum() @ kernel)
+    biases = -temperature * strictness * np.log(alpha / alpha.sum() @ kernel)
+    return biases - biases.mean()
 
 
 @pytest.fixture
@@ -104,9 +106,12 @@ def test_items_added_later(store, transform, iterations):
         assert [hit.item.id for hit in kept] == [hit.item.id for hit in old]
         assert [h.score for h in kept] == pytest.approx([h.score for h in old], abs=1e-6)
     # Rows fixed by the first 30; the bias of item j is -T log sum_i alpha_i exp(s_ij / T).
-    alpha = store.normaliser.row_biases.double().div(0.05).exp().numpy()
+    fitted = store.debiaser._fitted
+    alpha = fitted.rows.double().div(0.05).exp().numpy()
     kernel = np.exp(bank.double().numpy() @ gallery.double().numpy().T / 0.05)
     biases = -0.05 * STRICTNESS[transform] * np.log(alpha @ kernel)
+    assert biases[:30].mean() == pytest.approx(fitted.shift, abs=1e-6)
+    biases -= biases[:30].mean()
     expected = queries.double().numpy() @ gallery.double().numpy().T + biases
     assert_same_ranking(after, np.c_[expected, np.full(7, -9)], names, 50)
     assert alpha.sum() == pytest.approx(1, abs=1e-5)
@@ -115,26 +120,26 @@ def test_items_added_later(store, transform, iterations):
 @pytest.mark.parametrize(
     'bank, change, message',
     [
-        (units(0, seed=0), {}, r'bank \[0, 2\] has no queries'),
-        (torch.ones(3, 7), {}, 'have 7 dimensions, the gallery 24: the bank is of another model'),
-        (torch.full((2, DIM), torch.inf), {}, r'bank\[0, 0\] is .*, expected finite'),
-        (units(3, seed=0), dict(transform='csls'), "must be one of .*, not 'csls'"),
-        (units(3, seed=0), dict(temperature=0), 'temperature must be positive, not 0'),
+        (units(0, seed=0), {}, r'bank texts \[0, 24\] must be'),
+        (torch.ones(3, 7), {}, 'bank texts have width 7, the videos 24'),
+        (torch.full((2, DIM), torch.inf), {}, 'bank texts: row 0 is not finite'),
+        (units(3, seed=0), dict(transform='csl'), "must be 'auto', None or one of .*, not 'csl'"),
+        (units(3, seed=0), dict(temperature=0), 'temperature must be positive'),
         (units(3, seed=0), dict(iterations=-1), 'iterations must be 0 or more, not -1'),
     ],
 )
 def test_banks_that_do_not_fit(bank, change, message):
     options = dict(transform='sinkhorn', temperature=0.1) | change
     with pytest.raises(ValueError, match=message):
-        Normaliser.fit(bank, units(2, seed=1), **options)
+        Debiaser(**options).fit(units(2, seed=1), bank)
 
 
 @pytest.mark.parametrize('transform, iterations', [('sinkhorn', 4), ('unbalanced_sinkhorn', 10)])
 def test_iterations_are_the_defaults_of_the_transform(transform, iterations):
     bank, gallery = units(30, seed=1), units(20, seed=2)
     options = dict(transform=transform, temperature=0.05)
-    found = Normaliser.fit(bank, gallery, **options).biases(gallery)
-    said = Normaliser.fit(bank, gallery, **options, iterations=iterations).biases(gallery)
+    found = Debiaser(**options).fit(gallery, bank).biases_
+    said = Debiaser(**options, iterations=iterations).fit(gallery, bank).biases_
     assert torch.equal(found, said)
     expected = biases_as_written(bank, gallery, 0.05, iterations, STRICTNESS[transform])
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)

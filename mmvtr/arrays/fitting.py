@@ -1,0 +1,120 @@
+"""From a bank and a gallery to what a transform gives each item."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional
+
+import torch
+from torch import Tensor
+
+from mmvtr.arrays.choice import Choice, choose
+from mmvtr.arrays.inputs import Bank, Vectors, score_tiles
+from mmvtr.functional.similarities.tiles import Tiles
+from mmvtr.functional.transforms.item_biases import ItemBiases, fit_biases
+from mmvtr.functional.transforms.transform_table import TRANSFORMS
+
+
+def chosen(
+    transform: Optional[str],
+    options: Mapping[str, Any],
+    bank: Optional[Bank],
+    gallery: Vectors,
+    seed: int,
+) -> Choice:
+    """Return what is to be fitted.
+
+    Args:
+        transform: ``'auto'``, None = raw, or a name of the table.
+        options: of it.
+        bank: queries seen before; None: there are none.
+        gallery: N items.
+        seed: of what ``'auto'`` draws.
+
+    Raises:
+        ValueError: a transform without the bank that it reads.
+    """
+    if transform is None:
+        return Choice(None, {}, 'raw: as asked')
+    if transform == 'auto':
+        return choose(bank, gallery, seed=seed)
+    if bank is None:
+        raise ValueError(f'{transform} needs a bank: queries seen before, [B, {gallery.width}]')
+    if {'bank_gallery', 'item_bank'} & {*TRANSFORMS[transform].reads} and bank.items is None:
+        raise ValueError(f'{transform} reads items seen before: bank=(texts, videos)')
+    return Choice(transform, dict(options), f'{transform}: as asked, {bank.said}')
+
+
+def fit_bank(
+    chosen: Choice, bank: Optional[Bank], gallery: Vectors
+) -> tuple[Optional[ItemBiases], str]:
+    """Return what was fitted to a bank, None = raw scores, and why."""
+    if chosen.transform is None:
+        return None, chosen.why
+    tiles = score_tiles(bank.texts, gallery, 'bank')
+    return fit_scores(chosen, tiles, _beside(chosen.transform, bank, gallery))
+
+
+def fit_scores(
+    chosen: Choice, tiles: Tiles, beside: Mapping[str, Tensor | Tiles]
+) -> tuple[Optional[ItemBiases], str]:
+    """Return what was fitted to the scores of a bank, None = raw scores, and why.
+
+    Args:
+        chosen: what is to be fitted.
+        tiles: of the scores [K, N] of the bank with the gallery.
+        beside: what else the transform reads.
+    """
+    if chosen.transform is None:
+        return None, chosen.why
+    if all(tiles.shape) and _all_alike(tiles):
+        many = 'there is one item' if tiles.shape[1] == 1 else 'all items score alike with the bank'
+        return None, f'raw: {many}: nothing to rank'
+    return fit_biases(chosen.transform, tiles, beside=beside, **chosen.options), chosen.why
+
+
+def further(fitted: ItemBiases, bank: Bank, items: Vectors) -> Tensor:
+    """Return what further items get, float [n]; those of the others stay as they are."""
+    read = None
+    if 'item_bank' in TRANSFORMS[fitted.transform].reads:
+        read = score_tiles(bank.items, items, 'item_bank')
+    return fitted.further(score_tiles(bank.texts, items, 'bank'), read)
+
+
+def extended(fitted: ItemBiases, new: Tensor, bank: Bank, gallery: Vectors) -> ItemBiases:
+    """Return what was fitted with further items behind the others.
+
+    Args:
+        fitted: without them.
+        new: float [n], what they get.
+        bank: of both.
+        gallery: all items by now.
+    """
+    fitted = fitted._replace(items=torch.cat([fitted.items, new.to(fitted.items)]))
+    if fitted.active is None:
+        return fitted
+    # Whose best item it is, further items change.
+    tiles = score_tiles(bank.texts, gallery, 'bank')
+    active = torch.zeros(len(gallery), dtype=torch.bool)
+    active[tiles.best(fitted.options['neighbours'])[1].flatten().cpu()] = True
+    return fitted._replace(active=active)
+
+
+def _beside(transform: str, bank: Bank, items: Vectors) -> dict[str, Tiles]:
+    reads = TRANSFORMS[transform].reads
+    found = {}
+    if 'bank_gallery' in reads:
+        seen = Vectors.of(bank.items, bank.geometry)
+        found['bank_gallery'] = score_tiles(bank.texts, seen, 'bank_gallery')
+    if 'item_bank' in reads:
+        found['item_bank'] = score_tiles(bank.items, items, 'item_bank')
+    return found
+
+
+def _all_alike(tiles: Tiles) -> bool:
+    """Whether each query scores all items alike."""
+    first = None
+    for _, tile in tiles.parts():
+        first = tile[:, :1] if first is None else first
+        if not (tile == first).all():
+            return False
+    return True

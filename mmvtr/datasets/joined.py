@@ -1,0 +1,217 @@
+"""Several sets as one, and a set several times an epoch: mmengine's wrappers over our datasets.
+
+mmengine's own read ``full_init`` and ``metainfo`` of its ``BaseDataset``; a set of videos and texts
+also has numbers and ids, by which a batch knows its positives.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from typing import Any, Mapping, Optional, Sequence, Union
+
+from torch.utils.data import Dataset
+
+from mmvtr.datasets.annotation_values import shown
+from mmvtr.datasets.records import Records
+from mmvtr.datasets.sampling.items import item_key, known_of
+from mmvtr.datasets.sampling.samplers import ItemKey
+from mmvtr.datasets.video_text import VideoTextDataset
+from mmvtr.datasets.videos.missing import LeftOut
+from mmvtr.registry import DATASETS
+
+#: What a record transform learns of one set; in another set the same number means something else.
+OF_ONE_SET = ('classes', 'actions', 'agreement', 'environment')
+
+
+@DATASETS.register_module()
+class RepeatDataset(Dataset):
+    """Shows each item of a set several times an epoch, each time with new random choices.
+
+    Its other attributes are those of the set.
+
+    Args:
+        dataset: the set, or its config.
+        times: how often an epoch shows each item, 1 or more.
+
+    Raises:
+        ValueError: ``times`` is no positive integer.
+    """
+
+    def __init__(self, dataset: Union[Dataset, dict[str, Any]], times: int) -> None:
+        if not isinstance(times, int) or times < 1:
+            raise ValueError(f'RepeatDataset: times: a positive integer, not {shown(times)}')
+        self.dataset = DATASETS.build(dataset) if isinstance(dataset, dict) else dataset
+        self.times = times
+
+    def __getattr__(self, name: str) -> Any:
+        if name == 'dataset' or name.startswith('__'):  # not there yet, as in a worker's copy
+            raise AttributeError(name)
+        return getattr(self.dataset, name)
+
+    def protocol(self) -> dict[str, Any]:
+        """That of the set, and how often an epoch shows it."""
+        return {**self.dataset.protocol(), 'times an epoch': self.times}
+
+    def __len__(self) -> int:
+        return self.times * len(self.dataset)
+
+    def __getitem__(self, key: Union[ItemKey, int]) -> dict[str, Any]:
+        key = item_key(key)
+        number, index = divmod(key.index, len(self.dataset))
+        return self.dataset[ItemKey(key.seed, key.epoch * self.times + number, index)]
+
+
+@DATASETS.register_module()
+class ConcatDataset(VideoTextDataset):
+    """One set of several: joint training, each set with its own files and pipelines.
+
+    Videos and texts are numbered on from set to set, and an id becomes ``NAME/ID``, so that no id
+    of a set is one of another, and a text has positives in its own set alone.  An epoch visits the
+    items of all sets, each as often as its set shows it (:class:`RepeatDataset`).
+
+    Args:
+        datasets: two or more sets, or their configs.
+        names: of the sets in ids; default: the class of each, with a number where it is not unique.
+        records: record transforms of the joint set, as of :class:`VideoTextDataset`.
+
+    Attributes:
+        sets: the sets by name.
+
+    Raises:
+        ValueError: fewer than two sets, names that are not unique, sets of different
+            ``epoch_unit``, or a set whose own ``records`` are of one set alone
+            (:data:`OF_ONE_SET`).
+    """
+
+    def __init__(
+        self,
+        datasets: Sequence[Union[VideoTextDataset, dict[str, Any]]],
+        *,
+        names: Optional[Sequence[str]] = None,
+        records: Optional[Mapping[str, Any]] = None,
+    ) -> None:
+        built = [DATASETS.build(one) if isinstance(one, dict) else one for one in datasets]
+        if len(built) < 2:
+            raise ValueError(f'ConcatDataset: two sets or more, not {len(built)}')
+        names = _names(built) if names is None else list(names)
+        if len(names) != len(built) or len(set(names)) < len(names):
+            raise ValueError(f'ConcatDataset: names: {len(built)} of one set each, not {names}')
+        self.sets = dict(zip(names, built))
+        units = {name: one.epoch_unit for name, one in self.sets.items()}
+        if len(set(units.values())) > 1:
+            raise ValueError(f'ConcatDataset: the sets differ in epoch_unit: {units}')
+        self._refuse_of_one_set()
+        self._ends = list(accumulate(map(len, built)))
+        self._videos_before = [0, *accumulate(len(one.videos) for one in built)]
+        self._texts_before = [0, *accumulate(len(one.texts) for one in built)]
+        super().__init__([], [], epoch_unit=built[0].epoch_unit, records=records)
+        if len(self.videos) < self._videos_before[-1] or len(self.texts) < self._texts_before[-1]:
+            raise ValueError(
+                'ConcatDataset: records that leave videos or texts out belong to each set'
+            )
+        for name, one in self.sets.items():
+            for video, reason in one.known_broken.items():
+                self.known_broken[f'{name}/{video}'] = reason
+
+        lacking = [(name, one.left_out) for name, one in self.sets.items() if one.left_out]
+        if lacking:
+            whole = [one.left_out or (0, 0, len(one.videos), len(one.texts)) for one in built]
+            self.left_out = LeftOut(
+                tuple(f'{name}/{video}' for name, left in lacking for video in left.names),
+                sum(left.texts for _, left in lacking),
+                sum(one[2] for one in whole),
+                sum(one[3] for one in whole),
+            )
+
+    def _refuse_of_one_set(self) -> None:
+        for name, one in self.sets.items():
+            for key in OF_ONE_SET:
+                if any(key in record for record in (*one.videos, *one.texts)):
+                    raise ValueError(
+                        f'ConcatDataset: records of {name} have {key!r}, which is counted in one '
+                        'set alone: give the record transform to the ConcatDataset'
+                    )
+
+    def load_annotations(self) -> tuple[Records, Records]:
+        """The records of all sets, numbered on."""
+        videos, texts = [], []
+        for k, (name, one) in enumerate(self.sets.items()):
+            videos += [dict(v, video_id=f'{name}/{v["video_id"]}') for v in one.videos]
+            texts += [self._moved(k, name, text) for text in one.texts]
+        return videos, texts
+
+    def origin(self) -> str:
+        """The sets together."""
+        return ' + '.join(one.origin() for one in self.sets.values())
+
+    def lacks(self) -> Optional[str]:
+        """What of the sets is not here."""
+        told = {name: one.lacks() for name, one in self.sets.items()}
+        return '; '.join(f'{name}: {lack}' for name, lack in told.items() if lack) or None
+
+    def protocol(self) -> dict[str, Any]:
+        """That of the joint set, and what each set says of itself."""
+        told = {name: one.protocol() for name, one in self.sets.items()}
+        split = ' + '.join(
+            ' '.join(filter(None, (one['dataset'], one['split']))) for one in told.values()
+        )
+        return {**super().protocol(), 'split': split, 'sets': told}
+
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    def __getitem__(self, key: Union[ItemKey, int]) -> dict[str, Any]:
+        """An item of one of the sets, as :class:`VideoTextDataset` has it."""
+        key = item_key(key)
+        k = bisect_right(self._ends, key.index)
+        name, one = list(self.sets.items())[k]
+        start = self._ends[k - 1] if k else 0
+        item = one[ItemKey(key.seed, key.epoch, key.index - start)]
+        if 'broken' in item:
+            return self._moved(k, name, item)
+        texts = [self._moved(k, name, text) for text in item['texts']]
+        return dict(video=self._moved(k, name, item['video']), texts=texts)
+
+    def _video(self, v: int) -> dict[str, Any]:
+        k = bisect_right(self._videos_before, v) - 1
+        name, one = list(self.sets.items())[k]
+        return self._moved(k, name, one._video(v - self._videos_before[k]))
+
+    def _text(self, t: int) -> dict[str, Any]:
+        k = bisect_right(self._texts_before, t) - 1
+        name, one = list(self.sets.items())[k]
+        return self._moved(k, name, one._text(t - self._texts_before[k]))
+
+    def _moved(self, k: int, name: str, part: dict[str, Any]) -> dict[str, Any]:
+        """A record, a half of an item or a broken item of set ``k`` with its numbers and ids here,
+        and with what ``records`` have found of it."""
+        first_video, first_text = self._videos_before[k], self._texts_before[k]
+        part = dict(part)
+        if 'broken' in part:
+            video, reason = part['broken']
+            part['broken'] = (f'{name}/{video}', reason)
+        for key in ('video_id', 'text_id'):
+            if key in part:
+                part[key] = f'{name}/{part[key]}'
+        if 'true_videos' in part:
+            part['true_videos'] = [first_video + v for v in part['true_videos']]
+        videos = part.get('video_idx')
+        if isinstance(videos, list):  # of a text
+            part['video_idx'] = [first_video + v for v in videos]
+        elif videos is not None:
+            part['video_idx'] = first_video + videos
+            part.update(known_of(self.videos[part['video_idx']]))
+        if 'text_idx' in part:
+            part['text_idx'] += first_text
+            part.update(known_of(self.texts[part['text_idx']]))
+        return part
+
+
+def _names(sets: Sequence[Dataset]) -> list[str]:
+    """The class of each set, with a number behind it where it is not unique."""
+    kinds = [one.protocol()['dataset'].removesuffix('Dataset') for one in sets]
+    return [
+        kind if kinds.count(kind) == 1 else f'{kind}{kinds[: i + 1].count(kind)}'
+        for i, kind in enumerate(kinds)
+    ]

@@ -1,0 +1,194 @@
+"""mmengine's own parts that do not work here, each with the way out; the others do.
+
+:data:`REFUSED` is the one table of it; ``docs/mmengine.md`` shows it with the parts that work.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any, Callable, Iterator, Mapping, Sequence
+
+import torch
+from mmengine import registry
+from mmengine.config import Config
+from mmengine.registry import Registry
+
+from mmvtr.registry import DATASETS, METRICS, MODELS, bare_name
+from mmvtr.registry import Registry as OurRegistry
+
+_LOOP = (
+    'goes batch by batch, and a retrieval metric ranks all videos for each text: '
+    "dict(type='mmvtr.RetrievalLoop') measures metrics of both kinds"
+)
+_SAMPLER = (
+    'does not say which epoch an item is of, so each would draw the frames and captions of the '
+    "first: dict(type='mmvtr.EpochSampler')"
+)
+_COLLATE = (
+    "does not put videos, texts and their ids into a batch: dict(type='mmvtr.collate_retrieval')"
+)
+_PREPROCESSOR = "does not read videos and texts: dict(type='mmvtr.VideoTextDataPreprocessor')"
+_TTA = (
+    'averages what several views of one image give: of several clips or frames a video has one '
+    'vector already (num_frames); scores of several models are added by test.py CONFIG A.pth B.pth'
+)
+_STRATEGY = (
+    'belongs to FlexibleRunner, which has no val and test loop of ours and no resume that is '
+    'checked: leave it out; several processes are --launcher pytorch, memory is saved by '
+    'activation_checkpointing, gradient_cache and --amp'
+)
+_WRAPPER = (
+    'splits or drives the training step itself, which holds the scores of the joint batch: leave '
+    'model_wrapper_cfg out (MMDistributedDataParallel)'
+)
+_OPTIM = 'belongs to the engine of the same name: OptimWrapper, and --amp bf16 for low precision'
+#: What a part cannot do here, and what can, as the end of a sentence about it.
+REFUSED: Mapping[str, str] = {
+    'ValLoop': _LOOP,
+    'TestLoop': _LOOP,
+    'DefaultSampler': _SAMPLER,
+    'InfiniteSampler': _SAMPLER,
+    'pseudo_collate': _COLLATE,
+    'default_collate': _COLLATE,
+    'ClassBalancedDataset': (
+        'asks for the category of an item, and a text has none: RepeatDataset inside of '
+        'ConcatDataset shows a set or a part of it (indices) more often'
+    ),
+    'BaseDataPreprocessor': _PREPROCESSOR,
+    'ImgDataPreprocessor': _PREPROCESSOR,
+    'BaseTTAModel': _TTA,
+    'PrepareTTAHook': _TTA,
+    'CheckpointHook': (
+        'writes objects that no test and no --resume reads, since they could be code: '
+        "dict(type='mmvtr.PlainCheckpointHook') takes the same options"
+    ),
+    'NaiveVisualizationHook': (
+        "draws one image of each batch: dict(type='mmvtr.PicturesHook') draws queries and what "
+        'they find'
+    ),
+    'FlexibleRunner': 'is built with a strategy, and the tools build Runner: leave runner_type out',
+    **dict.fromkeys(
+        ('DDPStrategy', 'DeepSpeedStrategy', 'FSDPStrategy', 'SingleDeviceStrategy'), _STRATEGY
+    ),
+    'ColossalAIStrategy': _STRATEGY,
+    **dict.fromkeys(
+        (
+            'CollosalAIModelWrapper',
+            'ColossalAIModelWrapper',
+            'MMDeepSpeedEngineWrapper',
+            'MMFullyShardedDataParallel',
+            'MMSeparateDistributedDataParallel',
+        ),
+        _WRAPPER,
+    ),
+    'ApexOptimWrapper': _OPTIM,
+    'ColossalAIOptimWrapper': _OPTIM,
+    'DeepSpeedOptimWrapper': _OPTIM,
+    **dict.fromkeys(
+        ('OneCycleLR', 'OneCycleParamScheduler'),
+        'keeps a function in its state, which a checkpoint without code cannot hold: '
+        "dict(type='mmvtr.WarmupCosineLR')",
+    ),
+    'ZeroRedundancyOptimizer': (
+        'keeps a part of the state on each process, and a checkpoint holds all of it: the '
+        'optimizer that it wraps'
+    ),
+}
+#: Parts that work where there is what they are made for.
+NEEDS: Mapping[str, tuple[str, Callable[[], bool]]] = {
+    'AmpOptimWrapper': ('a GPU; on a CPU --amp bf16 trains', torch.cuda.is_available),
+    'NPUProfilerHook': ('an Ascend NPU: ProfilerHook', lambda: find_spec('torch_npu') is not None),
+}
+
+
+def part_faults(cfg: Config) -> Iterator[str]:
+    """Yield what mmengine's parts in a config cannot do with our datasets, model and metrics.
+
+    Args:
+        cfg: the merged config; its custom imports are done.
+    """
+    for key, value in (('runner_type', cfg.get('runner_type')), ('strategy', cfg.get('strategy'))):
+        if value is not None and bare_name(value) != 'Runner':
+            name = bare_name(value)
+            yield f'{key}: {name} {REFUSED.get(name, REFUSED["FlexibleRunner"])}'
+    for key in ('tta_model', 'tta_pipeline'):
+        if cfg.get(key) is not None:
+            yield f'{key}: test-time augmentation {_TTA}'
+    ours = _is_ours(cfg.get('model'), MODELS)
+    for key, kind, value in _parts(cfg, ours):
+        name = _name(value, kind)
+        if name in REFUSED:
+            yield f'{key}: {name} {REFUSED[name]}'
+        elif name in NEEDS and not NEEDS[name][1]():
+            yield f'{key}: {name} needs {NEEDS[name][0]}'
+
+
+def _parts(cfg: Config, ours: bool) -> Iterator[tuple[str, Registry, Any]]:
+    """Key, registry and value of the components that may be mmengine's.
+
+    Args:
+        cfg: the merged config.
+        ours: whether the model is a retriever of ours, which another project's need not be.
+    """
+    model, optim = cfg.get('model'), cfg.get('optim_wrapper') or {}
+    if ours:
+        inside = (model.get('data_preprocessor'), cfg.get('data_preprocessor'))
+        yield 'model.data_preprocessor', registry.MODELS, inside[0] or inside[1]
+        for name, hook in (cfg.get('default_hooks') or {}).items():
+            yield f'default_hooks.{name}', registry.HOOKS, hook
+        yield 'model_wrapper_cfg', registry.MODEL_WRAPPERS, cfg.get('model_wrapper_cfg')
+        yield 'optim_wrapper', registry.OPTIM_WRAPPERS, optim
+        yield 'optim_wrapper.optimizer', registry.OPTIMIZERS, optim.get('optimizer')
+    yield 'model', registry.MODELS, model
+    for key, value in _listed('param_scheduler', cfg.get('param_scheduler')):
+        yield key, registry.PARAM_SCHEDULERS, value
+    for key, value in _listed('custom_hooks', cfg.get('custom_hooks')):
+        yield key, registry.HOOKS, value
+    for split in ('train', 'val', 'test'):
+        loader, loop = cfg.get(f'{split}_dataloader'), cfg.get(f'{split}_cfg')
+        if not isinstance(loader, dict):
+            continue
+        yield f'{split}_dataloader.dataset', registry.DATASETS, loader.get('dataset')
+        if split == 'train' and _is_ours(loader.get('dataset'), DATASETS):
+            yield 'train_dataloader.sampler', registry.DATA_SAMPLERS, loader.get('sampler')
+            collate = loader.get('collate_fn') or dict(type='pseudo_collate')
+            yield 'train_dataloader.collate_fn', registry.FUNCTIONS, collate
+        if split != 'train' and isinstance(loop, dict) and (ours or _ranks(cfg, split)):
+            default = {'val': 'ValLoop', 'test': 'TestLoop'}[split]
+            yield f'{split}_cfg.type', registry.LOOPS, {'type': default, **loop}
+
+
+def _ranks(cfg: Config, split: str) -> bool:
+    """Whether a metric of ours is among those of a split."""
+    value = cfg.get(f'{split}_evaluator')
+    if isinstance(value, dict) and 'metrics' in value:
+        value = value['metrics']
+    return any(_is_ours(one, METRICS) for _, one in _listed('', value))
+
+
+def _listed(key: str, value: Any) -> Sequence[tuple[str, Any]]:
+    if isinstance(value, (list, tuple)):
+        return [(f'{key}.{i}', one) for i, one in enumerate(value)]
+    return [] if value is None else [(key, value)]
+
+
+def _name(value: Any, kind: Registry) -> str:
+    """The name of mmengine's own part that a value stands for; '' of any other."""
+    name = bare_name(value)
+    known = kind.module_dict.get(name.removeprefix('mmengine.'))
+    if known is None or not known.__module__.startswith('mmengine.'):
+        return ''
+    own = kind.children.get('mmvtr')
+    if not name.startswith('mmengine.') and own is not None and name in own.module_dict:
+        return ''
+    return name.removeprefix('mmengine.')
+
+
+def _is_ours(value: Any, kind: OurRegistry) -> bool:
+    """Whether a component's config is of one of our classes, or of a subclass."""
+    if not isinstance(value, dict) or 'type' not in value:
+        return False
+    found = value['type']
+    found = kind.find(found, value.get('_scope_')) if isinstance(found, str) else found
+    bases = found.__mro__ if isinstance(found, type) else ()
+    return any(base.__module__.startswith('mmvtr.') for base in bases)

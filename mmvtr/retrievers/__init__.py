@@ -1,0 +1,1 @@
+"""A fitted gallery as retriever of LangChain, LlamaIndex and Haystack, one module each."""

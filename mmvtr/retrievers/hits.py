@@ -1,0 +1,60 @@
+"""What a fitted gallery finds, with the documents that its items stand for."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple, Sequence, Union
+
+import numpy as np
+
+from mmvtr.arrays.debiaser import Debiaser
+
+Documents = Union[Sequence[Any], Mapping[Any, Any]]
+
+
+class Hit(NamedTuple):
+    """A place of a list.
+
+    Attributes:
+        document: of the item.
+        debiased: what the order is by.
+        facts: ``score``, the raw one, ``debiased`` and, of a calibrated Debiaser, ``probability``.
+    """
+
+    document: Any
+    debiased: float
+    facts: dict[str, float]
+
+
+def check_documents(fitted: Debiaser, documents: Documents) -> None:
+    """See that there is a document for each item.
+
+    Raises:
+        TypeError: no Debiaser.
+        ValueError: another number of documents.
+    """
+    if not isinstance(fitted, Debiaser):
+        raise TypeError(f'fitted must be what mmvtr.fit returns, not {type(fitted).__name__}')
+    if len(documents) != len(fitted):
+        raise ValueError(f'{len(documents)} documents for {len(fitted)} fitted items: one each')
+
+
+def hits(fitted: Debiaser, vector: Any, documents: Documents, k: int) -> list[Hit]:
+    """Return the k best items for one text.
+
+    Args:
+        fitted: of :func:`mmvtr.fit`.
+        vector: float [D], the text's.
+        documents: by id where the Debiaser has ids, else in the order of its items.
+        k: length of the list.
+
+    Raises:
+        KeyError: an id without a document.
+    """
+    found = fitted.search(np.asarray(vector, dtype=np.float32)[None], k)
+    columns = dict(score=found.scores[0], debiased=found.debiased[0])
+    if found.probabilities is not None:
+        columns['probability'] = found.probabilities[0]
+    return [
+        Hit(documents[key], float(debiased), {name: float(x[n]) for name, x in columns.items()})
+        for n, (key, debiased) in enumerate(zip(found.ids[0], found.debiased[0]))
+    ]

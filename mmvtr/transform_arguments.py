@@ -1,0 +1,76 @@
+"""Options of test-time transforms on command lines, as their table says them."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Callable, Iterable, Mapping, Union
+
+from mmvtr.functional.transforms.transform_table import TRANSFORMS, UNITS, checked_options
+
+#: A shorter word for an option.
+SHORT = dict(iterations='--iters')
+
+
+def add_options(parser: argparse.ArgumentParser, transforms: Iterable[str]) -> None:
+    """Add ``--temperature``, ``--strictness`` and all other numbers that transforms take.
+
+    Args:
+        parser: of a tool.
+        transforms: names of the table, whose options are meant.
+    """
+    defaults: dict[str, dict[str, Any]] = {}
+    kinds: dict[str, Callable[[str], Any]] = {}
+    for transform in transforms:
+        spec = TRANSFORMS[transform]
+        for option in spec.described:
+            kind = next((x for x in (int, float) if x.__name__ in option.type), None)
+            if kind is None:
+                continue
+            kinds[option.name] = _temperature if option.name == 'temperature' else kind
+            needed = option.name in spec.needs
+            defaults.setdefault(option.name, {})[transform] = 'needed' if needed else option.default
+    for name, of in defaults.items():
+        words = [f'--{name.replace("_", "-")}', *filter(None, [SHORT.get(name)])]
+        said = ', '.join(f'{transform}: {value}' for transform, value in of.items())
+        unit = UNITS[name].replace('%', '%%')
+        said = said.replace('%', '%%')
+        metavar = 'N' if kinds[name] is int else 'X'
+        parser.add_argument(
+            *words, dest=name, type=kinds[name], metavar=metavar, help=f'{unit} ({said})'
+        )
+
+
+def options_given(args: argparse.Namespace, transforms: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the options that were given for each of some transforms, by its name.
+
+    Args:
+        args: what a parser with :func:`add_options` has read.
+        transforms: that were asked for.
+
+    Raises:
+        ValueError: an option that none of them takes, or one that is missing or out of range.
+    """
+    chosen, given = list(dict.fromkeys(transforms)), numbers_given(args)
+    for name in given:
+        takers = [x for x, spec in TRANSFORMS.items() if name in spec.options]
+        if not {*takers} & {*chosen}:
+            asked = ' and '.join(chosen) or 'no transform'
+            raise ValueError(f'--{name.replace("_", "-")} is of {", ".join(takers)}; got {asked}')
+    found = {x: _of(given, TRANSFORMS[x].options) for x in chosen}
+    for transform, options in found.items():
+        checked_options(transform, options)
+    return found
+
+
+def numbers_given(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that were given, by name, whatever transform they are of."""
+    return {name: x for name in UNITS if (x := getattr(args, name, None)) is not None}
+
+
+def _of(given: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    return {name: x for name, x in given.items() if name in known}
+
+
+def _temperature(word: str) -> Union[float, str]:
+    """A number, or a share of the reach such as '20%'."""
+    return word if word.endswith('%') else float(word)

@@ -1,0 +1,65 @@
+"""Eta of pairs that people judged: one DVTR training on F, seed 0, for the pictures.
+
+    python projects/evidence/real/eta.py        # two minutes
+
+Writes ``cells/real/stronger/eta.npz``: of each judged unannotated pair of Flickr8k's test set the
+text id, the image, eta, the share of the crowd that says yes, and the experts' mean grade (NaN
+where none judged).  Eta is that of the copy which weighed the negatives in training (early eta).
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+
+import numpy as np
+import reading
+import run
+import torch
+from judged import crowd_pairs, expert_pairs
+from sets import SETS, prepare, shared
+
+from mmvtr.models.supervisions.dvtr import uncertainty
+
+OUT = run.RESULTS / 'stronger/eta.npz'
+METHOD, RATE = 'dvtr_early', 2e-3
+
+
+@torch.no_grad()
+def eta_of(model: torch.nn.Module, test: reading.Whole) -> torch.Tensor:
+    """Eta of all pairs [T, V], by what texts and images reach with their own."""
+    model.eval()
+    judge = model.belief.believer
+    texts, videos = (model.encoded_by(judge, test.inputs, side) for side in ('text', 'video'))
+    supervision = judge.supervision
+    p = supervision.match_logits(texts, videos).sigmoid()
+    own = p.masked_fill(~test.positives, 0.0)
+    how = {name: getattr(supervision, name) for name in ('floor', 'sharpness', 'reference')}
+    return uncertainty(p, own.amax(1, keepdim=True), own.amax(0), **how)
+
+
+def main() -> None:
+    warnings.simplefilter('ignore')
+    logging.disable(logging.INFO)
+    torch.set_num_threads(1)
+    place = run.Place('F', prepare('F', SETS['F'](), run.WORK / 'F'), 'minilm')
+    row = run.one(place, METHOD, 0, RATE)
+    test = reading.evaluated(place.folder, 'test', 'minilm')
+    eta = eta_of(place.tested[0][0], test)
+    crowd, expert = crowd_pairs(shared()), expert_pairs(shared())
+    texts, videos = ({x: n for n, x in enumerate(names)} for names in (test.texts, test.videos))
+    pairs = [(t, v) for t, v in sorted({*crowd, *expert}) if t in texts and v in videos]
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(
+        OUT,
+        text=[t for t, _ in pairs],
+        image=[v for _, v in pairs],
+        eta=np.array([float(eta[texts[t], videos[v]]) for t, v in pairs], 'f4'),
+        crowd=np.array([crowd.get(pair, np.nan) for pair in pairs], 'f4'),
+        expert=np.array([expert.get(pair, np.nan) for pair in pairs], 'f4'),
+    )
+    print(len(pairs), row['last']['rsum'])
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,62 @@
+"""Tables of set S: what was tried on val, what bounds it, how good it is on test."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+from tables import NAMES, Table, _head, _line
+
+STORED = Path(__file__).resolve().parents[1] / 'cells/real/stronger'
+
+
+def blocks_of(table: Table) -> dict[str, str]:
+    """Tables by the name of their mark, of set S and of set M beside it."""
+    return {
+        'S-levels': levels(table),
+        'S-trials': trials(),
+        'S-bound': bound(),
+    }
+
+
+def levels(table: Table) -> str:
+    """Recalls of the last epoch, mean over seeds."""
+    keys = [f'{x}_R{k}' for x in ('t2v', 'v2t') for k in (1, 5, 10)] + ['rsum']
+    lines = _head(['trained with', 'seeds', *(key.replace('_', ' ') for key in keys)])
+    for name in ('infonce', 'dvtr', 'dvtr_early', 'ncl', 'ncl_raw'):
+        runs = table.figures(name, 'last')
+        if runs:
+            means = [statistics.mean(row[key] for row in runs.values()) for key in keys]
+            lines.append(_line(NAMES[name], len(runs), *(f'{x:.1f}' for x in means)))
+    return '\n'.join(lines)
+
+
+def trials() -> str:
+    """All trainings that were judged on val, in their order."""
+    lines = _head(['changed', 'mean log rank t2v', 'v2t', 't2v R@1', 'R@10', 'v2t R@1', 'R@10'])
+    for line in (STORED / 'trials.jsonl').open():
+        row: dict[str, Any] = json.loads(line)
+        options = ', '.join(f'{key} {value}' for key, value in row['options'].items()) or 'none'
+        cells = [row['mlr'], row['mlv'], row['t2v'][0], row['t2v'][2], row['v2t'][0], row['v2t'][2]]
+        lines.append(_line(options, *cells))
+    return '\n'.join(lines)
+
+
+def bound() -> str:
+    """R@k of the linear level among 1,432 unseen videos, of parts of the training set."""
+    found = json.loads((STORED / 'bound.json').read_text())
+    lines = _head(['linear level, no test video', 'queries', 'R@1', 'R@5', 'R@10'])
+
+    def add(name: str, row: dict[str, Any]) -> None:
+        lines.append(_line(name, row['queries'], row['R1'], row['R5'], row['R10']))
+
+    for row in found['curve']:
+        add(f'trained on {row["videos"]} videos', row)
+    for row in found['frames']:
+        most = '' if row['most'] == row['least'] else ' and more'
+        name = f'{row["least"]}{most}' if row['most'] > 20 else f'{row["least"]} to {row["most"]}'
+        add(f'of the last row: videos of {name if most else row["least"]} frames', row)
+    add('other captions (MiniLM, mean) in place of the video', found['captions'])
+    return '\n'.join(lines)

@@ -1,0 +1,159 @@
+"""Print where a config says otherwise than the paper of its table's row.
+
+    python tools/analysis_tools/papers.py                     # all that configs/papers.yml holds
+    python tools/analysis_tools/papers.py dvtr_c2v_msvd --all # of one config, what agrees as well
+
+The table is markdown; what a paper leaves open has no row.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Iterator, NamedTuple, Optional
+
+import yaml
+from mmengine.config import Config
+
+from mmvtr.command_line import Parser, tool
+from mmvtr.registry import DATASETS, bare_name
+from mmvtr.utils import load_config, register_all_modules
+
+CONFIGS = Path(__file__).resolve().parents[2] / 'configs'
+#: What the lengths of a pipeline's steps are called.
+LENGTHS = dict(
+    video_pipeline=('num_frames', 'max_tokens'),
+    text_pipeline=('context_length', 'max_length', 'max_words'),
+)
+
+
+class Difference(NamedTuple):
+    """A value that a paper states, and what a config has."""
+
+    paper: str
+    rows: str
+    config: str
+    what: str
+    stated: Any
+    here: Any
+
+    @property
+    def agrees(self) -> bool:
+        return self.stated == self.here
+
+    def row(self) -> str:
+        """Of the table."""
+        paper = f'{self.paper} ({self.rows})'
+        return f'| {paper} | `{self.config}` | {self.what} | {self.stated} | {self.here} |'
+
+
+def compared(statements: list[dict[str, Any]], only: set[str]) -> Iterator[Difference]:
+    """Yield each stated value beside the config's.
+
+    Args:
+        statements: those of ``configs/papers.yml``.
+        only: names of configs; empty: all.
+    """
+    for one in statements:
+        paper = f'{one["paper"]}, {one["where"]}'
+        for name in one['configs']:
+            if only and name not in only:
+                continue
+            facts = facts_of(load_config(str(CONFIGS / f'{name}.py')))
+            for what, stated in flat(one['states']):
+                yield Difference(paper, one['rows'], name, what, stated, facts.get(what))
+
+
+def flat(states: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """('lr of heads', 2e-5) and its like."""
+    for what, value in states.items():
+        if isinstance(value, dict):
+            yield from ((f'{what} of {part}', number) for part, number in value.items())
+        else:
+            yield what, value
+
+
+def facts_of(cfg: Config) -> dict[str, Any]:
+    """What a config says, by the names of ``configs/papers.yml``."""
+    model = cfg.model
+    if 'member' in model or 'members' in model:
+        model = model.get('member') or model.members[0]
+    encoder = model.encoder.get('encoder', model.encoder)
+    frames, losses = encoder.get('frames') or {}, model.get('losses') or {}
+    optim = cfg.optim_wrapper
+    return {
+        'videos': _videos(cfg.train_dataloader.dataset),
+        'backbone': str(frames.get('model', '')).removesuffix('-quickgelu') or None,
+        'pretraining': frames.get('pretrained') or 'none',
+        'frames': _length(cfg, 'video_pipeline'),
+        'words': _length(cfg, 'text_pipeline'),
+        'tau': _tau(model.get('temperature')),
+        'margin': next((loss.margin for loss in losses.values() if 'margin' in loss), None),
+        'batch': (cfg.get('auto_scale_lr') or {}).get('base_batch_size'),
+        'optimizer': bare_name(optim.optimizer),
+        **{f'lr of {part}': _rate(optim, part) for part in ('encoder', 'heads', 'rest')},
+        'epochs': cfg.train_cfg.max_epochs,
+        'K': (model.get('supervision') or {}).get('num_samples'),
+    }
+
+
+def _videos(dataset: dict[str, Any]) -> Optional[int]:
+    splits = getattr(DATASETS.get(dataset['type']), 'splits', {})
+    return splits[dataset['split']].videos if dataset.get('split') in splits else None
+
+
+def _length(cfg: Config, pipeline: str) -> Optional[int]:
+    steps = cfg.train_dataloader.dataset[pipeline]
+    found = [step[key] for step in steps for key in LENGTHS[pipeline] if key in step]
+    return found[0] if found else None
+
+
+def _tau(temperature: Optional[dict[str, Any]]) -> Any:
+    if temperature is None:
+        return None
+    learns = temperature.get('learnable')
+    return f'{temperature.init:g}, learned' if learns else temperature.init
+
+
+def _rate(optim: dict[str, Any], part: str) -> float:
+    """Learning rate of the towers, of the heads, or of what no key names."""
+    keys = optim.get('paramwise_cfg', {}).get('custom_keys', {})
+    names = {'encoder': ('encoder.frames', 'encoder.text', 'encoder'), 'heads': ('heads',)}
+    found = (keys[name] for name in names.get(part, ()) if name in keys)
+    return float(f'{optim["optimizer"]["lr"] * next(found, {}).get("lr_mult", 1):.6g}')
+
+
+def table(only: set[str], *, everything: bool = False) -> str:
+    """The markdown table; ``everything``: of values that agree, too.
+
+    Raises:
+        SystemExit: names that ``configs/papers.yml`` has not.
+    """
+    register_all_modules()
+    statements = yaml.safe_load((CONFIGS / 'papers.yml').read_text())
+    unknown = only - {name for one in statements for name in one['configs']}
+    if unknown:
+        raise SystemExit(f'error: configs/papers.yml has no {", ".join(sorted(unknown))}')
+    found = [one for one in compared(statements, only) if everything or not one.agrees]
+    # One row for the configs of which all the rest is the same.
+    together: dict[tuple, list[str]] = {}
+    for one in found:
+        together.setdefault((one.paper, one.rows, *map(str, one[3:])), []).append(one.config)
+    head = f'| paper (rows) | config | what | the paper states | the config has |\n|{5 * "---|"}'
+    rows = [
+        Difference(paper, rows, '`, `'.join(names), *values).row()
+        for (paper, rows, *values), names in together.items()
+    ]
+    return '\n'.join([head, *rows])
+
+
+@tool
+def main() -> None:
+    parser = Parser(__doc__)
+    parser.add_argument('configs', nargs='*', help='names or files; none: all')
+    parser.add_argument('--all', action='store_true', help='what agrees, too')
+    args = parser.parse_args()
+    print(table({Path(name).stem for name in args.configs}, everything=args.all))
+
+
+if __name__ == '__main__':
+    main()
