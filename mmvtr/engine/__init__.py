@@ -1,6 +1,6 @@
 """Everything that happens around a training step: hooks, loops, optimizers, checkpoints."""
 
-import mmvtr.late  # noqa: F401 - mmengine imports less
+from mmvtr import late  # noqa: F401 - mmengine imports less
 from mmvtr.engine.hooks.ambiguity_hook import AmbiguityHook
 from mmvtr.engine.hooks.basic import BrokenVideoHook, ExactSeedHook, ProgressHook
 from mmvtr.engine.hooks.eta_monitor import EtaMonitorHook

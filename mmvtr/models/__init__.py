@@ -1,6 +1,6 @@
 """Retrievers and their components, registered in ``MODELS``."""
 
-import mmvtr.late  # noqa: F401 - mmengine imports less
+from mmvtr import late  # noqa: F401 - mmengine imports less
 from mmvtr.models.backdoor import BackdoorRetriever
 from mmvtr.models.cascade import CascadeRetriever
 from mmvtr.models.combined import CombinedSupervision
