@@ -29,7 +29,7 @@ def rank() -> int:
 
 
 class _GatherRows(torch.autograd.Function):
-    """Concatenates the rows of all processes; ranks may hold different numbers of rows, even none."""
+    """Concatenates the rows of all processes; ranks may hold different numbers of rows, or none."""
 
     @staticmethod
     def forward(ctx, x: Tensor, alike: bool) -> Tensor:
