@@ -1,6 +1,6 @@
 """What limits set S: videos to learn from, frames of a video, or the captions?  No look at test.
 
-    python projects/evidence/real/bound.py      # after stronger.py, half a minute
+    python projects/lab/evidence/real/bound.py      # after stronger.py, half a minute
 
 The linear level of S (closed form) is fitted on a share of the training videos.  It searches among
 1,432 others, as many as test has: the validation videos and training videos that it has not

@@ -1,6 +1,6 @@
 """Eta of pairs that people judged: DVTR on F, seed 0, until early eta takes its copy.
 
-    python projects/evidence/real/eta.py        # half a minute
+    python projects/lab/evidence/real/eta.py        # half a minute
 
 Writes ``cells/real/stronger/eta.npz``: of each judged unannotated pair of Flickr8k's test set the
 text id, the image, eta, the share of the crowd that says yes, and the experts' mean grade (NaN

