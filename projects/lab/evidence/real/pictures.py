@@ -15,14 +15,14 @@ from typing import NamedTuple, Sequence
 import matplotlib
 import numpy as np
 import run
-from sets import SPLITS, shared
+from sets import ROOT, SPLITS, shared
 
 from mmvtr.datasets.formats.flickr8k import read_captions
 
 matplotlib.use('Agg')
 from matplotlib import pyplot as plt  # noqa: E402
 
-IMAGES = run.HERE.parents[2] / 'docs/images'
+IMAGES = ROOT / 'docs/images'
 STORED = run.RESULTS / 'stronger'
 BETTER, WORSE, DARK = '#1b7837', '#b2182b', '#222222'
 NAMES = dict(ncl='NCL with its bank', dvtr='DVTR as shipped', dvtr_early='DVTR, early eta')
@@ -140,18 +140,10 @@ def save(figure: plt.Figure, name: str) -> Path:
 
 
 def pairs_of_flickr(eta: np.ndarray, stored: dict[str, np.ndarray], count: int = 5):
-    """Unannotated pairs that the crowd confirms as one, of lowest eta, each image once."""
-    told = {
-        Path(image).stem: own[0][1]
-        for image, own in read_captions(
-            shared() / 'human_judgments/flickr8k/Flickr8k.token.txt'
-        ).items()
-    }
-    by_text = {
-        key: text
-        for own in read_captions(shared() / 'human_judgments/flickr8k/Flickr8k.token.txt').values()
-        for key, text in own
-    }
+    """Graded unannotated pairs of lowest eta, each image once, whatever their grade."""
+    known = read_captions(shared() / 'human_judgments/flickr8k/Flickr8k.token.txt')
+    told = {Path(image).stem: own[0][1] for image, own in known.items()}
+    by_text = {key: text for own in known.values() for key, text in own}
     rows: dict[str, tuple[str, str, str]] = {}
     for n in np.argsort(eta, kind='stable'):
         image, grade = str(stored['image'][n]), float(stored['expert'][n])

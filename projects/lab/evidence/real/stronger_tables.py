@@ -1,4 +1,4 @@
-"""Tables of set S: what was tried on val, what bounds it, how good it is on test."""
+"""Tables of set S: what was tried on val, what bounds it, how good it is on test; eta on F."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tables import NAMES, Table, _head, _line
 
 STORED = Path(__file__).resolve().parents[1] / 'cells/real/stronger'
 
 
 def blocks_of(table: Table) -> dict[str, str]:
-    """Tables by the name of their mark, of set S and of set M beside it."""
+    """Tables by the name of their mark, of set S, and of eta."""
     return {
         'S-levels': levels(table),
         'S-trials': trials(),
         'S-bound': bound(),
+        'S-eta': eta(),
     }
 
 
@@ -59,4 +61,17 @@ def bound() -> str:
         name = f'{row["least"]}{most}' if row['most'] > 20 else f'{row["least"]} to {row["most"]}'
         add(f'of the last row: videos of {name if most else row["least"]} frames', row)
     add('other captions (MiniLM, mean) in place of the video', found['captions'])
+    return '\n'.join(lines)
+
+
+def eta() -> str:
+    """Eta of unannotated pairs by what people say, quartiles."""
+    with np.load(STORED / 'eta.npz') as stored:
+        values, grade, crowd = (stored[key] for key in ('eta', 'expert', 'crowd'))
+    rows = [(f"experts' mean grade near {g}", np.rint(grade) == g) for g in (1, 2, 3, 4)]
+    rows += [('the crowd says no', crowd <= 0.5), ('the crowd says yes', crowd > 0.5)]
+    lines = _head(['pairs that nobody annotated', 'pairs', 'a quarter below', 'median', 'above'])
+    for name, some in rows:
+        shown = np.quantile(values[some], (0.25, 0.5, 0.75))
+        lines.append(_line(name, f'{some.sum():,}', *(f'{x:.2f}' for x in shown)))
     return '\n'.join(lines)
