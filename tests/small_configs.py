@@ -166,7 +166,7 @@ def read_by(reader: Callable[..., Config]) -> None:
             module.check_config = _checked_before
 
 
-def _checked_before(cfg: Config, options: dict[str, Any]) -> None:
+def _checked_before(cfg: Config, options: dict[str, Any], **how: Any) -> None:
     """Options may be of parts that the miniature has not got: :func:`small_config` checks them."""
     check_config(cfg, {})
 

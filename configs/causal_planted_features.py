@@ -1,9 +1,9 @@
 # Causal intervention on frame length (Sec. 3.3): one model learns from short clips, one from long
 # ones, and their scores are summed.  The split is at the mean train length.
 _base_ = [
-    '../../../configs/_base_/schedule_planted.py',
-    '../../../configs/_base_/planted_confound_features.py',
-    '../../../configs/_base_/causal_features.py',
+    '_base_/schedule_planted.py',
+    '_base_/planted_confound_features.py',
+    '_base_/causal_features.py',
 ]
 
 train_dataloader = dict(
