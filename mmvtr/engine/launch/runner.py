@@ -106,7 +106,8 @@ class ToolRunner(Runner):
         if visualizer is None:
             visualizer = dict(vis_backends=[dict(type='LocalVisBackend')])
         if isinstance(visualizer, dict) and bare_name(visualizer) in ('', 'Visualizer'):
-            options = {name: value for name, value in visualizer.items() if name != 'type'}
+            ours = ('type', '_scope_')
+            options = {name: value for name, value in visualizer.items() if name not in ours}
             return LateVisualizer.get_instance(
                 **{'name': self._experiment_name, 'save_dir': self._log_dir, **options}
             )

@@ -28,6 +28,13 @@ class ExpSums:
 
     Raises:
         ValueError: at a call, a score that is not finite (its row and column are said).
+
+    Example:
+        >>> from mmvtr.functional.similarities.tiles import as_tiles
+        >>> scores = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> sums = ExpSums(as_tiles(scores), torch.tensor(1.0))
+        >>> sums.of_columns(torch.zeros(2)).allclose(scores.logsumexp(0))
+        True
     """
 
     def __init__(self, tiles: Tiles, scale: Tensor) -> None:
@@ -81,7 +88,8 @@ class ExpSums:
         learned = torch.is_grad_enabled() and any(
             x.requires_grad for x in (tile, self._scale, alpha.logs)
         )
-        if learned or top - low * self._scale > RANGE:
+        # Above a temperature of 1 the rounding of a sum, times it, would move biases by 1e-5.
+        if learned or self._scale < 1 or top - low * self._scale > RANGE:
             return self._exponents(tile, alpha.logs).logsumexp(0), None, top
         kernel = torch.addcmul(-top, tile, self._scale, out=self._room_for(tile)).exp_()
         return _product(alpha.values, kernel).log() + (alpha.largest + top), kernel, top
