@@ -93,7 +93,7 @@ class Registry(MMEngineRegistry):
         return super().get(key)
 
     def _of(self, scope: str) -> Optional[MMEngineRegistry]:
-        """Return a scope's registry of this kind; None if it has none, about which mmengine warns."""
+        """Return a scope's registry of this kind, or None (mmengine warns)."""
         try:
             import_module(f'{scope}.registry')
         except ImportError:

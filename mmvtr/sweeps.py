@@ -300,7 +300,7 @@ def _spread(values: Sequence[float]) -> str:
 
 
 def _beside(path: Path, config: str) -> str:
-    """Return a config's path beside the sweep's folder if that exists, else ``config`` unchanged."""
+    """Return a config's path beside the sweep's folder if there is one, else ``config``."""
     near = path.parent.parent / config
     return str(near) if near.is_file() and not Path(config).is_file() else config
 

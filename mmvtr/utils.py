@@ -29,7 +29,7 @@ class OnceFormatted(Config):
 
     @classmethod
     def of(cls, cfg: Config) -> OnceFormatted:
-        """Return the same config, with all attributes that mmengine sets (imports of lazy configs)."""
+        """Return the same config with all that mmengine keeps of it."""
         same = cls.__new__(cls)
         same.__dict__.update(cfg.__dict__)
         return same
@@ -175,7 +175,7 @@ def typed(cfg: Config, key: str, value: Any) -> Any:
 
 
 def _merge(cfg: Config, options: dict[str, Any]) -> None:
-    """Merge options into a config, component types first, as they determine other options' types."""
+    """Merge options into a config, component types first: they decide other options."""
     presets = cfg.get('presets') or {}
     others = {name: options[name] for name in options if name.partition('.')[0] not in presets}
     unfolded = {**_preset(presets, options), **_unfold(others, cfg.get('shortcuts', {}))}

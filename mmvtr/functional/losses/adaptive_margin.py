@@ -90,7 +90,7 @@ def _known(x: Tensor, own: Tensor, dim: int) -> Tensor:
 
 
 class Standard(NamedTuple):
-    """Mean and standard deviation of dissimilarities, two 0-dim numbers of the whole joint batch."""
+    """Mean and standard deviation of dissimilarities, two 0-dim numbers of the joint batch."""
 
     mean: Tensor
     std: Tensor
