@@ -29,9 +29,9 @@ PARTS = ('encoder', 'heads', 'supervision')
 PREFIX = 'belief.'
 #: The largest power of a calibrated sparing.
 LIMIT = 1e7
-#: The most and the least that is spared of a pair before the power is taken: 1 does not feel it.
+#: Limits of ``1 - weight`` of a pair before the power is taken: no power changes 1.
 SUREST, LEAST = 1 - 1e-6, 1e-12
-#: Of the spared shares of earlier batches, what counts still when the power is found; in bins.
+#: Decay of the counts of earlier batches, and their number of bins, when the power is found.
 KEPT, BINS = 0.95, 512
 
 
@@ -337,17 +337,17 @@ def _counts(spared: Tensor) -> Tensor:
 
 
 def _places(like: Tensor) -> Tensor:
-    """-log of what is spared in the middle of each bin, which grows by one ratio: [BINS]."""
+    """Return -log(1 - weight) at the middle of each bin, float [BINS]; bins grow by one ratio."""
     least, most = (math.log(-math.log(x)) for x in (SUREST, LEAST))
     middle = (torch.arange(BINS, device=like.device, dtype=like.dtype) + 0.5) / BINS
     return (least + middle * (most - least)).exp()
 
 
 def power_of(counts: Tensor, share: float) -> Tensor:
-    """Return the power of what is spared that makes its mean ``share``.
+    """Return the power of ``1 - weight`` whose mean over the pairs is ``share``.
 
     Args:
-        counts: float [BINS], pairs by what is spared of them (``1 - weight``), not all 0.
+        counts: float [BINS], numbers of pairs by ``1 - weight``, not all 0.
         share: in (0, 1).
 
     Returns:

@@ -24,11 +24,14 @@ def test_captions_and_the_sum_of_the_others(tool):
 
 
 def test_calibration_error_of_what_is_known(tool):
-    """A value that says it all, and one that says nothing."""
+    """A value that says it all, and one that says nothing; one that falls by chance is refused."""
     right = torch.rand(2000, generator=torch.Generator().manual_seed(0)) < 0.5
     sure = tool.error(right.float(), right, seed=0, name='x')
     assert sure['auc_x'] == 100 and sure['ece_x'] < 1
     values = torch.randn(2000, generator=torch.Generator().manual_seed(1))
+    with pytest.raises(ValueError, match='are these distances'):
+        tool.error(values, right, seed=0, name='x')
+    values = torch.randn(2000, generator=torch.Generator().manual_seed(5))
     blind = tool.error(values, right, seed=0, name='x')
     assert abs(blind['auc_x'] - 50) < 5 and blind['ece_x'] < 4
 
