@@ -253,8 +253,8 @@ def _refuse_falling(x: Tensor, y: Tensor) -> None:
     if matched < others:
         raise ValueError(
             f'matches score {matched:.4g} on average, pairs that do not match {others:.4g}: are '
-            'these distances? Higher must be better: give -x (if not, the scores do not tell matches '
-            'apart, and no calibration makes them)'
+            'these distances? Higher must be better: give -x (if not, the scores do not tell '
+            'matches apart, and no calibration can)'
         )
 
 

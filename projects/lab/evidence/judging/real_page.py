@@ -17,8 +17,8 @@ HEAD = """# Transforms and `transform='auto'` on real scores
 
 `python projects/lab/evidence/real_scores.py DATA --vectors FOLDER` makes this page from
 `cells/real_scores.json`; what was written down before is in [the plan](real_scores_plan.md), what
-it means for a user in [docs/judgments.md](../../../../docs/judgments.md). Numbers are points against
-raw scores with 95 % intervals over queries and items, **bold** where these leave 0 out.
+it means for a user in [docs/judgments.md](../../../../docs/judgments.md). Numbers are points
+against raw scores with 95 % intervals over queries and items, **bold** where these leave 0 out.
 Temperatures are shares of the reach. EXTRA: average precision of the judged items other than the
 annotated one.
 

@@ -95,7 +95,8 @@ def test_what_is_claimed_holds(tool):
         for measure in ('P1', 'R1', 'clips')
     )
     bits = [f'{mean(rule, "bits"):.1f}' for rule in (tool.PLAIN, tool.OURS, most)]
-    short, page = (' '.join(path.read_text().split()) for path in (ROOT / 'docs/benchmark.md', PAGE))
+    paths = ROOT / 'docs/benchmark.md', PAGE
+    short, page = (' '.join(path.read_text().split()) for path in paths)
     assert f'true of {clips[1]} % of the clips, that of InfoNCE of {clips[0]} %.' in short
     assert (
         f'The most general of the ten best texts reaches P@1 {p1[2]} where this has {p1[1]}, and '
