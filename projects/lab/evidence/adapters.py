@@ -75,13 +75,14 @@ HEAD = """# Adapters on real vectors
 
 `python projects/lab/evidence/adapters.py DATA` makes this page; what was written down before is
 part 3 of [the plan](real_scores_plan.md). A linear map a side, begun as the identity, on frozen
-vectors: MiniLM on Flickr8k (1,500 train images, 1,000 judged ones) and CLAP on AudioCaps (each half
-of the sounds is trained on once). Five seeds. Levels of InfoNCE, and differences to it with 95 %
-intervals over seeds and queries; **bold** where it is resolved after Holm over the methods. `bank
-R@1` is with Sinkhorn at .11 of the reach at test time, the train pairs being the bank. A method helps if it
-gains in a measure of raw scores and loses in none. A low rate stays near the frozen vectors, so
-where rates differ a difference is of both. The calibrated guide's two numbers were fitted to
-people's judgments of half of the test images (`judged_guides.py`); nothing else has seen these."""
+vectors: MiniLM on Flickr8k (1,500 train images, 1,000 judged ones) and CLAP on AudioCaps (each
+half of the sounds is trained on once). Five seeds. Levels of InfoNCE, and differences to it with
+95 % intervals over seeds and queries; **bold** where it is resolved after Holm over the methods.
+`bank R@1` is with Sinkhorn at .11 of the reach at test time, the train pairs being the bank. A
+method helps if it gains in a measure of raw scores and loses in none. A low rate stays near the
+frozen vectors, so where rates differ a difference is of both. The calibrated guide's two numbers
+were fitted to people's judgments of half of the test images (`judged_guides.py`); nothing else has
+seen these."""
 
 
 def main() -> None:
