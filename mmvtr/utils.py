@@ -8,7 +8,7 @@ import zlib
 from contextlib import suppress
 from functools import reduce
 from pathlib import Path
-from typing import Any, Iterable, NamedTuple, Optional
+from typing import Any, Iterable, NamedTuple, Optional, Union
 
 from mmengine.config import Config
 
@@ -18,6 +18,9 @@ from mmvtr.registry import (  # noqa: F401 - users know them by this module
     register_all_modules,
 )
 from mmvtr.values import Written, alternatives, is_known, like, part, read, takes_text
+
+#: What the variables of a config file begin with that hold its presets.
+PRESET = 'preset_'
 
 
 class OnceFormatted(Config):
@@ -85,18 +88,63 @@ def named_config(name: str) -> Path:
     """Return the file of one of the package's own configs.
 
     Args:
-        name: the file's name, without folder and suffix: ``'dvtr_c2v_msrvtt'``.
+        name: the file's name, without folder and suffix, and its presets (:func:`read_config`):
+            ``'dvtr_c2v_msrvtt'``, ``'dvtr_c2v_msrvtt+triplet'``.
 
     Raises:
         ValueError: there is no such config (close names are listed).
         FileNotFoundError: the package has no configs.
     """
     names = config_names()
-    if name not in names:
+    if name.partition('+')[0] not in names:
         near = difflib.get_close_matches(name, names, n=3)
         hint = f'; near it: {", ".join(near)}' if near else f', only {len(names)} others'
         raise ValueError(f'mmvtr has no config {name[:80]!r}{hint}')
     return config_folder() / f'{name}.py'
+
+
+def read_config(path: Union[str, Path]) -> Config:
+    """Return a config file's content, with the presets that its name asks for.
+
+    ``DIR/NAME+PRESET.py`` is ``DIR/NAME.py`` with all keys and values of its ``preset_PRESET``;
+    several presets apply in their order::
+
+        preset_triplet = {'model.losses': dict(_delete_=True, ...), 'train_cfg.max_epochs': 3}
+
+    A value that is a dict is merged, as mmengine merges a config into its base.  The config that is
+    returned holds no presets, and its ``filename`` is the name that was asked for.
+
+    Args:
+        path: the file, or such a name of one.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file has no such preset; those that it has are listed.
+    """
+    file, names = _file_and_presets(Path(path))
+    cfg = Config.fromfile(file)
+    presets = {
+        key.removeprefix(PRESET): cfg.pop(key) for key in list(cfg) if key.startswith(PRESET)
+    }
+    for name in names:
+        if name not in presets:
+            known = f'it has {", ".join(presets)}' if presets else 'it has none'
+            raise ValueError(f'{file.name} has no preset {name[:80]!r}, {known}')
+        cfg.merge_from_dict(presets[name])
+    if names:
+        cfg.__dict__['_filename'] = str(path)
+    return cfg
+
+
+def is_config_file(path: Union[str, Path]) -> bool:
+    """Return whether :func:`read_config` finds the file of a config."""
+    return _file_and_presets(Path(path))[0].is_file()
+
+
+def _file_and_presets(path: Path) -> tuple[Path, list[str]]:
+    """Return the file that ``DIR/NAME+PRESET.py`` is about, and the presets' names."""
+    name, *presets = path.stem.split('+')
+    return (path, []) if path.is_file() else (path.with_name(name + path.suffix), presets)
 
 
 def load_config(
@@ -105,12 +153,11 @@ def load_config(
     """Return a config file with the command line's changes, ready for a Runner.
 
     Args:
-        path: the file, or the name of one of the package's own (:func:`named_config`).
+        path: the file (:func:`read_config`: with presets), or the name of one of the package's own
+            (:func:`named_config`).
         options: changes, ``{'model.width': 8}``.  A name in the config's ``shortcuts`` stands for
-            all keys that are listed there, and ``NAME.more`` for ``more`` of each of them.
-            ``NAME=VALUE`` of its ``presets`` stands for all keys and values that are listed there;
-            keys that are given explicitly override them.  A :class:`~mmvtr.values.Written` is
-            converted to its key's type (:func:`typed`).
+            all keys that are listed there, and ``NAME.more`` for ``more`` of each of them.  A
+            :class:`~mmvtr.values.Written` is converted to its key's type (:func:`typed`).
         work_dir: default: the config's own, else ``work_dirs/<stem of path>``.
 
     Raises:
@@ -122,7 +169,7 @@ def load_config(
     os.environ.setdefault('GOMP_SPINCOUNT', '2000')
     file = _file_or_name(path)
     try:
-        cfg = OnceFormatted.of(Config.fromfile(file))
+        cfg = OnceFormatted.of(read_config(file))
         _merge(cfg, options or {})
     except OptionError as error:
         raise SystemExit(f'error: config {path}: --cfg-options {error}') from error
@@ -176,9 +223,7 @@ def typed(cfg: Config, key: str, value: Any) -> Any:
 
 def _merge(cfg: Config, options: dict[str, Any]) -> None:
     """Merge options into a config, component types first: they decide other options."""
-    presets = cfg.get('presets') or {}
-    others = {name: options[name] for name in options if name.partition('.')[0] not in presets}
-    unfolded = {**_preset(presets, options), **_unfold(others, cfg.get('shortcuts', {}))}
+    unfolded = _unfold(options, cfg.get('shortcuts', {}))
     _refuse_below_none(unfolded)
     place = dict(_delete_=0, type=1)
     for key in sorted(unfolded, key=lambda key: place.get(key.rpartition('.')[2], 2)):
@@ -193,26 +238,6 @@ def _refuse_below_none(options: dict[str, Any]) -> None:
                 raise OptionError(f'{key}: there is none, with {gone}=None beside it')
 
 
-def _preset(
-    presets: dict[str, dict[str, dict[str, Any]]], options: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the keys and values that the ``presets`` among the options stand for.
-
-    Raises:
-        OptionError: a value that its preset does not have, or a key inside a preset.
-    """
-    found: dict[str, Any] = {}
-    for key, value in options.items():
-        name, below, _ = key.partition('.')
-        if name not in presets:
-            continue
-        if below or value not in presets[name]:
-            known = ' or '.join(f'{name}={one}' for one in presets[name])
-            raise OptionError(f'{key}: {known} expected, got {f"{key}={value}"[:80]!r}')
-        found.update(presets[name][value])
-    return found
-
-
 def _file_or_name(path: str) -> Path:
     """Return the file of a config that the command line names.
 
@@ -220,12 +245,12 @@ def _file_or_name(path: str) -> Path:
         SystemExit: there is no such file, and no config of the package of that name.
     """
     file, hint = Path(path), ''
-    if file.is_file():
+    if is_config_file(file):
         return file
     try:
         if file.name == path and not file.suffix:  # a bare name such as own_clip4clip
             return named_config(path)
-        if file.stem in config_names():
+        if file.stem.partition('+')[0] in config_names():
             hint = f'; mmvtr has one of its own by the name {file.stem}'
     except (ValueError, FileNotFoundError) as error:
         hint = f'; {error}'

@@ -20,7 +20,7 @@ from mmvtr.engine.launch.zero_shot import admit_random, refuse_random
 from mmvtr.engine.loop.facts import trainings_of
 from mmvtr.registry import MODELS
 from mmvtr.storage.weights import check_weights, read_checkpoint
-from mmvtr.utils import forget_pretrained
+from mmvtr.utils import forget_pretrained, read_config
 
 
 def load_retriever(
@@ -56,7 +56,7 @@ def load_retriever(
             >>> videos = encode_videos(model, cfg, ['one.mp4', 'two.mp4'])
             >>> scores = vectors(model, texts.levels) @ vectors(model, videos.levels).t()
     """
-    cfg = copy.deepcopy(config) if isinstance(config, Config) else Config.fromfile(config)
+    cfg = copy.deepcopy(config) if isinstance(config, Config) else read_config(config)
     if checkpoint is not None:
         if not os.path.isfile(checkpoint):  # before a model is built in vain
             raise FileNotFoundError(f'checkpoint {checkpoint} does not exist')

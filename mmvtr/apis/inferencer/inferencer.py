@@ -58,7 +58,7 @@ from mmvtr.engine.loop.evaluation import Encoded
 from mmvtr.engine.transforms.stored_queries import OTHER
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.storage import write_text
-from mmvtr.utils import config_names, named_config
+from mmvtr.utils import config_names, is_config_file, named_config, read_config
 from mmvtr.visualization import save
 
 Kind = Literal['text', 'video']
@@ -377,11 +377,11 @@ class VideoRetrievalInferencer(BaseInferencer):
                 'model: the name of a config, a config, its file, a saved folder or an id of the '
                 f'hub expected, found a {type(model).__name__}'
             )
-        elif os.path.isfile(model):
-            cfg = _read_config(str(model))
         elif os.path.isdir(model):
             self._saved = read_saved(model)
             cfg = self._saved.config
+        elif is_config_file(model):
+            cfg = _read_config(str(model))
         elif isinstance(model, Path) or str(model).endswith(('.py', '.json', '.yaml', '.yml')):
             raise FileNotFoundError(f'no config file, and no folder: {str(model)[-200:]}')
         elif is_repo_id(model):
@@ -499,7 +499,7 @@ def _check_counts(**numbers: int) -> None:
 
 def _read_config(path: str) -> Config:
     try:
-        return Config.fromfile(path)
+        return read_config(path)
     except Exception as error:  # configs are code: anything can be wrong in one
         reason = f'{type(error).__name__}: {str(error)[:200]}'
         raise ValueError(f'config {path[-200:]} cannot be read: {reason}') from error

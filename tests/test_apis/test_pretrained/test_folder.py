@@ -108,7 +108,7 @@ def test_what_is_in_the_folder(saved):
 
 
 def test_pretrained_weights_are_not_asked_for_again(tmp_path):
-    cfg = Config.fromfile(ROOT / 'configs/zeroshot_vitb32_msrvtt.py')
+    cfg = Config.fromfile(ROOT / 'configs/zeroshot_msrvtt.py')
     tiny = dict(
         embed_dim=8,
         vision_cfg=dict(layers=1, width=8, head_width=4, patch_size=16, image_size=32),

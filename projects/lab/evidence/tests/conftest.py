@@ -1,6 +1,6 @@
-"""The scripts of this project on the path."""
+"""The scripts of this project on the path, and the modules that studies share."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path[:0] = [str(path) for path in Path(__file__).parents[1:3]]
