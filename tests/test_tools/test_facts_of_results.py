@@ -206,11 +206,11 @@ DOORS = {
     'mmvtr/engine/hooks/study.py': of_a_figure,
     'mmvtr/apis/figures/study.py': of_a_figure,
     'tools/analysis_tools/compare.py': of_a_comparison,
-    # Asked by tests of their own.
+    # Tested in files of their own.
     'tools/analysis_tools/figures.py': 'test_apis/test_figures/test_figures.py',
     'mmvtr/engine/launch/against.py': 'test_tools/test_train_against.py',
     'mmvtr/sweeps.py': 'test_sweeps.py',
-    'tools/train.py': 'test_engine/test_facts.py',
+    'mmvtr/engine/launch/training.py': 'test_engine/test_facts.py',
     'mmvtr/engine/loop/facts.py': 'test_engine/test_facts.py',
 }
 #: Who reads the plan of a training from its config: to check, build, simulate or estimate it.
@@ -218,6 +218,7 @@ PLANS = (
     'mmvtr/engine/loop/resuming.py',  # builds the schedule that goes on
     *('mmvtr/engine/checks/', 'projects/lab/rehearsal/', 'mmvtr/engine/launch/starting_weights.py'),
     *('mmvtr/sweeps.py', 'tools/preflight.py', 'tools/train.py', 'tools/sweep.py'),
+    'mmvtr/engine/launch/training.py',
     'tools/analysis_tools/papers.py',
     *('projects/lab/rehearse.py', 'tools/analysis_tools/cost.py', 'mmvtr/engine/loop/protocol.py'),
     *('mmvtr/engine/launch/launching.py', 'mmvtr/engine/loop/facts_of_run.py', 'mmvtr/utils.py'),
