@@ -196,12 +196,14 @@ class Picture(NamedTuple):
             yield self.name, made
 
 
-def picture(name: str, paper: str = '', *, needs: str = '', **how: Any) -> Callable[..., Picture]:
+def picture(
+    name: str, paper: str = '', *, needs: str = '', **options: Any
+) -> Callable[..., Picture]:
     """Make a function that draws a row of a table; its docstring begins with what is shown."""
 
     def row(draw: Callable[[FigureRequest], Any]) -> Picture:
         shows = draw.__doc__.partition('\n')[0].rstrip('.')
-        return Picture(name, paper, draw, shows, needs, **how)
+        return Picture(name, paper, draw, shows, needs, **options)
 
     return row
 

@@ -19,7 +19,7 @@ from mmengine.utils.dl_utils import set_multi_processing
 from torch import nn
 from torch.utils.data import Dataset
 
-from mmvtr.engine.launch.console import said_once
+from mmvtr.engine.launch.console import without_repeats
 from mmvtr.engine.launch.log_rows import fold_rows
 from mmvtr.engine.loop.checkpoint import (
     check_weights,
@@ -107,7 +107,7 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, D
     built = {}
     for loader in filter(cfg.get, loaders):
         try:
-            with said_once(logger):
+            with without_repeats(logger):
                 built[loader] = DATASETS.build(cfg[loader]['dataset'])
             if not len(built[loader]):
                 raise ValueError('it has no item: no video that has a text')
