@@ -320,5 +320,5 @@ def _check_keys(
     missing = [key for key in needed if key not in given]
     unknown = [key for key in given if key not in allowed]
     if missing or unknown:
-        said = f'no {missing[0]}' if missing else f'unknown key {unknown[0][:60]!r}'
-        raise ValueError(f'{where}: {said}; expected {", ".join(allowed)}')
+        fault = f'no {missing[0]}' if missing else f'unknown key {unknown[0][:60]!r}'
+        raise ValueError(f'{where}: {fault}; expected {", ".join(allowed)}')

@@ -40,8 +40,8 @@ def read_text(path: Path) -> str:
     raw = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
     for mark, encoding in _MARKS.items():
         if raw.startswith(mark):
-            how = f'{_SAVE}, or convert it: `iconv -f {encoding} -t utf-8`'
-            raise problem(Place(path), f'no UTF-8 but {encoding.upper()}; {how}')
+            remedy = f'{_SAVE}, or convert it: `iconv -f {encoding} -t utf-8`'
+            raise problem(Place(path), f'no UTF-8 but {encoding.upper()}; {remedy}')
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:

@@ -229,8 +229,9 @@ class VideoTextRetriever(BaseModel):
             for side, levels in zip((texts, videos), self.belief.own_levels(inputs)):
                 side.update(gather_levels(levels))
         if self._in_blocks(known.shape):
-            target, how = None, dict(rows=self.block_rows, retrieval=self.stage != 'uncertainty')
-            losses = losses_in_blocks(self, texts, videos, known, **how)
+            target = None
+            options = dict(rows=self.block_rows, retrieval=self.stage != 'uncertainty')
+            losses = losses_in_blocks(self, texts, videos, known, **options)
         else:
             own = LocalBatch(inputs, own_texts, own_videos, own_match(data_samples, device))
             target, losses = self._losses_of_matrix(texts, videos, known, own)
@@ -289,12 +290,12 @@ class VideoTextRetriever(BaseModel):
         Args:
             shape: (T, V) of the joint batch.
         """
-        asked, entries = self.block_rows is not None, math.prod(shape)
+        requested, entries = self.block_rows is not None, math.prod(shape)
         reason = self.no_blocks or whole_needed(self)
-        blocks = asked and not reason
-        if not self._reported and not blocks and (asked or entries >= LARGE):
+        blocks = requested and not reason
+        if not self._reported and not blocks and (requested or entries >= LARGE):
             self._reported = True
-            effect = f'block_rows={self.block_rows} has no effect: ' if asked else ''
+            effect = f'block_rows={self.block_rows} has no effect: ' if requested else ''
             size = f'{list(shape)} scores, {4e-9 * entries:.1f} GB a matrix'
             print_log(
                 f'{effect}{reason or "block_rows is not set"} ({size})', 'current', logging.WARNING

@@ -77,8 +77,8 @@ def _losses(
         before, after = (np.maximum(y[members], LEAST) for y in (plain, debiased))
         axis.vlines(x, after, before, color=colour, alpha=0.25, linewidth=0.8)
         look = dict(s=22, linewidths=0.9)
-        said = f'{name} ({members.sum():,}), all alike'
-        canvas.dots(axis, x, before, said, colour, marker, facecolors='none', alpha=0.7, **look)
+        label = f'{name} ({members.sum():,}), all alike'
+        canvas.dots(axis, x, before, label, colour, marker, facecolors='none', alpha=0.7, **look)
         canvas.dots(axis, x, after, f'{name}, weighed by eta', colour, marker, alpha=0.8, **look)
     axis.set_yscale('log')
     axis.set_xlim(-0.03, 1.03)

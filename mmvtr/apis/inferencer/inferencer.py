@@ -448,8 +448,8 @@ class VideoRetrievalInferencer(BaseInferencer):
             _check_counts(batch_size=batch_size)
         progress = self.show_progress if show_progress is None else show_progress
         if given.kind == 'text':
-            how = dict(batch_size=batch_size, progress=progress, warn=True)
-            encoded = self._encode_texts(given.sources, **how)
+            options = dict(batch_size=batch_size, progress=progress, warn=True)
+            encoded = self._encode_texts(given.sources, **options)
         else:
             cfg = self._reading(given, batch_size)
             paths = [path or name for name, path in zip(given.ids, given.sources)]

@@ -175,8 +175,8 @@ class TableDataset(VideoTextDataset):
         if self.split == ALL:
             return pairs
         if drawn:
-            told = ((pair.key, pair.row.text_id) for pair in pairs)
-            lots = divide(told, self.fractions, self.seed)
+            keys = ((pair.key, pair.row.text_id) for pair in pairs)
+            lots = divide(keys, self.fractions, self.seed)
             names = [lots[pair.key] for pair in pairs]
             self._drawn = f'drawn by video, seed {self.seed}'
         else:

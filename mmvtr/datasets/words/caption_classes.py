@@ -103,8 +103,8 @@ class CaptionClasses:
         enough = self.share * len(captions) - 1e-9  # a fifth of 10 is 2, in binary too
         verbs = _at_least(enough, [own.verbs for own in captions])
         nouns = _at_least(enough, [own.nouns for own in captions])
-        told = _distinct(action for own in captions for action in own.actions)
-        return Classes(verbs, nouns, [(v, n) for v, n in told if v in verbs and n in nouns])
+        named = _distinct(action for own in captions for action in own.actions)
+        return Classes(verbs, nouns, [(v, n) for v, n in named if v in verbs and n in nouns])
 
     def _tagged(self, method: Method, text: dict[str, Any]) -> Classes:
         tagged = tag(text['text'], method)

@@ -173,9 +173,9 @@ def refuse_other_set(ours: Config, theirs: Config, names: tuple[str, str]) -> No
     results = []
     for cfg in (ours, theirs):
         dataset = launching.check_datasets(cfg, ['test_dataloader'])['test_dataloader']
-        told = dataset.protocol() if hasattr(dataset, 'protocol') else {}
-        counts = dict(texts=told.get('texts'), videos=told.get('videos'))
-        tested = dict(set=name_of_set(told), ids=told.get('ids_sha'), **counts)
+        protocol = dataset.protocol() if hasattr(dataset, 'protocol') else {}
+        counts = dict(texts=protocol.get('texts'), videos=protocol.get('videos'))
+        tested = dict(set=name_of_set(protocol), ids=protocol.get('ids_sha'), **counts)
         results.append(Results({}, dict(tested=tested)))
     refuse_other_test(*results, names)
 

@@ -38,9 +38,9 @@ class _Kept(logging.Handler):
         self.kept = kept
 
     def emit(self, record: logging.LogRecord) -> None:
-        said = ' '.join(record.getMessage().split())
-        if said not in self.kept:
-            self.kept.append(said)
+        message = ' '.join(record.getMessage().split())
+        if message not in self.kept:
+            self.kept.append(message)
 
 
 @contextmanager

@@ -207,9 +207,9 @@ class ToolRunner(Runner):
     def _build_param_scheduler(self, scheduler: Any, optim_wrapper: OptimWrapper) -> list:
         if self.cfg.get('fit_warmup'):
             steps = len(self.train_dataloader)
-            scheduler, said = fit_warmup(scheduler, epochs=self.max_epochs, steps=steps)
-            if said:
-                self.logger.info(said)
+            scheduler, message = fit_warmup(scheduler, epochs=self.max_epochs, steps=steps)
+            if message:
+                self.logger.info(message)
         return super()._build_param_scheduler(scheduler, optim_wrapper)
 
 

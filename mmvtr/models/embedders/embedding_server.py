@@ -65,14 +65,14 @@ class EmbeddingServer:
         Raises:
             ServerUnknown: the environment does not set it.
         """
-        said = os.environ.get(URL, '').rstrip('/')
-        parts = urlsplit(said)
+        url = os.environ.get(URL, '').rstrip('/')
+        parts = urlsplit(url)
         if parts.scheme not in ('http', 'https') or not parts.hostname:
             raise ServerUnknown(
                 f'{self.model[:80]!r} runs on an embedding server: {URL}=http://HOST:PORT/v1 says '
                 'where that is'
             )
-        return said
+        return url
 
     def check(self) -> None:
         """Raise ServerUnknown unless the environment sets the server's URL."""
@@ -143,8 +143,8 @@ def _reason_of(error: urllib.error.HTTPError) -> str:
 
 def _retry_after(error: urllib.error.HTTPError) -> Optional[float]:
     """Return the seconds that a server asks to wait, bounded; None if it does not."""
-    said = error.headers.get('Retry-After', '')
-    return min(float(said), LONGEST) if said.isdecimal() else None
+    delay = error.headers.get('Retry-After', '')
+    return min(float(delay), LONGEST) if delay.isdecimal() else None
 
 
 def batches(items: Sequence[Any], size: int) -> list[Sequence[Any]]:
