@@ -238,10 +238,10 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
             # reached.
             with suppress(ValueError):  # signal handlers can be set in the main thread only
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            said = reason(error)
-            if said is None:
+            message = reason(error)
+            if message is None:
                 raise
-            raise SystemExit(f'error: {said}' if _first_to_say(said) else 1) from error
+            raise SystemExit(f'error: {message}' if _first_to_say(message) else 1) from error
 
     return run
 

@@ -144,7 +144,7 @@ def read_sweep(
             )
         made = Run(
             run['name'],
-            _beside(path, own),
+            _near_sweep(path, own),
             {}
             if len(of) == 1 and not run.get('options')
             else {**options, **run.get('options', {})},
@@ -299,7 +299,7 @@ def _spread(values: Sequence[float]) -> str:
     return mean if len(values) == 1 else f'{mean} +- {statistics.stdev(values):.2g}'
 
 
-def _beside(path: Path, config: str) -> str:
+def _near_sweep(path: Path, config: str) -> str:
     """Return a config's path beside the sweep's folder if there is one, else ``config``."""
     near = path.parent.parent / config
     return str(near) if is_config_file(near) and not is_config_file(config) else config
@@ -320,5 +320,5 @@ def _check_keys(
     missing = [key for key in needed if key not in given]
     unknown = [key for key in given if key not in allowed]
     if missing or unknown:
-        said = f'no {missing[0]}' if missing else f'unknown key {unknown[0][:60]!r}'
-        raise ValueError(f'{where}: {said}; expected {", ".join(allowed)}')
+        fault = f'no {missing[0]}' if missing else f'unknown key {unknown[0][:60]!r}'
+        raise ValueError(f'{where}: {fault}; expected {", ".join(allowed)}')

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import os
 import zlib
 from contextlib import suppress
 from functools import reduce
 from pathlib import Path
-from typing import Any, Iterable, NamedTuple, Optional, Union
+from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
 
+from mmengine import registry
 from mmengine.config import Config
 
 import mmvtr.hub  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
@@ -17,7 +19,19 @@ from mmvtr.registry import (  # noqa: F401 - users know them by this module
     forget_pretrained,
     register_all_modules,
 )
-from mmvtr.values import Written, alternatives, is_known, like, part, read, takes_text
+from mmvtr.values import Written, alternatives, inside, is_known, like, part, read, takes_text
+
+#: Where components that mmengine's Runner builds are registered, beside our own registries.
+BUILT_BY_RUNNER = (
+    registry.LOOPS,
+    registry.OPTIMIZERS,
+    registry.OPTIM_WRAPPERS,
+    registry.OPTIM_WRAPPER_CONSTRUCTORS,
+    registry.PARAM_SCHEDULERS,
+    registry.VISUALIZERS,
+    registry.VISBACKENDS,
+    registry.LOG_PROCESSORS,
+)
 
 #: What the variables of a config file begin with that hold its presets.
 PRESET = 'preset_'
@@ -209,16 +223,77 @@ def typed(cfg: Config, key: str, value: Any) -> Any:
             return read(value, kind)
     if isinstance(there, str) and read(value) == value:
         return str(value)
-    from mmvtr.engine.checks.option_values import kind_at  # imports torch
-
-    told = kind_at(cfg, key)
-    kind = told if is_known(told) else kind
+    declared = kind_at(cfg, key)
+    kind = declared if is_known(declared) else kind
     if value == 'None' and not takes_text(alternatives(kind)):
         return None  # removes a part of the config
     try:
         return read(value, kind)
     except ValueError as error:
         raise OptionError(f'{key}: {error}') from None
+
+
+def kind_at(cfg: Config, key: str) -> Any:
+    """Return the annotation of what a key sets: a component's parameter, or something inside it.
+
+    Args:
+        cfg: the config.
+        key: the full key, ``'train_dataloader.dataset.columns.video'``; it may be absent.
+
+    Returns:
+        As :func:`mmvtr.values.read` takes it; ``Any`` if it is unknown.
+    """
+    from mmengine.runner import Runner  # imports torch, which most options do not need
+    from torch.utils.data import DataLoader
+
+    value: Any = cfg
+    owner: Optional[Callable] = Runner
+    kind: Any = Any
+    for name in key.split('.'):
+        kind = inside(kind, name) if owner is None else annotation_of(owner, name)
+        value = part(value, name)
+        owner = DataLoader if name.endswith('_dataloader') else _component(cfg, value)
+    return kind
+
+
+def annotation_of(component: Callable, name: str) -> Any:
+    """Return the annotation of a parameter of a class or a function; ``Any`` without one.
+
+    A class that passes ``**kwargs`` on has the parameters of its bases.
+    """
+    if name == 'type':
+        return str
+    owners = component.__mro__ if inspect.isclass(component) else [None]
+    for owner in owners:
+        made = component if owner is None else vars(owner).get('__init__')
+        try:
+            parameter = inspect.signature(made).parameters.get(name)
+        except (TypeError, ValueError):  # no constructor of its own, or one in C
+            continue
+        if parameter is not None:
+            return _evaluated(parameter.annotation, made)
+    return Any
+
+
+def _evaluated(annotation: Any, function: Callable) -> Any:
+    if annotation is inspect.Parameter.empty:
+        return Any
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, getattr(inspect.unwrap(function), '__globals__', {}))  # noqa: S307
+    except Exception:  # a name that only type checkers import
+        return Any
+
+
+def _component(cfg: Config, value: Any) -> Optional[Callable]:
+    """Return the class or function that builds a part of a config; None if it is no component."""
+    if not isinstance(value, dict) or 'type' not in value:
+        return None
+    from mmvtr.engine.checks.config_checks import ANYWHERE, lookup
+
+    scope = value.get('_scope_') or cfg.get('default_scope') or 'mmengine'
+    return next(lookup(value['type'], (*ANYWHERE, *BUILT_BY_RUNNER), scope), None)
 
 
 def _merge(cfg: Config, options: dict[str, Any]) -> None:

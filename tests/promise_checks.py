@@ -21,10 +21,10 @@ from mmengine.config import Config
 
 import miniatures
 from children import ROOT, tool_file
+from mmvtr.apis.figures import FIGURES
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.engine.checks.schedule_checks import batch_per_process
-from mmvtr.figures import FIGURES
 from mmvtr.registry import DATASETS, MODELS
 from mmvtr.sweeps import read_sweep
 from mmvtr.utils import forget_pretrained, is_config_file, load_config, register_all_modules

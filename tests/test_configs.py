@@ -1,7 +1,6 @@
 """Every config can be read, names registered parts only, and gives a model that can be built."""
 
 import re
-import runpy
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from mmvtr import registry
 from mmvtr.datasets import collate_retrieval
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.engine.checks.schedule_checks import check_warmup
+from mmvtr.engine.launch.training import choose_on_test
 from mmvtr.engine.transforms.score_transforms import TransformHook
 from mmvtr.registry import bare_name
 from mmvtr.storage import write_plain
@@ -437,7 +437,6 @@ def test_values_of_ncl(path):
     assert scheduler == dict(type='mmvtr.WarmupCosineLR', warmup=warmup, by_epoch=False)
 
 
-TRAIN = runpy.run_path(str(FOLDER.parent / 'tools/train.py'))
 #: Where a paper's number is not the raw score's: what the name of a config says -> key.
 AFTER = dict(
     ncl='sinkhorn/',
@@ -452,7 +451,7 @@ def test_the_epoch_is_chosen_by_what_the_paper_reports(path):
     """On val, and on the test set by train.py --best-on-test."""
     register_all_modules()
     cfg, on_test = load_config(str(path)), load_config(str(path))
-    TRAIN['choose_on_test'](on_test)
+    choose_on_test(on_test)
     for one in [on_test, cfg] if cfg.get('val_evaluator') else [on_test]:
         chosen = one.default_hooks.checkpoint.save_best
         assert is_reported(chosen, reported_by_config(one, 'val'))

@@ -21,10 +21,10 @@ from mmvtr.datasets.annotation_values import (
     identifier,
     mapping,
     name_of,
-    once,
     present,
     problem,
     shown,
+    unique,
     wrong,
 )
 from mmvtr.datasets.problems import Problems, collecting
@@ -40,8 +40,8 @@ def read_text(path: Path) -> str:
     raw = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
     for mark, encoding in _MARKS.items():
         if raw.startswith(mark):
-            how = f'{_SAVE}, or convert it: `iconv -f {encoding} -t utf-8`'
-            raise problem(Place(path), f'no UTF-8 but {encoding.upper()}; {how}')
+            remedy = f'{_SAVE}, or convert it: `iconv -f {encoding} -t utf-8`'
+            raise problem(Place(path), f'no UTF-8 but {encoding.upper()}; {remedy}')
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
@@ -192,7 +192,7 @@ def read_ids(path: Path) -> list[str]:
         FileNotFoundError: no such file.
         ValueError: no id at all, one that is no id, one twice.
     """
-    ids = once(((identifier(line, place), place) for place, line in read_lines(path)), 'video')
+    ids = unique(((identifier(line, place), place) for place, line in read_lines(path)), 'video')
     if not ids:
         raise problem(Place(path), 'lists no video')
     return ids
@@ -208,7 +208,7 @@ def read_column(path: Path, column: str) -> list[str]:
     rows = read_table(path, (column,))
     if not rows:
         raise problem(Place(path), 'has no rows')
-    return once(((identifier(row[column], at), at) for at, row in rows), 'video')
+    return unique(((identifier(row[column], at), at) for at, row in rows), 'video')
 
 
 #: What to do about a file of another encoding.  Without a mark nothing tells which one it is.

@@ -227,7 +227,7 @@ def number(value: Any, place: Place) -> int:
     return value
 
 
-def once(names: Iterable[tuple[str, Place]], what: str) -> list[str]:
+def unique(names: Iterable[tuple[str, Place]], what: str) -> list[str]:
     """Names that must differ, in their order.
 
     Args:
@@ -247,7 +247,7 @@ def once(names: Iterable[tuple[str, Place]], what: str) -> list[str]:
     return list(first)
 
 
-def once_in(
+def unique_in(
     rows: Iterable[tuple[Place, Mapping[str, Any]]],
     key: str,
     what: str,
@@ -258,7 +258,7 @@ def once_in(
     Raises:
         ValueError: as of :func:`field` and :func:`once`.
     """
-    return once(((field(row, key, check, place), place) for place, row in rows), what)
+    return unique(((field(row, key, check, place), place) for place, row in rows), what)
 
 
 def cut(text: str, length: int = LONGEST) -> str:

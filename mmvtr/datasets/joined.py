@@ -147,16 +147,16 @@ class ConcatDataset(VideoTextDataset):
 
     def lacks(self) -> Optional[str]:
         """What of the sets is not here."""
-        told = {name: one.lacks() for name, one in self.sets.items()}
-        return '; '.join(f'{name}: {lack}' for name, lack in told.items() if lack) or None
+        lacking = {name: one.lacks() for name, one in self.sets.items()}
+        return '; '.join(f'{name}: {lack}' for name, lack in lacking.items() if lack) or None
 
     def protocol(self) -> dict[str, Any]:
         """That of the joint set, and what each set says of itself."""
-        told = {name: one.protocol() for name, one in self.sets.items()}
+        protocols = {name: one.protocol() for name, one in self.sets.items()}
         split = ' + '.join(
-            ' '.join(filter(None, (one['dataset'], one['split']))) for one in told.values()
+            ' '.join(filter(None, (one['dataset'], one['split']))) for one in protocols.values()
         )
-        return {**super().protocol(), 'split': split, 'sets': told}
+        return {**super().protocol(), 'split': split, 'sets': protocols}
 
     def __len__(self) -> int:
         return self._ends[-1]

@@ -47,12 +47,12 @@ class Problems:
 
     def text(self, remedies: Sequence[str] = ()) -> str:
         """A sentence for one problem, else a line for each kind, with its first few rows."""
-        kinds = [(f'{kind} ({len(said)})', said) for kind, said in self._rows.items()]
-        lone = [said for _, said in kinds if len(kinds) == len(said) == 1]
+        kinds = [(f'{kind} ({len(problems)})', problems) for kind, problems in self._rows.items()]
+        lone = [problems for _, problems in kinds if len(kinds) == len(problems) == 1]
         end = ''.join(f'; {remedy}' for remedy in remedies)
         if lone and not self._titles:
             return f'{self.name}: {lone[0][0]}{end}'
-        lines = [f'{title}: {_begin(said)}' for title, said in [*kinds, *self._titles]]
+        lines = [f'{title}: {_begin(problems)}' for title, problems in [*kinds, *self._titles]]
         if len(lines) == 1:
             return f'{self.name}: {lines[0]}{end}'
         return '\n  '.join([f'{self.name} has {len(lines)} kinds of problems:', *lines, *remedies])
@@ -72,6 +72,6 @@ def collecting(name: str, problems: Optional[Problems]) -> Iterator[Problems]:
         own.refuse()
 
 
-def _begin(said: Sequence[str]) -> str:
-    named = [one if len(one) <= SAID else f'{one[: SAID - 3]}...' for one in said[:NAMED]]
-    return '; '.join([*named, *(['...'] if len(said) > NAMED else [])])
+def _begin(problems: Sequence[str]) -> str:
+    named = [one if len(one) <= SAID else f'{one[: SAID - 3]}...' for one in problems[:NAMED]]
+    return '; '.join([*named, *(['...'] if len(problems) > NAMED else [])])

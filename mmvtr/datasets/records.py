@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from mmvtr.datasets.annotation_values import Place, caption, once, problem, shown, string
+from mmvtr.datasets.annotation_values import Place, caption, problem, shown, string, unique
 
 Records = list[dict[str, Any]]
 Unit = Literal['frames', 'seconds']
@@ -92,7 +92,7 @@ def check_ids(kind: str, records: Records, place: Place) -> None:
         distinct = -1
     if distinct < len(records):  # only now a place for each
         rows = ((record[f'{kind}_id'], place.at(f'{kind} {n}')) for n, record in enumerate(records))
-        once(((string(name, row), row) for name, row in rows), kind)
+        unique(((string(name, row), row) for name, row in rows), kind)
 
 
 def check_texts(texts: Records, num_videos: int, place: Place) -> None:

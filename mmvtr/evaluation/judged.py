@@ -138,10 +138,10 @@ class JudgedMetric(Metric):
         """
         found, known = {}, self._known(relation)
         for name, *rows in self._rows(directed(scores), relation, known):
-            asked = getattr(known, name).asked
+            answerable = getattr(known, name).asked
             for key, values in self._values(*rows).items():
-                whole = torch.full(asked.shape, torch.nan, dtype=torch.float64)
-                whole[asked.cpu()] = 100 * values.double().cpu()
+                whole = torch.full(answerable.shape, torch.nan, dtype=torch.float64)
+                whole[answerable.cpu()] = 100 * values.double().cpu()
                 found[f'{name}_{key}'] = whole
         return found
 
@@ -150,9 +150,9 @@ class JudgedMetric(Metric):
     ) -> Iterator[tuple[str, Tensor, Tensor, Tensor, Tensor]]:
         """Of each direction what :meth:`_values` reads: queries as rows, those that ask."""
         for name, dim in (('t2v', 1), ('v2t', 0)):
-            asked, right, judged = getattr(known, name)
+            answerable, right, judged = getattr(known, name)
             matrices = (getattr(scores, name), right, judged, relation.positives)
-            yield name, *((x if dim == 1 else x.t())[asked] for x in matrices)
+            yield name, *((x if dim == 1 else x.t())[answerable] for x in matrices)
 
     def _values(
         self, scores: Tensor, right: Tensor, judged: Tensor, annotated: Tensor

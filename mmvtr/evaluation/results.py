@@ -118,10 +118,10 @@ def refuse_other_test(one: Results, other: Results, names: tuple[str, str]) -> N
     mine, theirs = one.protocol['tested'], other.protocol['tested']
     for key in _TESTED:
         if mine.get(key) != theirs.get(key):
-            told = [f'{name}: {_tested(x)}' for name, x in zip(names, (mine, theirs))]
+            sets = [f'{name}: {_tested(x)}' for name, x in zip(names, (mine, theirs))]
             raise ValueError(
                 f'results on different test sets are not compared ({key} differs): '
-                f'{"; ".join(told)}'
+                f'{"; ".join(sets)}'
             )
 
 

@@ -80,15 +80,15 @@ def transforms_table(report: Report) -> str:
 
 def _far_below_chance(report: Report) -> list[str]:
     """A note where matches stand at the end of the lists; none in small galleries."""
-    said = []
+    notes = []
     for key, value in report.values.items():
         chance = report.chance.get(key, 0.0)
         if key.endswith('_MdR') and chance >= LEAST_MEDIAN and value > WORSE * chance:
-            said.append(f'{DIRECTIONS.get(key.split("/")[-1][:3])} {value:g} (chance {chance:g})')
-    if not said:
+            notes.append(f'{DIRECTIONS.get(key.split("/")[-1][:3])} {value:g} (chance {chance:g})')
+    if not notes:
         return []
     return [
-        f'note: matches stand at the end of the lists, median rank {", ".join(said)}: are these '
+        f'note: matches stand at the end of the lists, median rank {", ".join(notes)}: are these '
         'distances? Higher must be better: give -x. Or rows and columns are not of one order'
     ]
 

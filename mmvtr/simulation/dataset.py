@@ -118,8 +118,8 @@ class SimulatedDataset(VideoTextDataset):
         owner = np.arange(texts) % videos if members is None else np.array([m[0] for m in members])
         text_numbers = self.first * 64 + np.arange(texts)
         place = (uniform(world.seed, 11, text_numbers, 1)[:, 0] * world.moments).astype(np.int64)
-        self.told = world.tell(text_numbers, numbers[owner] * world.moments + place)
-        sentences = world.words(text_numbers, self.told)
+        self.meaning = world.texts_of(text_numbers, numbers[owner] * world.moments + place)
+        sentences = world.words(text_numbers, self.meaning)
         rows = [
             dict(
                 text_id=f'text{t}',
@@ -133,7 +133,7 @@ class SimulatedDataset(VideoTextDataset):
         ]
         if self.has_classes:
             _classify(records, world.facts(numbers * world.moments))
-            _classify(rows, world.facts(self.told.moment))
+            _classify(rows, world.facts(self.meaning.moment))
         return records, rows
 
     def _seconds(self, numbers: np.ndarray, verbs: np.ndarray) -> np.ndarray:
@@ -153,9 +153,9 @@ class SimulatedDataset(VideoTextDataset):
     def holds(self, texts: Sequence[int], videos: Sequence[int]) -> np.ndarray:
         """Bool [T, V], whether texts (by position) are true of videos (by position)."""
         rows = np.array([self.texts[t]['row'] for t in texts], dtype=np.int64)
-        told = type(self.told)(*(field[rows] for field in self.told))
+        meaning = type(self.meaning)(*(field[rows] for field in self.meaning))
         numbers = np.array([self.videos[v]['number'] for v in videos], dtype=np.int64)
-        return self.world.holds(told, numbers)
+        return self.world.holds(meaning, numbers)
 
     def truth(self) -> Optional[np.ndarray]:
         """For a set small enough to be tested; None of a training set."""
@@ -276,9 +276,9 @@ class SimulatedDataset(VideoTextDataset):
         if self.extra is not None:
             item['extra'] = EXTRA[self.extra](record['ids'])
         if self.vectors.get('text'):
-            told = Basis.of(self.world.seed, VECTORS).words[record['ids']].sum(0, keepdim=True)
-            told = torch.nn.functional.normalize(told, dim=-1)
-            item['vectors'] = {name: told for name in self.vectors['text']}
+            meaning = Basis.of(self.world.seed, VECTORS).words[record['ids']].sum(0, keepdim=True)
+            meaning = torch.nn.functional.normalize(meaning, dim=-1)
+            item['vectors'] = {name: meaning for name in self.vectors['text']}
         return item
 
 
@@ -315,8 +315,8 @@ def _graph(ids: torch.Tensor) -> dict[str, torch.Tensor]:
 def _interest(ids: torch.Tensor) -> dict[str, torch.Tensor]:
     """Float32 [LONGEST]: verbs and nouns weigh alike, and their weights sum to 1 where any are."""
     weights = torch.zeros(LONGEST)
-    told = (ids >= FIRST_VERB) & (ids < FIRST_SCENE)
-    weights[: len(ids)] = told / told.sum().clamp(min=1)
+    meaning = (ids >= FIRST_VERB) & (ids < FIRST_SCENE)
+    weights[: len(ids)] = meaning / meaning.sum().clamp(min=1)
     return dict(interest=weights)
 
 

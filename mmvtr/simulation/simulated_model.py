@@ -127,10 +127,12 @@ def _frames(encoder: ConfigDict, width: int, *, trained: bool = False) -> None:
     encoder.frames = dict(type='SimulatedFrames', dim=width, trained=trained)
 
 
-def _text(encoder: ConfigDict, dim: int, sentence: str, *, trained: bool, **how: Any) -> None:
-    """``how``: arguments of :class:`~mmvtr.simulation.towers.SimulatedText` that are not usual."""
-    how = dict(dict(aligned=False), **how)
-    encoder.text = dict(type='SimulatedText', dim=dim, trained=trained, sentence=sentence, **how)
+def _text(encoder: ConfigDict, dim: int, sentence: str, *, trained: bool, **options: Any) -> None:
+    """``options``: unusual arguments of :class:`~mmvtr.simulation.towers.SimulatedText`."""
+    options = dict(dict(aligned=False), **options)
+    encoder.text = dict(
+        type='SimulatedText', dim=dim, trained=trained, sentence=sentence, **options
+    )
 
 
 def _trained(tower: ConfigDict) -> bool:

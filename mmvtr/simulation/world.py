@@ -99,7 +99,7 @@ class World:
         """Bool [N]."""
         return uniform(self.seed, 5, texts, 1)[:, 0] < GENERAL
 
-    def tell(self, texts: np.ndarray, moments: np.ndarray) -> Texts:
+    def texts_of(self, texts: np.ndarray, moments: np.ndarray) -> Texts:
         """What texts int64 [N] say of their moments int64 [N]."""
         kinds = self.facts(moments).kinds
         general = self.is_general(texts)
@@ -111,21 +111,25 @@ class World:
         numbers = (videos[:, None] * self.moments + np.arange(self.moments)).ravel()
         kinds = self.facts(numbers).kinds.reshape(len(videos), self.moments, 3)
         right = texts.moment[:, None, None] == numbers.reshape(len(videos), -1)
-        told = np.stack([texts.verb, texts.noun, texts.scene], 1)[:, None, None]
-        fits = ((told == kinds) | (told < 0)).all(-1)
+        meaning = np.stack([texts.verb, texts.noun, texts.scene], 1)[:, None, None]
+        fits = ((meaning == kinds) | (meaning < 0)).all(-1)
         return (right | fits & ~texts.named[:, None, None]).any(-1)
 
-    def words(self, texts: np.ndarray, told: Texts) -> list[np.ndarray]:
+    def words(self, texts: np.ndarray, meaning: Texts) -> list[np.ndarray]:
         """Ids int64 [L] of each of N texts: start, content among fillers, end."""
-        names = FIRST_NAME + self.facts(told.moment).names
+        names = FIRST_NAME + self.facts(meaning.moment).names
         fillers = EOT + 1 + (uniform(self.seed, 7, texts, 6) * FILLERS).astype(np.int64)
         counts = 2 + (uniform(self.seed, 8, texts, 1)[:, 0] * 5).astype(np.int64)
         sentences = []
         for row in range(len(texts)):
-            content = [fillers[row, 0], FIRST_VERB + told.verb[row], FIRST_NOUN + told.noun[row]]
-            if told.scene[row] >= 0:
-                content.append(FIRST_SCENE + told.scene[row])
-            if told.named[row]:
+            content = [
+                fillers[row, 0],
+                FIRST_VERB + meaning.verb[row],
+                FIRST_NOUN + meaning.noun[row],
+            ]
+            if meaning.scene[row] >= 0:
+                content.append(FIRST_SCENE + meaning.scene[row])
+            if meaning.named[row]:
                 content += names[row].tolist()
             content += fillers[row, 1 : counts[row]].tolist()
             sentences.append(np.array([SOT, *content, EOT]))

@@ -258,9 +258,9 @@ def _read(path: Path) -> Optional[str]:
 def _holder(text: Optional[str]) -> Optional[tuple[str, str, int, int, str]]:
     """Host, place, pid, start and since, as a lock says; None if it says nothing of the kind."""
     try:
-        said = json.loads(text or '')
-        host, place, since = (str(said[key])[:80] for key in ('host', 'place', 'since'))
-        pid, started = int(said['pid']), int(said['started'])
+        holder = json.loads(text or '')
+        host, place, since = (str(holder[key])[:80] for key in ('host', 'place', 'since'))
+        pid, started = int(holder['pid']), int(holder['started'])
     except (ValueError, TypeError, KeyError, OverflowError):
         return None
     return (host, place, pid, started, since) if 0 < pid < 2**31 else None

@@ -90,7 +90,7 @@ def _warn(text: str) -> None:
 
 def _reason(error: Exception) -> str:
     """In our words: torch's advise to switch its check off."""
-    asked = re.search(r'GLOBAL (\S+)', str(error))
-    if asked:
-        return f'it asks for {asked[1][:80]}, and only tensors and plain data are read'
+    refused = re.search(r'GLOBAL (\S+)', str(error))
+    if refused:
+        return f'it asks for {refused[1][:80]}, and only tensors and plain data are read'
     return f'it is damaged, or holds more than tensors and plain data ({type(error).__name__})'

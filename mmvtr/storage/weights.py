@@ -112,7 +112,7 @@ def wrapper_before(
         )
     start = min(whole or found, key=len, default='')
     if start:
-        _say(f'{path}: its names begin with {start!r}, of a wrapper, which is left out')
+        _log_once(f'{path}: its names begin with {start!r}, of a wrapper, which is left out')
     return start
 
 
@@ -194,7 +194,7 @@ def _starts(name: str) -> Iterator[str]:
 
 
 @cache
-def _say(text: str) -> None:
+def _log_once(text: str) -> None:
     """Once for each file, by one process."""
     if is_main_process():
         print_log(text, 'current', logging.INFO)

@@ -182,8 +182,8 @@ def _rates(axis: 'canvas.Axes', rates: ErrorRates, direction: str, title: str) -
     ):
         axis.plot(mass, 100 * values, color=colour, marker=marker, label=name)
     axis.axvline(1, ymax=100 / 140, color='0.4', linewidth=0.8, linestyle='--')
-    said = f'retrieval probability of a {item}, summed (1 = fair share)'
-    canvas.style(axis, title, said, '%')
+    label = f'retrieval probability of a {item}, summed (1 = fair share)'
+    canvas.style(axis, title, label, '%')
     axis.set_xscale('log', base=2)
     ticks = [f'{edge:g}' if edge >= 1 else f'1/{1 / edge:g}' for edge in MASS_EDGES]
     axis.set_xticks(MASS_EDGES, ticks)

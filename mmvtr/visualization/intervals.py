@@ -85,8 +85,8 @@ def interval(
     (mean, low, high), (colour, shape), (least, most) = numbers, looks, within
     if not least < mean < most:
         edge, side, arrow = (most, 'right', '\u2192') if mean > 0 else (least, 'left', '\u2190')
-        said = f'{mean:+.0f} {arrow}'
-        axis.text(edge, place, said, ha=side, va='center', size=8, color=colour)
+        label = f'{mean:+.0f} {arrow}'
+        axis.text(edge, place, label, ha=side, va='center', size=8, color=colour)
         return None
     if math.isfinite(low) and math.isfinite(high):
         ends = [max(low, least), min(high, most)]

@@ -61,11 +61,11 @@ def absolute_gaps(gaps: Any, thresholds: Sequence[float], *, unit: str) -> 'canv
     axis.fill_between(np.arange(len(gaps)), gaps, step='mid', color='0.8', linewidth=0)
     many, most = thresholds
     _ranked(axis, gaps, many)
-    for gap, count, said, look in (
+    for gap, count, words, look in (
         (many, (gaps > many).sum(), f'more than {many:g}', '--'),
         (most, (gaps >= most).sum(), f'at least {most:.4g}', ':'),
     ):
-        label = f'{said}: {count:,} actions'
+        label = f'{words}: {count:,} actions'
         axis.axhline(gap, linewidth=1.2, linestyle=look, color='0.3', label=label)
     title = 'How much the mean lengths of each action differ'
     canvas.style(axis, title, ACTIONS, f'|mean length in test - train| ({unit})')

@@ -70,8 +70,8 @@ def score_matrix(
     height = np.clip(side * tall / wide, 2.0, 7.5) + (1.2 if named[1] is None else 2.0)
     whole = whole or shape
     cut = '' if (tall, wide) == tuple(whole) else f', cut from {whole[0]:,} x {whole[1]:,}'
-    said = ['outlined: annotated'] + ([] if soft is None else ['dot: true, not annotated'])
-    figure = canvas.new_figure(height, f'{tall} texts x {wide} videos{cut} ({"; ".join(said)})')
+    legend = ['outlined: annotated'] + ([] if soft is None else ['dot: true, not annotated'])
+    figure = canvas.new_figure(height, f'{tall} texts x {wide} videos{cut} ({"; ".join(legend)})')
     width = 2.0 if max(tall, wide) <= NAMED else 1.2
     for axis, (title, values) in canvas.side_by_side(figure, panels, sharey=True):
         limits = {} if title == 'score' else dict(vmin=0.0, vmax=max(1.0, weights.max()))
@@ -132,11 +132,11 @@ def compared_matrices(
     numbers = [str(i) for i in range(size)]
     texts = _names('text_names', text_names, size) or numbers
     videos = _names('video_names', video_names, size) or numbers
-    said = ['red frame: largest of its row', 'triangle: largest of its column']
-    said += [] if soft is None else ['dot: holds, not annotated']
+    legend = ['red frame: largest of its row', 'triangle: largest of its column']
+    legend += [] if soft is None else ['dot: holds, not annotated']
     head = f'Scores of {size} texts with the videos of these; pairs are on the diagonal'
     height = 5.6 if len(drawn) == 2 else 6.6
-    figure = canvas.new_figure(height, f'{head}\n({"; ".join(said)})')
+    figure = canvas.new_figure(height, f'{head}\n({"; ".join(legend)})')
     # Square cells shrink the axes after they were laid out, and long names then leave the picture.
     figure.get_layout_engine().set(rect=(0, 0.035, 0.965, 0.965))
     for axis, (name, values) in canvas.side_by_side(figure, drawn.items(), sharey=True):

@@ -63,12 +63,12 @@ def modality_plane(
         gap = float(np.linalg.norm(texts.mean(0) - videos.mean(0)))
         cosines = (texts[pairs[:, 0]] * videos[pairs[:, 1]]).sum(1)
         cosine = float(cosines.mean()) if len(pairs) else 0
-        said = f'means {gap:.2f} apart, cosine of a pair {cosine:.2f}'
-        canvas.style(axis, f'{canvas.words(name, 44)}\n{said}', *labels)
+        subtitle = f'means {gap:.2f} apart, cosine of a pair {cosine:.2f}'
+        canvas.style(axis, f'{canvas.words(name, 44)}\n{subtitle}', *labels)
         axis.set_aspect('equal', adjustable='datalim')
     canvas.legend(figure, 4, axis)
-    said = f'lines join {len(pairs)} pairs'
-    figure.suptitle(f'Texts and videos in their common space ({said})', fontsize=11)
+    subtitle = f'lines join {len(pairs)} pairs'
+    figure.suptitle(f'Texts and videos in their common space ({subtitle})', fontsize=11)
     return figure
 
 

@@ -5,8 +5,7 @@ from typing import Any, Optional, Union, get_args
 import pytest
 from mmengine.config import Config
 
-from mmvtr.engine.checks.option_values import annotation_of, kind_at
-from mmvtr.utils import load_config
+from mmvtr.utils import annotation_of, kind_at, load_config
 from mmvtr.values import Written, part
 
 ODD = [

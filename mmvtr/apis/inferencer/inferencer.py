@@ -281,7 +281,7 @@ class VideoRetrievalInferencer(BaseInferencer):
         given = self._queries(texts, videos, vectors)
         queries = self.preprocess(given, batch_size, show_progress)
         samples = self.forward((given, queries), topk=topk)
-        predictions = self._told(samples)
+        predictions = self._as_predictions(samples)
         visualization = self.visualize(
             given.sources, predictions, visualize=visualize, num_frames=num_frames
         )
@@ -343,8 +343,8 @@ class VideoRetrievalInferencer(BaseInferencer):
     ) -> dict[str, Any]:
         """Results as a dict, written to ``out_dir`` if there is one."""
         if out_dir is not None:
-            told = self._told(preds) if return_datasamples else preds
-            text = json.dumps(told, indent=1, ensure_ascii=False) + '\n'
+            predictions = self._as_predictions(preds) if return_datasamples else preds
+            text = json.dumps(predictions, indent=1, ensure_ascii=False) + '\n'
             path = Path(out_dir, 'predictions.json')
             # Bytes of a file's name that are no UTF-8 become escapes of json.
             write_text(path, text, errors='backslashreplace')
@@ -448,8 +448,8 @@ class VideoRetrievalInferencer(BaseInferencer):
             _check_counts(batch_size=batch_size)
         progress = self.show_progress if show_progress is None else show_progress
         if given.kind == 'text':
-            how = dict(batch_size=batch_size, progress=progress, warn=True)
-            encoded = self._encode_texts(given.sources, **how)
+            options = dict(batch_size=batch_size, progress=progress, warn=True)
+            encoded = self._encode_texts(given.sources, **options)
         else:
             cfg = self._reading(given, batch_size)
             paths = [path or name for name, path in zip(given.ids, given.sources)]
@@ -484,7 +484,7 @@ class VideoRetrievalInferencer(BaseInferencer):
             loader.dataset.video_pipeline[0].path = given.store
         return cfg
 
-    def _told(self, samples: list[RankingSample]) -> list[dict[str, Any]]:
+    def _as_predictions(self, samples: list[RankingSample]) -> list[dict[str, Any]]:
         """Samples in types that json knows."""
         seconds: dict[str, tuple[float, float]] = {}
         return [in_words(sample, seconds) for sample in samples]

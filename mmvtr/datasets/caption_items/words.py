@@ -55,8 +55,8 @@ def learn_words(
     Raises:
         ValueError: no item has two captions, or fewer than ``dim`` words are known.
     """
-    said = [[WORD.findall(caption.lower()) for caption in item] for item in items]
-    counts = Counter(word for item in said for caption in item for word in caption)
+    words_of_items = [[WORD.findall(caption.lower()) for caption in item] for item in items]
+    counts = Counter(word for item in words_of_items for caption in item for word in caption)
     numbers = {
         word: n
         for n, word in enumerate(
@@ -66,7 +66,7 @@ def learn_words(
     if len(numbers) < dim:
         raise ValueError(f'{len(numbers)} words occur {min_count} times, dim {dim} needs as many')
     bags, owners = [], []
-    for item in said:
+    for item in words_of_items:
         owners.append([*range(len(bags), len(bags) + len(item))])
         bags += [sorted({numbers[word] for word in caption if word in numbers}) for caption in item]
     values, basis = np.linalg.eigh(word_pmi(bags, owners, len(numbers), prior))

@@ -130,8 +130,8 @@ class CaptionAgreement:
         within, between, mean = caption_covariances(bags, owners, len(self.known))
         noise = self.ridge / max(sum(len(own) for own in owners if len(own) > 1), 1)
         basis = same_on_all(canonical_directions(within, between, noise, self.dim))
-        said = np.array([bool(bag) for bag in bags])[:, None]
-        texts = (_projected(bags, basis) - mean @ basis) * said
+        has_words = np.array([bool(bag) for bag in bags])[:, None]
+        texts = (_projected(bags, basis) - mean @ basis) * has_words
         videos = _units(_of_videos(texts, owners))
         texts = _units(texts)
         return texts, videos * (self.canonical / _deviation(texts, videos))

@@ -9,9 +9,9 @@ from mmvtr.datasets.annotation_files import read_lines, read_table
 from mmvtr.datasets.annotation_values import (
     duration,
     field,
-    once_in,
     problem,
     shown,
+    unique_in,
     wrong,
 )
 from mmvtr.datasets.formats.prvr import Official, PRVRDataset, Untrimmed, read_moment
@@ -69,6 +69,6 @@ class CharadesSTADataset(PRVRDataset):
 
 def _read_lengths(path: Path) -> dict[str, float]:
     rows = read_table(path, ('id', 'length'))
-    names = once_in(rows, 'id', 'video')
+    names = unique_in(rows, 'id', 'video')
     lengths = [field(row, 'length', duration, place) for place, row in rows]
     return dict(zip(names, lengths))

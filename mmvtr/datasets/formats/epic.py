@@ -23,10 +23,10 @@ from mmvtr.datasets.annotation_values import (
     field,
     identifier,
     number,
-    once_in,
     problem,
     seconds,
     shown,
+    unique_in,
     wrong,
 )
 from mmvtr.datasets.files import file_of
@@ -183,7 +183,7 @@ def read_clips(path: Path) -> list[Clip]:
         ValueError: a column is missing, or a row is malformed.
     """
     rows = read_table(path, COLUMNS)
-    once_in(rows, 'narration_id', 'clip', _clip_id)
+    unique_in(rows, 'narration_id', 'clip', _clip_id)
     return [_clip(row, place) for place, row in rows]
 
 
@@ -235,7 +235,7 @@ def _sentences(path: Path, clips: list[Clip], table: str) -> Records:
     for v, clip in enumerate(clips):
         same.setdefault(clip.meaning, []).append(v)
     rows = read_table(path, ('narration_id', 'narration'))
-    once_in(rows, 'narration_id', 'text')
+    unique_in(rows, 'narration_id', 'text')
     texts = []
     for place, row in rows:
         clip = by_name.get(row['narration_id'])

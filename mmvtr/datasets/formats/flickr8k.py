@@ -83,8 +83,8 @@ class Flickr8kCaptionsDataset(PublishedDataset):
     def video_record(self, name: str) -> dict[str, Any]:
         """With the ``captions`` that are the item."""
         own = self._captions.get(name, ())
-        said = [text for place, (_, text) in enumerate(own) if place in self.seen]
-        return dict(super().video_record(name), captions=said)
+        texts = [text for place, (_, text) in enumerate(own) if place in self.seen]
+        return dict(super().video_record(name), captions=texts)
 
 
 def read_captions(path: Path) -> Captions:

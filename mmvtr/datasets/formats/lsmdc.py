@@ -19,9 +19,9 @@ from mmvtr.datasets.annotation_values import (
     caption,
     identifier,
     name_of,
-    once,
     problem,
     shown,
+    unique,
     wrong,
 )
 from mmvtr.datasets.files import file_of
@@ -267,7 +267,7 @@ def _read_skip(skip: Any) -> frozenset[str]:
     if not isinstance(skip, (list, tuple, set, frozenset)):
         raise wrong(place, 'ids of clips or the path of a file of them', skip)
     names = ((_clip(_string(name, place), place)[0], place) for name in skip)
-    return frozenset(once(names, 'clip'))
+    return frozenset(unique(names, 'clip'))
 
 
 def _string(name: Any, place: Place) -> str:

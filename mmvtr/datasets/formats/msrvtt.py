@@ -20,11 +20,11 @@ from mmvtr.datasets.annotation_values import (
     listing,
     mapping,
     number,
-    once_in,
     problem,
     seconds,
     shown,
     string,
+    unique_in,
 )
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
 from mmvtr.datasets.records import Records
@@ -135,7 +135,7 @@ def _read_test(path: Path) -> Annotations:
     """The pairs of 1k-A's csv; a text's id is its key."""
     rows = read_table(path, ('key', 'video_id', 'sentence'))
     names, keys = (
-        once_in(rows, column, kind) for column, kind in (('video_id', 'video'), ('key', 'text'))
+        unique_in(rows, column, kind) for column, kind in (('video_id', 'video'), ('key', 'text'))
     )
     texts = [field(row, 'sentence', caption, place) for place, row in rows]
     captions = {name: [(key, text)] for name, key, text in zip(names, keys, texts)}
@@ -154,9 +154,9 @@ def _read_json(path: Path, mtime: int) -> _Json:
         ]
         for kind in ('videos', 'sentences')
     )
-    names = once_in(videos, 'video_id', 'video')
+    names = unique_in(videos, 'video_id', 'video')
     split = {name: field(v, 'split', string, place) for name, (place, v) in zip(names, videos)}
-    ids = once_in(sentences, 'sen_id', 'text', _sentence_id)
+    ids = unique_in(sentences, 'sen_id', 'text', _sentence_id)
     captions: Captions = {name: [] for name in split}
     for text_id, (place, sentence) in zip(ids, sentences):
         name = field(sentence, 'video_id', string, place)

@@ -17,9 +17,9 @@ from mmvtr.datasets.annotation_values import (
     Place,
     caption,
     identifier,
-    once,
     problem,
     seconds,
+    unique,
     wrong,
 )
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset
@@ -167,7 +167,7 @@ def read_captions(path: Path) -> Captions:
         ValueError: a line without video, '#' or caption, an id twice, or no line at all.
     """
     lines = read_lines(path)
-    ids = once(((_caption_id(line, place), place) for place, line in lines), 'text')
+    ids = unique(((_caption_id(line, place), place) for place, line in lines), 'text')
     captions: Captions = {}
     for text_id, (place, line) in zip(ids, lines):
         text = caption(line[len(text_id) + 1 :].strip(), place)

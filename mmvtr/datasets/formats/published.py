@@ -39,7 +39,7 @@ class Annotations(NamedTuple):
     listed_in: str
     names: list[str]
     captions: Captions
-    told_in: Sequence[str]
+    described_in: Sequence[str]
 
 
 class PublishedDataset(VideoTextDataset):
@@ -114,7 +114,7 @@ class PublishedDataset(VideoTextDataset):
     def load_annotations(self) -> tuple[Records, Records]:
         """Videos and texts of the split, texts grouped by video."""
         annotations = self.read_split()
-        self._files = (annotations.listed_in, *annotations.told_in)
+        self._files = (annotations.listed_in, *annotations.described_in)
         self._refuse_unknown(annotations)
         self._refuse_leak(annotations.listed_in, annotations.names)
         videos = [self.video_record(name) for name in annotations.names]
@@ -159,7 +159,7 @@ class PublishedDataset(VideoTextDataset):
         if unknown:
             raise ValueError(
                 f'{self.title} {self.split}: no captions of {len(unknown)} of {len(names)} videos '
-                f'of {annotations.listed_in} in {" and ".join(annotations.told_in)} '
+                f'of {annotations.listed_in} in {" and ".join(annotations.described_in)} '
                 f'({name_of(self.ann_root)}), e.g. {shown(unknown[:5])}'
             )
 

@@ -168,12 +168,12 @@ def _positions(records: list[dict[str, Any]], key: str) -> dict[str, int]:
 
 def _add_classes(videos: list[dict[str, Any]], texts: list[dict[str, Any]]) -> None:
     """Give the records their ``classes`` and ``actions``."""
-    said_of: list[list[dict[str, str]]] = [[] for _ in videos]
+    facts_of: list[list[dict[str, str]]] = [[] for _ in videos]
     for text in texts:
         text.update(_classes(text['says']))
         for v in text['video_idx']:
-            said_of[v] += text['says']
-    for video, says in zip(videos, said_of):
+            facts_of[v] += text['says']
+    for video, says in zip(videos, facts_of):
         video.update(_classes(says))
 
 

@@ -86,7 +86,7 @@ class Experts:
     def made_of(self, knobs: Knobs) -> dict[str, Any]:
         """What decides about every number."""
         choice = dict(lacking=dict(sorted(self.lacking.items())), noise=self.noise)
-        return dict(version=EXPERTS_VERSION, knobs=knobs.told, **choice)
+        return dict(version=EXPERTS_VERSION, knobs=knobs.identity, **choice)
 
 
 def make_experts(experts: Experts, knobs: Knobs) -> None:
@@ -133,14 +133,14 @@ def rows_of_clip(experts: Experts, knobs: Knobs, split: str, clip: int) -> dict[
     lacks = {name: rng.random() < experts.lacking.get(name, 0) for name in WIDTHS}
     if all(lacks.values()):
         lacks['scene'] = False
-    told = dict(
+    signal = dict(
         audio=_audio(moments),
         object=_object(moments)[None],
         scene=_scene(moments)[None],
         speech=_speech(moments, rng),
     )
     spread = {name: experts.noise / math.sqrt(width) for name, width in WIDTHS.items()}
-    noisy = {name: x + spread[name] * rng.standard_normal(x.shape) for name, x in told.items()}
+    noisy = {name: x + spread[name] * rng.standard_normal(x.shape) for name, x in signal.items()}
     return {name: x.astype(np.float32) for name, x in noisy.items() if not lacks[name]}
 
 

@@ -94,7 +94,7 @@ class Knobs:
         return getattr(self, f'num_{split}')
 
     @property
-    def told(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         """What a corpus is told from others by, as its files hold it."""
         untold = {f.name for f in fields(self) if getattr(self, f.name) == f.default} & {*LATER}
         return {name: value for name, value in asdict(self).items() if name not in untold}
@@ -102,6 +102,6 @@ class Knobs:
     @property
     def key(self) -> str:
         """Folder name: two readable knobs, and a hash of what it is told by and of the version."""
-        content = json.dumps([GENERATOR_VERSION, self.told], sort_keys=True)
+        content = json.dumps([GENERATOR_VERSION, self.identity], sort_keys=True)
         digest = hashlib.sha256(content.encode()).hexdigest()[:8]
         return f'seed{self.seed}_general{round(100 * self.general)}_{digest}'

@@ -115,7 +115,7 @@ def open_corpus(folder: Path, knobs: Knobs, split: str) -> tuple[Records, Record
         corpus = read_json(_present(folder, 'corpus.json'), ('sha256', 'splits'))
     except ValueError as error:
         raise RuntimeError(f'{error}; {_advice(folder)}') from error
-    for name, expected in dict(version=GENERATOR_VERSION, knobs=knobs.told).items():
+    for name, expected in dict(version=GENERATOR_VERSION, knobs=knobs.identity).items():
         if corpus.get(name) != expected:
             problem = f'{name} is {corpus.get(name)}, expected {expected}'
             raise RuntimeError(f'{folder / "corpus.json"}: {problem}; {_advice(folder)}')
@@ -153,7 +153,7 @@ def _write(folder: Path, knobs: Knobs) -> None:
     (folder / 'vocab.txt').write_text(_vocabulary_text())
     corpus = dict(
         version=GENERATOR_VERSION,
-        knobs=knobs.told,
+        knobs=knobs.identity,
         sha256={name: _sha256(folder / name) for name in _CHECKED},
         splits=splits,
     )

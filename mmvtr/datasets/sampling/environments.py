@@ -119,15 +119,15 @@ class LengthSplit(Environments):
     def assign(self, videos: Records) -> tuple[np.ndarray, str]:
         long = lengths(videos, self.unit, type(self).__name__)
         if self.rule == 'equal':
-            groups, said = equal_split(long, self.parts), 'equal'
+            groups, description = equal_split(long, self.parts), 'equal'
         elif self.share is not None:
             groups = adjusted_split(long, self.parts, share=self.share)
-            said = f'adjusted, share {self.share:g}'
+            description = f'adjusted, share {self.share:g}'
         else:
             threshold, source = self._threshold(long)
             groups = adjusted_split(long, self.parts, threshold=threshold)
-            said = f'adjusted, length < {threshold:g} {self.unit}, {source}'
-        return _keep(groups, self.only), f'{self.parts} parts by length, {said}'
+            description = f'adjusted, length < {threshold:g} {self.unit}, {source}'
+        return _keep(groups, self.only), f'{self.parts} parts by length, {description}'
 
     def _threshold(self, long: np.ndarray) -> tuple[float, str]:
         """The threshold, and where it is from."""

@@ -129,7 +129,9 @@ class TableDataset(VideoTextDataset):
         records = make_videos(here, seen.seconds)
         texts = make_texts(here)
         self.metadata = metadata_of(here, name_of(self.table))
-        self._say(records, texts, sources.others(pair.source for pair in pairs if pair.source))
+        self._log_summary(
+            records, texts, sources.others(pair.source for pair in pairs if pair.source)
+        )
         if again := repeated(chosen):
             MMLogger.get_current_instance().warning(
                 f'{self.origin()}: {len(again)} of {len(chosen)} rows repeat a video and its text, '
@@ -173,8 +175,8 @@ class TableDataset(VideoTextDataset):
         if self.split == ALL:
             return pairs
         if drawn:
-            told = ((pair.key, pair.row.text_id) for pair in pairs)
-            lots = divide(told, self.fractions, self.seed)
+            keys = ((pair.key, pair.row.text_id) for pair in pairs)
+            lots = divide(keys, self.fractions, self.seed)
             names = [lots[pair.key] for pair in pairs]
             self._drawn = f'drawn by video, seed {self.seed}'
         else:
@@ -241,21 +243,21 @@ class TableDataset(VideoTextDataset):
         lost = texts - {pair.row.text_id for pair in chosen if pair.source is not None}
         self.left_out = LeftOut(tuple(names), len(lost), seen.videos, len(texts))
 
-    def _say(self, videos: list[dict], texts: list[dict], unnamed: list[str]) -> None:
+    def _log_summary(self, videos: list[dict], texts: list[dict], unnamed: list[str]) -> None:
         counts = Counter(v for text in texts for v in text['video_idx'])
         pairs = sum(counts.values())
         low, high = min(counts.values()), max(counts.values())
         captions = f'{low}' if low == high else f'{low} to {high}'
-        said = (
+        summary = (
             f'{name_of(self.table)}, {self.split}: {len(videos)} videos, {len(texts)} texts, '
             f'{pairs} pairs, captions a video {captions}'
         )
-        said += f'; splits {self._drawn}' if self._drawn else ''
+        summary += f'; splits {self._drawn}' if self._drawn else ''
         if unnamed:
-            said += (
+            summary += (
                 f'; {len(unnamed)} files of {name_of(self.root)} that no row names: {some(unnamed)}'
             )
-        MMLogger.get_current_instance().info(f'{said}.')
+        MMLogger.get_current_instance().info(f'{summary}.')
 
 
 def _named(pair: Pair) -> str:

@@ -73,7 +73,7 @@ def check_pairs(pairs: Sequence[Pair], problems: Problems, *, divided: bool) -> 
         divided: the table has a column of splits.
     """
     texts: dict[str, Row] = {}
-    once: dict[tuple[str, str], Row] = {}
+    first: dict[tuple[str, str], Row] = {}
     splits: dict[str, Row] = {}
     durations: dict[str, Row] = {}
     for pair in pairs:
@@ -83,7 +83,7 @@ def check_pairs(pairs: Sequence[Pair], problems: Problems, *, divided: bool) -> 
                 what = f'text_id {shown(row.text_id)} has two texts'
                 _check_same(row, texts.setdefault(row.text_id, row), 'text', what)
             with problems.of('text_id twice for a video'):
-                _check_once(row, once.setdefault((pair.name, row.text_id), row))
+                _check_once(row, first.setdefault((pair.name, row.text_id), row))
         if divided:
             with problems.of('video of two splits'):
                 one = splits.setdefault(pair.key, row)
@@ -97,14 +97,14 @@ def check_pairs(pairs: Sequence[Pair], problems: Problems, *, divided: bool) -> 
 def repeated(pairs: Sequence[Pair]) -> list[str]:
     """The rows whose video and text another row has already; it may be two people who agree."""
     first: dict[tuple[str, str], Row] = {}
-    said = []
+    differing = []
     for pair in pairs:
         row = pair.row
         one = first.setdefault((pair.name, row.text), row)
         if one is not row and row.text:
             what = f'{shown(row.video, 40)}, {shown(row.text, 60)}'
-            said.append(f'{row.place.inside} as {one.place.inside}: {what}')
-    return said
+            differing.append(f'{row.place.inside} as {one.place.inside}: {what}')
+    return differing
 
 
 def with_text_ids(pairs: Sequence[Pair]) -> list[Pair]:
@@ -127,5 +127,5 @@ def _check_once(row: Row, first: Row) -> None:
 def _check_same(row: Row, first: Row, key: str, what: str) -> None:
     here, there = getattr(row, key), getattr(first, key)
     if here != there:
-        told = f'{there:g}' if isinstance(there, float) else shown(there)
-        refuse(row.place, what, f'{told} as in {first.place.inside}', here)
+        value = f'{there:g}' if isinstance(there, float) else shown(there)
+        refuse(row.place, what, f'{value} as in {first.place.inside}', here)

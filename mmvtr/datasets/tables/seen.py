@@ -64,8 +64,8 @@ def look(pairs: Sequence[Pair], problems: Problems, *, seconds: bool) -> Seen:
         if pair.source is None:
             gone.setdefault(pair.name, pair)
     here = [pair for pair in pairs if pair.source is not None]
-    told = [(pair.source.file, pair.row.duration) for pair in here]
-    known = {file: (0.0, duration) for file, duration in told if duration is not None}
+    durations = [(pair.source.file, pair.row.duration) for pair in here]
+    known = {file: (0.0, duration) for file, duration in durations if duration is not None}
     paths = {pair.source.file: pair.source.path for pair in here if pair.source.path}
     paths = paths if seconds else {}
     broken = []

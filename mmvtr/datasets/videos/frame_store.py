@@ -26,10 +26,10 @@ from mmvtr.datasets.annotation_values import (
     listing,
     mapping,
     number,
-    once,
     problem,
     seconds,
     string,
+    unique,
     wrong,
 )
 from mmvtr.datasets.videos.frame_sampling import at_rate
@@ -107,7 +107,7 @@ class FrameStore:
         """
         if self._clips is None:
             stored = [one for index in complete(self.path) for one in _read_index(index)]
-            names = once(((name, place) for name, place, _ in stored), 'video')
+            names = unique(((name, place) for name, place, _ in stored), 'video')
             self._clips = dict(zip(names, (clip for *_, clip in stored)))
         return self._clips
 

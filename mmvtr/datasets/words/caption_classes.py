@@ -103,8 +103,8 @@ class CaptionClasses:
         enough = self.share * len(captions) - 1e-9  # a fifth of 10 is 2, in binary too
         verbs = _at_least(enough, [own.verbs for own in captions])
         nouns = _at_least(enough, [own.nouns for own in captions])
-        told = _each_once(action for own in captions for action in own.actions)
-        return Classes(verbs, nouns, [(v, n) for v, n in told if v in verbs and n in nouns])
+        named = _distinct(action for own in captions for action in own.actions)
+        return Classes(verbs, nouns, [(v, n) for v, n in named if v in verbs and n in nouns])
 
     def _tagged(self, method: Method, text: dict[str, Any]) -> Classes:
         tagged = tag(text['text'], method)
@@ -113,9 +113,9 @@ class CaptionClasses:
         numbers = {word: class_number(word) for word in (*verbs, *nouns)}
         self.names.update((number, word) for word, number in numbers.items())
         return Classes(
-            _each_once(numbers[verb] for verb in verbs),
-            _each_once(numbers[noun] for noun in nouns),
-            _each_once((numbers[verb], numbers[noun]) for verb, noun in actions(tagged)),
+            _distinct(numbers[verb] for verb in verbs),
+            _distinct(numbers[noun] for noun in nouns),
+            _distinct((numbers[verb], numbers[noun]) for verb, noun in actions(tagged)),
         )
 
 
@@ -153,7 +153,7 @@ class _FromFile:
         for value in numbers:
             if type(value) is not int or not 0 <= value < MOST:
                 raise wrong(place.at(repr(kind)), 'a list of numbers from 0', numbers)
-        return _each_once(numbers)
+        return _distinct(numbers)
 
 
 def _labels(classes: Classes) -> dict[str, Any]:
@@ -168,5 +168,5 @@ def _at_least(count: float, sets: Sequence[Sequence[int]]) -> list[int]:
     return [item for item, times in Counter(chain(*sets)).items() if times >= count]
 
 
-def _each_once(items: Iterable[Any]) -> list[Any]:
+def _distinct(items: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(items))

@@ -39,8 +39,8 @@ class WordTable(NamedTuple):
     @classmethod
     def of(cls, sentences: Iterable[str]) -> 'WordTable':
         """Count the words of captions, each once a caption."""
-        told = [set(words(sentence)) for sentence in sentences]
-        return cls(len(told), Counter(word for one in told for word in one))
+        words_of = [set(words(sentence)) for sentence in sentences]
+        return cls(len(words_of), Counter(word for one in words_of for word in one))
 
     @classmethod
     def read(cls, path: Path) -> 'WordTable':
@@ -125,14 +125,14 @@ class TokensOfInterest(BaseTransform):
         return results
 
     def _weights(self, text: str, spans: Iterable[tuple[int, int]]) -> Tensor:
-        told = [
+        words_of = [
             (start, end, self.table.idf(word))
             for (word, kind), (start, end) in zip(tag(text, self.method), word_spans(text))
             if kind != 'OTHER'
         ]
         weights = torch.zeros(self.length, dtype=torch.float64)
         for place, (start, end) in enumerate(spans):
-            shared = (idf for first, last, idf in told if first < end and start < last)
+            shared = (idf for first, last, idf in words_of if first < end and start < last)
             weights[place] = max(shared, default=0.0)
         total = weights.sum()
         return (weights / total if total > 0 else weights).float()

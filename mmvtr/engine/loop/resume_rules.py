@@ -234,8 +234,8 @@ def _same(before: Any, now: Any, key: str) -> bool:
 
 
 def _short(value: Any) -> str:
-    told = repr(value)
-    return told if len(told) <= 60 else f'{told[:57]}...'
+    text = repr(value)
+    return text if len(text) <= 60 else f'{text[:57]}...'
 
 
 def table() -> str:

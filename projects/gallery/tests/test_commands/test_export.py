@@ -555,7 +555,7 @@ def test_a_model_teaches_another_by_its_vectors(folder, tool, tmp_path, kind):
     train = encode_set(model, dict(as_tested(cfg, 'train')))
     texts, videos = (take(train[side].levels, torch.tensor([4, 1, 2])) for side in train)
     expected = model.similarity(texts, videos)['scores']
-    torch.testing.assert_close(target.beside['teacher'], expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(target.extras['teacher'], expected, atol=1e-6, rtol=0)
     assert expected.std() > 1e-3
 
 

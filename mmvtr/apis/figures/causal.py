@@ -10,10 +10,10 @@ import torch
 from mmengine.config import Config
 from torch import Tensor
 
+from mmvtr.apis.figures.study import run_tool
 from mmvtr.datasets.record_transforms import read_annotations
-from mmvtr.engine.hooks.study import Asked, Study, picture
+from mmvtr.engine.hooks.study import FigureRequest, Study, picture
 from mmvtr.evaluation.length_bias import LengthBiasMetric
-from mmvtr.figures.by_tool import run_tool
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.functional.metrics.relevance import ndcg_at_k
 from mmvtr.registry import bare_name
@@ -35,38 +35,41 @@ GAPS = dict(frames=60.0, seconds=1.0)
     needs='sets with verb and noun classes; no checkpoint',
     by_tool=True,
 )
-def lengths(asked: Asked) -> Iterator:
+def lengths(request: FigureRequest) -> Iterator:
     """Mean lengths of actions in train and test."""
-    run_tool('length_bias', asked.line[0], '--out', asked.out, *asked.options)
+    run_tool('length_bias', request.line[0], '--out', request.out, *request.options)
     return iter(())
 
 
 @picture('causal5', 'frame length, Fig. 5', needs='--against; a set whose relevance is known')
-def gains(asked: Asked) -> 'canvas.Figure':
+def gains(request: FigureRequest) -> 'canvas.Figure':
     """Relevance of the 50 best hits where it rises most."""
-    return _strips(asked, largest=True)
+    return _strips(request, largest=True)
 
 
 @picture('causal11', 'frame length, Fig. 11', needs='--against; a set whose relevance is known')
-def losses(asked: Asked) -> 'canvas.Figure':
+def losses(request: FigureRequest) -> 'canvas.Figure':
     """Relevance of the 50 best hits where it falls most."""
-    return _strips(asked, largest=False)
+    return _strips(request, largest=False)
 
 
-def _strips(asked: Asked, *, largest: bool) -> 'canvas.Figure':
+def _strips(request: FigureRequest, *, largest: bool) -> 'canvas.Figure':
     """As many queries of each direction as were asked for.
 
     Raises:
         ValueError: no second model, or a set whose relevance is not known.
     """
-    before, after = compared(asked)
+    before, after = compared(request)
     relevance = after.evaluation.relation.relevance
     if relevance is None:
         raise ValueError(
             f'{after.cfg.filename}: strips of relevance need a set with verb and noun classes '
             '(EPIC-KITCHENS-100, YouCook2, MSR-VTT with tags, planted)'
         )
-    depth, count = asked.top or DEPTH, asked.queries if isinstance(asked.queries, int) else None
+    depth, count = (
+        request.top or DEPTH,
+        request.queries if isinstance(request.queries, int) else None,
+    )
     columns = {}
     for direction, place in (('text to video', 0), ('video to text', 1)):
         scores = [_by_query(one.best_scores()[place], place) for one in (before, after)]
@@ -74,16 +77,18 @@ def _strips(asked: Asked, *, largest: bool) -> 'canvas.Figure':
         worth = [100 * ndcg_at_k(x, known, k=depth) for x in scores]
         change = (worth[1] - worth[0]).nan_to_num(0.0)
         order = change.argsort(descending=largest, stable=True).tolist()
-        queries = _asked_rows(asked, after, place) if count is None else order
+        queries = _rows_of_queries(request, after, place) if count is None else order
         strips = []
         for q in queries:
-            if len(strips) == count or any(_said(after, place, q) == x.query for x in strips):
+            if len(strips) == count or any(
+                _text_of_query(after, place, q) == x.query for x in strips
+            ):
                 continue
             rows = {one.name: x[q] for one, x in zip((before, after), scores)}
             strips.append(
                 RelevanceStrip(
-                    _said(after, place, q),
-                    {name: _found(row, known[q], depth) for name, row in rows.items()},
+                    _text_of_query(after, place, q),
+                    {name: _relevance_of_best(row, known[q], depth) for name, row in rows.items()},
                     {one.name: float(w[q]) for one, w in zip((before, after), worth)},
                 )
             )
@@ -93,7 +98,7 @@ def _strips(asked: Asked, *, largest: bool) -> 'canvas.Figure':
             f'nDCG@{depth} of {after.name} over {before.name}, {direction}: {moved[0]:,} better, '
             f'{moved[1]:,} worse, mean {float(change.mean()):+.1f}'
         )
-        asked.said.extend([] if line in asked.said else [line])
+        request.notes.extend([] if line in request.notes else [line])
     least = min(map(len, columns.values()))
     columns = {name: strips[:least] for name, strips in columns.items()}
     most = f'of different words that {"gain" if largest else "lose"} most'
@@ -101,15 +106,15 @@ def _strips(asked: Asked, *, largest: bool) -> 'canvas.Figure':
     return relevance_strips(columns, title=f'Relevance of the {depth} best hits of queries {which}')
 
 
-def compared(asked: Asked) -> tuple[Study, Study]:
+def compared(request: FigureRequest) -> tuple[Study, Study]:
     """The model that is compared with, and the model.
 
     Raises:
         ValueError: there is but one.
     """
-    if asked.against is None:
+    if request.against is None:
         raise ValueError('nothing to compare: give a second model by --against')
-    return asked.against, asked.model
+    return request.against, request.model
 
 
 def _by_query(matrix: Tensor, place: int) -> Tensor:
@@ -117,12 +122,12 @@ def _by_query(matrix: Tensor, place: int) -> Tensor:
     return matrix if place == 0 else matrix.t().contiguous()
 
 
-def _found(scores: Tensor, relevance: Tensor, depth: int) -> np.ndarray:
+def _relevance_of_best(scores: Tensor, relevance: Tensor, depth: int) -> np.ndarray:
     best = scores.topk(min(depth, len(scores))).indices
     return relevance[best].numpy()
 
 
-def _said(study: Study, place: int, query: int) -> str:
+def _text_of_query(study: Study, place: int, query: int) -> str:
     """The text that asks, or the first own caption of the video that does."""
     if place == 0:
         return study.text(query)['text']
@@ -130,9 +135,9 @@ def _said(study: Study, place: int, query: int) -> str:
     return study.text(own[0])['text'] if own else study.video(query)['video_id']
 
 
-def _asked_rows(asked: Asked, study: Study, place: int) -> list[int]:
+def _rows_of_queries(request: FigureRequest, study: Study, place: int) -> list[int]:
     """Places of the texts that were asked for, or of their videos."""
-    rows = asked.rows()
+    rows = request.rows()
     positives = study.evaluation.relation.positives
     return rows if place == 0 else [int(positives[row].int().argmax()) for row in rows]
 
@@ -145,19 +150,19 @@ def _asked_rows(asked: Asked, study: Study, place: int) -> list[int]:
     'frame length, Appendix B',
     needs='--against; lengths and classes of train and test',
 )
-def remaining_failures(asked: Asked) -> 'canvas.Figure':
+def remaining_failures(request: FigureRequest) -> 'canvas.Figure':
     """Failures that may come from lengths, and which remain.
 
     Raises:
         ValueError: no second model, or lengths or actions that are not known.
     """
-    before, after = compared(asked)
+    before, after = compared(request)
     relation = before.evaluation.relation
     loader = before.cfg.get('train_dataloader')
     if loader is None:
         raise ValueError(f'{before.cfg.filename} has no train_dataloader, whose lengths count')
     train = read_annotations(loader.dataset, 'environments')
-    metric = LengthBiasMetric(train=train, **_asked_of_metric(before.cfg))
+    metric = LengthBiasMetric(train=train, **_length_options(before.cfg))
     found = metric.narrowed(before.best_scores().t2v, relation)
     tail = tail_classes(train)
     suspects = [
@@ -165,7 +170,7 @@ def remaining_failures(asked: Asked) -> 'canvas.Figure':
         for row in found['nearer'].tolist()
         if not any(a[k] in tail[k] for a in relation.text_actions[row] for k in (0, 1))
     ]
-    asked.said.extend(
+    request.notes.extend(
         [
             f'failures of {before.name} (match behind rank 10): {len(found["failed"]):,}',
             f'- of an action whose lengths differ by {metric.least:g} {metric.unit} or more: '
@@ -182,7 +187,7 @@ def remaining_failures(asked: Asked) -> 'canvas.Figure':
     )
     better, worse = (old - new).clamp_min(0), (new - old).clamp_min(0)
     still = metric.narrowed(after.best_scores().t2v, relation)
-    asked.said.extend(
+    request.notes.extend(
         [
             f'of these {len(suspects):,}, with {after.name}: {int((better > 0).sum()):,} better by '
             f'{float(better.sum()):,.0f} ranks in all, {int((worse > 0).sum()):,} worse by '
@@ -194,7 +199,7 @@ def remaining_failures(asked: Asked) -> 'canvas.Figure':
     return moved_ranks(old, new, names=(before.name, after.name), title=title)
 
 
-def _asked_of_metric(cfg: Config) -> dict[str, Any]:
+def _length_options(cfg: Config) -> dict[str, Any]:
     """``min_gap`` and ``top`` as the config's own LengthBiasMetric has them, else the paper's."""
     metrics = cfg.get('test_evaluator') or []
     for metric in metrics if isinstance(metrics, (list, tuple)) else [metrics]:
@@ -224,7 +229,7 @@ def tail_classes(train) -> tuple[set[int], set[int]]:
     needs='nothing; no checkpoint, no data',
     by_tool=True,
 )
-def cost(asked: Asked) -> Iterator:
+def cost(request: FigureRequest) -> Iterator:
     """Parameters, GFLOPs and time of a training step."""
-    run_tool('cost', asked.line[0], *asked.options)
+    run_tool('cost', request.line[0], *request.options)
     return iter(())

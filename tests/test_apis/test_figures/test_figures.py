@@ -11,10 +11,10 @@ from PIL import Image
 
 from children import ROOT
 from mmvtr.apis import load_retriever
+from mmvtr.apis.figures import FIGURES, FigureRequest, study
+from mmvtr.apis.figures.dvtr import eta_of, push
+from mmvtr.apis.figures.ncl import queue_and_transform
 from mmvtr.datasets import PlantedDataset
-from mmvtr.figures import FIGURES, Asked, study
-from mmvtr.figures.dvtr import eta_of, push
-from mmvtr.figures.ncl import queue_and_transform
 from mmvtr.functional.metrics.hubness import normalisation_error
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.structures import take
@@ -63,8 +63,8 @@ def asked(folder, tmp_path, monkeypatch):
     def make(name='dvtr_c2v_planted', epochs=(1,), against=None, **how):
         models = [_studied(folder, name, epoch) for epoch in epochs]
         other = None if against is None else _studied(folder, against, 1)._replace(name='before')
-        given = dict(queries=2, top=None, seed=0, method='pca', out=tmp_path, said=[])
-        return Asked(models, other, **{**given, **how})
+        given = dict(queries=2, top=None, seed=0, method='pca', out=tmp_path, notes=[])
+        return FigureRequest(models, other, **{**given, **how})
 
     return make
 
@@ -107,7 +107,7 @@ def test_loss_against_eta(asked):
     points = figure.axes[0].collections
     assert sum(len(x.get_offsets()) for x in points if len(x.get_offsets())) >= 14
     share = float(re.search(r'([\d.]+) % above 0.9', texts_of(figure))[1])
-    assert f'{share:.1f} % of the negatives of 8 texts above .9' in what.said[0]
+    assert f'{share:.1f} % of the negatives of 8 texts above .9' in what.notes[0]
     # By hand: three negatives and a match, all weights 1, then one of them 0.
     logits, positives = torch.tensor([[1.0, 2.0, 0.0, 0.5]]), torch.tensor([[1, 0, 0, 0]]).bool()
     share = logits.double().softmax(1)
@@ -145,7 +145,7 @@ def test_the_space_and_its_means(asked):
     assert 't-SNE 1 (no unit)' in texts_of(figure)
     ((_, figure),) = FIGURES['ncl8'].make(what)
     heights = [bar.get_height() for bar in figure.axes[0].patches]
-    assert len(heights) == 6 and 'modal means' in what.said[-1]
+    assert len(heights) == 6 and 'modal means' in what.notes[-1]
 
 
 def test_implicit_biases(asked):
@@ -153,7 +153,7 @@ def test_implicit_biases(asked):
     what = asked(against='c2v_planted')
     ((name, figure),) = FIGURES['ncl_d'].make(what)
     assert name == 'ncl_d' and [axis.get_title() for axis in figure.axes] == ['videos', 'texts']
-    assert len(what.said) == 4
+    assert len(what.notes) == 4
     for one, drawn in zip((what.against, what.model), figure.axes[0].collections):
         gamma = float(one.evaluation.matrices['temperature'])
         scores = one.scores.double()
@@ -228,7 +228,7 @@ def test_strips_of_relevance(asked):
         labels = [axis.get_yticklabels() for axis in figure.axes[:1]][0]
         old, new = (float(re.search(r'nDCG (\d+)', x.get_text())[1]) for x in labels)
         assert (new >= old) == better or new == old
-    assert len(what.said) == 2  # both figures say the same of all queries
+    assert len(what.notes) == 2  # both figures say the same of all queries
 
 
 def test_failures_that_remain(folder, asked, tmp_path):
@@ -247,7 +247,7 @@ def test_failures_that_remain(folder, asked, tmp_path):
     models = [study(cfg, str(folder / f'c2v_planted_{epoch}.pth')) for epoch in (1, 2)]
     what = asked()._replace(models=models[1:], against=models[0]._replace(name='before'))
     ((_, figure),) = FIGURES['causal_b'].make(what)
-    counts = [int(line.rpartition(' ')[2]) for line in what.said[:4]]
+    counts = [int(line.rpartition(' ')[2]) for line in what.notes[:4]]
     assert counts == sorted(counts, reverse=True) and counts[-1] > 0
     known = what.model.evaluation.relation.positives
     first = [ranks(one.scores, known) for one in (what.against, what.model)]

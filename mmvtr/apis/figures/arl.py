@@ -9,10 +9,10 @@ import numpy as np
 from mmengine.registry import init_default_scope
 
 from mmvtr.apis import as_tested
+from mmvtr.apis.figures.study import run_tool
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine.hooks.film_strip import film_strip
-from mmvtr.engine.hooks.study import Asked, picture
-from mmvtr.figures.by_tool import run_tool
+from mmvtr.engine.hooks.study import FigureRequest, picture
 from mmvtr.registry import DATASETS
 from mmvtr.visualization import canvas
 from mmvtr.visualization.sheet import SheetItem, retrieval_sheet
@@ -22,27 +22,27 @@ SHOWN = 6
 
 
 @picture('arl4', 'ARL Fig. 4', needs='an ARLSupervision after its warm-up', by_tool=True)
-def distributions(asked: Asked) -> Iterator:
+def distributions(request: FigureRequest) -> Iterator:
     """Similarity and uncertainty of annotated and other pairs."""
-    run_tool('ambiguity', *asked.line, '--out', asked.out, *asked.options)
+    run_tool('ambiguity', *request.line, '--out', request.out, *request.options)
     return iter(())
 
 
 @picture('arl5', 'ARL Fig. 5', needs='an ARLSupervision after its warm-up', by_tool=True)
-def ambiguous_videos(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
+def ambiguous_videos(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figure']]:
     """Texts with the videos that are ambiguous for them.
 
     Raises:
         ValueError: no text has an ambiguous video.
     """
-    count = asked.queries if isinstance(asked.queries, int) else 20
-    draws = ('--texts', count, '--seed', asked.seed)
-    run_tool('ambiguity', *asked.line, '--out', asked.out, *draws, *asked.options)
-    found = json.loads((asked.out / 'ambiguous.json').read_text())
+    count = request.queries if isinstance(request.queries, int) else 20
+    draws = ('--texts', count, '--seed', request.seed)
+    run_tool('ambiguity', *request.line, '--out', request.out, *draws, *request.options)
+    found = json.loads((request.out / 'ambiguous.json').read_text())
     if not found:
         raise ValueError('no text of the sample has an ambiguous video')
-    init_default_scope(asked.cfg.get('default_scope', 'mmvtr'))
-    dataset = DATASETS.build(as_tested(asked.cfg, 'train')['dataset'])
+    init_default_scope(request.cfg.get('default_scope', 'mmvtr'))
+    dataset = DATASETS.build(as_tested(request.cfg, 'train')['dataset'])
     records = {video['video_id']: video for video in dataset.videos}
     for number, text in enumerate(found):
         items = [_item(dataset, records, video, 'annotated') for video in text['annotated']]
@@ -50,25 +50,28 @@ def ambiguous_videos(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
             holds = video.get('holds')
             right = None if holds is None else 'judged' if holds else 'other'
             items.append(_item(dataset, records, video, right))
-        said = (
+        subtitle = (
             f'{len(text["ambiguous"])} ambiguous videos below the annotated one, with the best '
             'frame of a branch, similarity s and uncertainty u'
         )
-        yield number, retrieval_sheet(text['text'], items[: asked.top or SHOWN], said=said)
+        yield (
+            number,
+            retrieval_sheet(text['text'], items[: request.top or SHOWN], subtitle=subtitle),
+        )
 
 
 def _item(
-    dataset: VideoTextDataset, records: dict[str, Any], said: dict[str, Any], right: Any
+    dataset: VideoTextDataset, records: dict[str, Any], ambiguous: dict[str, Any], right: Any
 ) -> SheetItem:
     """A video of the json, with its frames and what its branches say."""
-    video = records[said['video_id']]
+    video = records[ambiguous['video_id']]
     strip = film_strip(video, dataset.video_pipeline.transforms)
-    branches = {name: x for name, x in said.items() if isinstance(x, dict)}
+    branches = {name: x for name, x in ambiguous.items() if isinstance(x, dict)}
     best = next(iter(branches.values()))
     seconds = best.get('seconds')
     numbers = '; '.join(f'{name}: u {x["u"]:.2f}' for name, x in branches.items())
     return SheetItem(
-        title=said['video_id'],
+        title=ambiguous['video_id'],
         frames=strip.frames,
         score=float(np.mean([x['s'] for x in branches.values()])),
         right=right,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.engine.hooks.pictures import annotated_block, eta_of, training_weights
-from mmvtr.engine.hooks.study import Asked, picture
+from mmvtr.engine.hooks.study import FigureRequest, picture
 from mmvtr.visualization import canvas
 from mmvtr.visualization.calibration import negatives_of_query
 from mmvtr.visualization.matrix import compared_matrices
@@ -20,16 +20,16 @@ PAIRS, TEXTS, HITS = 10, 256, 3
 
 
 @picture('dvtr3', 'DVTR Fig. 3', needs='--against for the model before')
-def similarity_matrices(asked: Asked) -> 'canvas.Figure':
+def similarity_matrices(request: FigureRequest) -> 'canvas.Figure':
     """Scores of ten pairs of texts and videos, before and after."""
-    model, known = asked.model, asked.model.evaluation.relation
+    model, known = request.model, request.model.evaluation.relation
     # For each video that has a text its first one.
     videos = known.positives.any(0).nonzero().flatten()
     pairs = torch.stack([known.positives.int().argmax(0)[videos], videos], 1)
-    drawn = np.random.default_rng(asked.seed).permutation(len(pairs))[:PAIRS]
+    drawn = np.random.default_rng(request.seed).permutation(len(pairs))[:PAIRS]
     rows, columns = (side.tolist() for side in pairs[torch.from_numpy(drawn)].t())
     return compared_matrices(
-        {study.name: part(study.scores, rows, columns) for study in asked.both},
+        {study.name: part(study.scores, rows, columns) for study in request.both},
         None if known.truth is None else part(known.truth, rows, columns),
         text_names=[model.text(row)['text'] for row in rows],
         video_names=[model.video(column)['video_id'] for column in columns],
@@ -45,7 +45,7 @@ def part(matrix: Tensor, rows: Sequence[int], columns: Sequence[int]) -> Tensor:
     'DVTR Fig. 4',
     needs="a supervision that weighs negatives; --split train for the paper's set",
 )
-def calibration(asked: Asked) -> 'canvas.Figure':
+def calibration(request: FigureRequest) -> 'canvas.Figure':
     """Loss of each negative of a query against its eta; how eta is spread.
 
     Some texts meet all videos of the set as if these were one batch.  A negative's part in the
@@ -55,11 +55,11 @@ def calibration(asked: Asked) -> 'canvas.Figure':
     Raises:
         ValueError: the model's supervision gives no weights, or the text has no annotated video.
     """
-    model = asked.model
+    model = request.model
     known = model.evaluation.relation
     matched = known.positives.any(1).nonzero().flatten().numpy()
-    (query, *_) = asked.rows(matched, among='text with a video')
-    others = np.random.default_rng(asked.seed).permutation(matched)[:TEXTS].tolist()
+    (query, *_) = request.rows(matched, among='text with a video')
+    others = np.random.default_rng(request.seed).permutation(matched)[:TEXTS].tolist()
     rows = [query, *(row for row in others if row != query)]
     columns = list(range(model.scores.shape[1]))
     eta = training_weights(model, rows, columns)
@@ -75,7 +75,9 @@ def calibration(asked: Asked) -> 'canvas.Figure':
     negatives = ~positives[0]
     truth = None if known.truth is None else known.truth[query][negatives]
     sure = float((eta[~positives] > 0.9).float().mean())
-    asked.said.append(f'dvtr4: {100 * sure:.1f} % of the negatives of {len(rows)} texts above .9')
+    request.notes.append(
+        f'dvtr4: {100 * sure:.1f} % of the negatives of {len(rows)} texts above .9'
+    )
     return negatives_of_query(
         eta[0][negatives],
         plain[0][negatives],
@@ -94,32 +96,35 @@ def push(logits: Tensor, positives: Tensor, weights: Tensor) -> Tensor:
 
 
 @picture('dvtr5', 'DVTR Fig. 5', needs='a DVTRSupervision or PCMESupervision')
-def text_queries(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
+def text_queries(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figure']]:
     """Best videos of texts, with the uncertainty of each pair."""
-    model, scores = asked.model, asked.model.scores
-    for number, row in enumerate(asked.rows(range(len(scores)))):
-        best = scores[row].topk(min(asked.top or HITS, scores.shape[1])).indices.tolist()
+    model, scores = request.model, request.model.scores
+    for number, row in enumerate(request.rows(range(len(scores)))):
+        best = scores[row].topk(min(request.top or HITS, scores.shape[1])).indices.tolist()
         eta = eta_of(model, [row], best)[0].tolist()
         hits = [model.hit(row, v, eta=e) for v, e in zip(best, eta)]
-        yield number, retrieval_sheet(model.text(row)['text'], hits, said=_said(scores, 1, hits))
+        yield (
+            number,
+            retrieval_sheet(model.text(row)['text'], hits, subtitle=_subtitle(scores, 1, hits)),
+        )
 
 
 @picture('dvtr6', 'DVTR Fig. 6', needs='a DVTRSupervision or PCMESupervision')
-def video_queries(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
+def video_queries(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figure']]:
     """Best texts of videos, with the uncertainty of each pair."""
-    model, scores = asked.model, asked.model.scores
+    model, scores = request.model, request.model.scores
     positives = model.evaluation.relation.positives
-    rows = asked.rows(positives.any(1).nonzero().flatten().tolist())
+    rows = request.rows(positives.any(1).nonzero().flatten().tolist())
     for number, row in enumerate(rows):  # the videos of the texts that were chosen
         column = int(positives[row].int().argmax())
-        best = scores[:, column].topk(min(asked.top or HITS, len(scores))).indices.tolist()
+        best = scores[:, column].topk(min(request.top or HITS, len(scores))).indices.tolist()
         eta = eta_of(model, best, [column])[:, 0].tolist()
         hits = [model.hit(t, column, text=True, eta=e) for t, e in zip(best, eta)]
         frames = model.frames(column)['frames']
         query = frames if len(frames) else f'the video {model.video(column)["video_id"]}'
-        yield number, retrieval_sheet(query, hits, said=_said(scores, 0, hits))
+        yield number, retrieval_sheet(query, hits, subtitle=_subtitle(scores, 0, hits))
 
 
-def _said(scores: Tensor, dim: int, hits: Sequence) -> str:
+def _subtitle(scores: Tensor, dim: int, hits: Sequence) -> str:
     items = f'{scores.shape[dim]:,} {("texts", "videos")[dim]}'
     return f'best {len(hits)} of {items} with the uncertainty eta of the pair'

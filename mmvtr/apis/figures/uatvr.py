@@ -7,13 +7,13 @@ from typing import Iterator
 import numpy as np
 import torch
 
-from mmvtr.engine.hooks.study import Asked, Study, picture
-from mmvtr.figures.attention import (
+from mmvtr.apis.figures.attention import (
     compare,
     name_tokens,
     pieces_of,
     refuse_without_matches,
 )
+from mmvtr.engine.hooks.study import FigureRequest, Study, picture
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.structures import take
 from mmvtr.visualization import canvas
@@ -25,13 +25,13 @@ TEXTS = 3
 
 
 @picture('uatvr3', 'UATVR Fig. 3', needs='heads, and a checkpoint of each epoch')
-def sigma_and_recall(asked: Asked) -> 'canvas.Figure':
+def sigma_and_recall(request: FigureRequest) -> 'canvas.Figure':
     """R@1 and mean sigma over the epochs.
 
     Raises:
         ValueError: fewer than two checkpoints of different epochs, or a model without heads.
     """
-    models = sorted(asked.models, key=lambda one: one.epoch or 0)
+    models = sorted(request.models, key=lambda one: one.epoch or 0)
     epochs = [one.epoch for one in models]
     if None in epochs or len(set(epochs)) < 2:
         raise ValueError(
@@ -53,12 +53,12 @@ def sigma_and_recall(asked: Asked) -> 'canvas.Figure':
 
 
 @picture('uatvr4', 'UATVR Fig. 4', needs='a TokenSimilarity and words')
-def extra_tokens(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
+def extra_tokens(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figure']]:
     """What frames and extra tokens of a video carry for several texts."""
-    model = asked.model
+    model = request.model
     refuse_without_matches(model.model)
     scores, positives = model.scores, model.evaluation.relation.positives
-    for number, row in enumerate(asked.rows(positives.any(1).nonzero().flatten().tolist())):
+    for number, row in enumerate(request.rows(positives.any(1).nonzero().flatten().tolist())):
         column = int(positives[row].int().argmax())
         best = scores[:, column].topk(min(TEXTS, len(scores))).indices.tolist()
         texts = list(dict.fromkeys([row, *best]))[:TEXTS]
@@ -68,24 +68,24 @@ def extra_tokens(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
 
 
 @picture('uatvr5', 'UATVR Fig. 5', needs='a TokenSimilarity and words; --against for the baseline')
-def hits_and_tokens(asked: Asked) -> Iterator[tuple[str, 'canvas.Figure']]:
+def hits_and_tokens(request: FigureRequest) -> Iterator[tuple[str, 'canvas.Figure']]:
     """First hits of a baseline and of the model, and what carries them."""
-    model = asked.model
+    model = request.model
     refuse_without_matches(model.model)
     known = model.evaluation.relation.positives
-    first = {one.name: ranks(one.scores, known) for one in asked.both}
-    if asked.against is None:
+    first = {one.name: ranks(one.scores, known) for one in request.both}
+    if request.against is None:
         candidates = (first[model.name] == 1).nonzero().flatten()
     else:
-        wrong = first[asked.against.name] > 1
+        wrong = first[request.against.name] > 1
         candidates = (wrong & (first[model.name] == 1)).nonzero().flatten()
-    rows = asked.rows(candidates.tolist(), among='text that only this model gets right')
+    rows = request.rows(candidates.tolist(), among='text that only this model gets right')
     for number, row in enumerate(rows):
         columns = [int(model.scores[row].argmax())]
-        if asked.against is not None:
-            columns.append(int(asked.against.scores[row].argmax()))
+        if request.against is not None:
+            columns.append(int(request.against.scores[row].argmax()))
         for place, column in enumerate(dict.fromkeys(columns)):
-            finder = (model if place == 0 else asked.against).name
+            finder = (model if place == 0 else request.against).name
             right = bool(known[row, column])
             title = f'found first by {finder}: {"right" if right else "wrong"}'
             pair = carried(model, row, column)

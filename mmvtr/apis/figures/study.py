@@ -1,11 +1,13 @@
-"""A model's evaluation in hand, as a figure needs it: run as tools/test.py runs it."""
+"""What figures are made of: a tested model, or a tool that draws by itself."""
 
 from __future__ import annotations
 
 import copy
 import itertools
+import runpy
+import sys
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence
 
 from mmengine.config import Config
 from mmengine.hooks import Hook
@@ -18,6 +20,7 @@ from mmvtr.engine.launch.testing import runner_of_test
 from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.engine.loop.facts_of_run import trainings_in
 from mmvtr.engine.transforms.score_transforms import TransformHook
+from mmvtr.utils import tool_folder
 
 _RUNS = itertools.count()
 
@@ -103,3 +106,23 @@ def study(
         dict(numbers),
         trainings_in(runner),
     )
+
+
+def run_tool(name: str, *arguments: Any) -> None:
+    """Run a tool of ``tools/analysis_tools`` in this process.
+
+    Raises:
+        ValueError: what the tool says as it ends, where it says so in a sentence.
+        SystemExit: it ends without one.
+    """
+    file = tool_folder() / 'analysis_tools' / f'{name}.py'
+    before = sys.argv
+    sys.argv = [str(file), *map(str, arguments)]
+    try:
+        runpy.run_path(str(file), run_name='__main__')
+    except SystemExit as ended:
+        if not isinstance(ended.code, str):
+            raise
+        raise ValueError(ended.code.removeprefix('error: ')) from ended
+    finally:
+        sys.argv = before

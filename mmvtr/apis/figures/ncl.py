@@ -10,7 +10,7 @@ from mmengine.logging import MMLogger
 from torch import Tensor
 
 from mmvtr.apis import vectors
-from mmvtr.engine.hooks.study import Asked, Study, picture
+from mmvtr.engine.hooks.study import FigureRequest, Study, picture
 from mmvtr.engine.transforms.query_queue import QueryQueueHook
 from mmvtr.engine.transforms.score_transforms import ScoreTransformHook
 from mmvtr.evaluation import RetrievalMetric, evaluate
@@ -31,10 +31,10 @@ from mmvtr.visualization.sheet import retrieval_sheet
 VECTORS = 'scores that are inner products; --against as-built for before training'
 
 
-def scored(asked: Asked) -> dict[str, tuple[Study, Directed]]:
+def scored(request: FigureRequest) -> dict[str, tuple[Study, Directed]]:
     """All that there is to compare: raw scores of each model, then each transform of them."""
     found = {}
-    for one in asked.both:
+    for one in request.both:
         found[f'{one.name}, raw'] = (one, Directed(one.scores, one.scores))
         for name in one.transforms:
             found[f'{one.name}, {name}'] = (one, one.evaluation.transformed[name])
@@ -42,7 +42,7 @@ def scored(asked: Asked) -> dict[str, tuple[Study, Directed]]:
 
 
 @picture('ncl2', 'NCL Fig. 2', needs='nothing; --against for a baseline beside')
-def normalisation_errors(asked: Asked) -> 'canvas.Figure':
+def normalisation_errors(request: FigureRequest) -> 'canvas.Figure':
     """Normalisation errors, raw and after the transforms of the config.
 
     The mean distance of an item's summed retrieval probability from its fair share.
@@ -52,20 +52,20 @@ def normalisation_errors(asked: Asked) -> 'canvas.Figure':
             float(normalisation_error(pair[place], temperature=one.temperature, dim=1 - place))
             for place in (0, 1)
         ]
-        for name, (one, pair) in scored(asked).items()
+        for name, (one, pair) in scored(request).items()
     }
-    asked.said.extend(
+    request.notes.extend(
         [f'ncl2: {name}: t2v {t:.3f}, v2t {v:.3f}' for name, (t, v) in groups.items()]
     )
-    where = asked.model.dataset.protocol()['dataset']
+    where = request.model.dataset.protocol()['dataset']
     title = f'How far items are from a fair share of the retrieval probabilities ({where})'
     return bars(groups, DIRECTIONS, title=title, y='normalisation error (Eq. 5)')
 
 
 @picture('ncl3', 'NCL Fig. 3', needs='nothing; of --against where it is given')
-def errors_by_mass(asked: Asked) -> 'canvas.Figure':
+def errors_by_mass(request: FigureRequest) -> 'canvas.Figure':
     """False negatives and positives by the summed retrieval probability of an item."""
-    model = asked.against or asked.model
+    model = request.against or request.model
     known = model.evaluation.relation.positives
     rates = {
         direction: error_rates_by_mass(
@@ -77,7 +77,7 @@ def errors_by_mass(asked: Asked) -> 'canvas.Figure':
 
 
 @picture('ncl5', 'NCL Fig. 5', needs='a QueryQueueHook and a transform that reads it')
-def queue_sizes(asked: Asked) -> 'canvas.Figure':
+def queue_sizes(request: FigureRequest) -> 'canvas.Figure':
     """R@1 after a transform from smaller and smaller query queues.
 
     The set is not encoded again: each size takes the newest queries of the checkpoint's queue.
@@ -85,7 +85,7 @@ def queue_sizes(asked: Asked) -> 'canvas.Figure':
     Raises:
         ValueError: the config has no QueryQueueHook, no transform reads it, or nothing is in it.
     """
-    model = asked.model
+    model = request.model
     queue, transform = queue_and_transform(model)
     keys = {'text to video': 'retrieval/t2v_R1', 'video to text': 'retrieval/v2t_R1'}
     sizes = [size for size in (queue.size // 2**i for i in range(8)) if size >= 16][::-1]
@@ -128,22 +128,22 @@ def from_newest(
 
 
 @picture('ncl6', 'NCL Fig. 6', needs='--against, or a test-time transform')
-def examples(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
+def examples(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figure']]:
     """Texts that only normalised scores get right, with their summed probabilities."""
-    before, after = sides(asked)
-    known = asked.model.evaluation.relation.positives
+    before, after = sides(request)
+    known = request.model.evaluation.relation.positives
     first = {name: ranks(pair.t2v, known) for name, (_, pair) in (before, after)}
     (old, (old_study, old_pair)), (new, (new_study, new_pair)) = before, after
     fixed = ((first[old] > 1) & (first[new] == 1)).nonzero().flatten()
     broken = ((first[old] == 1) & (first[new] > 1)).nonzero().flatten()
-    asked.said.append(
+    request.notes.append(
         f'ncl6: {len(fixed)} texts are right only with {new}, {len(broken)} only with {old}'
     )
     mass = [
         relative_mass(pair.t2v, temperature=one.temperature)
         for one, pair in ((old_study, old_pair), (new_study, new_pair))
     ]
-    rows = asked.rows(fixed.tolist(), among=f'text that only {new} gets right')
+    rows = request.rows(fixed.tolist(), among=f'text that only {new} gets right')
     for number, row in enumerate(rows):
         own = int(known[row].int().argmax())
         other = int(old_pair.t2v[row].argmax())
@@ -155,23 +155,23 @@ def examples(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
             )
             for whose, column in (('own', own), ('found before', other))
         ]
-        said = (
+        subtitle = (
             f'before: {old}; after: {new}; rank of its own video {first[old][row]:.0f}, then '
             f'{first[new][row]:.0f}\na mass of 1 is a fair share; of all texts {len(fixed)} are '
             f'right only after, {len(broken)} only before'
         )
-        yield number, retrieval_sheet(new_study.text(row)['text'], hits, said=said)
+        yield number, retrieval_sheet(new_study.text(row)['text'], hits, subtitle=subtitle)
 
 
-def sides(asked: Asked) -> tuple[tuple[str, Any], tuple[str, Any]]:
+def sides(request: FigureRequest) -> tuple[tuple[str, Any], tuple[str, Any]]:
     """(name, (study, scores)) before and after.
 
     Raises:
         ValueError: there is but one: no other model, and no transform.
     """
-    found = list(scored(asked).items())
+    found = list(scored(request).items())
     before = found[0]  # raw scores of what is compared with, or of the model itself
-    model = asked.model
+    model = request.model
     name = f'{model.name}, {model.transforms[0] if model.transforms else "raw"}'
     after = (name, dict(found)[name])
     if before[0] == after[0]:
@@ -187,11 +187,11 @@ def sides(asked: Asked) -> tuple[tuple[str, Any], tuple[str, Any]]:
     'NCL Fig. 7',
     needs='scores that are inner products; no checkpoint = as the config builds it',
 )
-def space(asked: Asked) -> 'canvas.Figure':
+def space(request: FigureRequest) -> 'canvas.Figure':
     """Texts and videos in two dimensions, by PCA or t-SNE."""
-    spaces = {one.name: tuple(x.cpu() for x in flat(one)) for one in asked.both}
-    known = asked.model.evaluation.relation.positives
-    return modality_plane(spaces, known, method=asked.method, seed=asked.seed)
+    spaces = {one.name: tuple(x.cpu() for x in flat(one)) for one in request.both}
+    known = request.model.evaluation.relation.positives
+    return modality_plane(spaces, known, method=request.method, seed=request.seed)
 
 
 def flat(one: Study) -> tuple[Tensor, Tensor]:
@@ -202,11 +202,11 @@ def flat(one: Study) -> tuple[Tensor, Tensor]:
 
 
 @picture('ncl8', 'NCL Fig. 8', needs=VECTORS)
-def similarities(asked: Asked) -> 'canvas.Figure':
+def similarities(request: FigureRequest) -> 'canvas.Figure':
     """Mean cosines within and between the modalities."""
-    gaps = {one.name: modality_gap(*flat(one)) for one in asked.both}
+    gaps = {one.name: modality_gap(*flat(one)) for one in request.both}
     groups = {name: [float(x) for x in gap[:3]] for name, gap in gaps.items()}
-    asked.said.extend(
+    request.notes.extend(
         [f'ncl8: {name}: modal means {float(gap.distance):.3f} apart' for name, gap in gaps.items()]
     )
     names = ('text - text', 'video - video', 'text - video')
@@ -215,13 +215,13 @@ def similarities(asked: Asked) -> 'canvas.Figure':
 
 
 @picture('ncl_d', 'NCL Appendix D (Eq. 24-28)', needs=VECTORS)
-def implicit_biases(asked: Asked) -> 'canvas.Figure':
+def implicit_biases(request: FigureRequest) -> 'canvas.Figure':
     """How often items are found, by the bias that the modality gap gives them.
 
     Says of each model how large the gradient is by which a step would even this out.
     """
     points: dict[str, dict[str, tuple[Tensor, Tensor]]] = {'videos': {}, 'texts': {}}
-    for one in asked.both:
+    for one in request.both:
         texts, videos = flat(one)
         known, gamma = one.evaluation.relation.positives, one.temperature
         scores = texts @ videos.t()
@@ -230,7 +230,7 @@ def implicit_biases(asked: Asked) -> 'canvas.Figure':
             mass = relative_mass(scores, temperature=gamma, dim=dim)
             points[kind][one.name] = ((bias / gamma).cpu(), mass.cpu())
             steep = bias_gradient(scores, known, temperature=gamma, dim=dim).abs().mean()
-            asked.said.append(
+            request.notes.append(
                 f'ncl_d: {one.name}: {kind}: mean gradient by a bias (Eq. 28, with the '
                 f'temperature) {float(steep):.2e}'
             )
