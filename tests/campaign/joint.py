@@ -76,7 +76,7 @@ def names() -> list[str]:
 
 def make(place: Path, engine: str) -> None:
     """A gallery with windows, refitted once."""
-    with create_store(place, DIM, engine=engine) as store:
+    with create_store(place, DIM) as store:
         with MomentStore.create(store, place) as moments:
             parts = {
                 name: Windows([0.0, 2.0], [4.0, 6.0], units(EACH, 10 + n))

@@ -80,7 +80,7 @@ def held(place: Path) -> Held:
 def failed_command(engine: str, place: Path, draw: random.Random) -> Trial:
     """``search.py DIR --delete ... --add ...``, and what is added cannot be, for two reasons."""
     row = f'{engine}, delete and add'
-    with create_store(place, DIM, engine=engine, geometry='inner_product') as store:
+    with create_store(place, DIM, geometry='inner_product') as store:
         store.add(names(0), vectors(0))
         store.persist()
     gone = draw.sample(names(0), draw.randint(1, 5))
@@ -131,7 +131,7 @@ def _search(arguments: list[str], ids: list[str] | None) -> None:
 def killed_replacement(engine: str, place: Path, draw: random.Random) -> Trial:
     """A process that ends before its n-th change of the folder."""
     row = f'{engine}, killed while it is replaced'
-    with create_store(place, DIM, engine=engine, geometry='inner_product') as store:
+    with create_store(place, DIM, geometry='inner_product') as store:
         store.add(names(0), vectors(0))
         store.persist()
     step, log = draw.randrange(CHANGES), place.parent / f'{place.name}.txt'
@@ -149,6 +149,6 @@ def killed_replacement(engine: str, place: Path, draw: random.Random) -> Trial:
 
 def _replace(place: Path, engine: str, step: int) -> None:
     die_before(step, place)
-    with replace_store(place, DIM, engine=engine, geometry='inner_product') as store:
+    with replace_store(place, DIM, geometry='inner_product') as store:
         store.add(names(1), vectors(1))
         store.persist()

@@ -31,7 +31,7 @@ def test_biases_of_two_refits_are_seen(tmp_path):
         assert joint.fitted(store) == 2
     with open_store(tmp_path) as store, MomentStore.open(store, tmp_path) as moments:
         assert joint.both(store, moments) == 3 and not moments.alike
-    with create_store(tmp_path / 'other', joint.DIM, engine='faiss') as store:
+    with create_store(tmp_path / 'other', joint.DIM) as store:
         store.add(joint.names(), joint.units(joint.ITEMS, 0))
         assert joint.fitted(store) == 0
         store.refit(joint.units(joint.BANK, 7), **options)

@@ -31,7 +31,7 @@ def test_what_was_there_stays(tmp_path):
 
 
 def fill(place, generations):
-    with create_store(place, stores.DIM, engine='faiss', geometry='inner_product') as store:
+    with create_store(place, stores.DIM, geometry='inner_product') as store:
         for names, vectors in generations:
             store.add(names, vectors)
         store.persist()

@@ -251,7 +251,7 @@ def of_hook(case, folder):
     case.ranks(found.v2t.t() if flipped else found.t2v)
 
 
-def of_store(case, folder, engine='faiss'):
+def of_store(case, folder):
     created = pytest.importorskip('mmvtr_gallery.store').create_store
     needs = dict(faiss='faiss', lance='lancedb', qdrant='qdrant_client')
     pytest.importorskip(needs[engine])
@@ -262,7 +262,7 @@ def of_store(case, folder, engine='faiss'):
 
         store = QdrantStore.create('x', WIDTH, client=QdrantClient(':memory:'))
     else:
-        store = created(folder / engine, WIDTH, engine=engine)
+        store = created(folder / engine, WIDTH)
     reads = {'bank_gallery', 'item_bank'} & {*TRANSFORMS[case.name].reads}
     how = dict(case.options, transform=case.name, fewer=True)
     with store:
@@ -298,7 +298,7 @@ def of_moments(case, folder):
         return  # as of_store
     names = [str(i) for i in range(len(case.videos))]
     reads = {'bank_gallery', 'item_bank'} & {*TRANSFORMS[case.name].reads}
-    with create_store(folder / 'm', WIDTH, engine='faiss') as store:
+    with create_store(folder / 'm', WIDTH) as store:
         with MomentStore.create(store, folder / 'm') as moments:
             store.add(names, case.videos)
             windows = {
@@ -442,7 +442,7 @@ def stored(videos, bank, texts, folder):
     pytest.importorskip('faiss')
     from mmvtr_gallery.store import create_store
 
-    with create_store(folder / 'store', WIDTH, engine='faiss') as store:
+    with create_store(folder / 'store', WIDTH) as store:
         store.add([str(i) for i in range(len(videos))], videos)
         store.refit(bank, transform='sinkhorn', fewer=True)
         return [[int(hit.item.id) for hit in hits] for hits in store.search(texts, 3)]

@@ -75,6 +75,11 @@ class LiftedIndex:
             return faiss.IndexIVFPQ(self._quantiser, self._width, lists, self._width // 8, 8)
         return faiss.IndexIVFFlat(self._quantiser, self._width, lists, faiss.METRIC_L2)
 
+    @property
+    def count(self) -> int:
+        """Items that it holds."""
+        return self._index.ntotal
+
     def add(self, vectors: np.ndarray, biases: np.ndarray) -> bool:
         """Take further items in; False: their norms are too large, all must be built anew."""
         if ((vectors**2).sum(1) + self._square(biases)).max() > self._most:
@@ -166,6 +171,6 @@ def load_faiss() -> Any:
         import faiss
     except ImportError:
         raise ImportError(
-            "a store of FAISS needs it: pip install -e 'projects/gallery[index]'"
+            "a store in a folder needs FAISS: pip install -e 'projects/gallery[index]'"
         ) from None
     return faiss

@@ -160,7 +160,7 @@ def main() -> None:
 
     for engine in args.engines:
         with tempfile.TemporaryDirectory() as folder:
-            store = create_store(folder, DIM, engine=engine)
+            store = create_store(folder, DIM)
             moments = MomentStore.create(store, folder)
             with store, moments:
                 store.add([str(i) for i in range(args.videos)], unit(data.windows.mean(1)))

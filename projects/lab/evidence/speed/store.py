@@ -220,7 +220,7 @@ def measure(
         bench.bare(name, wrong)
 
     # A store draws the sample of its row biases by itself: what is expected has its biases.
-    with create_store(folder / 'faiss', DIM, engine='faiss') as store:
+    with create_store(folder / 'faiss', DIM) as store:
         filled(store, data, size)
         biases = np.array([item.bias for item in store.get([str(i) for i in range(size)])])
         bench.data = data._replace(biases=biases.astype(np.float32))
