@@ -251,9 +251,9 @@ def of_hook(case, folder):
     case.ranks(found.v2t.t() if flipped else found.t2v)
 
 
-def of_store(case, folder):
+def of_store(case, folder, engine='faiss'):
     created = pytest.importorskip('mmvtr_gallery.store').create_store
-    needs = dict(faiss='faiss', lance='lancedb', qdrant='qdrant_client')
+    needs = dict(faiss='faiss', qdrant='qdrant_client')
     pytest.importorskip(needs[engine])
     if engine == 'qdrant':
         from qdrant_client import QdrantClient
@@ -278,10 +278,6 @@ def of_store(case, folder):
             case.agrees(ids, [[hit.score for hit in found] for found in hits])
             store.refit(transform=None)
             store.undo()  # biases are found anew, of the Debiaser that was kept
-
-
-def of_lance(case, folder):
-    of_store(case, folder, 'lance')
 
 
 def of_qdrant(case, folder):
@@ -336,7 +332,6 @@ DOORS = {
     ],
     of_hook: [],
     of_store: [GALLERY + 'store/refits.py: refit'],
-    of_lance: [],
     of_qdrant: [],
     of_moments: [],
 }
@@ -353,7 +348,7 @@ WITHIN = {
 def test_all_doors_agree(name, seed, tmp_path):
     case = Case(name, seed)
     for door in DOORS:
-        if seed and door in (of_lance, of_qdrant):
+        if seed and door is of_qdrant:
             continue  # slow
         door(copy.copy(case), tmp_path)
 
