@@ -17,20 +17,19 @@ import numpy as np
 from mmvtr.arrays import Debiaser
 from mmvtr.arrays.inputs import Geometry
 from mmvtr.storage import FolderLock, file_digest, leftovers, write_atomically
-from mmvtr_gallery.store.filters import Condition
 from mmvtr_gallery.store.fits import read_fit, write_fit
-from mmvtr_gallery.store.items import Hit, Item, Rows, check_geometry, norms_of, said_of_lengths
+from mmvtr_gallery.store.items import Rows, check_geometry, norms_of, said_of_lengths
 from mmvtr_gallery.store.joint import as_one, cut_short, finish, mend, stamp, valid
-from mmvtr_gallery.store.lifted import FORMS
+from mmvtr_gallery.store.lifted import index_options
 from mmvtr_gallery.store.manifest import PART, Manifest, check_config, refuse_link, sweep
-from mmvtr_gallery.store.memory import Held
+from mmvtr_gallery.store.memory import Held, InMemory
 from mmvtr_gallery.store.online import reservoir_of
 from mmvtr_gallery.store.parts import read_items, write_biases, write_items
-from mmvtr_gallery.store.protocol import Fit, GalleryStore, How
-from mmvtr_gallery.store.undoing import Change, Reversal
+from mmvtr_gallery.store.protocol import Fit, GalleryStore
+from mmvtr_gallery.store.undoing import Change, Reversal, write_reversal
 
 
-class FolderStore(GalleryStore):
+class FolderStore(InMemory, GalleryStore):
     """See :class:`~mmvtr_gallery.store.protocol.GalleryStore`; needs faiss.
 
     All items are in memory; the bias of an item is one more dimension of its vector there.
@@ -244,18 +243,7 @@ class FolderStore(GalleryStore):
         self._check_writable()
         with self._changing:
             held = self._held
-            count = len(held.both)
-            if form not in FORMS:
-                raise ValueError(f'index: form must be one of {FORMS}, not {str(form)[:80]!r}')
-            if min(partitions or 1, probes, candidates) < 1:
-                raise ValueError('index: partitions, probes and candidates must be 1 or more')
-            if count < 256:
-                raise ValueError(
-                    f'index: {count} items are searched one by one; an index begins at 256'
-                )
-            partitions = partitions or max(1, round(count**0.5))
-            numbers = dict(partitions=partitions, probes=probes, candidates=candidates)
-            options = dict(form=form, **numbers)
+            options = index_options(len(held.both), form, partitions, probes, candidates)
             self._commit(Held.of(held.both, held.columns, options), index=options)
 
     # -- states ------------------------------------------------------------------------------
@@ -302,17 +290,13 @@ class FolderStore(GalleryStore):
         manifest = replace(self._manifest, commit=self._manifest.commit + 1, **changes)
         known, names = manifest.digests, (manifest.biases, manifest.config)
         manifest = replace(manifest, digests={name: known[name] for name in names if name in known})
-        self._make_valid(manifest)
-        self._manifest, self._held = manifest, self._held if held is None else held
-        self._sweep()
-
-    def _make_valid(self, manifest: Manifest) -> None:
-        """Write what is valid from now on; within a change of two stores, at its end."""
         if self._joint:
-            self._unpublished = manifest
+            self._unpublished = manifest  # is written at the end of the larger change
         else:
             finish(self.folder)  # or who reads would believe what a change of both has left
             manifest.write(self.folder)
+        self._manifest, self._held = manifest, self._held if held is None else held
+        self._sweep()
 
     def _mark(self) -> Any:
         return self._manifest, self._debiaser, self._held
@@ -356,7 +340,9 @@ class FolderStore(GalleryStore):
                 types.update(rows.types)
                 held = held.grown(rows, biases, types, old.index)
             parts = write_items(self.folder, old, held, unchanged)
-            changes = dict(parts=parts, types=types, undo=self._written_reversal(reversal))
+            changes = dict(
+                parts=parts, types=types, undo=write_reversal(self.folder, old.commit, reversal)
+            )
             self._commit(held, **changes, **write_biases(self.folder, old, held))
         except BaseException:
             self._held = self._held.whole(old.index)
@@ -399,18 +385,6 @@ class FolderStore(GalleryStore):
             return Change(manifest.undo['kind'], manifest.undo['items'])
         return None if manifest.before is None else Change('refit')  # of an older version
 
-    def _written_reversal(
-        self, reversal: Union[Reversal, Change, None]
-    ) -> Optional[dict[str, Any]]:
-        """Write what takes a change back; returns what the manifest says of it."""
-        if reversal is None:
-            return None
-        if isinstance(reversal, Change):
-            return dict(kind=reversal.kind, items=reversal.items, file=None)
-        name, change = f'undo-{self._manifest.commit + 1}.safetensors', reversal.change
-        reversal.write(self.folder / name)
-        return dict(kind=change.kind, items=change.items, file=name)
-
     def _kept_reversal(self) -> Optional[Reversal]:
         name = self._manifest.undo['file']
         return None if name is None else Reversal.read(self.folder / name, self.dim)
@@ -422,53 +396,6 @@ class FolderStore(GalleryStore):
         sweep(self.folder, self._manifest.files())
         for name in leftovers(self.folder):
             Path(self.folder, name).unlink(missing_ok=True)
-
-    # -- answers -----------------------------------------------------------------------------
-
-    def _known(self, ids: Sequence[str]) -> set[str]:
-        return self._now().coded.known('id', ids)
-
-    def _fetch(self, ids: Sequence[str]) -> list[Item]:
-        held = self._now()
-        rows = held.coded.rows('id', ids)
-        return [held.item(row)._replace(vector=held.vectors[row].copy()) for row in rows]
-
-    def _listed(
-        self, conditions: Sequence[Condition], columns: list[str]
-    ) -> tuple[list[Any], dict[str, list[Any]]]:
-        return self._now().listed(conditions, columns)
-
-    def _count(self, conditions: Sequence[Condition]) -> int:
-        held = self._now()
-        return int(held.coded.mask(conditions).sum()) if conditions else len(held.both)
-
-    def _search(self, queries: np.ndarray, k: int, how: How) -> list[list[Hit]]:
-        held, found = self._found(queries, k, how)
-        return [held.hits(*one, how.transform) for one in found]
-
-    def _leaders(self, query: np.ndarray, m: int, column: str, how: How) -> tuple[list[Hit], int]:
-        held, [(scores, rows)] = self._found(query, m, how)
-        first = held.leaders(rows, column)
-        return held.hits(scores[first], rows[first], how.transform), len(rows)
-
-    def _found(
-        self, queries: np.ndarray, k: int, how: How
-    ) -> tuple[Held, list[tuple[np.ndarray, np.ndarray]]]:
-        """What was searched, and of each query scores and rows of the items found."""
-        options = dict(transform=how.transform, exact=how.exact)
-        held = self._now()
-        if held.lifted is None:
-            return held, held.search(queries, k, how.conditions, **options)
-        with self._changing:  # an add grows the index
-            held = self._now()
-            return held, held.search(queries, k, how.conditions, **options)
-
-    def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        yield from self._now().batches()
-
-    def _now(self) -> Held:
-        self._current()
-        return self._held
 
     # -- served queries ----------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from mmvtr_gallery.store.columns import Columns
 from mmvtr_gallery.store.filters import Condition
 from mmvtr_gallery.store.items import COLUMNS, Hit, Item, Rows
 from mmvtr_gallery.store.lifted import WITHOUT_BIAS, LiftedIndex, among, load_faiss
+from mmvtr_gallery.store.protocol import How
 
 #: Items that are read at a time.
 BATCH = 65536
@@ -195,6 +196,59 @@ class Held(NamedTuple):
             return _nearest(asked, self.both, k, among(allowed))
         scores, rows = _nearest(asked, self.both, k + left_out)
         return (scores, rows) if not left_out else _first(scores, rows, k, allowed)
+
+
+class InMemory:
+    """The part of a store that answers from items in memory."""
+
+    _held: Held
+    _changing: Any
+    _current: Callable[[], Any]
+
+    def _known(self, ids: Sequence[str]) -> set[str]:
+        return self._now().coded.known('id', ids)
+
+    def _fetch(self, ids: Sequence[str]) -> list[Item]:
+        held = self._now()
+        rows = held.coded.rows('id', ids)
+        return [held.item(row)._replace(vector=held.vectors[row].copy()) for row in rows]
+
+    def _listed(
+        self, conditions: Sequence[Condition], columns: list[str]
+    ) -> tuple[list[Any], dict[str, list[Any]]]:
+        return self._now().listed(conditions, columns)
+
+    def _count(self, conditions: Sequence[Condition]) -> int:
+        held = self._now()
+        return int(held.coded.mask(conditions).sum()) if conditions else len(held.both)
+
+    def _search(self, queries: np.ndarray, k: int, how: How) -> list[list[Hit]]:
+        held, found = self._found(queries, k, how)
+        return [held.hits(*one, how.transform) for one in found]
+
+    def _leaders(self, query: np.ndarray, m: int, column: str, how: How) -> tuple[list[Hit], int]:
+        held, [(scores, rows)] = self._found(query, m, how)
+        first = held.leaders(rows, column)
+        return held.hits(scores[first], rows[first], how.transform), len(rows)
+
+    def _found(
+        self, queries: np.ndarray, k: int, how: How
+    ) -> tuple[Held, list[tuple[np.ndarray, np.ndarray]]]:
+        """What was searched, and of each query scores and rows of the items found."""
+        options = dict(transform=how.transform, exact=how.exact)
+        held = self._now()
+        if held.lifted is None:
+            return held, held.search(queries, k, how.conditions, **options)
+        with self._changing:  # an add grows the index
+            held = self._now()
+            return held, held.search(queries, k, how.conditions, **options)
+
+    def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        yield from self._now().batches()
+
+    def _now(self) -> Held:
+        self._current()
+        return self._held
 
 
 def _indexed(

@@ -3,8 +3,9 @@
     python projects/lab/evidence/speed/embedded.py --json projects/gallery/docs/store/embedded.json
     python projects/lab/evidence/speed/embedded.py --parts speed --size 1000000 --json FILE
 
-In LanceDB an item is one row, its vector ``[v, b, rest]`` (rest gives all rows one norm); a refit is
-one merge of all rows, a replacement one merge, an undo the restoration of the version before.  Parts:
+In LanceDB an item is one row, its vector ``[v, b, rest]`` (rest gives all rows one norm); a refit
+is one merge of all rows, a replacement one merge, an undo the restoration of the version before.
+Parts:
 
 * kills: a child changes a store for ever and gets SIGKILL at a random moment; then the store must
   hold what was there before the change or after it.
@@ -37,12 +38,15 @@ from typing import Any, Callable, Iterator
 os.environ.setdefault('LANCE_CPU_THREADS', '1')
 
 import numpy as np
-from store import DIM, K, TEMPERATURE, best, made, recall
+from store import DIM, TEMPERATURE, K, best, made, recall
 
 from mmvtr.arrays import Debiaser
 from mmvtr_gallery.store import create_store, open_store
 
 SMALL, BATCH, HEAT = 8, 40, 0.05
+#: Children have imported all but LanceDB, whose threads survive no fork.
+CONTEXT = get_context('forkserver')
+CONTEXT.set_forkserver_preload(['store', 'mmvtr_gallery.store.moments', 'pyarrow'])
 #: What a child does, over and over; an undo takes back what stands before it.
 CYCLE = ('add', 'refit', 'delete', 'undo', 'undo', 'replace', 'undo')
 PARTS = ('kills', 'joint', 'flips', 'disk', 'speed', 'size')
@@ -226,7 +230,7 @@ def kill(target: Callable[..., None], arguments: tuple, journal: Path, draw: ran
     """SIGKILL a child some time after its first step; returns the steps that it has noted."""
     start, child = (
         journal.stat().st_size,
-        get_context('spawn').Process(target=target, args=arguments),
+        CONTEXT.Process(target=target, args=arguments),
     )
     child.start()
     while journal.stat().st_size <= start and child.is_alive():
@@ -378,7 +382,7 @@ def disk(name: str, folder: Path, size: int = 5000) -> dict[str, Any]:
 # -- speed ---------------------------------------------------------------------------------------
 
 
-def speed(size: int, folder: Path) -> Iterator[dict[str, Any]]:
+def speed(size: int, graphs: bool, folder: Path) -> Iterator[dict[str, Any]]:
     """Rows of all engines, whose queries take turns."""
     import faiss
 
@@ -419,7 +423,7 @@ def speed(size: int, folder: Path) -> Iterator[dict[str, Any]]:
             lance.table.add(lance.rows(ids[part], data.gallery[part], biases[part], 1))
     yield row
     yield from additions(own, lance, data)
-    yield from queries(own, lance, data, best(data), size)
+    yield from queries(own, lance, data, best(data), graphs)
     own.persist()
     own.close()
     for name in ('own', 'lancedb'):
@@ -446,7 +450,8 @@ def additions(own: Any, lance: Lance, data: Any) -> Iterator[dict[str, Any]]:
     yield dict(what='add 10', **{name: float(np.median(x)) for name, x in spent.items()})
 
 
-def queries(own: Any, lance: Lance, data: Any, right: np.ndarray, size: int) -> Iterator[dict]:
+def queries(own: Any, lance: Lance, data: Any, right: np.ndarray, graphs: bool) -> Iterator[dict]:
+    size = len(data.gallery)
     lists = round(size**0.5)
     some = best_of(data, np.arange(size) % 50_000 % FILTER == 0)
     only = dict(part=0)
@@ -462,7 +467,7 @@ def queries(own: Any, lance: Lance, data: Any, right: np.ndarray, size: int) -> 
     }
     yield from in_turn(first, data.queries, right)
     yield from in_turn(filtered, data.queries, some)
-    for form in ('hnsw', 'scan') if size < 10**6 else ('scan',):
+    for form in ('hnsw', 'scan') if graphs else ('scan',):
         spent = took(lambda form=form: own.index(form, candidates=1000 if form == 'scan' else 100))
         yield dict(what='index', engine='own', form=form, seconds=spent[0])
         forms = {('own', form): lambda q: numbers(own.search(q[None], K))}
@@ -471,18 +476,22 @@ def queries(own: Any, lance: Lance, data: Any, right: np.ndarray, size: int) -> 
         yield from in_turn(dict([*forms.items()][1:]), data.queries, some)
     import lancedb.index as kinds
 
-    for form in ('IvfSq', 'HnswSq') if size < 10**6 else ('IvfSq',):
+    for form in ('IvfSq', 'HnswSq') if graphs else ('IvfSq',):
         config = getattr(kinds, form)(distance_type='l2', num_partitions=lists)
         spent = took(lambda c=config: lance.table.create_index('vector', config=c))
         yield dict(what='index', engine='lancedb', form=form, seconds=spent[0])
         for share in (20, 10, 5, 2.5):
             probes = round(lists / share)
-            forms = {('lancedb', f'{form}, {probes} of {lists}'): lambda q: lance.search(q, probes)}
+            forms = {
+                ('lancedb', f'{form}, {probes} of {lists}'): lambda q, n=probes: lance.search(q, n)
+            }
             rows = list(in_turn(forms, data.queries, right))
             yield from rows
             if rows[0]['recall'] >= 0.99:
                 break
-        search = {('lancedb', f'{form}, filtered'): lambda q: lance.search(q, probes, 'part = 0')}
+        search = {
+            ('lancedb', f'{form}, filtered'): lambda q, n=probes: lance.search(q, n, 'part = 0')
+        }
         yield from in_turn(search, data.queries, some)
 
 
@@ -517,7 +526,7 @@ def in_turn(
 
 
 OPEN = """
-import resource, sys, time
+import sys, time
 from pathlib import Path
 import numpy as np
 began = time.perf_counter()
@@ -533,7 +542,8 @@ if name == 'own':
 else:
     embedded.Lance(place, embedded.DIM).search(query)
 spent = time.perf_counter() - began
-print(spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+peak = next(x for x in open('/proc/self/status') if x.startswith('VmHWM')).split()[1]
+print(spent, int(peak) / 2**20)
 """
 
 
@@ -577,6 +587,7 @@ def main() -> None:
     add('--parts', nargs='+', choices=PARTS, default=list(PARTS), help='default: all')
     add('--size', type=int, default=100_000, help='items of the part speed (default: 100000)')
     add('--kills', type=int, default=30, help='of each engine and part (default: 30)')
+    add('--graphs', action='store_true', help='also graphs, which take minutes to build')
     add('--json', type=Path, metavar='FILE', help='add the rows there')
     args = parser.parse_args()
     rows: list[dict[str, Any]] = []
@@ -598,7 +609,7 @@ def main() -> None:
         tell(row)
     if 'speed' in args.parts:
         with tempfile.TemporaryDirectory() as folder:
-            for row in speed(args.size, Path(folder)):
+            for row in speed(args.size, args.graphs, Path(folder)):
                 tell(dict(row, items=args.size))
     if args.json:
         old = json.loads(args.json.read_text()) if args.json.exists() else []
