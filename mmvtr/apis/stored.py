@@ -100,7 +100,7 @@ def refuse_own_weights(cfg: Config) -> None:
 
 
 def decode_here(cfg: Config) -> None:
-    """Let the test set be decoded in this process, as LanceDB's threads do not survive a fork.
+    """Let the test set be decoded in this process, as a store's threads do not survive a fork.
 
     Args:
         cfg: is changed.

@@ -253,7 +253,7 @@ def of_hook(case, folder):
 
 def of_store(case, folder, engine='faiss'):
     created = pytest.importorskip('mmvtr_gallery.store').create_store
-    needs = dict(faiss='faiss', lance='lancedb', qdrant='qdrant_client')
+    needs = dict(faiss='faiss', qdrant='qdrant_client')
     pytest.importorskip(needs[engine])
     if engine == 'qdrant':
         from qdrant_client import QdrantClient
@@ -262,7 +262,7 @@ def of_store(case, folder, engine='faiss'):
 
         store = QdrantStore.create('x', WIDTH, client=QdrantClient(':memory:'))
     else:
-        store = created(folder / engine, WIDTH, engine=engine)
+        store = created(folder / engine, WIDTH)
     reads = {'bank_gallery', 'item_bank'} & {*TRANSFORMS[case.name].reads}
     how = dict(case.options, transform=case.name, fewer=True)
     with store:
@@ -280,10 +280,6 @@ def of_store(case, folder, engine='faiss'):
             store.undo()  # biases are found anew, of the Debiaser that was kept
 
 
-def of_lance(case, folder):
-    of_store(case, folder, 'lance')
-
-
 def of_qdrant(case, folder):
     of_store(case, folder, 'qdrant')
 
@@ -298,7 +294,7 @@ def of_moments(case, folder):
         return  # as of_store
     names = [str(i) for i in range(len(case.videos))]
     reads = {'bank_gallery', 'item_bank'} & {*TRANSFORMS[case.name].reads}
-    with create_store(folder / 'm', WIDTH, engine='faiss') as store:
+    with create_store(folder / 'm', WIDTH) as store:
         with MomentStore.create(store, folder / 'm') as moments:
             store.add(names, case.videos)
             windows = {
@@ -336,7 +332,6 @@ DOORS = {
     ],
     of_hook: [],
     of_store: [GALLERY + 'store/refits.py: refit'],
-    of_lance: [],
     of_qdrant: [],
     of_moments: [],
 }
@@ -353,7 +348,7 @@ WITHIN = {
 def test_all_doors_agree(name, seed, tmp_path):
     case = Case(name, seed)
     for door in DOORS:
-        if seed and door in (of_lance, of_qdrant):
+        if seed and door is of_qdrant:
             continue  # slow
         door(copy.copy(case), tmp_path)
 
@@ -442,7 +437,7 @@ def stored(videos, bank, texts, folder):
     pytest.importorskip('faiss')
     from mmvtr_gallery.store import create_store
 
-    with create_store(folder / 'store', WIDTH, engine='faiss') as store:
+    with create_store(folder / 'store', WIDTH) as store:
         store.add([str(i) for i in range(len(videos))], videos)
         store.refit(bank, transform='sinkhorn', fewer=True)
         return [[int(hit.item.id) for hit in hits] for hits in store.search(texts, 3)]

@@ -182,7 +182,7 @@ def test_test_export_and_search_by_a_server(stub, tmp_path, write_video):
     assert code == 0, printed[-2000:]
     assert '| remote Qwen/' in ' '.join(printed.split())
     code, printed = run_tool(
-        tmp_path, 'export_index.py', config, '--out', 'g', '--engine', 'faiss',
+        tmp_path, 'export_index.py', config, '--out', 'g',
         '--cfg-options', *options, **where,
     )  # fmt: skip
     assert code == 0, printed[-2000:]

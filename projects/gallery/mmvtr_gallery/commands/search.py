@@ -233,11 +233,13 @@ def changed(
 
 
 def put_in_order(store: Any) -> None:
-    """Let the engine tidy its files, which may fail: what was changed is kept already."""
+    """Write the sample of served queries, which may fail: what was changed is kept already."""
     try:
         store.persist()
     except OSError as error:
-        print(f'warning: the change is made, but files could not be put in order: {error}')
+        print(
+            f'warning: the change is made, but the sample of queries could not be written: {error}'
+        )
 
 
 def read_texts(path: str) -> list[str]:

@@ -84,7 +84,7 @@ def test_an_embedding_server_that_nobody_has_named(tmp_path, monkeypatch):
         monkeypatch.setenv(variable, stub.url)
         model, cfg = apis.load_retriever(cfg, None)
         dim = embedding_stub.DIM
-        with create_store(place, dim, engine='faiss', model=apis.fingerprint(model)) as store:
+        with create_store(place, dim, model=apis.fingerprint(model)) as store:
             store.add(['a', 'b'], np.eye(dim, dtype=np.float32)[:2])
             store.persist()
         cfg.dump(place / 'config.json')
