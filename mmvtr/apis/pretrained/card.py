@@ -38,11 +38,33 @@ The weights are safetensors, the config is json, and loading runs no code of thi
 
 {training}
 
+## Data
+
+{data}
+
+## Limits
+
+{limits}
+
 ## Results
 
 {results}
 """
 _READ_ALL = '/transductive'
+_DATA = """| | set |
+|---|---|
+| trained on | {trained} |
+| tested on | {tested} |
+
+No video or caption is part of this folder. `docs/reproduce/sources.md` of mmvtr says where the
+files of each set come from, and under which licence. Licence of these weights: {license}."""
+_LIMITS = """- {reads}
+- It ranks videos for texts and texts for videos of the kind that it was trained on. Other
+  languages, kinds of video and lengths were not tested{without}.
+- It answers every query, with whatever is nearest: a score is no probability of a match until one
+  is fitted (`docs/arrays.md` of mmvtr).
+- It repeats what its captions and its pretrained towers say of people. Do not use it to decide
+  about people."""
 _WITHOUT = 'None were given.'
 _NO_PROTOCOL = (
     'Protocol: not stated. Without it (split, ids, ties, seed) these numbers compare with no '
@@ -118,6 +140,7 @@ def model_card(
     *,
     results: Results,
     trainings: Optional[Sequence[Training]] = None,
+    license: Optional[str] = None,
 ) -> str:
     """The text of ``README.md``: YAML that the hub reads, and a page for people.
 
@@ -126,6 +149,7 @@ def model_card(
         data: its config as plain data.
         results: see :func:`read_results`.
         trainings: facts of what the weights are from; None: unknown.
+        license: of the weights, as the hub names it ('apache-2.0'); None: not stated.
     """
     model, dataset = data['model'], data['test_dataloader']['dataset']
     similarity, encoder = (_type_in(model, key) for key in ('similarity', 'encoder'))
@@ -134,6 +158,8 @@ def model_card(
         pipeline_tag='feature-extraction',  # the hub has no tag of its own for retrieval
         tags=['text-video-retrieval', 'video-retrieval', 'mmengine', encoder],
     )
+    if license:
+        front['license'] = license
     numbers = results.numbers
     if numbers:
         shown = _tested_on(results, dataset)
@@ -159,6 +185,15 @@ def model_card(
         encoder=encoder,
         similarity=similarity,
         training=_training(trainings),
+        data=_DATA.format(
+            trained=_trained_on(trainings),
+            tested=_tested_on(results, dataset) if numbers else 'no results were given',
+            license=license or 'not stated',
+        ),
+        limits=_LIMITS.format(
+            reads=_reads(data['test_dataloader']['dataset']),
+            without='' if numbers else ', and neither was any other set',
+        ),
         results=_table(numbers, results.line) if numbers else _WITHOUT,
     )
 
@@ -169,6 +204,26 @@ def _tested_on(results: Results, dataset: Mapping[str, Any]) -> str:
         return str(results.protocol['tested'].get('set'))
     kind, split = str(dataset.get('type')).rpartition('.')[2], dataset.get('split')
     return ' '.join(filter(None, (kind, split)))
+
+
+def _trained_on(trainings: Optional[Sequence[Training]]) -> str:
+    """Return the training set of each member with its counts, or that it is unknown."""
+    sets = dict.fromkeys(one.items().get('trained on') or 'unknown' for one in trainings or [])
+    return '; '.join(sets) or 'unknown'
+
+
+def _reads(dataset: Mapping[str, Any]) -> str:
+    """Return what the model reads of a video and of a text, from the test pipelines."""
+    frames = _first(dataset.get('video_pipeline'), ('num_frames',))
+    tokens = _first(dataset.get('text_pipeline'), ('context_length', 'max_length', 'max_words'))
+    video = f'{frames} frames' if frames else 'the frames that its pipeline takes'
+    text = f'at most {tokens} tokens' if tokens else 'the tokens that its pipeline takes'
+    return f'It reads {video} of a video and {text} of a text, and nothing in between or behind.'
+
+
+def _first(pipeline: Any, keys: Sequence[str]) -> Optional[int]:
+    """Return the first of these arguments that a step of a pipeline has."""
+    return next((step[key] for step in pipeline or [] for key in keys if step.get(key)), None)
 
 
 def _training(trainings: Optional[Sequence[Training]]) -> str:

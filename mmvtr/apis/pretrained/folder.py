@@ -44,6 +44,7 @@ def save_pretrained(
     results: Optional[Union[str, Path, Mapping[str, Any]]] = None,
     protocol: Optional[str] = None,
     name: Optional[str] = None,
+    license: Optional[str] = None,
 ) -> Path:
     """Write a retriever that ``from_pretrained`` reads: no pickle, no code, all it needs.
 
@@ -61,6 +62,7 @@ def save_pretrained(
             which has their protocol.
         protocol: the protocol line of numbers that come without.
         name: in the model card; default that of the config's file, or of the folder.
+        license: of the weights, for the model card; None: not stated.
 
     Returns:
         ``folder``.
@@ -83,7 +85,8 @@ def save_pretrained(
     write_tensors(model.state_dict(), folder / WEIGHTS, meta=meta)
     write_text(folder / CONFIG, json.dumps(data, indent=1, ensure_ascii=False))
     name = name or (Path(cfg.filename).stem if cfg.filename else folder.name)
-    write_text(folder / CARD, model_card(name, data, results=results, trainings=trainings))
+    card = model_card(name, data, results=results, trainings=trainings, license=license)
+    write_text(folder / CARD, card)
     about = dict(
         format=FORMAT,
         version=VERSION,
