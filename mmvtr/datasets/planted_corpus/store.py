@@ -41,7 +41,7 @@ _MAX_PROCESSES = 8
 
 @contextmanager
 def drafted(folder: Path) -> Iterator[Path]:
-    """A temporary folder, which becomes ``folder`` when the block ends well.
+    """Yield a temporary folder that is renamed to ``folder`` if the block succeeds.
 
     Safe against an interruption (no ``folder`` then) and against several makers at once (the
     first to finish wins, the others throw their copies away).
@@ -83,7 +83,7 @@ def publish_vocabulary(data_root: Path) -> None:
 
 
 def draw_split(knobs: Knobs, split: str) -> tuple[Records, Records]:
-    """Videos and texts of one split, as :func:`open_corpus` gives them."""
+    """Return videos and texts of one split, as :func:`open_corpus`."""
     videos, texts = [], []
     for v, count in enumerate(caption_counts(knobs, split)):
         name = f'{split}_{v:04d}'
