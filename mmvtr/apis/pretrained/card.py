@@ -77,7 +77,7 @@ def read_results(
     protocol: Optional[str],
     trainings: Optional[Sequence[Training]] = None,
 ) -> Results:
-    """Numbers by key and how they were measured, of a mapping or of a json file.
+    """Return numbers by key and their protocol, from a mapping or a json file.
 
     Args:
         results: as ``tools/test.py --out`` writes them, or numbers alone.
@@ -142,7 +142,7 @@ def model_card(
     trainings: Optional[Sequence[Training]] = None,
     license: Optional[str] = None,
 ) -> str:
-    """The text of ``README.md``: YAML that the hub reads, and a page for people.
+    """Return the text of ``README.md``: YAML for the hub, and a page for people.
 
     Args:
         name: of the model; that of a repository if it has a slash.
@@ -199,7 +199,7 @@ def model_card(
 
 
 def _tested_on(results: Results, dataset: Mapping[str, Any]) -> str:
-    """Of results without a protocol it is the config's test set that is meant."""
+    """Return the tested set: the protocol's, or the config's test set."""
     if results.protocol and 'tested' in results.protocol:
         return str(results.protocol['tested'].get('set'))
     kind, split = str(dataset.get('type')).rpartition('.')[2], dataset.get('split')
@@ -227,7 +227,7 @@ def _first(pipeline: Any, keys: Sequence[str]) -> Optional[int]:
 
 
 def _training(trainings: Optional[Sequence[Training]]) -> str:
-    """A table of the facts, a row each."""
+    """Return a table of the facts, a row each."""
     if not trainings:
         return 'Unknown: these weights were given without a checkpoint.'
     cells = {name: str(value).replace('|', r'\|') for name, value in together(trainings).items()}
@@ -236,14 +236,14 @@ def _training(trainings: Optional[Sequence[Training]]) -> str:
 
 
 def _type_in(model: Any, key: str) -> str:
-    """The type of a retriever's part, or of that of its first member."""
+    """Return the type of a retriever's part, or of its first member's."""
     while isinstance(model, dict) and key not in model:
         model = model.get('member') or next(iter(model.get('members') or []), None)
     return str(model[key]['type']).rpartition('.')[2] if isinstance(model, dict) else 'unknown'
 
 
 def _measured(results: Mapping[str, float]) -> dict[str, float]:
-    """Without what says how a number was measured."""
+    """Return the numbers without keys that state how they were measured."""
     return {key: x for key, x in results.items() if not key.endswith(_READ_ALL)}
 
 

@@ -23,7 +23,7 @@ FORMAT = 1
 
 
 class Saved(NamedTuple):
-    """A folder that was found whole.
+    """A saved folder that was found complete.
 
     Attributes:
         config: of the retriever.
@@ -98,7 +98,7 @@ def save_pretrained(
 
 
 def read_saved(folder: Union[str, Path]) -> Saved:
-    """See that a folder is whole, of this version and without code; builds nothing.
+    """Return a saved folder after checks: complete, of this version, without code; builds nothing.
 
     Raises:
         FileNotFoundError, RuntimeError, ValueError: as of ``from_pretrained``.
@@ -130,7 +130,7 @@ def read_saved(folder: Union[str, Path]) -> Saved:
 
 
 def _refuse_links_outward(folder: Path) -> None:
-    """What is read or uploaded as the folder's lies in it, or in the blobs of its cache.
+    """Raise for links that leave the folder, except into the blobs of the hub's cache.
 
     In a cache of the hub a folder is ``snapshots/REVISION``, whose files are links into ``blobs``.
     """
@@ -147,7 +147,7 @@ def _refuse_links_outward(folder: Path) -> None:
 
 
 def _check_about(about: Any, path: Path) -> None:
-    """Of this format, and with all that is read of it."""
+    """Raise unless the description is of this format and complete."""
     known = isinstance(about, dict) and isinstance(about.get('format'), int)
     if not known:
         raise ValueError(
