@@ -38,7 +38,7 @@ def write_bank(folder: Union[str, Path], queries: Tensor) -> Path:
 
 
 def read_bank(folder: Union[str, Path]) -> Tensor:
-    """float32 [K, D], the bank in the folder of a saved model.
+    """Return the bank in the folder of a saved model, float32 [K, D].
 
     Raises:
         FileNotFoundError: it has none.

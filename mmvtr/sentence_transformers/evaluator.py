@@ -14,7 +14,7 @@ from mmvtr.functional import median_rank, ranks, recall_at
 
 
 class DebiasedEvaluator(BaseEvaluator):
-    """Recall and median rank of queries in a corpus, ``raw_...`` and ``debiased_...``.
+    """Evaluator of recall and median rank in a corpus, ``raw_...`` and ``debiased_...``.
 
     The debiased ranks are those of the scores with the biases that a bank of other queries gives
     the corpus (:func:`mmvtr.fit`): no test query is asked about another.
@@ -67,7 +67,7 @@ class DebiasedEvaluator(BaseEvaluator):
     def __call__(
         self, model: Any, output_path: Optional[str] = None, epoch: int = -1, steps: int = -1
     ) -> dict[str, float]:
-        """The figures of a model, in [0, 1] but for the median ranks."""
+        """Return the metrics of a model, in [0, 1] except the median ranks."""
         queries, corpus = self._encode(model, self.queries), self._encode(model, self.corpus)
         metrics = self._figures('raw', Debiaser(None).fit(corpus).scores(queries))
         bank = self._bank(model)
@@ -87,7 +87,7 @@ class DebiasedEvaluator(BaseEvaluator):
         return self._rows(model, bank)
 
     def _rows(self, model: Any, bank: Any) -> Tensor:
-        """float32 [K, D] of items or of their embeddings."""
+        """Return float32 [K, D] of items or of their embeddings."""
         if isinstance(bank, np.ndarray) and np.issubdtype(bank.dtype, np.floating):
             bank = torch.from_numpy(bank.astype(np.float32))
         if isinstance(bank, Tensor) and bank.is_floating_point() and bank.ndim == 2:
@@ -95,7 +95,7 @@ class DebiasedEvaluator(BaseEvaluator):
         return self._encode(model, list(bank))
 
     def _encode(self, model: Any, items: list[Any]) -> Tensor:
-        """Vectors, float32 [N, D], on the CPU."""
+        """Return embeddings, float32 [N, D], on the CPU."""
         vectors = model.encode(
             items, batch_size=self.batch_size, convert_to_tensor=True, show_progress_bar=False
         )
@@ -107,12 +107,12 @@ class DebiasedEvaluator(BaseEvaluator):
         return {**figures, f'{name}_median_rank': float(median_rank(found))}
 
     def get_config_dict(self) -> dict[str, Any]:
-        """For the model card."""
+        """Return the settings for the model card."""
         return dict(self.how)
 
 
 def _positives(relevant: Optional[Sequence], queries: int, items: int) -> Tensor:
-    """bool [Q, N]."""
+    """Return the relevant documents of each query, bool [Q, N]."""
     if relevant is None and queries != items:
         raise ValueError(
             f'there are {queries} queries and {items} items: say by `relevant` what belongs to whom'

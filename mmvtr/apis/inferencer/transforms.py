@@ -39,7 +39,7 @@ def check_transform(
     captions: Any,
     options: Mapping[str, Any],
 ) -> None:
-    """See that what was given for a gallery goes together, before it is encoded.
+    """Raise if a gallery's options are inconsistent, before it is encoded.
 
     Args:
         transform: a name of the table of transforms; None = raw scores.
@@ -94,7 +94,7 @@ def sure_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_calibration(calibration: Any, transform: Optional[str]) -> None:
-    """See that a calibration is one, of what ranks the gallery.
+    """Raise unless a calibration is one of the scores that rank the gallery.
 
     Raises:
         TypeError: it is none.
@@ -124,7 +124,7 @@ def surely_of(
     temperature: Optional[float],
     sure: float,
 ) -> Surely:
-    """What says how surely texts hold of a video (docs/agreement.md).
+    """Return the implications of texts for a video's texts (docs/agreement.md).
 
     Args:
         model: a retriever.
