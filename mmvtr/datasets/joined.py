@@ -146,12 +146,12 @@ class ConcatDataset(VideoTextDataset):
         return ' + '.join(one.origin() for one in self.sets.values())
 
     def lacks(self) -> Optional[str]:
-        """What of the sets is not here."""
+        """Return what the sets lack, by set."""
         lacking = {name: one.lacks() for name, one in self.sets.items()}
         return '; '.join(f'{name}: {lack}' for name, lack in lacking.items() if lack) or None
 
     def protocol(self) -> dict[str, Any]:
-        """That of the joint set, and what each set says of itself."""
+        """Return the protocol of the joint set and of each of its sets."""
         protocols = {name: one.protocol() for name, one in self.sets.items()}
         split = ' + '.join(
             ' '.join(filter(None, (one['dataset'], one['split']))) for one in protocols.values()
