@@ -12,7 +12,16 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-ROOMS = ('datasets', 'engine', 'evaluation', 'models')
+#: What is imported before the fork. The first step of any optimizer imports torch._dynamo (1 s).
+PRELOADED = (
+    'matplotlib.pyplot',
+    'torch._dynamo',
+    'mmvtr.command_line',
+    'mmvtr.datasets',
+    'mmvtr.engine',
+    'mmvtr.evaluation',
+    'mmvtr.models',
+)
 
 
 def settle(log: Path) -> None:
@@ -37,7 +46,7 @@ def run(folder: str, arguments: list[str], log: str) -> None:
 
 
 def serve() -> None:
-    for name in ('matplotlib.pyplot', *(f'mmvtr.{room}' for room in ROOMS)):
+    for name in PRELOADED:
         import_module(name)
     print(import_module('mmvtr').__file__, flush=True)
     forked = multiprocessing.get_context('fork')
