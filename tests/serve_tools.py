@@ -12,9 +12,11 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-#: What is imported before the fork. The first step of any optimizer imports torch._dynamo (1 s).
+#: Imported before the fork: open_clip brings transformers, timm and torchvision (2 s), and the
+#: first step of any optimizer torch._dynamo (1 s).
 PRELOADED = (
     'matplotlib.pyplot',
+    'open_clip',
     'torch._dynamo',
     'mmvtr.command_line',
     'mmvtr.datasets',
