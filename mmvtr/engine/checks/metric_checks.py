@@ -53,10 +53,9 @@ def _choice(runner: Runner, loop: RetrievalLoop) -> Iterator[str]:
     """What is wrong with the checkpoint hook's ``save_best``."""
     for hook in runner.hooks:
         wanted = getattr(hook, 'save_best', None)
-        known = reported(runner, loop)
-        if isinstance(hook, CheckpointHook) and wanted and known is not None:
-            (key,) = wanted
-            if not is_reported(key, known):
+        if isinstance(hook, CheckpointHook) and wanted:
+            (key,), known = wanted, reported(runner, loop)
+            if known is not None and not is_reported(key, known):
                 yield (
                     f'default_hooks.checkpoint.save_best={key!r} is not among its numbers'
                     f'{nearest(key, known, otherwise=known)}'
