@@ -45,6 +45,7 @@ class Method(NamedTuple):
         own_temperature: the config's.
         epoch_unit, hooks: of the training.
         once: one learning rate is tried (PLAN.md, second round).
+        crossed: models of halves of the items are trained before (cross_fitted.py).
     """
 
     config: str = BASE
@@ -63,6 +64,7 @@ class Method(NamedTuple):
     epoch_unit: str = 'video'
     hooks: Sequence[Mapping[str, Any]] = ()
     once: bool = False
+    crossed: bool = False
 
 
 LOSS = ('losses', 'supervision')
@@ -120,6 +122,13 @@ METHODS: dict[str, Method] = {
         'dvtr_c2v_msrvtt', change={'belief': EARLY, 'supervision.type': 'PermutedDVTR'}
     ),
     'dvtr_early_calibrated': Method('dvtr_c2v_msrvtt', change={'belief': dict(EARLY, share=0.002)}),
+    'dvtr_crossed': Method(
+        'dvtr_c2v_msrvtt',
+        change={'belief': dict(type='CrossedBelief')},
+        sets='FJ',
+        once=True,
+        crossed=True,
+    ),
     'dvtr_triplet': Method('dvtr_c2v_msrvtt_triplet', control='triplet_05', sets='FM'),
     'dvtr_pcme': Method('dvtr_pcme_msrvtt_full', sets='FM', once=True),
     'oracle': Method('oracle_c2v_planted_features', parts=LOSS, sets='J', reads=('truth',)),

@@ -28,7 +28,7 @@ import torch
 from judged import Judged, agreement, crowd_pairs, expert_pairs
 from methods import METHODS, Method, model_of
 from sets import SETS, of_folder, prepare, shared, write_store
-from training import Schedule, encode, train
+from training import Schedule, Trained, encode, train
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / 'cells/real'
@@ -218,18 +218,11 @@ def one(place: Place, name: str, seed: int, rate: float, of: Any = model_of) -> 
     if 'teacher' in method.reads:
         teach(place)
     data = reading.dataset(place.folder, 'train', kind, tuple(method.reads), method.epoch_unit)
-    trained = train(
-        of(method, place.about, place.text),
-        data,
-        place.schedule,
-        rate=rate,
-        rates=method.rates,
-        seed=seed,
-        judge=evaluator.judge,
-        hooks=list(method.hooks),
-        by_part=bool(method.whole),
-        work_dir=WORK / 'runs' / place.name,
-    )
+    if method.crossed:
+        from cross_fitted import cross
+
+        cross(place, data, rate, seed)
+    trained = fit(place, method, of(method, place.about, place.text), data, rate, seed)
     model, start = trained.model, time.time()
     value, epoch = max((x, -epoch) for epoch, x in trained.curve)
     last = best = evaluator.test(model, transforms=False)
@@ -253,6 +246,24 @@ def one(place: Place, name: str, seed: int, rate: float, of: Any = model_of) -> 
     )
 
 
+def fit(
+    place: Place, method: Method, model: Any, data: Any, rate: float, seed: int, work: str = ''
+) -> Trained:
+    """Train a row's model by the place's schedule."""
+    return train(
+        model,
+        data,
+        place.schedule,
+        rate=rate,
+        rates=method.rates,
+        seed=seed,
+        judge=Evaluator(place, method).judge,
+        hooks=list(method.hooks),
+        by_part=bool(method.whole),
+        work_dir=WORK / 'runs' / (work or place.name),
+    )
+
+
 def teach(place: Place) -> None:
     """Vectors of a teacher that reads the other text kind, once a set (TeachText)."""
     paths = [place.folder / f'teacher_of_{place.text}_{side}.h5' for side in ('text', 'video')]
@@ -261,16 +272,8 @@ def teach(place: Place) -> None:
     other = Place(place.name, place.folder, 'words' if place.text == 'minilm' else 'minilm')
     method = METHODS['infonce']
     data = reading.dataset(other.folder, 'train', other.text)
-    trained = train(
-        model_of(method, other.about, other.text),
-        data,
-        other.schedule,
-        rate=1e-3,
-        seed=1000,
-        judge=Evaluator(other, method).judge,
-        hooks=[],
-        work_dir=WORK / 'runs' / f'{place.name}_teacher',
-    )
+    model = model_of(method, other.about, other.text)
+    trained = fit(other, method, model, data, 1e-3, 1000, f'{place.name}_teacher')
     trained.model.load_state_dict(trained.best)
     everything = reading.whole(data)
     levels = encode(trained.model, everything.inputs)

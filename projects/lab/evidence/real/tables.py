@@ -39,6 +39,8 @@ NAMES = {
     'dvtr_early': 'DVTR, early eta',
     'dvtr_early_permuted': 'DVTR, early eta, permuted',
     'dvtr_early_calibrated': 'DVTR, early eta, share .2 %',
+    'dvtr_crossed': 'DVTR, eta cross-fitted on halves',
+    'crossed_over_early': 'DVTR, eta cross-fitted on halves',
     'dvtr_triplet': 'DVTR on the triplet',
     'dvtr_pcme': "DVTR with PCME's probability",
     'oracle': 'oracle: weight 0 where people say match',
@@ -109,6 +111,7 @@ BASELINES = (
 #: Rows of a training over another control than its own: method and control.
 ALSO = dict(
     ncl_same_bank=('ncl', 'sinkhorn'),
+    crossed_over_early=('dvtr_crossed', 'dvtr_early'),
     dua_over_ti=('dua', 'ti'),
     length_split_over_random=('length_split', 'random_split'),
     rmv_all_over_rand=('rmv_all', 'rmv_rand'),

@@ -102,7 +102,7 @@ def place(real, folder):
     return real['run'].Place('own', made, 'minilm')
 
 
-@pytest.mark.parametrize('name', ['length_split', 'sure_first', 'dsa', 'ranp', 'teachtext'])
+@pytest.mark.parametrize('name', ['length_split', 'sure_first', 'dsa', 'ranp', 'teachtext', 'dvtr_crossed'])
 def test_rows_of_every_kind_are_trained(real, place, name):
     place.schedule = real['training'].Schedule(2, batch=8, looks=1)
     row = real['run'].one(place, name, 0, 1e-3)
