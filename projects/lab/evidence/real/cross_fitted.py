@@ -16,6 +16,7 @@ import reading
 import torch
 from methods import METHODS, model_of
 from torch import Tensor, nn
+from towers import permuted
 from training import encode
 
 from mmvtr.models.supervisions.belief import Belief
@@ -72,9 +73,20 @@ class CrossedBelief(Belief):
 
     def forward(self, texts: Levels, videos: Levels, target: Target) -> tuple[Target, dict]:
         _, logs = self.supervision(texts, videos, target)
-        made = target._replace(weights=self.halves.weights(*self.batch, target))
-        made, sums = self._spared(made, target, self.power)
+        made, sums = self._spared(target._replace(weights=self.word(target)), target, self.power)
         return made, {**logs, **self._figures(sums)}
+
+    def word(self, target: Target) -> Tensor:
+        """Weights of the pairs of the batch."""
+        return self.halves.weights(*self.batch, target)
+
+
+@MODELS.register_module()
+class PermutedCrossedBelief(CrossedBelief):
+    """A control: these weights, permuted over the unannotated pairs of the batch."""
+
+    def word(self, target: Target) -> Tensor:
+        return permuted(super().word(target), target.positives)
 
 
 def cross(place: Any, data: Any, rate: float, seed: int) -> None:

@@ -103,6 +103,12 @@ def _by_length(*reads: str, **changes: Any) -> Method:
     return plain._replace(**changes)
 
 
+def _crossed(belief: str) -> Method:
+    """DVTR with eta of models of halves of the items."""
+    change = {'belief': dict(type=belief)}
+    return Method('dvtr_c2v_msrvtt', change=change, sets='FJ', once=True, crossed=True)
+
+
 METHODS: dict[str, Method] = {
     # baselines
     'infonce': Method(control=''),
@@ -122,13 +128,8 @@ METHODS: dict[str, Method] = {
         'dvtr_c2v_msrvtt', change={'belief': EARLY, 'supervision.type': 'PermutedDVTR'}
     ),
     'dvtr_early_calibrated': Method('dvtr_c2v_msrvtt', change={'belief': dict(EARLY, share=0.002)}),
-    'dvtr_crossed': Method(
-        'dvtr_c2v_msrvtt',
-        change={'belief': dict(type='CrossedBelief')},
-        sets='FJ',
-        once=True,
-        crossed=True,
-    ),
+    'dvtr_crossed': _crossed('CrossedBelief'),
+    'dvtr_crossed_permuted': _crossed('PermutedCrossedBelief'),
     'dvtr_triplet': Method('dvtr_c2v_msrvtt_triplet', control='triplet_05', sets='FM'),
     'dvtr_pcme': Method('dvtr_pcme_msrvtt_full', sets='FM', once=True),
     'oracle': Method('oracle_c2v_planted_features', parts=LOSS, sets='J', reads=('truth',)),

@@ -41,6 +41,7 @@ NAMES = {
     'dvtr_early_calibrated': 'DVTR, early eta, share .2 %',
     'dvtr_crossed': 'DVTR, eta cross-fitted on halves',
     'crossed_over_early': 'DVTR, eta cross-fitted on halves',
+    'dvtr_crossed_permuted': 'DVTR, eta cross-fitted, permuted',
     'dvtr_triplet': 'DVTR on the triplet',
     'dvtr_pcme': "DVTR with PCME's probability",
     'oracle': 'oracle: weight 0 where people say match',
