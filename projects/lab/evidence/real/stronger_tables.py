@@ -1,37 +1,20 @@
-"""Tables of set S: what bounds it, how good it is on test; eta on F."""
+"""Tables of stored results: what bounds set S, and eta on F."""
 
 from __future__ import annotations
 
 import json
-import statistics
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tables import NAMES, Table, _head, _line
+from tables import _head, _line
 
 STORED = Path(__file__).resolve().parents[1] / 'cells/real/stronger'
 
 
-def blocks_of(table: Table) -> dict[str, str]:
-    """Tables by the name of their mark, of set S, and of eta."""
-    return {
-        'S-levels': levels(table),
-        'S-bound': bound(),
-        'S-eta': eta(),
-    }
-
-
-def levels(table: Table) -> str:
-    """Recalls of the last epoch, mean over seeds."""
-    keys = [f'{x}_R{k}' for x in ('t2v', 'v2t') for k in (1, 5, 10)] + ['rsum']
-    lines = _head(['trained with', 'seeds', *(key.replace('_', ' ') for key in keys)])
-    for name in ('infonce', 'dvtr', 'dvtr_early', 'ncl', 'ncl_raw'):
-        runs = table.figures(name, 'last')
-        if runs:
-            means = [statistics.mean(row[key] for row in runs.values()) for key in keys]
-            lines.append(_line(NAMES[name], len(runs), *(f'{x:.1f}' for x in means)))
-    return '\n'.join(lines)
+def stored_blocks() -> dict[str, str]:
+    """Both by the name of their mark."""
+    return {'S-bound': bound(), 'S-eta': eta()}
 
 
 def bound() -> str:

@@ -100,6 +100,8 @@ TEXTS = dict(minilm='MiniLM', words='words from scratch', both='MiniLM and words
 AIMS = dict(U='t2v_SumR')
 #: Sets of the tables of all methods.
 WIDE = (('F', 'minilm'), ('M', 'minilm'), ('S', 'both'), ('J', 'minilm'))
+#: Of each item of a test set, in a row.
+CAPTIONS = dict(F=5, J=5, M=4, L=4, T=4)
 BASELINES = (
     'infonce',
     'triplet_05',
@@ -258,7 +260,7 @@ def _title(name: str) -> str:
 def _over(table: Table, name: str) -> str:
     """Its title, with what it is compared with unless that is InfoNCE."""
     over = table.control(name)
-    return _title(name) if over == 'infonce' else f'{_title(name)} (over {_title(over)})'
+    return _title(name) if over == 'infonce' else f'{_title(name)}, over {_title(over)}'
 
 
 def level_table(tables: Sequence[Table]) -> str:
@@ -296,7 +298,7 @@ def people_table(table: Table) -> str:
 
 
 def by_items(table: Table, draws: int = 2000) -> str:
-    """R@1 of both directions with intervals over items, drawn with all their captions."""
+    """R@1 with intervals over items, drawn with their captions, of rows where one excludes 0."""
     draw = np.random.default_rng(0)
     lines = _head(['method', 't2v R@1', 'v2t R@1'])
     for name in table.listed():
@@ -306,18 +308,14 @@ def by_items(table: Table, draws: int = 2000) -> str:
         shown = []
         for direction in ('t2v', 'v2t'):
             each = np.mean([_bits(a, direction) - _bits(b, direction) for a, b in pairs], 0)
-            captions = _captions(table.name) if direction == 't2v' else 1
+            captions = CAPTIONS.get(table.name, 1) if direction == 't2v' else 1
             each = 100 * each[: len(each) // captions * captions].reshape(-1, captions).mean(1)
             means = each[draw.integers(0, len(each), (draws, len(each)))].mean(1)
             low, high = np.quantile(means, (0.025, 0.975))
             shown.append(str(Change(each.mean(), low, high, 1.0, len(pairs) + 1)))
-        lines.append(_line(_over(table, name), *shown))
+        if '**' in ''.join(shown):
+            lines.append(_line(_over(table, name), *shown))
     return '\n'.join(lines)
-
-
-def _captions(name: str) -> int:
-    """Of each item of a test set, in a row."""
-    return dict(F=5, J=5, M=4, L=4, T=4).get(name, 1)
 
 
 def _bits(row: Row, direction: str) -> np.ndarray:
@@ -423,9 +421,9 @@ def blocks(rows: Sequence[Row]) -> dict[str, str]:
     found['readme'] = readme_table(tables)
     found['shares'] = share_table()
     if ('S', 'both') in tables:
-        from stronger_tables import blocks_of
+        from stronger_tables import stored_blocks
 
-        found.update(blocks_of(tables['S', 'both']))
+        found.update(stored_blocks())
     if ('F', 'minilm') in tables:
         found['people'] = people_table(tables['F', 'minilm'])
         found['items'] = by_items(tables['F', 'minilm'])
