@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Mapping, Optional, Union
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.arrays import fitting, saved
-from mmvtr.arrays.choice import Choice
+from mmvtr.arrays.choice import Choice, Pairs, choose_by_scores
 from mmvtr.arrays.hubs import suspects
 from mmvtr.arrays.inputs import (
     Bank,
@@ -116,22 +117,27 @@ class Debiaser:
 
     @torch.no_grad()
     def fit_scores(
-        self, bank: Tensor | Tiles, *, beside: Mapping[str, Tensor | Tiles] = _NOTHING
+        self,
+        bank: Tensor | Tiles,
+        *,
+        beside: Mapping[str, Tensor | Tiles] = _NOTHING,
+        pairs: Optional[Pairs] = None,
     ) -> Debiaser:
         """Find what each item gets by scores alone, where no vector is an item; returns itself.
 
         Args:
             bank: float [K, N], scores of K different queries seen before with N items, or tiles.
             beside: what else the transform reads, by name, as of :func:`.fit_biases`.
+            pairs: of the bank, by which ``'auto'`` chooses; None: not known.
 
         Raises:
-            ValueError: ``'auto'``, which reads vectors; as of :func:`.fit_biases`.
+            ValueError: as of :func:`.fit_biases`.
         """
-        if self.transform == 'auto':
-            raise ValueError(f"'auto' reads vectors: name one of {FITTED}")
         self._gallery = self._ids = self._bank = self.calibration_ = None
         tiles = as_tiles(bank)._replace(name='bank')
         chosen = Choice(self.transform, self.options, f'{self.transform or "raw"}: as asked')
+        if self.transform == 'auto':
+            chosen = choose_by_scores(tiles.shape[0], pairs, seed=self.seed)
         self._fitted, self.why_ = fitting.fit_scores(chosen, tiles, beside)
         return self
 
@@ -158,11 +164,15 @@ class Debiaser:
         return fitting.further(self._fitted, self._bank, further)
 
     def bare(self, device: Union[str, torch.device] = 'cpu') -> Debiaser:
-        """Return the same without its gallery, on a device: what gives items their biases."""
+        """Return the same without its gallery, and of the bank what gives items their biases, on a
+        device."""
         made = copy.copy(self)
-        made._gallery = made._ids = made.calibration_ = None
+        made._gallery = made._ids = None
         if self._bank is not None:
             made._bank = self._bank.to(device)
+            if self._fitted is None or not TRANSFORMS[self._fitted.transform].reads_items:
+                made._bank = dataclasses.replace(made._bank, items=None)
+            made._bank = dataclasses.replace(made._bank, pairs=None)
         if self._fitted is not None:
             rows = self._fitted.rows
             rows = None if rows is None else rows.to(device)

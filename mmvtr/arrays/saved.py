@@ -27,6 +27,8 @@ FIELDS = {
     'version', 'transform', 'geometry', 'seed', 'options', 'why', 'fitted', 'ids', 'given',
     'temperature', 'content',
 }  # fmt: skip
+#: Tensors of a calibration of lists.
+CHANCES = ('lines', 'shares', 'right', 'levels')
 #: Relative difference of two readings of one row.
 CLOSE = 1e-3
 
@@ -89,7 +91,8 @@ def content_of(debiaser: Any) -> dict[str, Tensor]:
     if bank is not None:
         tensors.update(texts=bank.texts, bank_items=bank.items, pairs=bank.pairs)
     if chances is not None:
-        tensors.update({name: x for name, x in chances._asdict().items() if name != 'temperature'})
+        tensors.update({name: getattr(chances, name) for name in CHANCES})
+        tensors['depth'] = torch.tensor(chances.depth)
     return {name: x for name, x in tensors.items() if x is not None}
 
 
@@ -157,8 +160,8 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
             held.get('rows'),
         )
     if facts['temperature'] is not None:
-        names = [name for name in ListChances._fields if name != 'temperature']
-        made.calibration_ = ListChances(facts['temperature'], *(held[name] for name in names))
+        own, depth = [held[name] for name in CHANCES], int(held.get('depth', 0))
+        made.calibration_ = ListChances(facts['temperature'], *own, depth)
     return made
 
 
