@@ -95,11 +95,12 @@ class Debiaser:
         self.why_ = 'not fitted'
 
     @torch.no_grad()
-    def fit(self, videos: Array, bank: Any = None, *, ids: Any = None) -> Debiaser:
+    def fit(self, videos: Optional[Array], bank: Any = None, *, ids: Any = None) -> Debiaser:
         """Find what each item gets; returns itself.
 
         Args:
-            videos: numpy or torch, float [N, D]; may be memory-mapped, and is not copied.
+            videos: numpy or torch, float [N, D]; may be memory-mapped, and is not copied.  None:
+                there is no gallery yet; the bank is kept, so that :meth:`load` fits one to it.
             bank: queries seen before, float [B, D], or ``(texts, videos)``, row i of both one pair;
                 equal rows count once; or a :class:`mmvtr.arrays.inputs.Bank`.  None: raw.
             ids: of the videos, one each; default row numbers.
@@ -108,6 +109,13 @@ class Debiaser:
             TypeError, ValueError: arrays that are no matrices of numbers of one width, ids that do
                 not fit, a transform without the bank that it reads.
         """
+        if videos is None:
+            if bank is None:
+                raise ValueError('there is neither a gallery nor a bank')
+            self._gallery = self._ids = self._fitted = self.calibration_ = None
+            self._bank = read_bank(bank, None, self.geometry)
+            self.why_ = 'not fitted: there is no gallery yet'
+            return self
         gallery = read_vectors(videos, 'videos', self.geometry)
         named = read_ids(ids, len(gallery))
         known = None if bank is None else read_bank(bank, gallery.width, self.geometry)
@@ -348,13 +356,16 @@ class Debiaser:
         return np.concatenate([rows, np.full((len(rows), 1), float(debiased), np.float32)], axis=1)
 
     def save(self, folder: Any) -> None:
-        """Write what was fitted, without the gallery itself (:mod:`mmvtr.arrays.saved`)."""
-        self._check_fitted()
+        """Write what was fitted, without the gallery itself, or a bank that waits for one
+        (:mod:`mmvtr.arrays.saved`)."""
+        if self._bank is None or self._fitted is not None:
+            self._check_fitted()
         saved.save(self, folder)
 
     @classmethod
     def load(cls, folder: Any, videos: Array, *, ids: Any = None) -> Debiaser:
-        """Return what :meth:`save` wrote, of the same gallery (:mod:`mmvtr.arrays.saved`)."""
+        """Return what :meth:`save` wrote, of the same gallery; a bank that waited for one is fitted
+        (:mod:`mmvtr.arrays.saved`)."""
         return saved.load(cls, folder, videos, ids)
 
     # -- what the above share ---------------------------------------------------------------
@@ -422,7 +433,7 @@ class Debiaser:
 
 
 def fit(
-    videos: Array,
+    videos: Optional[Array],
     bank: Any = None,
     transform: Optional[str] = 'auto',
     *,
@@ -434,7 +445,8 @@ def fit(
     """Return a gallery that is ranked without hubs, by queries seen before.
 
     Args:
-        videos: numpy or torch, float [N, D]; may be memory-mapped, and is not copied.
+        videos: numpy or torch, float [N, D]; may be memory-mapped, and is not copied; None: a bank
+            is kept for a gallery to come.
         bank: queries seen before, float [B, D], or ``(texts, videos)``, row i of both one pair.
             Training captions are one; those that ask now are none (transductive).
         transform: ``'auto'``, None = raw, or a transform's name, as of :class:`Debiaser`.

@@ -43,7 +43,9 @@ def save(debiaser: Any, folder: Union[str, Path]) -> None:
     from mmvtr.storage import naming, write_tensors, write_text  # which loads safetensors
 
     folder = Path(folder)
-    held = dict(content_of(debiaser), gallery=_traces(debiaser._gallery))
+    held = content_of(debiaser)
+    if debiaser._gallery is not None:
+        held['gallery'] = _traces(debiaser._gallery)
     text = text_of(debiaser, held)
     with naming(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -57,7 +59,8 @@ def load(kind: type, folder: Union[str, Path], videos: Any, ids: Any = None) -> 
     Args:
         kind: Debiaser.
         folder: that was written.
-        videos: the same gallery, float [N, D], those that were added as well.
+        videos: the same gallery, float [N, D], those that were added as well; of a bank that waited
+            for one, any of its width.
         ids: of them; default those that were saved.
 
     Raises:
@@ -74,6 +77,10 @@ def load(kind: type, folder: Union[str, Path], videos: Any, ids: Any = None) -> 
 
     held = read_tensors(folder / TENSORS, kind='debiaser')
     made = restored(kind, facts, held, folder)
+    if 'gallery' not in held:
+        if facts['fitted'] is not None:
+            raise RuntimeError(f'{folder} is of a gallery that it does not tell from others')
+        return made.fit(videos, made.bank_, ids=ids)
     gallery = read_vectors(videos, 'videos', facts['geometry'])
     _check_gallery(gallery, held['gallery'], folder)
     made._gallery = gallery

@@ -82,7 +82,8 @@ class Refits:
             model: as :meth:`add`.
             fewer: take fewer queries than that nonetheless.
             paired: row i of ``queries`` and ``items`` is one pair.
-            chances: of pairs, find how surely each place of a list is right (:meth:`p_match`).
+            chances: of pairs, find how surely each place of a list is right (:meth:`p_match`),
+                where biases rank.
             **options: of the transform; None = as the last refit with it, at first the default of
                 the table.  A temperature is that of the last refit with any transform, at first the
                 export's (``about['temperature']``).
@@ -114,7 +115,8 @@ class Refits:
             if asked == 'auto':
                 told['asked'] = asked
             if found.transform_ is None:
-                print_log(f'{self}: {found.why_}', 'current', logging.WARNING)
+                lost = '; chances of lists are kept of biases alone' if chances else ''
+                print_log(f'{self}: {found.why_}{lost}', 'current', logging.WARNING)
                 return self._switched(Fit(None, dict(transform=None, **told)), _none)
             if chances:
                 every = read_vectors(self._sampled(self.count(), seed), 'videos', self.geometry)
