@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Optional, Sequence
 
 import numpy as np
@@ -11,6 +12,9 @@ from torch import Tensor
 
 from mmvtr.arrays.debiaser import Debiaser
 from mmvtr.functional import median_rank, ranks, recall_at
+
+#: The transform of a bank where none is named; a folder of a model keeps it with the bank.
+DEFAULT = 'sinkhorn'
 
 
 class DebiasedEvaluator(BaseEvaluator):
@@ -26,7 +30,9 @@ class DebiasedEvaluator(BaseEvaluator):
             i belongs to item i.
         bank: K other queries, which are encoded anew each time; their embeddings, float [K, D], a
             tensor or an array; or a loss with ``bank()``, which has the queue of its training; or
-            two of them, ``(queries, items)``, row i of both one pair.
+            two of them, ``(queries, items)``, row i of both one pair; or a Path, the folder of a
+            saved model into which :meth:`mmvtr.Debiaser.save` has written, as
+            :class:`.LossCallback` does, with transform and options.
         transform: as of :class:`mmvtr.arrays.Debiaser`.
         ks: of R@k.
         batch_size: of ``encode``.
@@ -45,7 +51,7 @@ class DebiasedEvaluator(BaseEvaluator):
         relevant: Optional[Sequence[int | Sequence[int]]] = None,
         *,
         bank: Any = None,
-        transform: str = 'sinkhorn',
+        transform: Optional[str] = DEFAULT,
         ks: Sequence[int] = (1, 5, 10),
         batch_size: int = 32,
         name: str = '',
@@ -55,7 +61,10 @@ class DebiasedEvaluator(BaseEvaluator):
         if not len(queries) or not len(corpus):
             raise ValueError(f'there are {len(queries)} queries and {len(corpus)} items')
         Debiaser(transform, **options)  # refuses what is unknown
-        if bank is not None and not hasattr(bank, 'bank') and not len(bank):
+        if isinstance(bank, Path):
+            if options or transform != DEFAULT:
+                raise ValueError(f'{bank} has its transform and options: name none')
+        elif bank is not None and not hasattr(bank, 'bank') and not len(bank):
             raise ValueError('the bank is empty: queries of the training set make one')
         self.queries, self.corpus = list(queries), list(corpus)
         self.positives = _positives(relevant, len(queries), len(corpus))
@@ -70,13 +79,18 @@ class DebiasedEvaluator(BaseEvaluator):
         """Return the metrics of a model, in [0, 1] except the median ranks."""
         queries, corpus = self._encode(model, self.queries), self._encode(model, self.corpus)
         metrics = self._figures('raw', Debiaser(None).fit(corpus).scores(queries))
-        bank = self._bank(model)
-        if bank is not None:
-            fitted = Debiaser(**self.how).fit(corpus, bank)
+        fitted = self._fitted(model, corpus)
+        if fitted is not None:
             metrics.update(self._figures('debiased', fitted.scores(queries)))
         metrics = self.prefix_name_to_metrics(metrics, self.name)
         self.store_metrics_in_model_card_data(model, metrics, epoch, steps)
         return metrics
+
+    def _fitted(self, model: Any, corpus: Tensor) -> Optional[Debiaser]:
+        if isinstance(self.bank, Path):
+            return Debiaser.load(self.bank, corpus)
+        bank = self._bank(model)
+        return None if bank is None else Debiaser(**self.how).fit(corpus, bank)
 
     def _bank(self, model: Any) -> Any:
         bank = self.bank.bank() if hasattr(self.bank, 'bank') else self.bank

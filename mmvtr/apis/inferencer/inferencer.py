@@ -188,10 +188,10 @@ class VideoRetrievalInferencer(BaseInferencer):
             batch_size: items encoded at a time; default the config's.
             on_broken: of videos that cannot be read: 'raise', or 'skip' with a warning.
             show_progress: bars while items are encoded; default that of the inferencer.
-            transform: a name of the table of transforms that reads a bank (docs/arrays.md), such as
-                ``'sinkhorn'``: what is learnt from ``bank`` changes the scores, so that no item
-                answers every query.  Or, of texts, ``'sure_first'``: the best that surely holds
-                comes first.
+            transform: ``'auto'``, or a name of the table of transforms that reads a bank
+                (docs/arrays.md), such as ``'sinkhorn'``: what is learnt from ``bank`` changes the
+                scores, so that no item answers every query.  Or, of texts, ``'sure_first'``: the
+                best that surely holds comes first.
             bank: a file of tools/export_bank.py: training queries, never those that ask.  Of
                 ``'sure_first'`` it may be left out: its captions stand for what could have been
                 written for a video, where the gallery is no such list.
