@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Optional, Sequence
 
 import numpy as np
@@ -11,6 +12,8 @@ from torch import Tensor
 
 from mmvtr.arrays.debiaser import Debiaser
 from mmvtr.functional import median_rank, ranks, recall_at
+
+logger = logging.getLogger(__name__)
 
 
 class DebiasedEvaluator(BaseEvaluator):
@@ -73,6 +76,8 @@ class DebiasedEvaluator(BaseEvaluator):
         bank = self._bank(model)
         if bank is not None:
             fitted = Debiaser(**self.how).fit(corpus, bank)
+            if said := fitted.asked_before(queries):
+                logger.warning('%s: %s', self.name or type(self).__name__, said)
             metrics.update(self._figures('debiased', fitted.scores(queries)))
         metrics = self.prefix_name_to_metrics(metrics, self.name)
         self.store_metrics_in_model_card_data(model, metrics, epoch, steps)

@@ -209,7 +209,7 @@ def of_inferencer(case, folder):
     own = case.resolved
     check_transform(case.name, 'video', bank=bank, captions=None, options=own)
     how = dict(bank=bank, transform=case.name, options=own)
-    debiaser = fitted_to_bank(model(), 'video', items, **how)
+    debiaser, _ = fitted_to_bank(model(), 'video', items, **how)
     gallery = Gallery(vector_inputs(case.videos, 'video'), items, debiaser=debiaser)
     asked = vector_inputs(case.texts, 'text')
     found = list(rank(model(), asked, levels(case.texts), gallery, K))

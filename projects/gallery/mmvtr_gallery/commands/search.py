@@ -139,7 +139,11 @@ def run(args: argparse.Namespace) -> None:
         if args.moments:
             print_moments(moments, args, encoded(args.texts), wanted)
         elif args.texts:
-            found = store.search(encoded(args.texts), args.k, transform=not args.raw, filter=wanted)
+            asked = encoded(args.texts)
+            if store.debiaser is not None and not args.raw and len(asked) > 1:
+                if said := store.debiaser.asked_before(asked):
+                    print(f'note: {said}')
+            found = store.search(asked, args.k, transform=not args.raw, filter=wanted)
             for text, hits in zip(args.texts, found):
                 print(text)
                 print_hits(store, hits, args.min_precision)
