@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any, Optional, Sequence
 
@@ -12,6 +13,8 @@ from torch import Tensor
 
 from mmvtr.arrays.debiaser import Debiaser
 from mmvtr.functional import median_rank, ranks, recall_at
+
+logger = logging.getLogger(__name__)
 
 #: The transform of a bank where none is named; a folder of a model keeps it with the bank.
 DEFAULT = 'sinkhorn'
@@ -81,6 +84,8 @@ class DebiasedEvaluator(BaseEvaluator):
         metrics = self._figures('raw', Debiaser(None).fit(corpus).scores(queries))
         fitted = self._fitted(model, corpus)
         if fitted is not None:
+            if again := fitted.asked_before(queries):
+                logger.warning('%s: %s', self.name or type(self).__name__, again)
             metrics.update(self._figures('debiased', fitted.scores(queries)))
         metrics = self.prefix_name_to_metrics(metrics, self.name)
         self.store_metrics_in_model_card_data(model, metrics, epoch, steps)

@@ -223,7 +223,7 @@ def of_inferencer(case, folder):
     own = case.resolved
     check_transform(case.name, 'video', bank=bank, captions=None, options=own)
     how = dict(bank=bank, transform=case.name, options=own)
-    debiaser = fitted_to_bank(model(), 'video', items, **how)
+    debiaser, _ = fitted_to_bank(model(), 'video', items, **how)
     gallery = Gallery(vector_inputs(case.videos, 'video'), items, debiaser=debiaser)
     asked = vector_inputs(case.texts, 'text')
     found = list(rank(model(), asked, levels(case.texts), gallery, K))
@@ -393,7 +393,7 @@ def test_auto_by_texts_alone(tmp_path):
     unit = [torch.nn.functional.normalize(x, dim=1) for x in (case.bank, case.texts, case.videos)]
     scores = mmvtr.Debiaser('auto').fit_scores(unit[0] @ unit[2].T).changed(unit[1] @ unit[2].T)
     assert scores.topk(K).indices.tolist() == found.ids.tolist()
-    with create_store(tmp_path / 'store', WIDTH, engine='faiss') as store:
+    with create_store(tmp_path / 'store', WIDTH) as store:
         store.add([str(i) for i in range(len(case.videos))], case.videos)
         store.refit(case.bank, transform='auto')
         hits = store.search(case.texts, K)
@@ -419,7 +419,7 @@ def test_auto_at_a_store_refuses(given, words, tmp_path):
     case = Case('auto', 0)
     if given.get('items'):
         given = dict(given, items=case.seen)
-    with create_store(tmp_path / 'store', WIDTH, engine='faiss') as store:
+    with create_store(tmp_path / 'store', WIDTH) as store:
         store.add([str(i) for i in range(len(case.videos))], case.videos)
         with pytest.raises(ValueError, match=words):
             store.refit(case.bank, transform='auto', **given)

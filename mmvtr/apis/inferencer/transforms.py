@@ -13,6 +13,7 @@ from mmvtr.apis.inferencer.inputs import Inputs
 from mmvtr.apis.inferencer.ranking import QUERIES, Items, Surely, check_items, flat_of
 from mmvtr.arrays import Debiaser
 from mmvtr.datasets import CaptionImplication
+from mmvtr.engine.transforms.query_queue import Queries
 from mmvtr.engine.transforms.stored_queries import (
     OTHER,
     captions_of,
@@ -179,8 +180,8 @@ def fitted_to_bank(
     bank: str,
     transform: str,
     options: Mapping[str, Any],
-) -> Debiaser:
-    """Return a test-time transform fitted to the scores of a bank with a gallery.
+) -> tuple[Debiaser, Queries]:
+    """Return a test-time transform fitted to a bank's scores with a gallery, and its queries.
 
     Args:
         model: a retriever.
@@ -208,4 +209,4 @@ def fitted_to_bank(
     found = Debiaser(transform, **given).fit_scores(read.pop('bank'), beside=read, pairs=pairs)
     if found.transform_ is None:
         print_log(found.why_, 'current', logging.WARNING)
-    return found
+    return found, stored[OTHER[kind]]

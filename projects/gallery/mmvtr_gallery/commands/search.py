@@ -141,6 +141,9 @@ def run(args: argparse.Namespace) -> None:
             print_moments(moments, args, encoded(args.texts), wanted)
         elif args.texts:
             asked = encoded(args.texts)
+            if store.debiaser is not None and not args.raw and len(asked) > 1:
+                if again := store.debiaser.asked_before(asked):
+                    print(f'note: {again}')
             found = store.search(asked, args.k, transform=not args.raw, filter=wanted)
             for text, query, hits in zip(args.texts, asked, found):
                 print(text)
