@@ -240,7 +240,9 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             message = reason(error)
             if message is None:
-                raise
+                if _first_to_say(repr(error)):
+                    raise
+                raise SystemExit(1) from None
             raise SystemExit(f'error: {message}' if _first_to_say(message) else 1) from error
 
     return run

@@ -30,7 +30,7 @@ def load_retriever(
     random_weights: bool = False,
     device: Optional[Union[str, torch.device]] = None,
 ) -> tuple[nn.Module, Config]:
-    """A trained retriever in eval mode, and its config.
+    """Return a trained retriever in eval mode, and its config.
 
     The model of a checkpoint has the facts of its trainings in ``trainings``
     (:class:`~mmvtr.engine.loop.facts.Training`).
@@ -78,7 +78,7 @@ def load_retriever(
 
 
 def fingerprint(module: nn.Module) -> str:
-    """16 hexadecimal digits of a module's weights and their names, wherever they are stored."""
+    """Return 16 hexadecimal digits of a module's weights and names, equal for any file format."""
     weights = hashlib.sha256()
     for name, value in module.state_dict().items():
         weights.update(name.encode())
@@ -87,5 +87,5 @@ def fingerprint(module: nn.Module) -> str:
 
 
 def origin_of(module: nn.Module) -> str:
-    """What is written beside vectors and features: of which class and weights they are."""
+    """Return the class and weights' fingerprint, stored beside vectors and features."""
     return f'{type(module).__name__}, weights {fingerprint(module)}'

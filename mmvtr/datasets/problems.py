@@ -10,7 +10,7 @@ NAMED, SAID = 3, 160
 
 
 class Problems:
-    """What is wrong with a file; false while nothing is.
+    """Collected problems of a file; falsy while there are none.
 
     Args:
         name: of the file, as errors begin with it.
@@ -35,18 +35,18 @@ class Problems:
 
     @contextmanager
     def of(self, kind: str) -> Iterator[None]:
-        """Note the ValueError of a row and go on with the next."""
+        """Record the ValueError of a row and continue with the next."""
         try:
             yield
         except ValueError as error:
             self._rows.setdefault(kind, []).append(str(error).removeprefix(f'{self.name}: '))
 
     def add(self, title: str, items: Sequence[str]) -> None:
-        """Note several of one kind, under a title that counts them."""
+        """Record several problems of one kind under a title with their count."""
         self._titles.append((title, items))
 
     def text(self, remedies: Sequence[str] = ()) -> str:
-        """A sentence for one problem, else a line for each kind, with its first few rows."""
+        """Return a sentence for one problem, else a line per kind with its first few rows."""
         kinds = [(f'{kind} ({len(problems)})', problems) for kind, problems in self._rows.items()]
         lone = [problems for _, problems in kinds if len(kinds) == len(problems) == 1]
         end = ''.join(f'; {remedy}' for remedy in remedies)
@@ -65,7 +65,7 @@ class Problems:
 
 @contextmanager
 def collecting(name: str, problems: Optional[Problems]) -> Iterator[Problems]:
-    """These problems for whoever reports more, or else new ones, which are refused at the end."""
+    """Yield these problems to a nested reader, or new ones that raise at the end."""
     own = Problems(name) if problems is None else problems
     yield own
     if problems is None:

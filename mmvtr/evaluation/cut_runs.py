@@ -11,7 +11,7 @@ from mmvtr import functional as fn
 
 
 class CutRun(NamedTuple):
-    """Numbers of a run that was cut.
+    """Metrics of a run file that lists only the first places of each query.
 
     Attributes:
         values: by key, in percent: ``t2v_R1`` ... and, of judged texts, ``t2v_P1``, ``t2v_share1``.
@@ -34,7 +34,7 @@ def measure_cut_run(
     at_least: float = 1.0,
     k: Sequence[int] = (1, 5, 10),
 ) -> CutRun:
-    """Measure text to video as far as the run goes; ties at their mean rank.
+    """Measure text-to-video metrics to the depth of the run; ties count at their mean rank.
 
     Args:
         table: float [T, V], NaN = the run does not list the video.

@@ -14,7 +14,7 @@ from mmvtr.structures import Relation
 
 @METRICS.register_module()
 class NormalisationMetric(Metric):
-    """Normalisation error, hubness, and the errors of under- and over-represented items.
+    """Normalisation error, hubness, and error rates of over- and under-retrieved items.
 
     Keys, for t2v (items are videos) and v2t (items are texts):
 

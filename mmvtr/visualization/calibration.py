@@ -27,7 +27,7 @@ def negatives_of_query(
     query: str = '',
     queries: Optional[int] = None,
 ) -> 'canvas.Figure':
-    """Loss of each negative of a query against its eta, and how eta is spread (DVTR Fig. 4).
+    """Draw the loss of a query's negatives against eta, and the spread of eta (DVTR Fig. 4).
 
     Args:
         eta: [N] in [0, 1], weight of each of the query's negatives.
@@ -67,7 +67,7 @@ def _losses(
     *,
     known: bool,
 ) -> None:
-    """Hollow: as every negative is pushed alike; filled: as it is with its eta."""
+    """Draw losses: hollow with equal weights, filled with weights eta."""
     kinds = [('true negatives' if known else 'negatives', ~holds, canvas.OTHER, 'o')]
     kinds += [('true, not annotated', holds, canvas.TRUE, '^')] if known else []
     for name, members, colour, marker in kinds:
@@ -109,7 +109,7 @@ def _spread(axis: 'canvas.Axes', spread: np.ndarray, queries: Optional[int]) -> 
 
 
 def reliability_curve(probabilities: Any, matches: Any, *, bins: int = 10) -> 'canvas.Figure':
-    """Share of matches among pairs of like P(match), and how many pairs these are.
+    """Draw the share of matches per bin of P(match), and the pairs in each bin.
 
     Args:
         probabilities: [M] in [0, 1].

@@ -10,7 +10,7 @@ from mmvtr.visualization import canvas
 
 
 def moved_ranks(before: Any, after: Any, *, names: tuple[str, str], title: str) -> 'canvas.Figure':
-    """The rank of each query's match with two models; below the diagonal it has risen.
+    """Draw each query's match rank in two models; points below the diagonal improved.
 
     Args:
         before, after: [Q], ranks, at least 1.
@@ -52,7 +52,7 @@ def moved_ranks(before: Any, after: Any, *, names: tuple[str, str], title: str) 
 def sigma_over_epochs(
     epochs: Sequence[int], directions: Mapping[str, tuple[Any, Any]]
 ) -> 'canvas.Figure':
-    """R@1 and mean sigma of the queries, epoch by epoch (UATVR Fig. 3).
+    """Draw R@1 and the mean sigma of the queries by epoch (UATVR Fig. 3).
 
     Args:
         epochs: E of them, at least two, rising.
@@ -90,7 +90,7 @@ def recall_by_size(
     *,
     title: str,
 ) -> 'canvas.Figure':
-    """R@1 after a transform that reads so many stored queries (NCL Fig. 5).
+    """Draw R@1 of a test-time transform by the number of stored queries (NCL Fig. 5).
 
     Args:
         sizes: S of them, rising.

@@ -16,7 +16,7 @@ OPEN = (canvas.GREY, 's')
 
 
 class Difference(NamedTuple):
-    """A row.
+    """A row: a difference with its interval, and the queries gained and lost.
 
     Attributes:
         name: of what is measured.
@@ -35,7 +35,7 @@ class Difference(NamedTuple):
 
 
 def differences(rows: Sequence[Difference], *, title: str) -> 'canvas.Figure':
-    """Differences with their intervals, and beside them the queries gained and lost.
+    """Draw differences with their intervals, and the queries gained and lost beside them.
 
     Args:
         rows: the first one above.
@@ -69,7 +69,7 @@ def interval(
     within: tuple[float, float] = (-math.inf, math.inf),
     **marker: Any,
 ) -> 'Line2D | None':
-    """A mean and its interval, on a line of its own.
+    """Draw a mean and its interval on a row.
 
     Args:
         axis: where to draw.

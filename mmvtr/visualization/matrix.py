@@ -30,7 +30,7 @@ def score_matrix(
     video_names: Optional[Sequence[str]] = None,
     whole: Optional[tuple[int, int]] = None,
 ) -> 'canvas.Figure':
-    """Scores, darker for more, annotated pairs outlined; weights of the pairs beside them.
+    """Draw a score matrix with annotated pairs outlined, and the pairs' weights beside it.
 
     Args:
         scores: [T, V].
@@ -103,7 +103,7 @@ def compared_matrices(
     text_names: Optional[Sequence[str]] = None,
     video_names: Optional[Sequence[str]] = None,
 ) -> 'canvas.Figure':
-    """N texts and their N videos; text i belongs to video i (DVTR Fig. 3).
+    """Draw the scores of N texts and their N videos in several models (DVTR Fig. 3).
 
     The largest score of each row (what a text finds) has a red frame, that of each column (what a
     video finds) a red triangle in its corner.
@@ -173,7 +173,7 @@ def _places(name: str, given: Optional[Sequence[int]], size: int) -> list[int]:
 
 
 def _names(kind: str, given: Optional[Sequence[str]], size: int) -> Optional[list[str]]:
-    """The names of a side, if there are some."""
+    """Set the names of a side, if any."""
     if given is None:
         return None
     if len(given) != size:
@@ -182,13 +182,13 @@ def _names(kind: str, given: Optional[Sequence[str]], size: int) -> Optional[lis
 
 
 def _cells(axis: 'canvas.Axes', title: str, *, first: bool) -> None:
-    """Titles of a panel, which has cells and no grid; the first one's say what its rows are."""
+    """Set the titles of a panel of cells without a grid; the first panel names its rows."""
     canvas.style(axis, title, 'video', 'text' if first else '')
     axis.grid(visible=False)
 
 
 def _frame(axis: 'canvas.Axes', row: int, column: int, size: float, **look: Any) -> None:
-    """A frame around a cell."""
+    """Draw a frame around a cell."""
     from matplotlib.patches import Rectangle
 
     corner = (column - size / 2, row - size / 2)
@@ -196,7 +196,7 @@ def _frame(axis: 'canvas.Axes', row: int, column: int, size: float, **look: Any)
 
 
 def _mark(axis: 'canvas.Axes', values: np.ndarray) -> None:
-    """Frames around the best of each row, triangles in the best of each column."""
+    """Draw frames around each row's best cell and triangles in each column's best cell."""
     from matplotlib.patches import Polygon
 
     for row, column in enumerate(values.argmax(1).tolist()):
@@ -208,7 +208,7 @@ def _mark(axis: 'canvas.Axes', values: np.ndarray) -> None:
 
 
 def _numbers(axis: 'canvas.Axes', values: np.ndarray) -> None:
-    """Each score to two digits, in ink that can be read."""
+    """Write each score with two digits, in a colour of enough contrast."""
     dark = (values - values.min()) / max(float(np.ptp(values)), 1e-9)
     for (row, column), value in np.ndenumerate(values):
         ink = 'white' if dark[row, column] > 0.6 else 'black'

@@ -18,7 +18,7 @@ def moment_curve(
     text: str = '',
     video: str = '',
 ) -> 'canvas.Figure':
-    """The score of a text with each frame of a video, and the moments that are known.
+    """Draw a text's score with each frame of a video, and the annotated moments.
 
     Args:
         curve: [F], scores of the frames, which share the video evenly.

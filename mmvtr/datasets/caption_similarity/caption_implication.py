@@ -106,7 +106,7 @@ class CaptionImplication:
     def learn(
         self, videos: Sequence[dict[str, Any]], texts: Sequence[dict[str, Any]]
     ) -> tuple[list[list[int]], list[list[int]]]:
-        """Count words, and keep which imply which; records stay as they are.
+        """Count words and store which imply which; the records stay unchanged.
 
         Returns:
             The words of each caption and the captions of each video, as numbers.
@@ -207,7 +207,7 @@ class CaptionImplication:
         bags: Sequence[Sequence[int]],
         owners: Sequence[Sequence[int]],
     ) -> np.ndarray:
-        """p_wv, float64 [V, W], from ``implied``, [U, W]."""
+        """Return p_wv, float64 [V, W], from ``implied``, [U, W]."""
         found = np.full((len(owners), implied.shape[1]), self.least)
         for row, own in zip(found, owners):
             words = sorted({word for t in own for word in bags[t]})
@@ -219,7 +219,7 @@ class CaptionImplication:
 def implications(
     bags: Sequence[Sequence[int]], owners: Sequence[Sequence[int]], words: int, prior: float
 ) -> np.ndarray:
-    """How surely a word holds of a video of which another one is said.
+    """Return how surely each word holds for a video that another word is said of.
 
     Args:
         bags: the different words of each caption, numbers below ``words``.

@@ -31,7 +31,7 @@ from mmvtr.registry import TASK_UTILS
 
 
 class Classes(NamedTuple):
-    """What a caption tells of, each once; an action is a verb and a noun."""
+    """Verb and noun classes and actions (verb, noun) of a caption, without repetition."""
 
     verbs: Sequence[int] = ()
     nouns: Sequence[int] = ()
@@ -99,7 +99,7 @@ class CaptionClasses:
         return videos, texts
 
     def _common(self, captions: list[Classes]) -> Classes:
-        """What enough captions of a video have."""
+        """Return the classes that enough captions of a video have."""
         enough = self.share * len(captions) - 1e-9  # a fifth of 10 is 2, in binary too
         verbs = _at_least(enough, [own.verbs for own in captions])
         nouns = _at_least(enough, [own.nouns for own in captions])
@@ -121,12 +121,12 @@ class CaptionClasses:
 
 @cache
 def class_number(word: str) -> int:
-    """A number of 48 bits for a word: the same everywhere, with no list of all words."""
+    """Return a 48-bit class number of a word, the same on every machine."""
     return int.from_bytes(hashlib.sha256(word.encode()).digest()[:6], 'big')
 
 
 def actions(tagged: Sequence[tuple[str, Tag]]) -> list[tuple[str, str]]:
-    """Lemmas of each verb with its nouns, see :class:`CaptionClasses`; may repeat themselves."""
+    """Return each verb's lemma with its nouns (see :class:`CaptionClasses`); may repeat."""
     found = clauses(tagged)
     verbs = [lemma(tagged[position][0], 'VERB') for position in found.verbs]
     nouns = [lemma(tagged[run[-1]][0], 'NOUN') for run in found.nouns]
@@ -134,7 +134,7 @@ def actions(tagged: Sequence[tuple[str, Tag]]) -> list[tuple[str, str]]:
 
 
 class _FromFile:
-    """Classes of a text from a json file."""
+    """Classes of texts, read from a json file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -164,7 +164,7 @@ def _labels(classes: Classes) -> dict[str, Any]:
 
 
 def _at_least(count: float, sets: Sequence[Sequence[int]]) -> list[int]:
-    """Members of at least so many of the sets, in the order of their first."""
+    """Return members of at least so many of the sets, in order of first occurrence."""
     return [item for item, times in Counter(chain(*sets)).items() if times >= count]
 
 

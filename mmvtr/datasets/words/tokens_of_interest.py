@@ -26,7 +26,7 @@ Results = dict[str, Any]
 
 
 class WordTable(NamedTuple):
-    """In how many captions of a set each word is.
+    """Document frequency of each word in a set's captions.
 
     Attributes:
         captions: ``|D|``.
@@ -38,13 +38,13 @@ class WordTable(NamedTuple):
 
     @classmethod
     def of(cls, sentences: Iterable[str]) -> 'WordTable':
-        """Count the words of captions, each once a caption."""
+        """Count the words of captions, each once per caption."""
         words_of = [set(words(sentence)) for sentence in sentences]
         return cls(len(words_of), Counter(word for one in words_of for word in one))
 
     @classmethod
     def read(cls, path: Path) -> 'WordTable':
-        """From a json file ``{"captions": 9668, "counts": {"onion": 412, ...}}``.
+        """Read a json file ``{"captions": 9668, "counts": {"onion": 412, ...}}``.
 
         Raises:
             FileNotFoundError: no such file.
@@ -63,13 +63,13 @@ class WordTable(NamedTuple):
         return cls(captions, counts)
 
     def idf(self, word: str) -> float:
-        """``log(|D| / (1 + df))``, not below 0; of a word that no caption has, ``log |D|``."""
+        """Return ``log(|D| / (1 + df))``, at least 0; ``log |D|`` for an unseen word."""
         return max(0.0, math.log(self.captions / (1 + self.counts.get(word, 0))))
 
 
 @TRANSFORMS.register_module()
 class TokensOfInterest(BaseTransform):
-    """The weight of each token of a text, for ``encoder.encode_text(..., interest=...)``.
+    """Weight the tokens of a text for ``encoder.encode_text(..., interest=...)``.
 
     A token weighs the idf of the noun or verb that it is a part of, and nothing where it is a part
     of neither; weights of a text sum to 1 over its tokens (so a word of three pieces counts three

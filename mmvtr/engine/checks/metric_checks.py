@@ -53,7 +53,7 @@ def check_metrics(runner: Runner) -> None:
 def _choice(runner: Runner, loop: RetrievalLoop) -> Iterator[str]:
     """What is wrong with the checkpoint hook's ``save_best``."""
     for hook in runner.hooks:
-        if not isinstance(hook, CheckpointHook) or not hook.save_best:
+        if not isinstance(hook, CheckpointHook) or not getattr(hook, 'save_best', None):
             continue
         known = reported(runner, loop)
         if known is not None:

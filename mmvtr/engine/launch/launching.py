@@ -34,7 +34,7 @@ from mmvtr.engine.loop.facts import trainings_of
 from mmvtr.engine.loop.facts_of_run import state_trainings
 from mmvtr.engine.loop.resuming import changes_since, is_rescaled, refusal
 from mmvtr.reasons import reason
-from mmvtr.registry import DATASETS
+from mmvtr.registry import DATASETS, MODEL_WRAPPERS, bare_name
 from mmvtr.storage import FolderInUse, FolderLock
 
 LOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
@@ -58,19 +58,25 @@ def start_processes(cfg: Config, launcher: str) -> None:
         return
     env = cfg.get('env_cfg', {})
     set_multi_processing(**env.get('mp_cfg', {}), distributed=True)
+    wrapper = dict(cfg.get('model_wrapper_cfg') or {})
+    if wrapper:  # mmengine looks for the name in its own registry alone
+        ours = bare_name(wrapper) in MODEL_WRAPPERS.module_dict
+        if ours:
+            wrapper['type'] = f'mmvtr.{bare_name(wrapper)}'
+        wrapper.setdefault('find_unused_parameters', cfg.get('find_unused_parameters', False))
+        cfg.model_wrapper_cfg = wrapper
     if torch.cuda.is_available():
         init_dist(launcher, **env.get('dist_cfg', {}))
         return
     if launcher != 'pytorch':
         raise SystemExit(f'error: --launcher {launcher} needs CUDA; a CPU needs pytorch (torchrun)')
     dist.init_process_group('gloo')
-    wrapper = dict(
+    own = dict(
         type='MMDistributedDataParallel',
         broadcast_buffers=False,
         find_unused_parameters=cfg.get('find_unused_parameters', False),
     )
-    wrapper.update(cfg.get('model_wrapper_cfg') or {}, device_ids=None)
-    cfg.model_wrapper_cfg = wrapper
+    cfg.model_wrapper_cfg = {**own, **wrapper, 'device_ids': None}
 
 
 def stop_processes() -> None:

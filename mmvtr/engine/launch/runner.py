@@ -28,6 +28,7 @@ from mmvtr.engine.loop.evaluation import bare
 from mmvtr.engine.loop.facts import Training
 from mmvtr.engine.loop.facts_of_run import rates_of, wrappers_of
 from mmvtr.engine.loop.resuming import options_of, rebuild_schedule
+from mmvtr.engine.loop.sharded import FullyShardedRetriever, adapt_optimizer
 from mmvtr.evaluation.results import Results, write_results
 from mmvtr.registry import bare_name
 from mmvtr.storage.weights import unwrapped
@@ -132,12 +133,20 @@ class ToolRunner(Runner):
             name = self.cfg.filename or 'the config'
             raise SystemExit(f'error: the model of {name} cannot be built: {reason}') from error
 
+    def _init_model_weights(self) -> None:
+        if not isinstance(
+            self.model, FullyShardedRetriever
+        ):  # which has done it before it cut them
+            super()._init_model_weights()
+
     def build_optim_wrapper(self, optim_wrapper: Any) -> OptimWrapper:
         """mmengine's; what is said of each parameter goes to the file, the sums to the console."""
         if isinstance(optim_wrapper, OptimWrapper):
             return optim_wrapper
         with file_only(self.logger):
             built = super().build_optim_wrapper(optim_wrapper)
+        for wrapper in wrappers_of(built):
+            adapt_optimizer(wrapper)
         if not (self.auto_scale_lr or {}).get('enable'):
             self._log_rates(built)
         return built

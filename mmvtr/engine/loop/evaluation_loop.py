@@ -40,6 +40,7 @@ from mmvtr.engine.loop.protocol import (
     models_in_words,
     precision,
 )
+from mmvtr.engine.loop.sharded import whole_layers
 from mmvtr.evaluation import (
     Metric,
     Report,
@@ -145,7 +146,10 @@ class RetrievalLoop(BaseLoop):
     @torch.no_grad()
     def run(self) -> dict[str, float]:
         """Evaluate; the same numbers on every rank, keys such as ``retrieval/t2v_R1``."""
-        mode = self.mode
+        with whole_layers(self.runner.model):
+            return self._run(self.mode)
+
+    def _run(self, mode: str) -> dict[str, float]:
         self.runner.call_hook(f'before_{mode}')
         self.runner.call_hook(f'before_{mode}_epoch')
         self.runner.model.eval()
