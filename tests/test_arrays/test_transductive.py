@@ -125,7 +125,6 @@ QUIET = {
     doors.of_vectors: 'another engine searches',
     doors.of_scores: 'numbers alone come back',
     doors.of_commands: 'options alone are read',
-    doors.of_lance: 'as of_store',
     doors.of_qdrant: 'as of_store',
     doors.of_moments: 'as of_store',
 }
