@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.arrays import Debiaser
+from mmvtr.arrays.choice import Pairs
 from mmvtr.command_line import Parser, output_file, tool
 from mmvtr.datasets import PairValues, write_run
 from mmvtr.evaluation import (
@@ -52,7 +53,7 @@ from mmvtr.evaluation.score_options import (
 )
 from mmvtr.functional import untied
 from mmvtr.functional.metrics import hubness
-from mmvtr.functional.similarities.distinct import asked_before, distinct_rows
+from mmvtr.functional.similarities.distinct import asked_before, distinct_rows, row_groups
 from mmvtr.functional.similarities.tiles import inner_products
 from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
 from mmvtr.storage import write_text
@@ -72,11 +73,13 @@ class Banks(NamedTuple):
         pairs: [K texts, K videos], the bank with itself; None = not given.
         items: t2v [M, V], videos seen before with the test videos; v2t [M, T], texts with the test
             texts; None = not given.
+        own: int64 [P, 2], rows and columns of ``pairs`` that are one pair; None = not given.
     """
 
     queries: Directed
     pairs: Optional[Tensor] = None
     items: Optional[Directed] = None
+    own: Optional[Tensor] = None
 
 
 def parse_args() -> argparse.Namespace:
@@ -106,9 +109,10 @@ def parse_args() -> argparse.Namespace:
         '--transform',
         nargs='+',
         action='extend',
-        choices=OF_BANK,
+        choices=('auto', *OF_BANK),
         default=[],
-        help='of the scores, each in a table beside the raw numbers',
+        help='of the scores, each in a table beside the raw numbers; auto: what --bank-gallery, '
+        'row and column i of which are one pair, chooses, without it the usual one',
     )
     add(
         '--query-source',
@@ -122,7 +126,7 @@ def parse_args() -> argparse.Namespace:
         '--bank-gallery',
         type=Path,
         metavar='F',
-        help='for dbsn: float [K, K], the bank texts x the bank videos',
+        help='for dbsn and auto: float [K, K], the bank texts x the bank videos',
     )
     add(
         '--item-banks',
@@ -196,7 +200,8 @@ def check_options(args: argparse.Namespace) -> None:
         ('dbsn', args.bank_gallery, '--bank-gallery'),
         ('db_norm', args.item_banks, '--item-banks'),
     ):
-        if (name in args.transform) != (key is not None):
+        read = name in args.transform or (name == 'dbsn' and 'auto' in args.transform)
+        if (name in args.transform and key is None) or (key is not None and not read):
             raise ValueError(f'--transform {name} and {option} belong together')
     if 'dbsn' in args.transform and args.query_source == 'test':
         raise ValueError('dbsn reads the items of a bank: take --query-source bank')
@@ -301,6 +306,8 @@ def load_banks(args: argparse.Namespace, scores: Tensor) -> Banks:
             raise ValueError(
                 f'{args.bank_gallery} {list(pairs.shape)} must be {expected}: the bank with itself'
             )
+        if 'auto' in args.transform and expected[0] != expected[1]:
+            raise ValueError(f'{args.bank_gallery} {expected}: row and column i must be one pair')
     if args.item_banks:
         items = Directed(*(read_matrix(path, ': no items') for path in args.item_banks))
         for path, bank, own in zip(args.item_banks, items, reversed(scores.shape)):
@@ -315,9 +322,14 @@ def different(banks: Banks) -> Banks:
     """Of bank queries with equal scores the first: one that is asked often counts once."""
     texts, videos = distinct_rows(banks.queries.t2v), distinct_rows(banks.queries.v2t.t())
     queries = Directed(banks.queries.t2v[texts], banks.queries.v2t[:, videos])
-    pairs = None if banks.pairs is None else banks.pairs[texts][:, videos]
+    pairs = own = None
+    if banks.pairs is not None:
+        pairs = banks.pairs[texts][:, videos]
+        groups = row_groups(banks.queries.t2v), row_groups(banks.queries.v2t.t())
+        if len(groups[0]) == len(groups[1]):
+            own = torch.stack(groups, dim=1).unique(dim=0)
     items = banks.items and Directed(*(x[distinct_rows(x)] for x in banks.items))
-    return Banks(queries, pairs, items)
+    return Banks(queries, pairs, items, own)
 
 
 def load_queries(args: argparse.Namespace, scores: Tensor) -> Directed:
@@ -356,26 +368,34 @@ def choose_temperature(given: Union[None, str, float], scores: Tensor) -> tuple[
 
 def transform(
     name: str, scores: Tensor, banks: Banks, options: Mapping[str, Any]
-) -> tuple[Directed, list[float]]:
+) -> tuple[Directed, list[Optional[float]]]:
     """Both directions, of which a transform sees queries as rows; and their temperatures."""
     temperatures = []
+    reads = TRANSFORMS[name].reads if name in TRANSFORMS else ()
 
     def one_way(
-        own: Tensor, bank: Tensor, pairs: Optional[Tensor], items: Optional[Tensor]
+        scores: Tensor,
+        bank: Tensor,
+        pairs: Optional[Tensor],
+        items: Optional[Tensor],
+        own: Optional[Tensor],
     ) -> Tensor:
         beside = dict(bank_gallery=pairs, item_bank=items)
-        beside = {key: x for key, x in beside.items() if key in TRANSFORMS[name].reads}
-        fitted = Debiaser(name, **options).fit_scores(bank, beside=beside)
-        if 'temperature' in fitted.options_:
-            temperatures.append(fitted.options_['temperature'])
-        return fitted.changed(own)
+        beside = {key: x for key, x in beside.items() if key in reads}
+        known = None if own is None else Pairs(own, lambda rows, items: pairs[rows][:, items])
+        fitted = Debiaser(name, **options).fit_scores(bank, beside=beside, pairs=known)
+        if name == 'auto':
+            print(f'auto: {fitted.why_}')
+        temperatures.append(fitted.options_.get('temperature'))
+        return fitted.changed(scores)
 
     queries, pairs = banks.queries, banks.pairs
     t2v, v2t = banks.items or (None, None)
     back = None if pairs is None else pairs.t()
+    turned = None if banks.own is None else banks.own.flip(1).unique(dim=0)
     found = Directed(
-        one_way(scores, queries.t2v, pairs, t2v),
-        one_way(scores.t(), queries.v2t.t(), back, v2t).t(),
+        one_way(scores, queries.t2v, pairs, t2v, banks.own),
+        one_way(scores.t(), queries.v2t.t(), back, v2t, turned).t(),
     )
     return found, temperatures
 
@@ -439,7 +459,10 @@ def table(report: Report) -> str:
 
 
 def as_json(
-    report: Report, temperature: float, how: Mapping[str, Any], used: Mapping[str, list[float]]
+    report: Report,
+    temperature: float,
+    how: Mapping[str, Any],
+    used: Mapping[str, list[Optional[float]]],
 ) -> dict[str, dict]:
     """The numbers by transform; keys have no prefix."""
     results: dict[str, dict] = {}
@@ -459,7 +482,8 @@ def as_json(
         row['temperature'] = temperature
         if name != 'raw':
             row.update(how)
-            row.update(zip(('t2v_temperature', 'v2t_temperature'), used[name]))
+            both = zip(('t2v_temperature', 'v2t_temperature'), used[name])
+            row.update({key: x for key, x in both if x is not None})
         results[name] = row
     return results
 

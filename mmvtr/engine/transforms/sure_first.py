@@ -114,13 +114,13 @@ class SureFirstHook(TransformHook):
         tested = loop.dataloader.dataset
         gallery = [tested.texts[place]['text'] for place in evaluation.texts.index.tolist()]
         scores = evaluation.matrices['scores']
-        asked = scores.t().to(evaluation.device)
-        own, written = asked, None
+        by_video = scores.t().to(evaluation.device)
+        own, written = by_video, None
         if self.written != 'gallery':
             own, written = self._stored(runner, evaluation)
         implied = self.witness.among(written or gallery, gallery, device=evaluation.device)
         truth = expected_truth(own, implied, temperature=self.temperature)
-        v2t = sure_first(asked, truth, sure=self.sure, places=self.places).t()
+        v2t = sure_first(by_video, truth, sure=self.sure, places=self.places).t()
         found = float((truth.amax(1) >= self.sure).float().mean())
         of = f'{len(written)} captions of the {self.written}' if written else 'the gallery'
         at = f'{SHARE:g} of the reach' if self.temperature is None else f'{self.temperature:.4g}'
