@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path[:0] = [str(path) for path in Path(__file__).parents[1:3]]
 
 REAL = Path(__file__).parents[1] / 'real'
 COLOURS = ('red', 'green', 'blue', 'black', 'white', 'yellow')

@@ -8,6 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from config_files import ROOT, config_file
+
+from mmvtr.utils import is_config_file
 
 
 def run(real, monkeypatch, *argv):
@@ -192,7 +195,7 @@ def test_the_model_of_the_other_half_judges(real, monkeypatch):
 def test_every_method_has_a_config_and_a_control_on_its_sets(real):
     methods = real['methods'].METHODS
     for name, method in methods.items():
-        assert Path(real['methods'].config_file(method.config)).is_file(), name
+        assert is_config_file(ROOT / config_file(method.config)), name
         if method.control:
             assert {*method.sets} <= {*methods[method.control].sets}, name
 
