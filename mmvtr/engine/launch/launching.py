@@ -80,14 +80,14 @@ def start_processes(cfg: Config, launcher: str) -> None:
 
 
 def stop_processes() -> None:
-    """Leave the process group together: a process that just exits can abort the others."""
+    """Leave the process group together, since a process that just exits can abort the others."""
     if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()
 
 
 def pin_memory(cfg: Config) -> None:
-    """Where there is a GPU, let batches come in memory that it copies from directly.
+    """Enable pinned memory for batches if there is a GPU.
 
     A loader that states its own ``pin_memory`` keeps it.
     """
