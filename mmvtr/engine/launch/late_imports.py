@@ -36,7 +36,7 @@ def named_only(*packages: str) -> Iterator[None]:
 
 
 class LateVisualizer(Visualizer):
-    """mmengine's, whose figure, by matplotlib, is made when something is drawn on it."""
+    """mmengine's class whose matplotlib figure is made when something is drawn on it."""
 
     _FIGURE = ('fig_save_canvas', 'fig_save', 'ax_save', 'dpi')
 
