@@ -91,7 +91,7 @@ class ToolRunner(Runner):
         return super().build_log_processor(log_processor)
 
     def register_default_hooks(self, hooks: Optional[dict[str, Any]] = None) -> None:
-        """mmengine's, with a logger that speaks when it has been silent for some seconds.
+        """Register mmengine's default hooks, with a logger hook that is never silent for long.
 
         None takes away a hook that is not mmengine's, too, and one that is not there
         (:func:`~mmvtr.engine.checks.config_checks.hook_faults` refuses slips of a name).
@@ -178,7 +178,7 @@ class ToolRunner(Runner):
         return numbers
 
     def resume(self, *args: Any, **kwargs: Any) -> None:
-        """Load the optimizer's state; if :attr:`rescale`, keep the config's rates and schedule."""
+        """Resume as mmengine does; rates and schedule are the config's if :attr:`rescale`."""
         options = options_of(self)
         super().resume(*args, **kwargs)
         if self.rescale:
@@ -191,7 +191,7 @@ class ToolRunner(Runner):
         strict: bool = False,
         revise_keys: Sequence[tuple[str, str]] = (),
     ) -> dict[str, Any]:
-        """Resume as mmengine does, but only from a checkpoint that fits exactly.
+        """Load a checkpoint as mmengine does, but only one that fits exactly.
 
         A hook that takes a part of a checkpoint only says which in its ``prefixes``.
 
