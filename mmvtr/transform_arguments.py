@@ -45,7 +45,7 @@ def options_given(args: argparse.Namespace, transforms: Iterable[str]) -> dict[s
 
     Args:
         args: parsed by a parser with :func:`add_options`.
-        transforms: the requested transforms.
+        transforms: the requested transforms, ``'auto'`` among them.
 
     Raises:
         ValueError: an option that none of them takes, or one that is missing or out of range.
@@ -56,10 +56,11 @@ def options_given(args: argparse.Namespace, transforms: Iterable[str]) -> dict[s
         if not {*takers} & {*chosen}:
             names = ' and '.join(chosen) or 'no transform'
             raise ValueError(f'--{name.replace("_", "-")} is of {", ".join(takers)}; got {names}')
-    found = {x: _of(given, TRANSFORMS[x].options) for x in chosen}
+    named = [x for x in chosen if x != 'auto']  # which has no options
+    found = {x: _of(given, TRANSFORMS[x].options) for x in named}
     for transform, options in found.items():
         checked_options(transform, options)
-    return found
+    return {x: found.get(x, {}) for x in chosen}
 
 
 def numbers_given(args: argparse.Namespace) -> dict[str, Any]:

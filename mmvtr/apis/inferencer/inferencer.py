@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import fnmatch
 import json
+import logging
 import os
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, Callable, Literal, Mapping, Optional, Union
 import torch
 from mmengine.config import Config
 from mmengine.infer import BaseInferencer
+from mmengine.logging import print_log
 from torch import nn
 
 from mmvtr.apis import TextEncoder, encode_videos, load_retriever, refuse_stored_words
@@ -188,10 +190,10 @@ class VideoRetrievalInferencer(BaseInferencer):
             batch_size: items encoded at a time; default the config's.
             on_broken: of videos that cannot be read: 'raise', or 'skip' with a warning.
             show_progress: bars while items are encoded; default that of the inferencer.
-            transform: a name of the table of transforms that reads a bank (docs/arrays.md), such as
-                ``'sinkhorn'``: what is learnt from ``bank`` changes the scores, so that no item
-                answers every query.  Or, of texts, ``'sure_first'``: the best that surely holds
-                comes first.
+            transform: ``'auto'``, or a name of the table of transforms that reads a bank
+                (docs/arrays.md), such as ``'sinkhorn'``: what is learnt from ``bank`` changes the
+                scores, so that no item answers every query.  Or, of texts, ``'sure_first'``: the
+                best that surely holds comes first.
             bank: a file of tools/export_bank.py: training queries, never those that ask.  Of
                 ``'sure_first'`` it may be left out: its captions stand for what could have been
                 written for a video, where the gallery is no such list.
@@ -225,7 +227,8 @@ class VideoRetrievalInferencer(BaseInferencer):
             changed['surely'] = surely_of(self.model, given, items, **common)
         elif transform is not None:
             how = dict(bank=bank, transform=transform, options=options)
-            changed['debiaser'] = fitted_to_bank(self.model, kind, items, **how)
+            found = fitted_to_bank(self.model, kind, items, **how)
+            changed['debiaser'], changed['bank'] = found
         self.gallery = Gallery(given, items, flat_of(self.model, items), **changed)
 
     # -- asking ---------------------------------------------------------------------------
@@ -280,6 +283,8 @@ class VideoRetrievalInferencer(BaseInferencer):
         _check_counts(topk=topk, num_frames=num_frames)
         given = self._queries(texts, videos, vectors)
         queries = self.preprocess(given, batch_size, show_progress)
+        if said := self.gallery.asked_before(self.model, queries):
+            print_log(said, 'current', logging.WARNING)
         samples = self.forward((given, queries), topk=topk)
         predictions = self._as_predictions(samples)
         visualization = self.visualize(

@@ -13,7 +13,9 @@ from mmvtr.apis.inferencer.inputs import Inputs
 from mmvtr.arrays import Debiaser
 from mmvtr.engine.hooks.moments_hook import matches_of
 from mmvtr.engine.loop.evaluation import Encoded, check_levels, score_tiles
+from mmvtr.engine.transforms.query_queue import Queries
 from mmvtr.functional.metrics.first_places import expected_truth, sure_first
+from mmvtr.functional.similarities.distinct import asked_before
 from mmvtr.functional.similarities.tiles import Tiles, inner_products
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
@@ -35,6 +37,7 @@ class Gallery(NamedTuple):
         flat: float32 [N, D'], of a model whose scores are inner products: made once, as to
             normalise all items for each query takes longer than to score them.
         debiaser: a test-time transform that a bank was fitted for.
+        bank: the queries of that bank.
         surely: of texts, what says how surely they hold of a video; lists begin with what does.
         calibration: what makes P(match) of raw scores, or of debiased ones.
     """
@@ -43,8 +46,18 @@ class Gallery(NamedTuple):
     items: Items
     flat: Optional[Tensor] = None
     debiaser: Optional[Debiaser] = None
+    bank: Optional[Queries] = None
     surely: Optional[Surely] = None
     calibration: Optional[Calibration] = None
+
+    def asked_before(self, model: nn.Module, queries: Items) -> str:
+        """What is said where most queries, two or more, are in the bank, or ``''``."""
+        if self.bank is None or length(queries) < 2:
+            return ''
+        if isinstance(queries, Tensor):
+            flat = flat_of(model, self.bank.levels)
+            return asked_before(flat, queries, 'queries')
+        return self.bank.asked_before(queries, 'queries')
 
 
 class Surely(NamedTuple):

@@ -50,13 +50,18 @@ def parse_args() -> argparse.Namespace:
     )
     add('--out', required=True, metavar='DIR', type=output_folder, help='folder to write')
     add('--replace', action='store_true', help='put it in the place of a gallery that is there')
-    add('--transform', choices=ADDITIVE, help='default: raw scores')
+    add('--transform', choices=('auto', *ADDITIVE), help='default: raw scores')
     add(
         '--queries',
         choices=['train_queue', 'bank'],
         help="the transform's queries; default: bank if there is a --bank, else train_queue",
     )
     add('--bank', metavar='FILE', help='of tools/export_bank.py')
+    add(
+        '--chances',
+        action='store_true',
+        help='also find how surely each place of a list is right, from the pairs of the bank',
+    )
     add_options(parser, ADDITIVE)  # the temperature is the model's where none is given
     add(
         '--split',
@@ -98,6 +103,8 @@ def check_options(args: argparse.Namespace) -> None:
         options_given(args, ())  # refuses any
         if args.queries is not None or args.bank is not None:
             raise ValueError('--queries and --bank need a --transform')
+        if args.chances:
+            raise ValueError('--chances needs a --transform, whose bank has pairs')
         return
     options_given(args, [args.transform])
     args.queries = args.queries or ('bank' if args.bank else 'train_queue')
@@ -153,6 +160,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
     check_installed(args.to)  # first: without it all else is in vain
 
     from mmvtr import apis
+    from mmvtr.engine.transforms.stored_queries import pairs_of
 
     queries = read_queries(args, 'text') if args.transform else None
     if args.checkpoint is None:
@@ -161,9 +169,13 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
     apis.refuse_without_vectors(model)
     notes = said_of(args, model, queries)
     bank = None if queries is None else apis.vectors(model, queries.levels)
-    seen = None
-    if queries is not None and {'bank_gallery', 'item_bank'} & {*TRANSFORMS[args.transform].reads}:
-        seen = apis.vectors(model, read_queries(args, 'video').levels)
+    seen, paired = None, args.transform == 'auto' or args.chances
+    if queries is not None and (paired or TRANSFORMS[args.transform].reads_items):
+        videos = read_queries(args, 'video')
+        seen = apis.vectors(model, videos.levels)
+        if paired:
+            texts, own = pairs_of(queries, videos).unbind(1)
+            bank, seen = bank[texts], seen[own]
     origin, parts = stored(args, model) if args.rows else encoded(args, cfg, model)
     first = next(parts, None)
     if first is None:
@@ -195,6 +207,8 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
                 sample=count,
                 device=model.data_preprocessor.device,
                 fewer=True,  # said at the end
+                paired=paired,
+                chances=args.chances,
             )
         if args.calibration is not None:
             store.calibrate(args.calibration)
@@ -241,7 +255,10 @@ def keep_windows(
                 moments.put(found)
             count = windows.count()
             if bank is not None and count:
-                windows.refit(bank, items=seen, **items_refit(items), sample=count, fewer=True)
+                how = items_refit(items)
+                reads = how['transform'] is not None and TRANSFORMS[how['transform']].reads_items
+                given = seen if reads else None
+                windows.refit(bank, items=given, **how, sample=count, fewer=True)
             windows.persist()
     print(f'{beside(where)}: {count} windows of {args.windows:g} s')
 
@@ -389,6 +406,8 @@ def describe(about: dict[str, Any]) -> str:
     if about['transform'] is None:
         return 'raw scores'
     temperature = about['temperature']
+    if about['transform'] == 'auto':
+        temperature = 'as chosen'
     told = temperature if isinstance(temperature, str) else f'{temperature:.4g}'
     return (
         f'{about["transform"]} with {about["num_queries"]} texts ({about["distinct_queries"]} '

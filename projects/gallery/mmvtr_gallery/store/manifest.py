@@ -286,8 +286,13 @@ def _types(value: Any) -> bool:
 def _refit(value: Any) -> bool:
     """A refit of a transform, whose options are numbers; of before, of others as well."""
     transform = value['transform']
-    options = {k: x for k, x in value.items() if k not in ('transform', 'num_queries', 'online')}
-    if transform not in (None, *ADDITIVE) or not all(map(_maybe(_number), options.values())):
+    others = ('transform', 'num_queries', 'online', 'asked')
+    options = {k: x for k, x in value.items() if k not in others}
+    if (
+        value.get('asked') not in (None, 'auto')
+        or transform not in (None, *ADDITIVE)
+        or not all(map(_maybe(_number), options.values()))
+    ):
         return False
     if transform is not None:
         checked_options(transform, options_of(value))

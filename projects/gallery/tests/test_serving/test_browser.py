@@ -100,7 +100,9 @@ def crowd(folder, place, write_video):
         )
         store.refit(apis.vectors(model, bank.levels), temperature=0.1)
         grid = torch.linspace(0.11, 0.14, 301, dtype=torch.float64)
-        store.calibrate(Calibration('platt', torch.tensor([200.0, -25.0]), grid, grid, grid))
+        store.calibrate(
+            Calibration('platt', torch.tensor([200.0, -25.0]), grid, grid, grid, debiased=True)
+        )
         store.persist()
     cfg.dump(place / 'store' / 'config.json')
     return library

@@ -1,15 +1,14 @@
 """Windows beside a gallery: against brute force, after changes of the gallery, and after kills."""
 
+import itertools
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
 
-from children import ROOT
+from children import MP
 from mmvtr_gallery.store import create_store, open_store
 from mmvtr_gallery.store.moments import MomentStore, Windows, sliding
 
@@ -218,33 +217,30 @@ def test_sliding():
         sliding(0, 3, 4, 0)
 
 
-CHANGES = """
-import itertools, sys
-sys.path.insert(0, 'tests')
-from test_store.test_moments import *
-with open_store(sys.argv[1], write=True) as store:
-    with MomentStore.open(store, sys.argv[1], write=True) as moments:
-        print('begun', flush=True)
-        for turn in itertools.count():
-            with moments.windows.kept(), store.kept():
-                name = NAMES[turn % ITEMS]
-                item = turn % ITEMS
-                store.add([name], GALLERY[item : item + 1], removing=[name])
-                moments.put({name: windows_of(item, seconds=1.0 + turn // ITEMS % 2)})
-"""
+def change_apart(folder, begun):
+    """Put items and windows anew, for ever, in one change of both stores a turn."""
+    with open_store(folder, write=True) as store:
+        with MomentStore.open(store, folder, write=True) as moments:
+            begun.send('begun')
+            for turn in itertools.count():
+                with moments.windows.kept(), store.kept():
+                    item = turn % ITEMS
+                    name = NAMES[item]
+                    store.add([name], GALLERY[item : item + 1], removing=[name])
+                    moments.put({name: windows_of(item, seconds=1.0 + turn // ITEMS % 2)})
 
 
-def run_and_kill(code, folder, rng):
-    child = subprocess.Popen(
-        [sys.executable, '-c', code, str(folder)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        env=dict(os.environ),  # with the paths of children.py
-    )
-    assert child.stdout.readline() == b'begun\n'
+def run_and_kill(work, folder, rng):
+    """In a forked child, which has nothing to import, until half a second after it has begun."""
+    begun, theirs = MP.Pipe(duplex=False)
+    child = MP.Process(target=work, args=(folder, theirs))
+    child.start()
+    theirs.close()
+    assert begun.recv() == 'begun'
     time.sleep(rng.uniform(0, 0.5))
-    child.send_signal(signal.SIGKILL)
-    child.wait()
+    os.kill(child.pid, signal.SIGKILL)
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
 
 
 def test_kills_leave_an_item_all_of_its_windows_or_none(tmp_path):
@@ -253,7 +249,7 @@ def test_kills_leave_an_item_all_of_its_windows_or_none(tmp_path):
     store.close(), moments.close()
     rng = np.random.default_rng(0)
     for _ in range(3):
-        run_and_kill(CHANGES, tmp_path, rng)
+        run_and_kill(change_apart, tmp_path, rng)
         with open_store(tmp_path, write=True) as store:
             with MomentStore.open(store, tmp_path, write=True) as moments:
                 assert store.count() == ITEMS
@@ -266,21 +262,18 @@ def test_kills_leave_an_item_all_of_its_windows_or_none(tmp_path):
                 moments.windows.persist()
 
 
-TOGETHER = """
-import itertools, sys
-sys.path.insert(0, 'tests')
-from test_store.test_moments import *
-with open_store(sys.argv[1], write=True) as store:
-    with MomentStore.open(store, sys.argv[1], write=True) as moments:
-        print('begun', flush=True)
-        for turn in itertools.count():
-            with moments.kept():
-                item = turn % ITEMS
-                name = NAMES[item]
-                windows = {name: windows_of(item, seconds=1.0 + turn // ITEMS % 2)}
-                own = GALLERY[item : item + 1]
-                moments.add([name], own, windows=windows, removing=[name])
-"""
+def change_together(folder, begun):
+    """The same by :meth:`MomentStore.add`."""
+    with open_store(folder, write=True) as store:
+        with MomentStore.open(store, folder, write=True) as moments:
+            begun.send('begun')
+            for turn in itertools.count():
+                with moments.kept():
+                    item = turn % ITEMS
+                    name = NAMES[item]
+                    windows = {name: windows_of(item, seconds=1.0 + turn // ITEMS % 2)}
+                    own = GALLERY[item : item + 1]
+                    moments.add([name], own, windows=windows, removing=[name])
 
 
 def test_kills_leave_every_item_that_was_added_with_windows_all_of_them(tmp_path):
@@ -289,7 +282,7 @@ def test_kills_leave_every_item_that_was_added_with_windows_all_of_them(tmp_path
     store.close(), moments.close()
     rng = np.random.default_rng(1)
     for _ in range(3):
-        run_and_kill(TOGETHER, tmp_path, rng)
+        run_and_kill(change_together, tmp_path, rng)
         with open_store(tmp_path, write=True) as store:
             with MomentStore.open(store, tmp_path, write=True) as moments:
                 assert store.count() == ITEMS and moments.missing() == []

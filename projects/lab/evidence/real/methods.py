@@ -49,6 +49,7 @@ class Method(NamedTuple):
         own_temperature: the config's.
         epoch_unit, hooks: of the training.
         once: one learning rate is tried (PLAN.md, second round).
+        crossed: models of halves of the items are trained before (cross_fitted.py).
     """
 
     config: str = BASE
@@ -67,6 +68,7 @@ class Method(NamedTuple):
     epoch_unit: str = 'video'
     hooks: Sequence[Mapping[str, Any]] = ()
     once: bool = False
+    crossed: bool = False
 
 
 LOSS = ('losses', 'supervision')
@@ -105,6 +107,12 @@ def _by_length(*reads: str, **changes: Any) -> Method:
     return plain._replace(**changes)
 
 
+def _crossed(belief: str) -> Method:
+    """DVTR with eta of models of halves of the items."""
+    change = {'belief': dict(type=belief)}
+    return Method('dvtr_c2v_msrvtt', change=change, sets='FJ', once=True, crossed=True)
+
+
 METHODS: dict[str, Method] = {
     # baselines
     'infonce': Method(control=''),
@@ -124,6 +132,8 @@ METHODS: dict[str, Method] = {
         'dvtr_c2v_msrvtt', change={'belief': EARLY, 'supervision.type': 'PermutedDVTR'}
     ),
     'dvtr_early_calibrated': Method('dvtr_c2v_msrvtt', change={'belief': dict(EARLY, share=0.002)}),
+    'dvtr_crossed': _crossed('CrossedBelief'),
+    'dvtr_crossed_permuted': _crossed('PermutedCrossedBelief'),
     'dvtr_triplet': Method('dvtr_c2v_msrvtt+triplet', control='triplet_05', sets='FM'),
     'dvtr_pcme': Method('dvtr_c2v_msrvtt_full+pcme', sets='FM', once=True),
     'oracle': Method('oracle_c2v_planted_features', parts=LOSS, sets='J', reads=('truth',)),
