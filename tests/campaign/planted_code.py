@@ -150,6 +150,12 @@ FAULTS = {
         'test_store/test_engines.py',
         'test_store/test_qdrant.py',
     ),
+    'a delete leaves a part as it was': _gallery(
+        'store/parts.py',
+        'if start + size > unchanged:',
+        'if start >= unchanged:',
+        'test_store/test_changes.py',
+    ),
     'one address may have half of a sample': _gallery(
         'serving/sampling.py',
         'SHARE = 0.25',
