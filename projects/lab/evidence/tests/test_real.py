@@ -3,7 +3,6 @@
 import importlib
 import json
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
