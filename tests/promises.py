@@ -342,7 +342,7 @@ def columns(section: str) -> Columns:
         for tables, keys in re.findall(r'Tab\. ([\w, ]+): (`[^`]+`(?:, `[^`]+`)*)', said)
         for table in tables.split(', ')
     }
-    return Columns(of_table, dict(re.findall(r'`([\w*]+)` behind `(\w+/)`', said)))
+    return Columns(of_table, dict(re.findall(r'`([\w*+]+)` behind `(\w+/)`', said)))
 
 
 def table_of(command: Command) -> tuple[str, str]:

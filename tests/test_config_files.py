@@ -8,7 +8,8 @@ from itertools import product
 from mmengine.config import Config
 
 from children import ROOT
-from mmvtr.utils import PRESET, config_names
+from mmvtr.presets import PRESET
+from mmvtr.utils import config_names
 
 
 def test_every_base_is_there():

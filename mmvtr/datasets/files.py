@@ -36,7 +36,7 @@ def file_of(folder: Union[str, Path], name: str, suffix: str) -> Path:
 
 
 def visible(text: str) -> str:
-    """Return a text that can be written; invalid UTF-8 bytes of a file's name become ``\xE9``."""
+    """Return a text that can be written; invalid UTF-8 bytes of a file's name become ``\xe9``."""
     try:
         return text.encode('utf-8', 'surrogateescape').decode('utf-8', 'backslashreplace')
     except UnicodeEncodeError:  # halves of surrogate pairs that no file's name has
