@@ -157,7 +157,9 @@ OPTIM_WRAPPER_CONSTRUCTORS = Registry(
 )
 
 LOG_PROCESSORS = Registry('log_processor', parent=MMENGINE_LOG_PROCESSORS)
-MODEL_WRAPPERS = Registry('model wrapper', parent=MMENGINE_MODEL_WRAPPERS)
+MODEL_WRAPPERS = Registry(
+    'model wrapper', parent=MMENGINE_MODEL_WRAPPERS, locations=['mmvtr.engine']
+)
 VISUALIZERS = Registry('visualizer', parent=MMENGINE_VISUALIZERS)
 WEIGHT_INITIALIZERS = Registry('weight initializer', parent=MMENGINE_WEIGHT_INITIALIZERS)
 VISBACKENDS = Registry('vis backend', parent=MMENGINE_VISBACKENDS)

@@ -36,8 +36,8 @@ def tool_file(name: str) -> Path:
 
 def config_file(name: str) -> Path:
     """The file of a config of the package, or of the laboratory's."""
-    own = ROOT / f'configs/{name}.py'
-    return own if own.is_file() else ROOT / f'projects/lab/configs/{name}.py'
+    own = ROOT / f'projects/lab/configs/{name}.py'
+    return own if own.is_file() else ROOT / f'configs/{name}.py'
 
 
 def in_child(log: Path, function: Callable, *args: Any, **kwargs: Any) -> int:

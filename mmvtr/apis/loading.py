@@ -20,7 +20,7 @@ from mmvtr.engine.launch.zero_shot import admit_random, refuse_random
 from mmvtr.engine.loop.facts import trainings_of
 from mmvtr.registry import MODELS
 from mmvtr.storage.weights import check_weights, read_checkpoint
-from mmvtr.utils import forget_pretrained
+from mmvtr.utils import forget_pretrained, read_config
 
 
 def load_retriever(
@@ -30,7 +30,7 @@ def load_retriever(
     random_weights: bool = False,
     device: Optional[Union[str, torch.device]] = None,
 ) -> tuple[nn.Module, Config]:
-    """A trained retriever in eval mode, and its config.
+    """Return a trained retriever in eval mode, and its config.
 
     The model of a checkpoint has the facts of its trainings in ``trainings``
     (:class:`~mmvtr.engine.loop.facts.Training`).
@@ -56,7 +56,7 @@ def load_retriever(
             >>> videos = encode_videos(model, cfg, ['one.mp4', 'two.mp4'])
             >>> scores = vectors(model, texts.levels) @ vectors(model, videos.levels).t()
     """
-    cfg = copy.deepcopy(config) if isinstance(config, Config) else Config.fromfile(config)
+    cfg = copy.deepcopy(config) if isinstance(config, Config) else read_config(config)
     if checkpoint is not None:
         if not os.path.isfile(checkpoint):  # before a model is built in vain
             raise FileNotFoundError(f'checkpoint {checkpoint} does not exist')
@@ -78,7 +78,7 @@ def load_retriever(
 
 
 def fingerprint(module: nn.Module) -> str:
-    """16 hexadecimal digits of a module's weights and their names, wherever they are stored."""
+    """Return 16 hexadecimal digits of a module's weights and names, equal for any file format."""
     weights = hashlib.sha256()
     for name, value in module.state_dict().items():
         weights.update(name.encode())
@@ -87,5 +87,5 @@ def fingerprint(module: nn.Module) -> str:
 
 
 def origin_of(module: nn.Module) -> str:
-    """What is written beside vectors and features: of which class and weights they are."""
+    """Return the class and weights' fingerprint, stored beside vectors and features."""
     return f'{type(module).__name__}, weights {fingerprint(module)}'

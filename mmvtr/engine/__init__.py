@@ -24,9 +24,11 @@ from mmvtr.engine.loop.optim import (
     WarmupCosineLR,
     WarmupLinearLR,
 )
+from mmvtr.engine.loop.sharded import FullyShardedRetriever
 from mmvtr.engine.loop.weight_decay import MatrixDecayConstructor
 from mmvtr.engine.transforms.query_queue import QueryQueueHook
 from mmvtr.engine.transforms.score_transforms import (
+    AutoHook,
     CSLSHook,
     DBNormHook,
     DBSNHook,
@@ -42,6 +44,7 @@ from mmvtr.engine.transforms.score_transforms import (
 from mmvtr.engine.transforms.sure_first import SureFirstHook
 
 __all__ = [
+    'AutoHook',
     'AlternatingTrainLoop',
     'AmbiguityHook',
     'AutocastOptimWrapper',
@@ -54,6 +57,7 @@ __all__ = [
     'EtaMonitorHook',
     'Evaluation',
     'ExactSeedHook',
+    'FullyShardedRetriever',
     'HedgedScalingHook',
     'InvertedSoftmaxHook',
     'LocalScalingHook',

@@ -32,7 +32,7 @@ def scope():
 
 def test_no_config_of_the_project_is_suspected():
     paths = sorted(FOLDER.glob('*.py'))
-    assert len(paths) > 150
+    assert len(paths) > 100
     for path in paths:
         cfg = load_config(str(path))
         assert [*key_faults(cfg), *component_faults(cfg), *hook_faults(cfg)] == [], path.stem
@@ -57,12 +57,6 @@ def test_a_hook_to_be_taken_away_must_be_there(tmp_path):
 def test_every_top_level_key_of_the_runner_is_known():
     assert {'model', 'train_cfg', 'custom_hooks', 'load_from', 'shortcuts'} <= KNOWN
     assert not {'self', 'cfg', 'modle'} & KNOWN
-
-
-def test_a_preset_is_known_where_there_is_one():
-    path = str(FOLDER / 'dvtr_c2v_msrvtt.py')
-    assert not list(key_faults(load_config(path, {'optimizer': 'paper'}), ['optimizer']))
-    assert 'nothing reads this key' in refused('optimizer', 'paper')  # a word of it, no key
 
 
 def refused(key, value=1, path=PLANTED):

@@ -42,7 +42,7 @@ from mmvtr.registry import Registry as OurRegistry
 KNOWN = frozenset(inspect.signature(Runner.__init__).parameters) - {'self', 'cfg'} | {
     'activation_checkpointing', 'compile', 'custom_imports', 'custom_keys',
     'efficient_conv_bn_eval', 'find_unused_parameters', 'fit_warmup', 'load_from_prefixes',
-    'model_wrapper_cfg', 'presets', 'shortcuts', 'strategy', 'sync_bn', 'tta_model',
+    'model_wrapper_cfg', 'shortcuts', 'strategy', 'sync_bn', 'tta_model',
 }  # fmt: skip
 
 #: Hooks that mmengine's Runner brings, whatever a config says; None takes one away.
@@ -141,9 +141,9 @@ def key_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
 
     Args:
         cfg: the merged config.
-        options: keys of ``--cfg-options``, ``presets`` and ``shortcuts`` among them.
+        options: keys of ``--cfg-options``, ``shortcuts`` among them.
     """
-    own = {name for key in ('custom_keys', 'presets', 'shortcuts') for name in cfg.get(key) or ()}
+    own = {name for key in ('custom_keys', 'shortcuts') for name in cfg.get(key) or ()}
     uses = _uses(cfg.text or '')
     free = KNOWN | own
     given = list(dict.fromkeys(key.partition('.')[0] for key in options))
@@ -190,7 +190,7 @@ def hook_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
 
     Args:
         cfg: the merged config.
-        options: keys of ``--cfg-options``, ``presets`` and ``shortcuts`` among them.
+        options: keys of ``--cfg-options``, ``shortcuts`` among them.
     """
     hooks = cfg.get('default_hooks') or {}
     known = {name for name, hook in hooks.items() if hook is not None} | {*OF_MMENGINE}

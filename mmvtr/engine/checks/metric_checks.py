@@ -42,7 +42,8 @@ def check_metrics(runner: Runner) -> None:
     """
     for split, loop in (('val', runner.val_loop), ('test', runner.test_loop)):
         if isinstance(loop, RetrievalLoop):
-            faults = [*_unknown(loop), *_unread(runner, loop)]
+            fixed = [m for m in loop.evaluator if metric_keys(m) != {f'{m.prefix}/'}]
+            faults = [*_unknown(loop, fixed), *_unread(runner, loop, fixed)]
             if split == 'val':
                 faults += _choice(runner, loop)
             if faults:
@@ -52,10 +53,12 @@ def check_metrics(runner: Runner) -> None:
 def _choice(runner: Runner, loop: RetrievalLoop) -> Iterator[str]:
     """What is wrong with the checkpoint hook's ``save_best``."""
     for hook in runner.hooks:
-        wanted = getattr(hook, 'save_best', None)
-        if isinstance(hook, CheckpointHook) and wanted:
-            (key,), known = wanted, reported(runner, loop)
-            if known is not None and not is_reported(key, known):
+        if not isinstance(hook, CheckpointHook) or not getattr(hook, 'save_best', None):
+            continue
+        known = reported(runner, loop)
+        if known is not None:
+            (key,) = hook.save_best
+            if not is_reported(key, known):
                 yield (
                     f'default_hooks.checkpoint.save_best={key!r} is not among its numbers'
                     f'{nearest(key, known, otherwise=known)}'
@@ -123,15 +126,17 @@ def metric_keys(metric: Metric) -> set[str]:
     return {f'{metric.prefix}/'}
 
 
-def _unknown(loop: RetrievalLoop) -> Iterator[str]:
-    """Metrics that need to know of the set what its dataset cannot tell."""
+def _unknown(loop: RetrievalLoop, fixed: Sequence[Metric]) -> Iterator[str]:
+    """Metrics that need to know of the set what its dataset cannot tell.
+
+    ``fixed``: those whose keys do not depend on the data.
+    """
     dataset = loop.dataloader.dataset
     for metric in loop.evaluator:
         for field in metric.needs:
             if not knows(dataset, field):
                 yield f'{type(metric).__name__} needs {field}, {dataset.origin()} has none'
-        if metric_keys(metric) == {f'{metric.prefix}/'}:
-            continue
+    for metric in fixed:
         matrices, relation = made(metric)
         for field, nothing in FIELDS.items():
             try:
@@ -158,17 +163,15 @@ class _Index:
         self.index = index
 
 
-def _unread(runner: Runner, loop: RetrievalLoop) -> Iterator[str]:
+def _unread(runner: Runner, loop: RetrievalLoop, fixed: Sequence[Metric]) -> Iterator[str]:
     """Metrics and hooks that read matrices which the model does not give."""
     given = given_matrices(runner, loop)
     for reader in (*loop.evaluator, *runner.hooks):
         missing = sorted(set(getattr(reader, 'reads', ())) - given)
         if missing:
             yield f'{type(reader).__name__} reads {missing}, the model gives {sorted(given)}'
-    for metric in loop.evaluator:
+    for metric in fixed:
         matrices, relation = made(metric)
-        if metric_keys(metric) == {f'{metric.prefix}/'}:
-            continue
         for name in SIGMAS - given:
             del matrices[name]
         try:
