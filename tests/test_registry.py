@@ -78,9 +78,11 @@ def test_a_transform_of_ours_comes_before_mmcvs():
 
 @pytest.mark.parametrize('scope', ['mmvtr', 'mine'])
 def test_what_nobody_has_is_an_error(scope):
-    with pytest.raises(KeyError, match='NoLoss is not in the'):
+    with pytest.raises(KeyError, match="nothing is registered as 'NoLoss'; the nearest are .*Loss"):
         built('NoLoss', scope)
-    with pytest.raises(KeyError, match='OwnLoss is not in the'):
+    with pytest.raises(KeyError, match="as 'RankinLoss'; did you mean RankingLoss"):
+        built('RankinLoss', scope)
+    with pytest.raises(KeyError, match="nothing is registered as 'OwnLoss'"):
         built('OwnLoss', 'mmvtr')  # of no scope around
 
 

@@ -16,6 +16,7 @@ from mmengine.registry import init_default_scope
 from torch import nn
 
 from mmvtr.apis.unfilled import Unfilled
+from mmvtr.engine.checks.config_checks import refuse_unknown
 from mmvtr.engine.launch.zero_shot import admit_random, refuse_random
 from mmvtr.engine.loop.facts import trainings_of
 from mmvtr.registry import MODELS
@@ -46,7 +47,8 @@ def load_retriever(
         FileNotFoundError: no such config or checkpoint.
         RuntimeError: the checkpoint is damaged, or of another model (names what differs); weights
             that can be neither found nor downloaded.
-        ValueError: without a checkpoint parts of the model would be random (names them).
+        ValueError: without a checkpoint parts of the model would be random (names them); a type
+            anywhere in the model that nobody registered, or an argument that its component lacks.
 
     Example:
         ::
@@ -64,6 +66,7 @@ def load_retriever(
     elif random_weights:
         admit_random(cfg.model)
     init_default_scope(cfg.get('default_scope', 'mmvtr'))
+    refuse_unknown(cfg)
     drawn = nullcontext() if checkpoint is None else Unfilled()
     with torch.random.fork_rng(devices=[]), drawn:
         torch.default_generator.manual_seed(cfg.get('randomness', {}).get('seed') or 0)

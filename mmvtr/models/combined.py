@@ -249,4 +249,4 @@ def _side_by_side(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str,
 def _slots(target: Target) -> dict[str, Any]:
     """Return all slots that supervisions fill, including those in ``extras``, by name."""
     slots = target._asdict()
-    return {**slots.pop('beside'), **slots}
+    return {**slots.pop('extras'), **slots}

@@ -26,6 +26,9 @@ class DebiasedEvaluator(BaseEvaluator):
     The debiased ranks are those of the scores with the biases that a bank of other queries gives
     the corpus (:func:`mmvtr.fit`): no test query is asked about another.
 
+    ``primary_metric``, ``NAME_debiased_recall@K`` with the smallest K of ``ks``, ``raw`` without a
+    bank, is what a trainer's ``metric_for_best_model`` takes, whether debiasing helps or not.
+
     Args:
         queries: Q texts, or whatever the model encodes.
         corpus: N items: texts, images, videos.
@@ -35,9 +38,10 @@ class DebiasedEvaluator(BaseEvaluator):
             tensor or an array; or a loss with ``bank()``, which has the queue of its training; or
             two of them, ``(queries, items)``, row i of both one pair; or a Path, the folder of a
             saved model into which :meth:`mmvtr.Debiaser.save` has written, as
-            :class:`.LossCallback` does, with transform and options.
+            :class:`.LossCallback` does, with transform and options.  Where a loss has none yet the
+            debiased figures are the raw ones, which a warning says.
         transform: as of :class:`mmvtr.arrays.Debiaser`.
-        ks: of R@k.
+        ks: of R@k, one or more.
         batch_size: of ``encode``.
         name: before the names of all figures.
         **options: of the transform.
@@ -64,6 +68,8 @@ class DebiasedEvaluator(BaseEvaluator):
         if not len(queries) or not len(corpus):
             raise ValueError(f'there are {len(queries)} queries and {len(corpus)} items')
         Debiaser(transform, **options)  # refuses what is unknown
+        if not len(ks) or min(ks) < 1:
+            raise ValueError(f'ks must be ranks of 1 or more, not {ks}')
         if isinstance(bank, Path):
             if options or transform != DEFAULT:
                 raise ValueError(f'{bank} has its transform and options: name none')
@@ -74,7 +80,8 @@ class DebiasedEvaluator(BaseEvaluator):
         self.bank = bank
         self.how = dict(transform=transform, **options)
         self.ks, self.batch_size, self.name = tuple(ks), batch_size, name
-        self.primary_metric = 'raw_recall@1' if bank is None else 'debiased_recall@1'
+        kind = 'raw' if bank is None else 'debiased'
+        self.primary_metric = f'{name}_{kind}_recall@{min(ks)}'.removeprefix('_')
 
     def __call__(
         self, model: Any, output_path: Optional[str] = None, epoch: int = -1, steps: int = -1
@@ -84,12 +91,19 @@ class DebiasedEvaluator(BaseEvaluator):
         metrics = self._figures('raw', Debiaser(None).fit(corpus).scores(queries))
         fitted = self._fitted(model, corpus)
         if fitted is not None:
-            if again := fitted.asked_before(queries):
-                logger.warning('%s: %s', self.name or type(self).__name__, again)
+            self._warn(fitted.asked_before(queries))
             metrics.update(self._figures('debiased', fitted.scores(queries)))
+        elif self.bank is not None:
+            self._warn('the loss has no bank yet: debiased figures are the raw ones')
+            raw = metrics.items()
+            metrics = {**metrics, **{key.replace('raw', 'debiased', 1): x for key, x in raw}}
         metrics = self.prefix_name_to_metrics(metrics, self.name)
         self.store_metrics_in_model_card_data(model, metrics, epoch, steps)
         return metrics
+
+    def _warn(self, said: str) -> None:
+        if said:
+            logger.warning('%s: %s', self.name or type(self).__name__, said)
 
     def _fitted(self, model: Any, corpus: Tensor) -> Optional[Debiaser]:
         if isinstance(self.bank, Path):

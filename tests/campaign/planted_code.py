@@ -144,10 +144,11 @@ FAULTS = {
         'test_store/test_engines.py',
     ),
     'an add forgets the highest bias of before': _gallery(
-        'store/folder.py',
-        'highest=max(float(biases.max()), old.highest if old.count else -np.inf),',
-        'highest=float(biases.max()),',
+        'store/qdrant.py',
+        "highest = max(float(biases.max()), old['highest'] if old['count'] else -np.inf)",
+        'highest = float(biases.max())',
         'test_store/test_engines.py',
+        'test_store/test_qdrant.py',
     ),
     'one address may have half of a sample': _gallery(
         'serving/sampling.py',

@@ -93,7 +93,7 @@ def of_store(bank, folder, caplog):
     from mmvtr_gallery.store import create_store
 
     pytest.importorskip('faiss')
-    with create_store(folder / 'faiss', 8, engine='faiss') as store:
+    with create_store(folder / 'faiss', 8) as store:
         store.add([str(i) for i in range(30)], VIDEOS)
         store.refit(bank, fewer=True)
         return store.debiaser.asked_before(TEXTS)
@@ -125,7 +125,6 @@ QUIET = {
     doors.of_vectors: 'another engine searches',
     doors.of_scores: 'numbers alone come back',
     doors.of_commands: 'options alone are read',
-    doors.of_lance: 'as of_store',
     doors.of_qdrant: 'as of_store',
     doors.of_moments: 'as of_store',
 }

@@ -179,14 +179,15 @@ def test_two_processes_each(tmp_path, write_video):
     command = [sys.executable, '-m', 'torch.distributed.run', '--nproc_per_node=2']
     command += [f'--master_port={free_port()}', str(ROOT / 'tools/train.py'), 'r.py']
     command += ['--launcher', 'pytorch', '--against', 'r.py', '--work-dir', 'w']
-    command += ['--cfg-options', 'train_cfg.max_epochs=1']
+    command += ['--cfg-options', 'train_cfg.max_epochs=4']
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     assert done.stdout.count('first the baseline') == 1
-    assert 'r beside its baseline r' in done.stdout and 'differs' not in done.stdout
+    end = done.stdout[done.stdout.index('r beside its baseline r') :]
+    assert 'train_cfg.max_epochs=4 for both' in end and 'differs' not in end
     for folder in ('w', 'w/baseline'):
         facts = read_checkpoint(tmp_path / folder / 'best.pth')['meta']['training']
-        assert (facts['processes'], facts['batch'], facts['epochs']) == (2, 4, 1)
+        assert (facts['processes'], facts['batch'], facts['epochs']) == (2, 4, 4)
 
 
 def test_a_baseline_that_fails_ends_the_training(tmp_path):

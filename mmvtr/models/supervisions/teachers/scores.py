@@ -18,10 +18,10 @@ from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.supervisions.teachers.stored_vectors import PREFIX, stored_levels
 from mmvtr.models.target import Target
 from mmvtr.names_code import names_code
+from mmvtr.presets import is_config_file, read_config
 from mmvtr.registry import MODELS, forget_pretrained
 from mmvtr.storage.weights import check_weights, read_checkpoint
 from mmvtr.structures import Levels, drop_tokens
-from mmvtr.utils import is_config_file, read_config
 
 
 class Teachers(nn.Module):
