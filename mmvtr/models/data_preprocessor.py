@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Optional, Sequence
 
 import torch
@@ -123,10 +124,13 @@ def pad(items: Sequence[Tensor], length: Optional[int] = None) -> tuple[Tensor, 
         raise ValueError(f'frames or words of one batch are of different shapes: {sorted(widths)}')
     lengths = torch.tensor([len(x) for x in items])
     longest = int(lengths.max()) if len(items) else 0
+    alike = len(items) > 0 and bool((lengths == longest).all())
     length = longest if length is None else length
     if longest > length:
         raise ValueError(f'an item has {longest} frames or words, but at most {length} are allowed')
-    padded = torch.nn.utils.rnn.pad_sequence(list(items), batch_first=True)
+    # pad_sequence fills and copies item by item, stack copies all at once.
+    join = torch.stack if alike else partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
+    padded = join(list(items))
     if length > longest:
         padded = torch.cat(
             [padded, padded.new_zeros(len(items), length - longest, *padded.shape[2:])], 1

@@ -172,6 +172,7 @@ class Hdf5File(FeatureStore):
         super().__init__(path)
         self._file: Any = None
         self._process: Optional[int] = None
+        self._most = 0  # bytes that an item can have
 
     def missing(self, names: Sequence[str]) -> list[str]:
         """By a look-up each."""
@@ -186,13 +187,16 @@ class Hdf5File(FeatureStore):
         if self._process != os.getpid():
             self._file = None  # closes one that was inherited, before this process opens its own
             self._file, self._process = self._open(), os.getpid()
-        if name not in self._file:
-            raise ValueError('not in the file')
-        stored = self._file[name]
+            self._most = max(FREE, RATIO * self.path.stat().st_size)
+        try:
+            stored = self._file[name]
+        except KeyError:
+            if name in self._file:  # it is there, and damaged
+                raise
+            raise ValueError('not in the file') from None
         if not hasattr(stored, 'shape'):
             raise ValueError('expected an array, found a group')
-        most = max(FREE, RATIO * self.path.stat().st_size)
-        if stored.nbytes > most:
+        if stored.nbytes > self._most:
             raise ValueError(f'{stored.nbytes:,} bytes are said to be in a file of too few')
         return np.asarray(stored[()])
 

@@ -140,13 +140,15 @@ class ContrastiveLoss(MatrixLoss):
     def sums(self, scores: Tensor, target: Target, temperature: Tensor | float) -> dict[str, Sums]:
         """Return the sums of :func:`.contrastive` for scores [T, V], by direction."""
         target, sums = self.seen(target), {}
-        for direction in ('t2v', 'v2t') if self.direction == 'both' else (self.direction,):
+        alike = target.weights is None or self.weighted == 'both'  # then one pass gives both
+        apart = self.direction == 'both' and not alike
+        for direction in ('t2v', 'v2t') if apart else (self.direction,):
             sums.update(
                 contrastive_sums(
                     scores,
                     target.positives,
                     temperature=temperature,
-                    weights=target.weights if self.weighted in ('both', direction) else None,
+                    weights=target.weights if alike or self.weighted == direction else None,
                     columns=target.columns,
                     ambiguous=target.ambiguous,
                     counts=target.counts,

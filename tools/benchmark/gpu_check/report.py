@@ -113,17 +113,17 @@ def _page(about: dict[str, Any], parts: dict[str, Part]) -> str:
     if missed:
         lines[-1] += ' Not met: ' + '; '.join(f'{v.bar} ({name})' for name, v in missed) + '.'
     rows = [(name, v.bar, 'met' if v.met else 'NOT MET', v.found) for name, v in verdicts]
-    lines += ['', *_markdown(Table(('section', 'bar', 'verdict', 'found'), rows))]
+    lines += ['', *markdown(Table(('section', 'bar', 'verdict', 'found'), rows))]
     for part in parts.values():
         lines += ['', f'## {part.title}']
         for sentence in part.about:
             lines += ['', sentence]
         for table in part.tables:
-            lines += ['', *_markdown(table)]
+            lines += ['', *markdown(table)]
     return '\n'.join(lines) + '\n'
 
 
-def _markdown(table: Table) -> list[str]:
+def markdown(table: Table) -> list[str]:
     if not table.rows:
         return ['nothing.']
     cells = [[cell.replace('|', '/').replace('\n', ' ') for cell in row] for row in table.rows]
