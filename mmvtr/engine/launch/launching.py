@@ -149,8 +149,9 @@ def claim(work_dir: Union[str, Path]) -> Iterator[FolderLock]:
     told = [refusal]
     broadcast_object_list(told)
     if told[0] is not None:
+        said = told[0] if is_main_process() else 1  # without a group each process is a main one
         stop_processes()
-        raise SystemExit(told[0] if is_main_process() else 1)
+        raise SystemExit(said)
     with lock:
         yield lock
 

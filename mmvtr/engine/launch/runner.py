@@ -28,7 +28,7 @@ from mmvtr.engine.loop.evaluation import bare
 from mmvtr.engine.loop.facts import Training
 from mmvtr.engine.loop.facts_of_run import rates_of, wrappers_of
 from mmvtr.engine.loop.resuming import options_of, rebuild_schedule
-from mmvtr.engine.loop.sharded import FullyShardedRetriever, adapt_optimizer
+from mmvtr.engine.loop.sharded import FullyShardedRetriever, adapt_optimizer, whole_states
 from mmvtr.evaluation.results import Results, write_results
 from mmvtr.registry import bare_name
 from mmvtr.storage.weights import unwrapped
@@ -183,6 +183,13 @@ class ToolRunner(Runner):
         super().resume(*args, **kwargs)
         if self.rescale:
             self.logger.info(rebuild_schedule(self, options))
+
+    def save_checkpoint(
+        self, out_dir: str, filename: str, *, save_optimizer: bool = True, **kwargs: Any
+    ) -> None:
+        """mmengine's; a sharded model's holds whole tensors.  All processes call it."""
+        with whole_states(self.model, self.optim_wrapper if save_optimizer else None):
+            super().save_checkpoint(out_dir, filename, save_optimizer=save_optimizer, **kwargs)
 
     def load_checkpoint(
         self,
