@@ -7,7 +7,7 @@ import logging
 import platform
 from collections import Counter
 from pathlib import Path
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Iterable, Optional, Sequence, Union
 
 import torch
 from mmengine.dist import is_main_process
@@ -167,7 +167,8 @@ class ToolRunner(Runner):
     def _say_rates(self, optim_wrapper: Any) -> None:
         for wrapper in wrappers_of(optim_wrapper):
             kind = type(wrapper.optimizer).__name__
-            self.logger.info(f'{kind} for {"; ".join(groups_in_words(wrapper))}')
+            names = {id(weight): name for name, weight in bare(self.model).named_parameters()}
+            self.logger.info(f'{kind} for {"; ".join(groups_in_words(wrapper, names))}')
 
     def test(self) -> dict[str, float]:
         """mmengine's; the results go to ``results.json`` beside the log, with their protocol."""
@@ -258,14 +259,32 @@ def machine() -> str:
     )
 
 
-def groups_in_words(wrapper: OptimWrapper) -> list[str]:
-    """'12 parameters: lr 0.001, weight_decay 0.05' of all that share these.
+def groups_in_words(wrapper: OptimWrapper, names: Optional[dict[int, str]] = None) -> list[str]:
+    """'12 parameters (heads, losses): lr 0.001, weight_decay 0.05' of all that share these.
 
     Of the optimizer's own groups: the wrapper's have a made one of mmengine's beside them.
+
+    Args:
+        wrapper: of the optimizer.
+        names: of parameters, by ``id``; None: the parts of the model are not said.
     """
     counts: Counter = Counter()
+    parts: dict[str, dict[str, None]] = {}
     for group in wrapper.optimizer.param_groups:
         own = ', '.join(f'{key} {group[key]:g}' for key in ('lr', 'weight_decay') if key in group)
         for parameter in group['params']:
-            counts[own if parameter.requires_grad else 'fixed'] += 1
-    return [f'{count} parameters: {own}' for own, count in counts.most_common()]
+            said = own if parameter.requires_grad else 'fixed'
+            counts[said] += 1
+            path = (names or {}).get(id(parameter), '').split('.')
+            part = '.'.join(path[: 2 if path[0] == 'encoder' and len(path) > 2 else 1])
+            parts.setdefault(said, {})[part] = None
+    return [
+        f'{count} parameters{_in_brackets(parts[said])}: {said}'
+        for said, count in counts.most_common()
+    ]
+
+
+def _in_brackets(parts: Iterable[str]) -> str:
+    named = [part for part in parts if part]
+    more = f' and {len(named) - 4} more' if len(named) > 4 else ''
+    return f' ({", ".join(named[:4])}{more})' if named else ''
