@@ -234,7 +234,7 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
         except KeyboardInterrupt:
             raise SystemExit(130) from None
         except SystemExit as error:
-            if not isinstance(error.code, str) or _says(error, error.code):
+            if not isinstance(error.code, str) or _reports(error, error.code):
                 raise
             raise SystemExit(1) from None
         except Exception as error:
@@ -242,25 +242,25 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
             # reached.
             with suppress(ValueError):  # signal handlers can be set in the main thread only
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            said = reason(error)
-            if said is None and not _in_group():
+            message = reason(error)
+            if message is None and not _in_group():
                 raise
-            if not _says(error, said or repr(error)):
+            if not _reports(error, message or repr(error)):
                 raise SystemExit(1) from error
-            if said is None:
+            if message is None:
                 raise
-            ending = SystemExit(f'error: {said}')
-            ending.says = True  # one tool runs another, and the outer one meets it again
+            ending = SystemExit(f'error: {message}')
+            ending.reported = True  # one tool runs another, and the outer one meets it again
             raise ending from error
 
     return run
 
 
-def _says(error: BaseException, message: str) -> bool:
+def _reports(error: BaseException, message: str) -> bool:
     """Return whether this process is the one of a distributed run that reports an error."""
-    if not hasattr(error, 'says'):
-        error.says = _first_to_say(message)
-    return error.says
+    if not hasattr(error, 'reported'):
+        error.reported = _first_to_say(message)
+    return error.reported
 
 
 def _first_to_say(message: str) -> bool:

@@ -108,6 +108,7 @@ def test_names_in_a_checkout(tmp_path):
         get_config('mmnone::_base_/nothing.py')
 
 
+@pytest.mark.nightly
 def test_the_project_of_the_page_trains(installed, tmp_path):
     """A scope, a base config and a loss of its own: two processes, then our tool."""
     blocks = dict(re.findall(r'```python\n# (\S+\.py)\n(.*?)```', PAGE, flags=re.DOTALL))

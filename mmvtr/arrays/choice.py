@@ -6,12 +6,12 @@ projects/lab/evidence/pages/auto_rule.md.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 import torch
 from torch import Tensor
 
-from mmvtr.arrays.inputs import Bank, Vectors, products
+from mmvtr.arrays.inputs import Bank, products
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.functional.transforms.item_biases import fit_biases
 
@@ -31,6 +31,18 @@ USUAL = ('unbalanced_sinkhorn', dict(temperature='11%', strictness=0.8))
 OTHER, RAW = 3.0, 0.0
 #: From this mean reciprocal rank on pairs that say raw may be learnt by heart.
 BY_HEART = 0.7
+
+
+class Pairs(NamedTuple):
+    """The pairs of a bank, and how its queries score its own items.
+
+    Attributes:
+        rows: int64 [P, 2], different pairs of a query and an item of the bank.
+        scores: queries int64 [p], items int64 [m] -> float [p, m].
+    """
+
+    rows: Tensor
+    scores: Callable[[Tensor, Tensor], Tensor]
 
 
 class Choice(NamedTuple):
@@ -58,35 +70,54 @@ def candidates() -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def choose(bank: Optional[Bank], gallery: Vectors, *, seed: int = 0) -> Choice:
+def choose(bank: Optional[Bank], *, seed: int = 0) -> Choice:
     """Return a transform for a gallery, or none.
 
     Args:
         bank: with pairs these are halved: the texts of one half ask for its videos, the texts of
             the other half are their bank.  The usual setting is taken, or what clearly gains more
             in mean reciprocal rank; raw where that gains nothing.  Without pairs the usual one.
-        gallery: N items.
         seed: of the halves.
     """
     if bank is None:
         return Choice(None, {}, 'raw: without a bank nothing says which items are hubs')
-    if len(bank.texts) < LEAST:
-        return Choice(None, {}, f'raw: {bank.said} are too few to decide (at least {LEAST})')
-    if bank.pairs is None:
+    pairs = None
+    if bank.pairs is not None:
+        pairs = Pairs(
+            bank.pairs, lambda x, y: products(bank.texts[x], bank.items[y], bank.geometry)
+        )
+    return choose_by_scores(len(bank.texts), pairs, said=bank.said, seed=seed)
+
+
+def choose_by_scores(
+    queries: int, pairs: Optional[Pairs] = None, *, said: Optional[str] = None, seed: int = 0
+) -> Choice:
+    """Return what :func:`choose` does where scores are known, and no vectors.
+
+    Args:
+        queries: different ones of the bank.
+        pairs: of the bank; None: not known.
+        said: how the bank is called.
+        seed: of the halves.
+    """
+    said = said or f'{queries} different bank queries'
+    if queries < LEAST:
+        return Choice(None, {}, f'raw: {said} are too few to decide (at least {LEAST})')
+    if pairs is None:
         name, options = USUAL
-        why = f'{name}: {bank.said} without their videos, so {_told(options)}, not tried'
+        why = f'{name}: {said} without their own items, so {_told(options)}, not tried'
         return Choice(name, dict(options), why)
-    return _by_pairs(bank, seed)
+    return _by_pairs(pairs, seed)
 
 
-def _by_pairs(bank: Bank, seed: int) -> Choice:
+def _by_pairs(known: Pairs, seed: int) -> Choice:
     random = torch.Generator().manual_seed(seed)
-    pairs = bank.pairs[torch.randperm(len(bank.pairs), generator=random)[:MOST]]
+    pairs = known.rows[torch.randperm(len(known.rows), generator=random)[:MOST]]
     items, group = pairs[:, 1].unique(return_inverse=True)
     if len(items) < LEAST:
-        few = f'raw: {len(items)} different bank videos are too few to decide (at least {LEAST})'
+        few = f'raw: {len(items)} different bank items are too few to decide (at least {LEAST})'
         return Choice(None, {}, few)
-    scores = products(bank.texts[pairs[:, 0]], bank.items[items], bank.geometry)
+    scores = known.scores(pairs[:, 0], items).float().cpu()
     tried = candidates()
     gains = torch.zeros(len(tried), len(pairs), dtype=torch.float64)
     for _ in range(HALVINGS):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Mapping, Optional, Union
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.arrays import fitting, saved
-from mmvtr.arrays.choice import Choice
+from mmvtr.arrays.choice import Choice, Pairs, choose_by_scores
 from mmvtr.arrays.hubs import suspects
 from mmvtr.arrays.inputs import (
     Bank,
@@ -29,7 +30,7 @@ from mmvtr.arrays.list_chances import ListChances, fit_chances
 from mmvtr.arrays.results import Retrieved, hubs_of, like
 from mmvtr.arrays.searching import QUERIES, ranked, temperature_of
 from mmvtr.arrays.tokens import SIDES, Tokens, engine_items, engine_queries
-from mmvtr.functional.similarities.distinct import row_groups
+from mmvtr.functional.similarities.distinct import asked_before
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
 from mmvtr.functional.transforms.item_biases import ItemBiases
 from mmvtr.functional.transforms.transform_table import (
@@ -94,11 +95,12 @@ class Debiaser:
         self.why_ = 'not fitted'
 
     @torch.no_grad()
-    def fit(self, videos: Array, bank: Any = None, *, ids: Any = None) -> Debiaser:
+    def fit(self, videos: Optional[Array], bank: Any = None, *, ids: Any = None) -> Debiaser:
         """Find what each item gets; returns itself.
 
         Args:
-            videos: numpy or torch, float [N, D]; may be memory-mapped, and is not copied.
+            videos: numpy or torch, float [N, D]; may be memory-mapped, and is not copied.  None:
+                there is no gallery yet; the bank is kept, so that :meth:`load` fits one to it.
             bank: queries seen before, float [B, D], or ``(texts, videos)``, row i of both one pair;
                 equal rows count once; or a :class:`mmvtr.arrays.inputs.Bank`.  None: raw.
             ids: of the videos, one each; default row numbers.
@@ -107,6 +109,13 @@ class Debiaser:
             TypeError, ValueError: arrays that are no matrices of numbers of one width, ids that do
                 not fit, a transform without the bank that it reads.
         """
+        if videos is None:
+            if bank is None:
+                raise ValueError('there is neither a gallery nor a bank')
+            self._gallery = self._ids = self._fitted = self.calibration_ = None
+            self._bank = read_bank(bank, None, self.geometry)
+            self.why_ = 'not fitted: there is no gallery yet'
+            return self
         gallery = read_vectors(videos, 'videos', self.geometry)
         named = read_ids(ids, len(gallery))
         known = None if bank is None else read_bank(bank, gallery.width, self.geometry)
@@ -116,22 +125,27 @@ class Debiaser:
 
     @torch.no_grad()
     def fit_scores(
-        self, bank: Tensor | Tiles, *, beside: Mapping[str, Tensor | Tiles] = _NOTHING
+        self,
+        bank: Tensor | Tiles,
+        *,
+        beside: Mapping[str, Tensor | Tiles] = _NOTHING,
+        pairs: Optional[Pairs] = None,
     ) -> Debiaser:
         """Find what each item gets by scores alone, where no vector is an item; returns itself.
 
         Args:
             bank: float [K, N], scores of K different queries seen before with N items, or tiles.
             beside: what else the transform reads, by name, as of :func:`.fit_biases`.
+            pairs: of the bank, by which ``'auto'`` chooses; None: not known.
 
         Raises:
-            ValueError: ``'auto'``, which reads vectors; as of :func:`.fit_biases`.
+            ValueError: as of :func:`.fit_biases`.
         """
-        if self.transform == 'auto':
-            raise ValueError(f"'auto' reads vectors: name one of {FITTED}")
         self._gallery = self._ids = self._bank = self.calibration_ = None
         tiles = as_tiles(bank)._replace(name='bank')
         chosen = Choice(self.transform, self.options, f'{self.transform or "raw"}: as asked')
+        if self.transform == 'auto':
+            chosen = choose_by_scores(tiles.shape[0], pairs, seed=self.seed)
         self._fitted, self.why_ = fitting.fit_scores(chosen, tiles, beside)
         return self
 
@@ -158,11 +172,15 @@ class Debiaser:
         return fitting.further(self._fitted, self._bank, further)
 
     def bare(self, device: Union[str, torch.device] = 'cpu') -> Debiaser:
-        """Return the same without its gallery, on a device: what gives items their biases."""
+        """Return the same without its gallery, and of the bank what gives items their biases, on a
+        device."""
         made = copy.copy(self)
-        made._gallery = made._ids = made.calibration_ = None
+        made._gallery = made._ids = None
         if self._bank is not None:
             made._bank = self._bank.to(device)
+            if self._fitted is None or not TRANSFORMS[self._fitted.transform].reads_items:
+                made._bank = dataclasses.replace(made._bank, items=None)
+            made._bank = dataclasses.replace(made._bank, pairs=None)
         if self._fitted is not None:
             rows = self._fitted.rows
             rows = None if rows is None else rows.to(device)
@@ -258,6 +276,10 @@ class Debiaser:
         whole = (torch.cat([tile for _, tile in one.parts()], dim=1) for one in tiles)
         return like(texts)(torch.cat([self.changed(one) for one in whole]))
 
+    def asked_before(self, texts: Array) -> str:
+        """Return what is said where most texts, float [Q, D], are in the bank, or ``''``."""
+        return self._asked_before(read_vectors(texts, 'texts', self.geometry).unit())
+
     @torch.no_grad()
     def search(
         self, texts: Array, k: int = 10, *, calibration: Optional[Calibration] = None
@@ -303,7 +325,7 @@ class Debiaser:
             hubs=hubs_of(raw.cpu(), places, len(self), look),
             transform=self.transform_,
             options=self.options_,
-            why=self.why_ + self._transductive(queries),
+            why='; '.join(filter(None, [self.why_, self._asked_before(queries)])),
         )
 
     @torch.no_grad()
@@ -338,13 +360,16 @@ class Debiaser:
         return np.concatenate([rows, np.full((len(rows), 1), float(debiased), np.float32)], axis=1)
 
     def save(self, folder: Any) -> None:
-        """Write what was fitted, without the gallery itself (:mod:`mmvtr.arrays.saved`)."""
-        self._check_fitted()
+        """Write what was fitted, without the gallery itself, or a bank that waits for one
+        (:mod:`mmvtr.arrays.saved`)."""
+        if self._bank is None or self._fitted is not None:
+            self._check_fitted()
         saved.save(self, folder)
 
     @classmethod
     def load(cls, folder: Any, videos: Array, *, ids: Any = None) -> Debiaser:
-        """Return what :meth:`save` wrote, of the same gallery (:mod:`mmvtr.arrays.saved`)."""
+        """Return what :meth:`save` wrote, of the same gallery; a bank that waited for one is fitted
+        (:mod:`mmvtr.arrays.saved`)."""
         return saved.load(cls, folder, videos, ids)
 
     # -- what the above share ---------------------------------------------------------------
@@ -373,15 +398,10 @@ class Debiaser:
             return found
         return torch.from_numpy(found)
 
-    def _transductive(self, queries: Tensor) -> str:
-        """What is said where most texts that ask are in the bank."""
-        if self._bank is None or self._bank.texts.shape[1:] != queries.shape[1:]:
+    def _asked_before(self, queries: Tensor) -> str:
+        if self._bank is None:
             return ''
-        known = row_groups(torch.cat([self._bank.texts.cpu(), queries.cpu()]))
-        shared = int((known[len(self._bank.texts) :] < len(self._bank.texts)).sum())
-        if shared <= len(queries) / 2:
-            return ''
-        return f'; transductive: {shared} of the {len(queries)} texts that ask are in the bank'
+        return asked_before(self._bank.texts, queries, 'texts that ask')
 
     def _check_fitted(self) -> None:
         if self._gallery is None:
@@ -412,7 +432,7 @@ class Debiaser:
 
 
 def fit(
-    videos: Array,
+    videos: Optional[Array],
     bank: Any = None,
     transform: Optional[str] = 'auto',
     *,
@@ -424,7 +444,8 @@ def fit(
     """Return a gallery that is ranked without hubs, by queries seen before.
 
     Args:
-        videos: numpy or torch, float [N, D]; may be memory-mapped, and is not copied.
+        videos: numpy or torch, float [N, D]; may be memory-mapped, and is not copied; None: a bank
+            is kept for a gallery to come.
         bank: queries seen before, float [B, D], or ``(texts, videos)``, row i of both one pair.
             Training captions are one; those that ask now are none (transductive).
         transform: ``'auto'``, None = raw, or a transform's name, as of :class:`Debiaser`.

@@ -36,10 +36,10 @@ def chosen(
     if transform is None:
         return Choice(None, {}, 'raw: as asked')
     if transform == 'auto':
-        return choose(bank, gallery, seed=seed)
+        return choose(bank, seed=seed)
     if bank is None:
         raise ValueError(f'{transform} needs a bank: queries seen before, [B, {gallery.width}]')
-    if {'bank_gallery', 'item_bank'} & {*TRANSFORMS[transform].reads} and bank.items is None:
+    if TRANSFORMS[transform].reads_items and bank.items is None:
         raise ValueError(f'{transform} reads items seen before: bank=(texts, videos)')
     return Choice(transform, dict(options), f'{transform}: as asked, {bank.said}')
 

@@ -176,13 +176,13 @@ def read_vectors(array: Any, name: str, geometry: Geometry = 'cosine') -> Vector
     return Vectors((array,), (torch.cat(lengths).float(),), geometry, weights)
 
 
-def read_bank(bank: Any, width: int, geometry: Geometry = 'cosine') -> Bank:
+def read_bank(bank: Any, width: Optional[int], geometry: Geometry = 'cosine') -> Bank:
     """Return a bank, checked: an array of queries, or a pair of these and their own items.
 
     Args:
         bank: float [B, D], or a tuple or list of two of them; the second may be None; or one that
             was read before.
-        width: D.
+        width: D; None: whatever the texts have.
         geometry: of the scores.
 
     Raises:
@@ -191,7 +191,7 @@ def read_bank(bank: Any, width: int, geometry: Geometry = 'cosine') -> Bank:
     """
     if isinstance(bank, Bank):
         held = bank.texts.shape[-1] - (bank.geometry in SIDES)
-        if held != width:
+        if width not in (None, held):
             raise ValueError(f'bank texts have width {held}, the videos {width}')
         return bank
     if isinstance(bank, list) and not any(isinstance(x, (np.ndarray, Tensor)) for x in bank):
@@ -203,6 +203,7 @@ def read_bank(bank: Any, width: int, geometry: Geometry = 'cosine') -> Bank:
     texts, videos = bank
     if texts is None:
         raise ValueError('the bank has videos only: it needs texts, queries seen before')
+    width = read_vectors(texts, 'bank texts', geometry).width if width is None else width
     rows, group = _different(texts, 'bank texts', width, geometry)
     if videos is None:
         return Bank(rows, len(group), geometry=geometry)

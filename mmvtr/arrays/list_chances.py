@@ -8,7 +8,6 @@ own item was added, with biases of all the bank but a tenth: biases of less of i
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Callable, NamedTuple, Optional, Sequence
 
 import torch
@@ -49,6 +48,7 @@ class ListChances(NamedTuple):
         shares: float64 [n], share of the first place of each query that tests a precision, and
         right: bool [n], whether it was right.  Their biases are of the other half of the bank.
         levels: float64, thresholds of that share that were fixed without these queries.
+        depth: best places of a list that its sums read; 0: the whole gallery.
     """
 
     temperature: float
@@ -56,6 +56,7 @@ class ListChances(NamedTuple):
     shares: Tensor
     right: Tensor
     levels: Tensor
+    depth: int = 0
 
     def __repr__(self) -> str:
         return f'ListChances(temperature={self.temperature:.4g}, {len(self.shares)} queries)'
@@ -123,7 +124,12 @@ class ListChances(NamedTuple):
 
 @torch.no_grad()
 def fit_chances(
-    bank: Optional[Bank], gallery: Vectors, fitted: Optional[ItemBiases], *, seed: int = 0
+    bank: Optional[Bank],
+    gallery: Vectors,
+    fitted: Optional[ItemBiases],
+    *,
+    seed: int = 0,
+    depth: int = 0,
 ) -> ListChances:
     """Return what the places of lists are worth, by the bank's own pairs.
 
@@ -132,6 +138,7 @@ def fit_chances(
         gallery: N items.
         fitted: what ranks them; None = raw scores.
         seed: of what is drawn.
+        depth: best places that sums read, where an engine finds no more; 0: the whole gallery.
 
     Raises:
         ValueError: no pairs, or too few.
@@ -146,12 +153,16 @@ def fit_chances(
         raise ValueError(f'{items} different bank videos are too few: at least {LEAST}')
     first = (torch.rand(items, generator=random).argsort() < items // 2)[pairs[:, 1]]
     asked = torch.arange(len(pairs)) < most
-    of = partial(_Lists.of, bank, gallery, fitted)
-    return _fitted(
+
+    def of(asked: Tensor, held: Tensor) -> _Lists:
+        return _Lists.of(bank, gallery, fitted, asked, held).cut(depth)
+
+    found = _fitted(
         _folded(of, pairs[:most], pairs),
         _folded(of, pairs[first & asked], pairs[first]),
         of(pairs[~first & asked], pairs[first]),
     )
+    return found._replace(depth=depth)
 
 
 def judged_chances(scores: Tensor, right: Tensor, *, seed: int = 0) -> ListChances:
@@ -244,6 +255,13 @@ class _Lists(NamedTuple):
         right = torch.zeros_like(every, dtype=torch.bool)
         right[:, -1] = True
         return cls(every, right)
+
+    def cut(self, depth: int) -> _Lists:
+        """Return the best places, all where depth is 0."""
+        if not 0 < depth < self.every.shape[1]:
+            return self
+        every, places = self.every.topk(depth, dim=1)
+        return _Lists(every, self.right.gather(1, places))
 
     @property
     def rank(self) -> Tensor:

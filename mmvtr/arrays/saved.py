@@ -27,6 +27,8 @@ FIELDS = {
     'version', 'transform', 'geometry', 'seed', 'options', 'why', 'fitted', 'ids', 'given',
     'temperature', 'content',
 }  # fmt: skip
+#: Tensors of a calibration of lists.
+CHANCES = ('lines', 'shares', 'right', 'levels')
 #: Relative difference of two readings of one row.
 CLOSE = 1e-3
 
@@ -41,7 +43,9 @@ def save(debiaser: Any, folder: Union[str, Path]) -> None:
     from mmvtr.storage import naming, write_tensors, write_text  # which loads safetensors
 
     folder = Path(folder)
-    held = dict(content_of(debiaser), gallery=_traces(debiaser._gallery))
+    held = content_of(debiaser)
+    if debiaser._gallery is not None:
+        held['gallery'] = _traces(debiaser._gallery)
     text = text_of(debiaser, held)
     with naming(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -55,7 +59,8 @@ def load(kind: type, folder: Union[str, Path], videos: Any, ids: Any = None) -> 
     Args:
         kind: Debiaser.
         folder: that was written.
-        videos: the same gallery, float [N, D], those that were added as well.
+        videos: the same gallery, float [N, D], those that were added as well; of a bank that waited
+            for one, any of its width.
         ids: of them; default those that were saved.
 
     Raises:
@@ -72,6 +77,10 @@ def load(kind: type, folder: Union[str, Path], videos: Any, ids: Any = None) -> 
 
     held = read_tensors(folder / TENSORS, kind='debiaser')
     made = restored(kind, facts, held, folder)
+    if 'gallery' not in held:
+        if facts['fitted'] is not None:
+            raise RuntimeError(f'{folder} is of a gallery that it does not tell from others')
+        return made.fit(videos, made.bank_, ids=ids)
     gallery = read_vectors(videos, 'videos', facts['geometry'])
     _check_gallery(gallery, held['gallery'], folder)
     made._gallery = gallery
@@ -89,7 +98,8 @@ def content_of(debiaser: Any) -> dict[str, Tensor]:
     if bank is not None:
         tensors.update(texts=bank.texts, bank_items=bank.items, pairs=bank.pairs)
     if chances is not None:
-        tensors.update({name: x for name, x in chances._asdict().items() if name != 'temperature'})
+        tensors.update({name: getattr(chances, name) for name in CHANCES})
+        tensors['depth'] = torch.tensor(chances.depth)
     return {name: x for name, x in tensors.items() if x is not None}
 
 
@@ -157,8 +167,8 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
             held.get('rows'),
         )
     if facts['temperature'] is not None:
-        names = [name for name in ListChances._fields if name != 'temperature']
-        made.calibration_ = ListChances(facts['temperature'], *(held[name] for name in names))
+        own, depth = [held[name] for name in CHANCES], int(held.get('depth', 0))
+        made.calibration_ = ListChances(facts['temperature'], *own, depth)
     return made
 
 

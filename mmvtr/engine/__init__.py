@@ -28,6 +28,7 @@ from mmvtr.engine.loop.sharded import FullyShardedRetriever
 from mmvtr.engine.loop.weight_decay import MatrixDecayConstructor
 from mmvtr.engine.transforms.query_queue import QueryQueueHook
 from mmvtr.engine.transforms.score_transforms import (
+    AutoHook,
     CSLSHook,
     DBNormHook,
     DBSNHook,
@@ -43,6 +44,7 @@ from mmvtr.engine.transforms.score_transforms import (
 from mmvtr.engine.transforms.sure_first import SureFirstHook
 
 __all__ = [
+    'AutoHook',
     'AlternatingTrainLoop',
     'AmbiguityHook',
     'AutocastOptimWrapper',

@@ -6,7 +6,6 @@ for.
 """
 
 from mmvtr.models.supervisions.negatives.guide import GuideSupervision
-from mmvtr.sentence_transformers.bank import read_bank, write_bank
 from mmvtr.sentence_transformers.callback import LossCallback
 from mmvtr.sentence_transformers.contrastive import DebiasedContrastiveLoss
 from mmvtr.sentence_transformers.evaluator import DebiasedEvaluator
@@ -20,7 +19,5 @@ __all__ = [
     'LossCallback',
     'NormalizedContrastiveLoss',
     'pairs_dataset',
-    'read_bank',
     'with_labels',
-    'write_bank',
 ]

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from transformers import TrainerCallback
 
-from mmvtr.sentence_transformers.bank import write_bank
+from mmvtr.arrays import fit
+from mmvtr.sentence_transformers.evaluator import DEFAULT
 
 
 class LossCallback(TrainerCallback):
@@ -60,4 +61,5 @@ class LossCallback(TrainerCallback):
     def on_save(self, args: Any, state: Any, control: Any, **told: Any) -> None:
         bank = self.loss.bank() if hasattr(self.loss, 'bank') else None
         if bank is not None and state.is_world_process_zero:
-            write_bank(Path(args.output_dir, f'checkpoint-{state.global_step}'), bank)
+            where = Path(args.output_dir, f'checkpoint-{state.global_step}')
+            fit(None, bank, DEFAULT).save(where)

@@ -34,6 +34,9 @@ from mmvtr.transform_arguments import add_options, options_given
 pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
 K, WIDTH = 5, 8
+NAMES = (*OF_BANK, 'auto')
+#: Those that a gallery can keep.
+KEPT = (*ADDITIVE, 'auto')
 
 pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
 
@@ -45,16 +48,21 @@ class Case:
     """
 
     def __init__(self, name, seed):
-        random = np.random.default_rng([seed, OF_BANK.index(name)])
-        self.name, spec = name, TRANSFORMS[name]
-        sizes = dict(texts=20, videos=int(random.integers(20, 70)), bank=40, seen=40)
+        random = np.random.default_rng([seed, NAMES.index(name)])
+        self.name = name
+        takes = {} if name == 'auto' else TRANSFORMS[name].options
+        needs = set() if name == 'auto' else TRANSFORMS[name].needs
+        known = 70 if name == 'auto' else 40  # fewer decide nothing
         self.texts, self.videos, self.bank, self.seen = (
-            torch.tensor(
-                (random.normal(size=(n, WIDTH)) + 0.7) * random.lognormal(size=(n, 1))
-            ).float()
-            for n in sizes.values()
+            torch.tensor(random.normal(size=(n, WIDTH)) + 0.7).float()
+            for n in (20, int(random.integers(20, 70)), known, known)
         )
-        self.often = torch.cat([torch.arange(40), torch.zeros(30, dtype=torch.int64)])
+        if name == 'auto':  # pairs, of which a tenth lies near everything
+            self.seen[::10] += 1.5
+            self.bank += self.seen
+        for rows in (self.texts, self.videos, self.bank, self.seen):
+            rows *= torch.tensor(random.lognormal(size=(len(rows), 1))).float()
+        self.often = torch.cat([torch.arange(known), torch.zeros(30, dtype=torch.int64)])
         drawn = dict(
             temperature=float(random.uniform(0.02, 0.2)),
             item_temperature=float(random.uniform(0.02, 0.2)),
@@ -67,8 +75,8 @@ class Case:
             places=int(random.integers(1, 4)),
             share=float(random.uniform(0.02, 1)),
         )
-        left_out = {x for x in drawn if random.random() < 0.4} - spec.needs
-        self.options = {x: y for x, y in drawn.items() if x in {*spec.options} - left_out}
+        left_out = {x for x in drawn if random.random() < 0.4} - needs
+        self.options = {x: y for x, y in drawn.items() if x in {*takes} - left_out}
         self.pair = (self.bank[self.often], self.seen[self.often])
         self.fitted = mmvtr.fit(self.videos, self.pair, name, **self.options)
         self.found = self.fitted.search(self.texts, K)
@@ -76,9 +84,15 @@ class Case:
     @property
     def resolved(self):
         """Options for doors whose temperature is their model's where none is given."""
-        if 'temperature' not in TRANSFORMS[self.name].options:
+        if self.name == 'auto' or 'temperature' not in TRANSFORMS[self.name].options:
             return self.options
         return dict(self.options, temperature=self.fitted.options_['temperature'])
+
+    @property
+    def reads_items(self):
+        return self.name == 'auto' or bool(
+            {'bank_gallery', 'item_bank'} & {*TRANSFORMS[self.name].reads}
+        )
 
     def agrees(self, ids, scores):
         """Equal ids and, to 1e-5 of the largest, equal scores."""
@@ -110,7 +124,7 @@ def of_saved(case, folder):
 
 
 def of_vectors(case, folder):
-    if case.name not in ADDITIVE:
+    if case.name not in KEPT:
         with pytest.raises(ValueError, match='is no number added to each item'):
             case.fitted.as_vectors()
         return
@@ -167,7 +181,7 @@ def of_eval_scores(case, folder):
 def of_commands(case, folder):
     """Options as they are typed in tools, and as the service reads them."""
     parser = argparse.ArgumentParser()
-    add_options(parser, OF_BANK)
+    add_options(parser, OF_BANK)  # of auto there are none
     words = [
         word
         for name, value in case.options.items()
@@ -175,7 +189,7 @@ def of_commands(case, folder):
     ]
     words = [f'{a}={b}' for a, b in zip(words[::2], words[1::2])]
     assert options_given(parser.parse_args(words), [case.name]) == {case.name: case.options}
-    if case.name in OF_QUERIES:
+    if case.name in (*OF_QUERIES, 'auto'):
         pytest.importorskip('fastapi')
         from mmvtr_gallery.serving.bodies import Refit
 
@@ -209,7 +223,7 @@ def of_inferencer(case, folder):
     own = case.resolved
     check_transform(case.name, 'video', bank=bank, captions=None, options=own)
     how = dict(bank=bank, transform=case.name, options=own)
-    debiaser = fitted_to_bank(model(), 'video', items, **how)
+    debiaser, _ = fitted_to_bank(model(), 'video', items, **how)
     gallery = Gallery(vector_inputs(case.videos, 'video'), items, debiaser=debiaser)
     asked = vector_inputs(case.texts, 'text')
     found = list(rank(model(), asked, levels(case.texts), gallery, K))
@@ -253,7 +267,7 @@ def of_hook(case, folder):
 
 def of_store(case, folder, engine='faiss'):
     created = pytest.importorskip('mmvtr_gallery.store').create_store
-    needs = dict(faiss='faiss', lance='lancedb', qdrant='qdrant_client')
+    needs = dict(faiss='faiss', qdrant='qdrant_client')
     pytest.importorskip(needs[engine])
     if engine == 'qdrant':
         from qdrant_client import QdrantClient
@@ -262,26 +276,22 @@ def of_store(case, folder, engine='faiss'):
 
         store = QdrantStore.create('x', WIDTH, client=QdrantClient(':memory:'))
     else:
-        store = created(folder / engine, WIDTH, engine=engine)
-    reads = {'bank_gallery', 'item_bank'} & {*TRANSFORMS[case.name].reads}
-    how = dict(case.options, transform=case.name, fewer=True)
+        store = created(folder / engine, WIDTH)
+    seen = case.pair[1] if case.reads_items else None
+    how = dict(case.options, transform=case.name, fewer=True, paired=case.name == 'auto')
     with store:
         store.add([str(i) for i in range(len(case.videos))], case.videos)
-        if case.name not in ADDITIVE:
+        if case.name not in KEPT:
             with pytest.raises(ValueError, match=f"must be one of .*, not '{case.name}'"):
                 store.refit(case.pair[0], **how)
             return
-        store.refit(case.pair[0], items=case.pair[1] if reads else None, **how)
+        store.refit(case.pair[0], items=seen, **how)
         for _ in range(2):
             hits = store.search(case.texts, K)
             ids = [[hit.item.id for hit in found] for found in hits]
             case.agrees(ids, [[hit.score for hit in found] for found in hits])
             store.refit(transform=None)
             store.undo()  # biases are found anew, of the Debiaser that was kept
-
-
-def of_lance(case, folder):
-    of_store(case, folder, 'lance')
 
 
 def of_qdrant(case, folder):
@@ -294,19 +304,18 @@ def of_moments(case, folder):
     from mmvtr_gallery.store import create_store
     from mmvtr_gallery.store.moments import MomentStore, Windows
 
-    if case.name not in ADDITIVE:
+    if case.name not in KEPT:
         return  # as of_store
     names = [str(i) for i in range(len(case.videos))]
-    reads = {'bank_gallery', 'item_bank'} & {*TRANSFORMS[case.name].reads}
-    with create_store(folder / 'm', WIDTH, engine='faiss') as store:
+    with create_store(folder / 'm', WIDTH) as store:
         with MomentStore.create(store, folder / 'm') as moments:
             store.add(names, case.videos)
             windows = {
                 name: Windows([0.0], [1.0], row[None]) for name, row in zip(names, case.videos)
             }
             moments.put(windows)
-            seen = case.pair[1] if reads else None
-            how = dict(case.options, transform=case.name, fewer=True)
+            seen = case.pair[1] if case.reads_items else None
+            how = dict(case.options, transform=case.name, fewer=True, paired=case.name == 'auto')
             moments.refit(case.pair[0], items=seen, **how)
             hits = moments.search(case.texts, K)
             ids = [[hit.item.id for hit in found] for found in hits]
@@ -336,7 +345,6 @@ DOORS = {
     ],
     of_hook: [],
     of_store: [GALLERY + 'store/refits.py: refit'],
-    of_lance: [],
     of_qdrant: [],
     of_moments: [],
 }
@@ -349,11 +357,13 @@ WITHIN = {
 
 
 @pytest.mark.parametrize('seed', range(3))
-@pytest.mark.parametrize('name', OF_BANK)
+@pytest.mark.parametrize('name', NAMES)
 def test_all_doors_agree(name, seed, tmp_path):
     case = Case(name, seed)
+    if name == 'auto':
+        assert 'held-out bank pairs' in case.fitted.why_ and (case.fitted.transform_ or seed)
     for door in DOORS:
-        if seed and door in (of_lance, of_qdrant):
+        if seed and door is of_qdrant:
             continue  # slow
         door(copy.copy(case), tmp_path)
 
@@ -371,6 +381,48 @@ def takes_a_transform(node):
         if node.args[0].value == '--transform':
             return ['--transform']
     return []
+
+
+def test_auto_by_texts_alone(tmp_path):
+    """A bank without its items gets the usual setting at the doors that take one."""
+    pytest.importorskip('faiss')
+    from mmvtr_gallery.store import create_store
+
+    case = Case('auto', 0)
+    found = mmvtr.fit(case.videos, case.bank).search(case.texts, K)
+    unit = [torch.nn.functional.normalize(x, dim=1) for x in (case.bank, case.texts, case.videos)]
+    scores = mmvtr.Debiaser('auto').fit_scores(unit[0] @ unit[2].T).changed(unit[1] @ unit[2].T)
+    assert scores.topk(K).indices.tolist() == found.ids.tolist()
+    with create_store(tmp_path / 'store', WIDTH) as store:
+        store.add([str(i) for i in range(len(case.videos))], case.videos)
+        store.refit(case.bank, transform='auto')
+        hits = store.search(case.texts, K)
+        assert [[int(x.item.id) for x in one] for one in hits] == found.ids.tolist()
+        assert store.last_refit['asked'] == 'auto'
+        store.refit(case.bank[:20], fewer=True)  # auto again, of which so few decide nothing
+        assert store.debiaser is None and store.last_refit['asked'] == 'auto'
+
+
+@pytest.mark.parametrize(
+    'given, words',
+    [
+        (dict(items=True), 'paired=True, row i of both'),
+        (dict(paired=True), 'needs queries and items'),
+        (dict(chances=True), 'chances=True reads pairs'),
+        (dict(temperature=0.1), 'is of a transform: name one of'),
+    ],
+)
+def test_auto_at_a_store_refuses(given, words, tmp_path):
+    pytest.importorskip('faiss')
+    from mmvtr_gallery.store import create_store
+
+    case = Case('auto', 0)
+    if given.get('items'):
+        given = dict(given, items=case.seen)
+    with create_store(tmp_path / 'store', WIDTH) as store:
+        store.add([str(i) for i in range(len(case.videos))], case.videos)
+        with pytest.raises(ValueError, match=words):
+            store.refit(case.bank, transform='auto', **given)
 
 
 def test_all_doors_are_known():
@@ -395,7 +447,7 @@ def test_each_hook_is_of_the_table():
         and issubclass(x, score_transforms.ScoreTransformHook)
         and x.__module__.startswith('mmvtr.')
     }
-    assert of_table == set(OF_BANK)
+    assert of_table == set(NAMES)
 
 
 # -- what does not fit, at the doors that read vectors ---------------------------------------------
@@ -442,7 +494,7 @@ def stored(videos, bank, texts, folder):
     pytest.importorskip('faiss')
     from mmvtr_gallery.store import create_store
 
-    with create_store(folder / 'store', WIDTH, engine='faiss') as store:
+    with create_store(folder / 'store', WIDTH) as store:
         store.add([str(i) for i in range(len(videos))], videos)
         store.refit(bank, transform='sinkhorn', fewer=True)
         return [[int(hit.item.id) for hit in hits] for hits in store.search(texts, 3)]

@@ -14,6 +14,7 @@ pytest.importorskip('datasets', reason="needs the extra 'sentence-transformers'"
 
 import datasets  # noqa: E402
 
+import mmvtr  # noqa: E402
 import tiny_embedders  # noqa: E402
 from children import MP, free_port  # noqa: E402
 from mmvtr.functional import ranks, recall_at, sinkhorn  # noqa: E402
@@ -24,9 +25,7 @@ from mmvtr.sentence_transformers import (  # noqa: E402
     NormalizedContrastiveLoss,
     contrastive,
     pairs_dataset,
-    read_bank,
     with_labels,
-    write_bank,
 )
 
 TEXTS, VIDEOS, LABELS = tiny_embedders.pairs(48)
@@ -93,12 +92,20 @@ def test_texts_and_texts_train_with_ids_and_the_queue_is_saved(tmp_path, caplog)
             arguments(tmp_path / 'run', max_steps=6, save_strategy='steps', save_steps=6),
         )  # fmt: skip
     assert 'queue=100 is longer than the data: it keeps 48' in caplog.text
-    stored = read_bank(tmp_path / 'run/checkpoint-6')
-    torch.testing.assert_close(stored, loss.bank())
-    assert stored.shape == (48, 16)
-    again = st.SentenceTransformer(str(tmp_path / 'run/checkpoint-6'), device='cpu')
-    evaluate = DebiasedEvaluator(TEXTS[:9], TEXTS[9:18], bank=stored)
+    folder = tmp_path / 'run/checkpoint-6'
+    assert loss.bank().shape == (48, 16)
+    again = st.SentenceTransformer(str(folder), device='cpu')
+    evaluate = DebiasedEvaluator(TEXTS[:9], TEXTS[9:18], bank=folder)
     assert evaluate(again) == DebiasedEvaluator(TEXTS[:9], TEXTS[9:18], bank=loss)(model)
+    corpus = again.encode(TEXTS[9:18])
+    found = mmvtr.Debiaser.load(folder, corpus)
+    expected = mmvtr.fit(corpus, loss.bank(), 'sinkhorn')
+    assert found.options_ == pytest.approx(expected.options_)
+    np.testing.assert_allclose(found.scores(corpus), expected.scores(corpus), atol=1e-5)
+    mmvtr.fit(None, loss.bank(), 'nnn', neighbours=3).save(folder)  # in its place
+    assert mmvtr.Debiaser.load(folder, corpus).transform_ == 'nnn'
+    with pytest.raises(ValueError, match='bank texts have width 16, the videos 5'):
+        mmvtr.Debiaser.load(folder, corpus[:, :5])
 
 
 def test_the_evaluator_is_scores_by_hand(tmp_path):
@@ -132,6 +139,45 @@ def test_the_evaluator_is_scores_by_hand(tmp_path):
     assert not any('debiased' in name for name in raw)
 
 
+@pytest.mark.parametrize(
+    ('more', 'primary'),
+    [
+        (dict(bank=TEXTS[12:], name='debiased'), 'debiased_debiased_recall@1'),
+        (dict(bank=TEXTS[12:], ks=(5, 3)), 'debiased_recall@3'),
+        (dict(name='dev'), 'dev_raw_recall@1'),
+    ],
+)
+def test_the_primary_metric_is_known_before_a_call_and_is_among_the_figures(
+    tmp_path, more, primary
+):
+    evaluate = DebiasedEvaluator(TEXTS[:10], TEXTS[10:20], **more)
+    assert evaluate.primary_metric == primary
+    assert primary in evaluate(tiny_embedders.text_model(tmp_path))
+    assert evaluate.primary_metric == primary
+
+
+def test_the_trainer_chooses_its_best_model_by_the_primary_metric(tmp_path, caplog):
+    """From a loss whose queue is empty before the first step."""
+    model = tiny_embedders.text_model(tmp_path / 'model')
+    data = pairs_dataset(TEXTS, TEXTS[1:] + TEXTS[:1], LABELS)
+    loss = NormalizedContrastiveLoss(model, queue=20)
+    dev = DebiasedEvaluator(TEXTS[:12], TEXTS[12:24], bank=loss, name='dev')
+    own = arguments(
+        tmp_path / 'run', max_steps=6, save_strategy='steps', save_steps=2,
+        eval_strategy='steps', eval_steps=2, eval_on_start=True,
+        load_best_model_at_end=True, metric_for_best_model=dev.primary_metric,
+    )  # fmt: skip
+    with caplog.at_level(logging.WARNING):
+        trainer = train(model, data, loss, own, evaluator=dev)
+    assert caplog.text.count('dev: the loss has no bank yet') == 1
+    key = 'eval_dev_debiased_recall@1'
+    seen = {row['step']: row[key] for row in trainer.state.log_history if key in row}
+    assert [*seen] == [0, 2, 4, 6] and trainer.args.greater_is_better
+    assert trainer.state.best_metric == max(seen[step] for step in (2, 4, 6))
+    best = next(step for step in (2, 4, 6) if seen[step] == trainer.state.best_metric)
+    assert trainer.state.best_model_checkpoint.endswith(f'checkpoint-{best}')
+
+
 def test_what_the_evaluator_cannot_do_is_refused(tmp_path):
     for wrong, reason in [
         (dict(queries=[]), 'there are 0 queries and 3 items'),
@@ -139,6 +185,7 @@ def test_what_the_evaluator_cannot_do_is_refused(tmp_path):
         (dict(relevant=[0, 1]), 'relevant is of 2 queries'),
         (dict(relevant=[0, 1, 3]), 'query 2 belongs to .3.: positions are 0 to 2'),
         (dict(bank=[]), 'the bank is empty'),
+        (dict(ks=()), 'ks must be ranks'),
         (dict(transform='magic'), "transform must be 'auto', None or one of"),
     ]:
         given = dict(queries=['a'] * 3, corpus=['b'] * 3)
@@ -147,11 +194,13 @@ def test_what_the_evaluator_cannot_do_is_refused(tmp_path):
     model = tiny_embedders.text_model(tmp_path)
     with pytest.raises(ValueError, match='bank texts have width'):
         DebiasedEvaluator(TEXTS[:3], TEXTS[3:6], bank=torch.rand(5, 7))(model)
-    with pytest.raises(FileNotFoundError, match='has no bank'):
-        read_bank(tmp_path)
+    with pytest.raises(FileNotFoundError, match='Debiaser.save writes it'):
+        DebiasedEvaluator(TEXTS[:3], TEXTS[3:6], bank=tmp_path)(model)
+    with pytest.raises(ValueError, match='has its transform and options'):
+        DebiasedEvaluator(TEXTS[:3], TEXTS[3:6], bank=tmp_path, transform='nnn')
     for wrong in (torch.rand(0, 3), torch.full((2, 3), torch.nan)):
-        with pytest.raises(ValueError, match='a bank'):
-            write_bank(tmp_path, wrong)
+        with pytest.raises(ValueError, match='bank texts'):
+            mmvtr.fit(None, wrong)
     with pytest.raises(ValueError, match='equally many, not .2, 1.'):
         pairs_dataset(['a', 'b'], ['c'])
     data = datasets.Dataset.from_dict(dict(a=['x']))

@@ -16,12 +16,13 @@ import argparse
 import json
 import math
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple, Optional, Union
+from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
 import torch
 from torch import Tensor
 
 from mmvtr.arrays import Debiaser
+from mmvtr.arrays.choice import Pairs
 from mmvtr.command_line import Parser, output_file, tool
 from mmvtr.datasets import PairValues, write_run
 from mmvtr.evaluation import (
@@ -52,7 +53,7 @@ from mmvtr.evaluation.score_options import (
 )
 from mmvtr.functional import untied
 from mmvtr.functional.metrics import hubness
-from mmvtr.functional.similarities.distinct import distinct_rows
+from mmvtr.functional.similarities.distinct import asked_before, distinct_rows, row_groups
 from mmvtr.functional.similarities.tiles import inner_products
 from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
 from mmvtr.storage import write_text
@@ -72,11 +73,13 @@ class Banks(NamedTuple):
         pairs: [K texts, K videos], the bank with itself; None = not given.
         items: t2v [M, V], videos seen before with the test videos; v2t [M, T], texts with the test
             texts; None = not given.
+        own: int64 [P, 2], rows and columns of ``pairs`` that are one pair; None = not given.
     """
 
     queries: Directed
     pairs: Optional[Tensor] = None
     items: Optional[Directed] = None
+    own: Optional[Tensor] = None
 
 
 def parse_args() -> argparse.Namespace:
@@ -106,9 +109,10 @@ def parse_args() -> argparse.Namespace:
         '--transform',
         nargs='+',
         action='extend',
-        choices=OF_BANK,
+        choices=('auto', *OF_BANK),
         default=[],
-        help='of the scores, each in a table beside the raw numbers',
+        help='of the scores, each in a table beside the raw numbers; auto: what --bank-gallery, '
+        'row and column i of which are one pair, chooses, without it the usual one',
     )
     add(
         '--query-source',
@@ -122,7 +126,7 @@ def parse_args() -> argparse.Namespace:
         '--bank-gallery',
         type=Path,
         metavar='F',
-        help='for dbsn: float [K, K], the bank texts x the bank videos',
+        help='for dbsn and auto: float [K, K], the bank texts x the bank videos',
     )
     add(
         '--item-banks',
@@ -164,15 +168,17 @@ def main() -> None:
         report = with_tie_range(report, scores, relation)
     if args.save:
         save(args.save, scores, transformed, ids)
-    print(describe(args, scores, positives, banks.queries, f'{temperature:g} ({why})'))
+    again = transductive(args.query_source, scores, banks.queries)
+    print(describe(args, scores, positives, banks.queries, f'{temperature:g} ({why})', again))
     print('\n' + table(report))
     if args.out:
-        results = as_json(report, temperature, args.query_source, used)
+        how = dict(query_source=args.query_source, transductive=bool(again))
+        results = as_json(report, temperature, how, used)
         write_json(args.out, results)
     if args.plot:
         title = f'{args.scores.name}, temperature {temperature:g}'
         if args.transform:
-            title += f', query source: {source_of(args)}'
+            title += f', query source: {source_of(args, again)}'
         plot(args.plot, title, {'raw': scores, **transformed}, positives, temperature)
 
 
@@ -194,7 +200,8 @@ def check_options(args: argparse.Namespace) -> None:
         ('dbsn', args.bank_gallery, '--bank-gallery'),
         ('db_norm', args.item_banks, '--item-banks'),
     ):
-        if (name in args.transform) != (key is not None):
+        read = name in args.transform or (name == 'dbsn' and 'auto' in args.transform)
+        if (name in args.transform and key is None) or (key is not None and not read):
             raise ValueError(f'--transform {name} and {option} belong together')
     if 'dbsn' in args.transform and args.query_source == 'test':
         raise ValueError('dbsn reads the items of a bank: take --query-source bank')
@@ -299,6 +306,8 @@ def load_banks(args: argparse.Namespace, scores: Tensor) -> Banks:
             raise ValueError(
                 f'{args.bank_gallery} {list(pairs.shape)} must be {expected}: the bank with itself'
             )
+        if 'auto' in args.transform and expected[0] != expected[1]:
+            raise ValueError(f'{args.bank_gallery} {expected}: row and column i must be one pair')
     if args.item_banks:
         items = Directed(*(read_matrix(path, ': no items') for path in args.item_banks))
         for path, bank, own in zip(args.item_banks, items, reversed(scores.shape)):
@@ -313,9 +322,14 @@ def different(banks: Banks) -> Banks:
     """Of bank queries with equal scores the first: one that is asked often counts once."""
     texts, videos = distinct_rows(banks.queries.t2v), distinct_rows(banks.queries.v2t.t())
     queries = Directed(banks.queries.t2v[texts], banks.queries.v2t[:, videos])
-    pairs = None if banks.pairs is None else banks.pairs[texts][:, videos]
+    pairs = own = None
+    if banks.pairs is not None:
+        pairs = banks.pairs[texts][:, videos]
+        groups = row_groups(banks.queries.t2v), row_groups(banks.queries.v2t.t())
+        if len(groups[0]) == len(groups[1]):
+            own = torch.stack(groups, dim=1).unique(dim=0)
     items = banks.items and Directed(*(x[distinct_rows(x)] for x in banks.items))
-    return Banks(queries, pairs, items)
+    return Banks(queries, pairs, items, own)
 
 
 def load_queries(args: argparse.Namespace, scores: Tensor) -> Directed:
@@ -354,32 +368,45 @@ def choose_temperature(given: Union[None, str, float], scores: Tensor) -> tuple[
 
 def transform(
     name: str, scores: Tensor, banks: Banks, options: Mapping[str, Any]
-) -> tuple[Directed, list[float]]:
+) -> tuple[Directed, list[Optional[float]]]:
     """Both directions, of which a transform sees queries as rows; and their temperatures."""
     temperatures = []
+    reads = TRANSFORMS[name].reads if name in TRANSFORMS else ()
 
     def one_way(
-        own: Tensor, bank: Tensor, pairs: Optional[Tensor], items: Optional[Tensor]
+        scores: Tensor,
+        bank: Tensor,
+        pairs: Optional[Tensor],
+        items: Optional[Tensor],
+        own: Optional[Tensor],
     ) -> Tensor:
         beside = dict(bank_gallery=pairs, item_bank=items)
-        beside = {key: x for key, x in beside.items() if key in TRANSFORMS[name].reads}
-        fitted = Debiaser(name, **options).fit_scores(bank, beside=beside)
-        if 'temperature' in fitted.options_:
-            temperatures.append(fitted.options_['temperature'])
-        return fitted.changed(own)
+        beside = {key: x for key, x in beside.items() if key in reads}
+        known = None if own is None else Pairs(own, lambda rows, items: pairs[rows][:, items])
+        fitted = Debiaser(name, **options).fit_scores(bank, beside=beside, pairs=known)
+        if name == 'auto':
+            print(f'auto: {fitted.why_}')
+        temperatures.append(fitted.options_.get('temperature'))
+        return fitted.changed(scores)
 
     queries, pairs = banks.queries, banks.pairs
     t2v, v2t = banks.items or (None, None)
     back = None if pairs is None else pairs.t()
+    turned = None if banks.own is None else banks.own.flip(1).unique(dim=0)
     found = Directed(
-        one_way(scores, queries.t2v, pairs, t2v),
-        one_way(scores.t(), queries.v2t.t(), back, v2t).t(),
+        one_way(scores, queries.t2v, pairs, t2v, banks.own),
+        one_way(scores.t(), queries.v2t.t(), back, v2t, turned).t(),
     )
     return found, temperatures
 
 
 def describe(
-    args: argparse.Namespace, scores: Tensor, positives: Tensor, banks: Directed, temperature: str
+    args: argparse.Namespace,
+    scores: Tensor,
+    positives: Tensor,
+    banks: Directed,
+    temperature: str,
+    again: Sequence[str],
 ) -> str:
     """The protocol, and a line for each thing that a reader must not miss."""
     texts, videos = scores.shape
@@ -393,24 +420,14 @@ def describe(
         'ties': f'mean rank ({ties_at_top(scores)} tie at the top)',
         'temperature of the error': temperature,
     }
-    notes = []
+    notes = [*again]
     if args.transform:
-        protocol['query source'] = source_of(args)
+        protocol['query source'] = source_of(args, again)
         told = [f'{name} {value}' for name, value in numbers_given(args).items()]
         protocol['options'] = ', '.join(told) or 'those of the table'
-    if args.query_source == 'test':
-        notes.append('transductive: the transforms have read all test queries at once')
     if args.query_source == 'bank':
         bank_texts, bank_videos = len(banks.t2v), banks.v2t.shape[1]
         protocol['bank'] = f'{bank_texts} different texts, {bank_videos} different videos'
-        for bank, own, what in (
-            (banks.t2v, scores, 'texts'),
-            (banks.v2t.t(), scores.t(), 'videos'),
-        ):
-            again = len(bank) + len(own) - len(distinct_rows(torch.cat([bank, own]).float()))
-            again -= len(own) - len(distinct_rows(own))
-            if again > len(own) / 2:
-                notes.append(f'transductive: {again} of the {len(own)} test {what} are in the bank')
         if bank_texts < videos:
             notes.append(f'a bank of {bank_texts} texts for {videos} videos is small, it may hurt')
         if bank_videos < texts:
@@ -418,8 +435,19 @@ def describe(
     return '\n'.join([protocol_line(protocol), *(f'note: {note}' for note in notes)])
 
 
-def source_of(args: argparse.Namespace) -> str:
-    return 'test (transductive)' if args.query_source == 'test' else args.query_source
+def source_of(args: argparse.Namespace, again: Sequence[str]) -> str:
+    return args.query_source + ' (transductive)' * bool(again)
+
+
+def transductive(source: Optional[str], scores: Tensor, banks: Directed) -> list[str]:
+    """A line for each way in which the transforms have read the test queries."""
+    if source == 'test':
+        return ['transductive: the transforms have read all test queries at once']
+    if source is None:
+        return []
+    again = asked_before(banks.t2v, scores, 'test texts')
+    back = asked_before(banks.v2t.t(), scores.t(), 'test videos')
+    return [said for said in (again, back) if said]
 
 
 def table(report: Report) -> str:
@@ -431,7 +459,10 @@ def table(report: Report) -> str:
 
 
 def as_json(
-    report: Report, temperature: float, source: Optional[str], used: Mapping[str, list[float]]
+    report: Report,
+    temperature: float,
+    how: Mapping[str, Any],
+    used: Mapping[str, list[Optional[float]]],
 ) -> dict[str, dict]:
     """The numbers by transform; keys have no prefix."""
     results: dict[str, dict] = {}
@@ -450,8 +481,9 @@ def as_json(
             row[f'{direction}_hubness'] = values[f'normalisation/{direction}_hubness']
         row['temperature'] = temperature
         if name != 'raw':
-            row.update(query_source=source, transductive=source == 'test')
-            row.update(zip(('t2v_temperature', 'v2t_temperature'), used[name]))
+            row.update(how)
+            both = zip(('t2v_temperature', 'v2t_temperature'), used[name])
+            row.update({key: x for key, x in both if x is not None})
         results[name] = row
     return results
 

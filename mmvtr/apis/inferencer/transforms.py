@@ -13,15 +13,17 @@ from mmvtr.apis.inferencer.inputs import Inputs
 from mmvtr.apis.inferencer.ranking import QUERIES, Items, Surely, check_items, flat_of
 from mmvtr.arrays import Debiaser
 from mmvtr.datasets import CaptionImplication
+from mmvtr.engine.transforms.query_queue import Queries
 from mmvtr.engine.transforms.stored_queries import (
     OTHER,
     captions_of,
+    pairs_known,
     read_bank,
     read_training_set,
     tiles_read,
 )
 from mmvtr.functional.metrics.first_places import check_sure
-from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS, transform_named
+from mmvtr.functional.transforms.transform_table import TRANSFORMS
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.plain_config import refuse_unregistered
 
@@ -39,7 +41,7 @@ def check_transform(
     captions: Any,
     options: Mapping[str, Any],
 ) -> None:
-    """See that what was given for a gallery goes together, before it is encoded.
+    """Raise if a gallery's options are inconsistent, before it is encoded.
 
     Args:
         transform: a name of the table of transforms; None = raw scores.
@@ -53,8 +55,8 @@ def check_transform(
             needs, or without one what it would need; what is implied, of videos; captions whose
             config asks for what is not registered.
     """
-    if transform is not None:
-        transform_named(transform, (*OF_BANK, SURE_FIRST))
+    if transform != SURE_FIRST:
+        Debiaser(transform, **options)  # refuses what is unknown
     if transform == SURE_FIRST:
         sure_options(options)
         if kind != 'text':
@@ -74,7 +76,6 @@ def check_transform(
             f'a transform and its bank belong together: got transform={transform!r}, '
             f'bank={None if bank is None else bank[:80]!r}'
         )
-    Debiaser(transform, **options)  # refuses options
 
 
 def sure_options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,7 +95,7 @@ def sure_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_calibration(calibration: Any, transform: Optional[str]) -> None:
-    """See that a calibration is one, of what ranks the gallery.
+    """Raise unless a calibration is one of the scores that rank the gallery.
 
     Raises:
         TypeError: it is none.
@@ -124,7 +125,7 @@ def surely_of(
     temperature: Optional[float],
     sure: float,
 ) -> Surely:
-    """What says how surely texts hold of a video (docs/agreement.md).
+    """Return the implications of texts for a video's texts (docs/agreement.md).
 
     Args:
         model: a retriever.
@@ -179,16 +180,16 @@ def fitted_to_bank(
     bank: str,
     transform: str,
     options: Mapping[str, Any],
-) -> Debiaser:
-    """Return a test-time transform fitted to the scores of a bank with a gallery.
+) -> tuple[Debiaser, Queries]:
+    """Return a test-time transform fitted to a bank's scores with a gallery, and its queries.
 
     Args:
         model: a retriever.
         kind: of the gallery.
         gallery: N encoded items.
         bank: a file of tools/export_bank.py, whose queries are of the other kind.
-        transform: a name of the table: the same scores as those of the hook of that name with this
-            bank.
+        transform: ``'auto'`` or a name of the table: the same scores as those of the hook of that
+            name with this bank.
         options: of it; the temperature is the model's where none is given.
 
     Raises:
@@ -197,14 +198,15 @@ def fitted_to_bank(
     """
     if isinstance(gallery, Tensor):
         raise ValueError('a transform needs Encoded items as its gallery, not flat vectors')
-    spec = TRANSFORMS[transform]
-    device = torch.device(model.data_preprocessor.device)
+    spec = TRANSFORMS.get(transform)  # None: auto
+    device, asking = torch.device(model.data_preprocessor.device), OTHER[kind]
     stored = {one: queries.different() for one, queries in read_bank(bank).items()}
-    read = tiles_read(spec.reads, model, device, OTHER[kind], stored, gallery)
+    read = tiles_read(() if spec is None else spec.reads, model, device, asking, stored, gallery)
     given = dict(options)
-    if 'temperature' in spec.options and given.get('temperature') is None:
+    if spec is not None and 'temperature' in spec.options and given.get('temperature') is None:
         given['temperature'] = model.temperature().item()
-    found = Debiaser(transform, **given).fit_scores(read.pop('bank'), beside=read)
+    pairs = pairs_known(model, device, asking, stored)
+    found = Debiaser(transform, **given).fit_scores(read.pop('bank'), beside=read, pairs=pairs)
     if found.transform_ is None:
         print_log(found.why_, 'current', logging.WARNING)
-    return found
+    return found, stored[OTHER[kind]]

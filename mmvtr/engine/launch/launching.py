@@ -20,7 +20,7 @@ from mmengine.utils.dl_utils import set_multi_processing
 from torch import nn
 from torch.utils.data import Dataset
 
-from mmvtr.engine.launch.console import said_once
+from mmvtr.engine.launch.console import without_repeats
 from mmvtr.engine.launch.log_rows import fold_rows
 from mmvtr.engine.loop.checkpoint import (
     check_weights,
@@ -116,16 +116,16 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, D
     built = {}
     for loader in filter(cfg.get, loaders):
         try:
-            with said_once(logger):
+            with without_repeats(logger):
                 built[loader] = DATASETS.build(cfg[loader]['dataset'])
             if not len(built[loader]):
                 raise ValueError('it has no item: no video that has a text')
         except Exception as error:
-            said = reason(error)
-            if said is None:
+            message = reason(error)
+            if message is None:
                 raise
             raise SystemExit(
-                f'error: {loader}.dataset of {cfg.filename} cannot be built:\n{said}'
+                f'error: {loader}.dataset of {cfg.filename} cannot be built:\n{message}'
             ) from error
     return built
 
@@ -149,12 +149,12 @@ def claim(work_dir: Union[str, Path]) -> Iterator[FolderLock]:
             refusal = f'error: {error}'
         except OSError as error:
             refusal = f'error: work_dir {work_dir}: {error.strerror or error}'
-    told = [refusal]
-    broadcast_object_list(told)
-    if told[0] is not None:
-        said = told[0] if is_main_process() else 1  # without a group each process is a main one
+    refusals = [refusal]
+    broadcast_object_list(refusals)
+    if refusals[0] is not None:
+        status = refusals[0] if is_main_process() else 1  # alone each process is a main one
         stop_processes()
-        raise SystemExit(said)
+        raise SystemExit(status)
     with lock:
         yield lock
 
@@ -270,13 +270,13 @@ def check_order(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Pat
         trained = {'iterations an epoch': meta['iter'] / meta['epoch']}
         own = {'iterations an epoch': len(loop.dataloader)}
     if own != trained:
-        told = [
+        orders = [
             ', '.join(f'{value:g} {name.replace("_", " ")}' for name, value in order.items())
             for order in (trained, own)
         ]
         raise SystemExit(
-            f'error: {path} cannot be resumed: it was trained with {told[0]}, this run has '
-            f'{told[1]}, so that the data would come in another order.{anew(path)}'
+            f'error: {path} cannot be resumed: it was trained with {orders[0]}, this run has '
+            f'{orders[1]}, so that the data would come in another order.{anew(path)}'
         )
     before, now = meta.get('processes'), get_world_size()
     if before not in (None, now):

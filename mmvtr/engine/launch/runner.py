@@ -148,7 +148,7 @@ class ToolRunner(Runner):
         for wrapper in wrappers_of(built):
             adapt_optimizer(wrapper)
         if not (self.auto_scale_lr or {}).get('enable'):
-            self._say_rates(built)
+            self._log_rates(built)
         return built
 
     def scale_lr(self, optim_wrapper: OptimWrapper, auto_scale_lr: Optional[dict] = None) -> None:
@@ -162,9 +162,9 @@ class ToolRunner(Runner):
         for wrapper in wrappers_of(optim_wrapper):
             if 'lr' in (wrapper.base_param_settings or {}):
                 wrapper.base_param_settings['lr'] *= ratio
-        self._say_rates(optim_wrapper)
+        self._log_rates(optim_wrapper)
 
-    def _say_rates(self, optim_wrapper: Any) -> None:
+    def _log_rates(self, optim_wrapper: Any) -> None:
         for wrapper in wrappers_of(optim_wrapper):
             kind = type(wrapper.optimizer).__name__
             names = {id(weight): name for name, weight in bare(self.model).named_parameters()}
@@ -224,9 +224,9 @@ class ToolRunner(Runner):
     def _build_param_scheduler(self, scheduler: Any, optim_wrapper: OptimWrapper) -> list:
         if self.cfg.get('fit_warmup'):
             steps = len(self.train_dataloader)
-            scheduler, said = fit_warmup(scheduler, epochs=self.max_epochs, steps=steps)
-            if said:
-                self.logger.info(said)
+            scheduler, message = fit_warmup(scheduler, epochs=self.max_epochs, steps=steps)
+            if message:
+                self.logger.info(message)
         return super()._build_param_scheduler(scheduler, optim_wrapper)
 
 

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from inspect import Parameter, Signature, signature
 from types import MappingProxyType
-from typing import Any, Callable, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch import Tensor
 
 from mmvtr.arrays import Debiaser
+from mmvtr.arrays.choice import Pairs
 from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.engine.transforms.query_queue import Queries
-from mmvtr.engine.transforms.stored_queries import check_source, stored_queries, tiles_read
+from mmvtr.engine.transforms.stored_queries import (
+    check_source,
+    pairs_known,
+    stored_queries,
+    tiles_read,
+)
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
 from mmvtr.functional.transforms.score_transforms import checked_scores
 from mmvtr.functional.transforms.transform_table import (
@@ -40,12 +46,14 @@ class Bank(NamedTuple):
         kind: of the queries, ``'text'`` or ``'video'``.
         video: int64 [K], the training video that each query belongs to; None: the test queries.
         beside: what else the transform reads, by name, see :func:`.tiles_read`.
+        pairs: which of them and of the items seen before belong together; None: not known.
     """
 
     scores: Tiles
     kind: str
     video: Optional[Tensor] = None
     beside: Mapping[str, Tiles] = MappingProxyType({})
+    pairs: Optional[Pairs] = None
 
 
 class TransformHook(Hook):
@@ -100,7 +108,8 @@ class ScoreTransformHook(TransformHook):
     its own takes the options that the table gives it; implement :meth:`transform` of another.
 
     Text to video, the queries are texts and the gallery the evaluated videos; video to text the
-    other way round.  ``<name>/transductive`` = 1 where the transform has read the test queries.
+    other way round.  ``<name>/transductive`` = 1 where the transform has read the test queries,
+    a bank file of them included.
 
     Args:
         queries: ``'train_queue'`` (of a :class:`QueryQueueHook`), ``'bank'`` (a file that
@@ -141,7 +150,7 @@ class ScoreTransformHook(TransformHook):
         self.temperature, self.given = temperature, given
         if self.default_name in OF_BANK:
             checked_options(self.default_name, given)
-            if queries == 'test' and {'bank_gallery', 'item_bank'} & {*self._spec.reads}:
+            if queries == 'test' and self._spec.reads_items:
                 raise ValueError(
                     f'{type(self).__name__} needs items seen before beside the queries: the test '
                     "set has the gallery alone; take queries='train_queue' or 'bank'"
@@ -180,9 +189,12 @@ class ScoreTransformHook(TransformHook):
         temperature = temperature_of(self.temperature, evaluation)
         t2v = self._one_direction(scores, 'text', evaluation, stored, temperature)
         v2t = self._one_direction(scores.t(), 'video', evaluation, stored, temperature).t()
-        if stored is None:
+        again = [] if self.queries != 'bank' else asked_again(stored, evaluation)
+        if stored is None or again:
             evaluation.transductive.add(self.name)
-        evaluation.notes[self.name] = self._note(evaluation, stored, temperature)
+        for said in again:
+            runner.logger.warning(f'{self.name}: {said}')
+        evaluation.notes[self.name] = self._note(evaluation, stored, temperature, again)
         self._warn_if_small(runner, evaluation, stored)
         return Directed(t2v.cpu(), v2t.cpu())
 
@@ -201,7 +213,8 @@ class ScoreTransformHook(TransformHook):
             reads = () if self._spec is None else self._spec.reads
             two = (evaluation.model, evaluation.device)
             read = tiles_read(reads, *two, kind, stored, evaluation.gallery(kind))
-            bank = Bank(read.pop('bank'), kind, stored[kind].video, read)
+            pairs = pairs_known(*two, kind, stored)
+            bank = Bank(read.pop('bank'), kind, stored[kind].video, read, pairs)
         return self.transform(scores, bank, temperature)
 
     def _stored(self, runner: Runner) -> Optional[dict[str, Queries]]:
@@ -212,7 +225,11 @@ class ScoreTransformHook(TransformHook):
         return {kind: queries.different() for kind, queries in stored.items()}
 
     def _note(
-        self, evaluation: Evaluation, stored: Optional[dict[str, Queries]], temperature: float
+        self,
+        evaluation: Evaluation,
+        stored: Optional[dict[str, Queries]],
+        temperature: float,
+        again: Sequence[str],
     ) -> str:
         """What a reader must know of the numbers."""
         if stored is None:
@@ -222,7 +239,8 @@ class ScoreTransformHook(TransformHook):
             for kind, queries in stored.items()
         )
         source = 'train queue' if self.queries == 'train_queue' else self.bank_file
-        return f'queries: {source}, {sizes}; inductive, temperature {temperature:.4g}'
+        kind = '; '.join(again) or 'inductive'
+        return f'queries: {source}, {sizes}; {kind}, temperature {temperature:.4g}'
 
     def _warn_if_small(
         self, runner: Runner, evaluation: Evaluation, stored: Optional[dict[str, Queries]]
@@ -235,6 +253,13 @@ class ScoreTransformHook(TransformHook):
                     f'{self.name}: {queries.distinct} distinct {kind} queries are fewer than the '
                     f'{galleries[kind]} items that they normalise; this tends to hurt'
                 )
+
+
+def asked_again(stored: Mapping[str, Queries], evaluation: Evaluation) -> list[str]:
+    """A sentence for each kind of stored queries that most of the test's own are among."""
+    own = dict(text=evaluation.texts, video=evaluation.videos)
+    found = (stored[kind].asked_before(own[kind].levels, f'test {kind}s') for kind in stored)
+    return [said for said in found if said]
 
 
 def _constructor(kind: type) -> Callable[..., None]:
@@ -297,6 +322,38 @@ class _MarginalsHook(ScoreTransformHook):
         _, video, count = bank.video.unique(return_inverse=True, return_counts=True)
         weights = 1.0 / (count[video].float() * len(count))
         return dict(super().options(bank), bank_marginals=weights)
+
+
+@HOOKS.register_module()
+class AutoHook(ScoreTransformHook):
+    """What the stored pairs choose of the table, for each direction apart (docs/arrays.md).
+
+    Args:
+        queries, bank_file, name: see :class:`ScoreTransformHook`; of ``'test'``, whose pairs are
+            labels, the setting of a bank without pairs.
+
+    Raises:
+        ValueError: an option, which is of a transform that is named; as of
+            :class:`ScoreTransformHook`.
+    """
+
+    default_name = 'auto'
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        if self.temperature is not None:
+            raise ValueError("AutoHook: 'temperature' is of a transform: take that one's hook")
+        self._why: dict[str, str] = {}
+
+    def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
+        checked_scores(scores, bank.scores)
+        fitted = Debiaser('auto').fit_scores(bank.scores, pairs=bank.pairs)
+        self._why[bank.kind] = fitted.why_
+        return fitted.changed(scores)
+
+    def _note(self, *given: Any) -> str:
+        queries = super()._note(*given).rpartition(', temperature')[0]
+        return f'{queries}; t2v {self._why["text"]}; v2t {self._why["video"]}'
 
 
 @HOOKS.register_module()

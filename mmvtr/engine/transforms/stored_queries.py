@@ -9,6 +9,7 @@ import torch
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
+from mmvtr.arrays.choice import Pairs
 from mmvtr.datasets.record_transforms import without
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.engine.loop.evaluation import bank_tiles, check_levels, item_tiles
@@ -16,7 +17,7 @@ from mmvtr.engine.transforms.query_queue import Queries, QueryQueueHook
 from mmvtr.functional.similarities.tiles import Tiles
 from mmvtr.registry import DATASETS
 from mmvtr.storage import read_plain
-from mmvtr.structures import Levels
+from mmvtr.structures import Levels, take
 
 OTHER = dict(text='video', video='text')
 
@@ -133,6 +134,37 @@ def tiles_read(
         check_levels(model, queries, f'{kind}s of the bank', items)
         found['item_bank'] = item_tiles(model, device, items, gallery)
     return found
+
+
+def pairs_of(texts: Queries, videos: Queries) -> Tensor:
+    """Return positions of stored texts and of their videos, int64 [P, 2].
+
+    Of a video that was stored several times the last one counts; a text whose video is gone has no
+    pair.
+    """
+    place = {video: i for i, video in enumerate(videos.index.tolist())}
+    rows = [(i, place[video]) for i, video in enumerate(texts.video.tolist()) if video in place]
+    return torch.tensor(rows, dtype=torch.int64).reshape(-1, 2)
+
+
+def pairs_known(
+    model: nn.Module, device: torch.device, kind: str, stored: Mapping[str, Queries]
+) -> Pairs:
+    """Return which stored queries and items belong together, by which ``'auto'`` chooses.
+
+    Args:
+        model, device, kind, stored: of :func:`tiles_read`.
+    """
+    pairs = pairs_of(stored['text'], stored['video'])
+    if kind == 'video':
+        pairs = pairs.flip(1)
+    queries, items = stored[kind].levels, stored[OTHER[kind]].levels
+
+    def scores(asked: Tensor, own: Tensor) -> Tensor:
+        tiles = bank_tiles(model, device, kind, take(queries, asked), take(items, own))
+        return torch.cat([tile for _, tile in tiles.parts()], dim=1)
+
+    return Pairs(pairs.unique(dim=0), scores)
 
 
 def read_training_set(captions: Union[dict, VideoTextDataset]) -> VideoTextDataset:

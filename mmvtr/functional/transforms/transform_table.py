@@ -99,6 +99,11 @@ class TransformSpec(NamedTuple):
         return {option.name: option.default for option in self.described}
 
     @property
+    def reads_items(self) -> bool:
+        """Return whether it reads items seen before, beside queries."""
+        return bool({'bank_gallery', 'item_bank'} & {*self.reads})
+
+    @property
     def needs(self) -> set[str]:
         """Return the names of options without a default."""
         return {name for name, default in self.options.items() if default is Parameter.empty}
@@ -207,9 +212,7 @@ FITTED = tuple(name for name in OF_BANK if not TRANSFORMS[name].needs)
 #: Names of those that are one number for each item, which a gallery can keep, and of these those
 #: that read queries alone, no items seen before.
 ADDITIVE = tuple(name for name in OF_BANK if TRANSFORMS[name].form == 'additive')
-OF_QUERIES = tuple(
-    name for name in ADDITIVE if not {'bank_gallery', 'item_bank'} & {*TRANSFORMS[name].reads}
-)
+OF_QUERIES = tuple(name for name in ADDITIVE if not TRANSFORMS[name].reads_items)
 
 
 def transform_named(name: str, among: Iterable[str] = tuple(TRANSFORMS)) -> TransformSpec:

@@ -1,4 +1,4 @@
-"""Write a gallery of a set's videos, which mmvtr search answers from (needs lancedb or faiss).
+"""Write a gallery of a set's videos, which mmvtr search answers from (needs faiss).
 
     mmvtr export_index CONFIG CHECKPOINT --out DIR [--transform sinkhorn]
         [--bank FILE] [--temperature X] [--iters N] [--split test | --rows ROWS --videos CSV]
@@ -10,9 +10,8 @@ tools/export_bank.py wrote; never from test queries.
 With --rows the vectors are those that mmvtr extract_features --format parquet has written, of
 the videos that its CSV lists: nothing is decoded.
 
-The gallery is a store (docs/store.md of mmvtr-gallery): LanceDB's files where lancedb is installed,
-else those of FAISS; --engine says which. With --engine qdrant, --to http://HOST:PORT/NAME is where
-the videos go, and DIR has the config alone.
+The gallery is a store (docs/store.md of mmvtr-gallery). With --to http://HOST:PORT/NAME the videos
+go to a Qdrant server, and DIR has the config alone.
 """
 
 from __future__ import annotations
@@ -36,6 +35,9 @@ from mmvtr.storage import write_atomically
 from mmvtr.transform_arguments import add_options, options_given
 from mmvtr.utils import load_config
 
+#: Videos whose windows are written at a time.
+ITEMS = 500
+
 
 def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
@@ -48,13 +50,18 @@ def parse_args() -> argparse.Namespace:
     )
     add('--out', required=True, metavar='DIR', type=output_folder, help='folder to write')
     add('--replace', action='store_true', help='put it in the place of a gallery that is there')
-    add('--transform', choices=ADDITIVE, help='default: raw scores')
+    add('--transform', choices=('auto', *ADDITIVE), help='default: raw scores')
     add(
         '--queries',
         choices=['train_queue', 'bank'],
         help="the transform's queries; default: bank if there is a --bank, else train_queue",
     )
     add('--bank', metavar='FILE', help='of tools/export_bank.py')
+    add(
+        '--chances',
+        action='store_true',
+        help='also find how surely each place of a list is right, from the pairs of the bank',
+    )
     add_options(parser, ADDITIVE)  # the temperature is the model's where none is given
     add(
         '--split',
@@ -77,11 +84,6 @@ def parse_args() -> argparse.Namespace:
     )
     add('--rows', metavar='ROWS', type=Path, help='take vectors that were extracted, instead')
     add('--videos', metavar='CSV', type=Path, help='of --rows: id, path, start, end of its videos')
-    add(
-        '--engine',
-        choices=['lance', 'faiss', 'qdrant'],
-        help='what keeps the vectors; default: lance if it is installed, else faiss',
-    )
     add('--to', metavar='URL', help='of a Qdrant server, and the name of a new collection')
     parser.add_cfg_options()
     return parser.parse_one_checkpoint()
@@ -89,8 +91,6 @@ def parse_args() -> argparse.Namespace:
 
 def check_options(args: argparse.Namespace) -> None:
     """Refuse what does not fit together, before anything is read; settle the defaults."""
-    if (args.engine == 'qdrant') != (args.to is not None):
-        raise ValueError('--to URL belongs to --engine qdrant')
     if not args.replace:
         refuse_gallery(args)
     if (args.rows is None) != (args.videos is None):
@@ -103,6 +103,8 @@ def check_options(args: argparse.Namespace) -> None:
         options_given(args, ())  # refuses any
         if args.queries is not None or args.bank is not None:
             raise ValueError('--queries and --bank need a --transform')
+        if args.chances:
+            raise ValueError('--chances needs a --transform, whose bank has pairs')
         return
     options_given(args, [args.transform])
     args.queries = args.queries or ('bank' if args.bank else 'train_queue')
@@ -155,9 +157,10 @@ def main() -> None:
 
 def export(args: argparse.Namespace, cfg: Config) -> None:
     """Encode the videos, find their biases, write the index."""
-    engine = settled(args.engine)  # first: without one all else is in vain
+    check_installed(args.to)  # first: without it all else is in vain
 
     from mmvtr import apis
+    from mmvtr.engine.transforms.stored_queries import pairs_of
 
     queries = read_queries(args, 'text') if args.transform else None
     if args.checkpoint is None:
@@ -166,9 +169,13 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
     apis.refuse_without_vectors(model)
     notes = said_of(args, model, queries)
     bank = None if queries is None else apis.vectors(model, queries.levels)
-    seen = None
-    if queries is not None and {'bank_gallery', 'item_bank'} & {*TRANSFORMS[args.transform].reads}:
-        seen = apis.vectors(model, read_queries(args, 'video').levels)
+    seen, paired = None, args.transform == 'auto' or args.chances
+    if queries is not None and (paired or TRANSFORMS[args.transform].reads_items):
+        videos = read_queries(args, 'video')
+        seen = apis.vectors(model, videos.levels)
+        if paired:
+            texts, own = pairs_of(queries, videos).unbind(1)
+            bank, seen = bank[texts], seen[own]
     origin, parts = stored(args, model) if args.rows else encoded(args, cfg, model)
     first = next(parts, None)
     if first is None:
@@ -187,7 +194,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
         **notes,
     )
     where = args.to or args.out
-    with replacing(where, engine, width, about) as store:
+    with replacing(where, width, about) as store:
         for part in chain([first], parts):
             store.add(**part)
         count = store.count()
@@ -200,6 +207,8 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
                 sample=count,
                 device=model.data_preprocessor.device,
                 fewer=True,  # said at the end
+                paired=paired,
+                chances=args.chances,
             )
         if args.calibration is not None:
             store.calibrate(args.calibration)
@@ -208,7 +217,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
     keep_windows(args, cfg, model, bank, seen)
     split = args.split if args.rows else origin['set']['split'] or args.split
     of = args.rows or ('the whole set' if split == 'all' else f'the {split} set')
-    print(f'{where}: {count} videos of {of}, {describe(about)}, {engine}')
+    print(f'{where}: {count} videos of {of}, {describe(about)}')
     if queries is not None and queries.distinct < count:
         print(
             f'warning: {queries.distinct} distinct queries are fewer than the {count} videos '
@@ -235,15 +244,21 @@ def keep_windows(
     encode, windowing = encoder_of_parts(model, cfg), Windowing(args.windows, args.windows / 2)
     with open_store(where) as items:
         about = {**items.about, **windowing.about()}
-        with replacing(beside(where), items.engine, items.dim, about) as windows:
+        with replacing(beside(where), items.dim, about) as windows:
             moments = MomentStore(items, windows)
-            for item in items.get(moments.missing()):
-                if item.path is not None:
+            there = [item for item in items.get(moments.missing()) if item.path is not None]
+            for start in range(0, len(there), ITEMS):
+                found = {}
+                for item in there[start : start + ITEMS]:
                     cut = item.start, item.end, windowing, encode
-                    moments.put({item.id: windows_of(item.path, *cut)})
+                    found[item.id] = windows_of(item.path, *cut)
+                moments.put(found)
             count = windows.count()
             if bank is not None and count:
-                windows.refit(bank, items=seen, **items_refit(items), sample=count, fewer=True)
+                how = items_refit(items)
+                reads = how['transform'] is not None and TRANSFORMS[how['transform']].reads_items
+                given = seen if reads else None
+                windows.refit(bank, items=given, **how, sample=count, fewer=True)
             windows.persist()
     print(f'{beside(where)}: {count} windows of {args.windows:g} s')
 
@@ -338,31 +353,22 @@ def read_queries(args: argparse.Namespace, kind: str) -> Any:
     return Queries.of(state)
 
 
-def settled(engine: Optional[str]) -> str:
-    """The engine that is asked for, or the first one that is installed.
-
-    Raises:
-        ImportError: none is.
-    """
-    needs = dict(lance='lancedb', faiss='faiss', qdrant='qdrant_client')
-    extras = dict(lance='store', faiss='index', qdrant='qdrant')
-    for name in [engine] if engine else ['lance', 'faiss']:
-        if importlib.util.find_spec(needs[name]) is not None:
-            return name
-    extra = extras[engine or 'lance']
-    raise ImportError(
-        f"an index needs {needs[engine or 'lance']}: pip install -e 'projects/gallery[{extra}]'"
-    )
+def check_installed(server: Optional[str]) -> None:
+    """Raise ImportError where what keeps the vectors, in a folder or on a server, is missing."""
+    module, extra = ('faiss', 'index') if server is None else ('qdrant_client', 'qdrant')
+    if importlib.util.find_spec(module) is None:
+        raise ImportError(f"an index needs {module}: pip install -e 'projects/gallery[{extra}]'")
 
 
 @contextmanager
-def replacing(where: Any, engine: str, dim: int, about: dict[str, Any]) -> Iterator[Any]:
+def replacing(where: Any, dim: int, about: dict[str, Any]) -> Iterator[Any]:
     """A new store; of a folder it takes the place of an older one when it is complete."""
     from mmvtr_gallery.store import create_store
+    from mmvtr_gallery.store.opening import is_url
 
-    options = dict(engine=engine, model=about['weights'], about=about)
+    options = dict(model=about['weights'], about=about)
     options['geometry'] = 'inner_product'  # the model's scores
-    if engine == 'qdrant':
+    if is_url(where):
         with create_store(where, dim, **options) as store:
             yield store
         return
@@ -400,6 +406,8 @@ def describe(about: dict[str, Any]) -> str:
     if about['transform'] is None:
         return 'raw scores'
     temperature = about['temperature']
+    if about['transform'] == 'auto':
+        temperature = 'as chosen'
     told = temperature if isinstance(temperature, str) else f'{temperature:.4g}'
     return (
         f'{about["transform"]} with {about["num_queries"]} texts ({about["distinct_queries"]} '

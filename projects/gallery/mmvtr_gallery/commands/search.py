@@ -38,7 +38,7 @@ def parse_args() -> argparse.Namespace:
     add('--add', nargs='+', default=[], metavar='VIDEO', help='files to add first, for good')
     add('--delete', nargs='+', default=[], metavar='ID', help='videos to remove first, for good')
     add('--refit', metavar='TEXTS', help='find new biases from the texts of a file, one a line')
-    add('--transform', choices=OF_QUERIES, help='of --refit; default: that of the last one')
+    add('--transform', choices=('auto', *OF_QUERIES), help='of --refit; default: as the last one')
     add_options(parser, OF_QUERIES)  # as of the last refit where they are not given
     add('--fewer', action='store_true', help='refit although the texts are fewer than the videos')
     add('--undo', action='store_true', help='take the last change back; once more: there again')
@@ -110,7 +110,8 @@ def run(args: argparse.Namespace) -> None:
             opened.enter_context(moments)
         wanted = as_typed(args.filter, store.types)
         if args.min_precision is not None:
-            store.threshold(args.min_precision)  # refuses, before a model is built in vain
+            if args.raw or wanted or store.list_chances is None:
+                store.threshold(args.min_precision)  # refuses, before a model is built in vain
         if args.add or args.texts or bank or known:
             from mmvtr import apis
 
@@ -139,16 +140,24 @@ def run(args: argparse.Namespace) -> None:
         if args.moments:
             print_moments(moments, args, encoded(args.texts), wanted)
         elif args.texts:
-            found = store.search(encoded(args.texts), args.k, transform=not args.raw, filter=wanted)
-            for text, hits in zip(args.texts, found):
+            asked = encoded(args.texts)
+            if store.debiaser is not None and not args.raw and len(asked) > 1:
+                if again := store.debiaser.asked_before(asked):
+                    print(f'note: {again}')
+            found = store.search(asked, args.k, transform=not args.raw, filter=wanted)
+            for text, query, hits in zip(args.texts, asked, found):
                 print(text)
-                print_hits(store, hits, args.min_precision)
+                print_hits(store, hits, args.min_precision, None if args.raw or wanted else query)
 
 
-def print_hits(store: Any, hits: list[Any], min_precision: Optional[float]) -> None:
-    """A row a hit, and a line behind the last one that has the wanted precision."""
-    likely = store.p_match(hits)
-    shown = -1 if min_precision is None else len(store.accepted(hits, min_precision))
+def print_hits(store: Any, hits: list[Any], min_precision: Optional[float], query: Any) -> None:
+    """A row a hit, and a line behind the last one that has the wanted precision.
+
+    Args:
+        query: what has found them; None: not the whole gallery with its biases.
+    """
+    likely = store.p_match(hits, query)
+    shown = -1 if min_precision is None else len(store.accepted(hits, min_precision, query))
     for rank, (score, _, item) in enumerate(hits, 1):
         if rank == shown + 1:
             print(BELOW)
@@ -233,11 +242,13 @@ def changed(
 
 
 def put_in_order(store: Any) -> None:
-    """Let the engine tidy its files, which may fail: what was changed is kept already."""
+    """Write the sample of served queries, which may fail: what was changed is kept already."""
     try:
         store.persist()
     except OSError as error:
-        print(f'warning: the change is made, but files could not be put in order: {error}')
+        print(
+            f'warning: the change is made, but the sample of queries could not be written: {error}'
+        )
 
 
 def read_texts(path: str) -> list[str]:

@@ -207,7 +207,7 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
     def health() -> dict[str, Any]:
         """What is served, and how it is."""
         store, thread, moments = gallery.store, gallery.thread, gallery.moments
-        about, refit, fit = store.about, store.last_refit or {}, store.calibration
+        about, refit = store.about, store.last_refit or {}
         return dict(
             status='ok',
             items=store.count(),
@@ -216,7 +216,7 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
             engine=store.engine,
             model=gallery.fingerprint,
             transform=None if store.debiaser is None else refit.get('transform'),
-            calibration=None if fit is None else dict(method=fit.method, debiased=fit.debiased),
+            calibration=_calibration_told(store),
             columns=store.types,
             windows=None if moments is None else windows_told(moments),
             writable=store.writable,
@@ -343,6 +343,14 @@ def _told(gallery: Gallery, found: Answer, query: Asked, began: float) -> Found:
         count=found.count,
         ms=round(1000 * (time.perf_counter() - began), 2),
     )
+
+
+def _calibration_told(store: Any) -> Optional[dict[str, Any]]:
+    """What ``/health`` says of P(match); None: there is none."""
+    if store.list_chances is not None:
+        return dict(method='lists', debiased=True)
+    fit = store.calibration
+    return None if fit is None else dict(method=fit.method, debiased=fit.debiased)
 
 
 def windows_told(moments: MomentStore) -> dict[str, Any]:

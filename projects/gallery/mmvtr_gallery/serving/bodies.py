@@ -182,7 +182,7 @@ class Refit(_options_of(OF_QUERIES)):
     model_config = _examples(dict(texts=['a dog runs', 'two people dance'], fewer=True))
 
     texts: Optional[list[str]] = Field(None, min_length=1, max_length=MOST_TEXTS)
-    transform: Literal[('same', *OF_QUERIES)] = 'same'
+    transform: Literal[('same', 'auto', *OF_QUERIES)] = 'same'
     fewer: bool = Field(False, description='take fewer texts than the gallery has items')
 
     @model_validator(mode='after')
@@ -261,7 +261,9 @@ class Hit(BaseModel):
         None, description='null: the item, or the gallery, has no windows'
     )
     p_match: Optional[float] = Field(
-        None, description='probability that it matches a text or vector; null: not calibrated'
+        None,
+        description='probability that it matches a text or vector, or of a gallery that knows its '
+        'lists, that this place is right; null: not calibrated',
     )
     sigma: Optional[float] = Field(description='of models with probabilistic heads')
     start: Optional[float]
@@ -298,7 +300,7 @@ class Found(BaseModel):
     threshold: Optional[float] = Field(
         None,
         description='score (with the bias, if the calibration is of debiased scores) from which on '
-        'min_precision is reached; null: by none',
+        'min_precision is reached; null: by none, or the places say it (threshold_p_match)',
     )
     threshold_p_match: Optional[float] = Field(None, description='P(match) at the threshold')
     count: int = Field(description='items of the gallery')

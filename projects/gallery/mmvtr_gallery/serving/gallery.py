@@ -176,8 +176,8 @@ class Gallery(Changes):
         """Limitations of this gallery that the owner is told at start-up."""
         store, said = self.store, []
         there = store.debiaser
-        reads = () if there is None else TRANSFORMS[there.transform_].reads
-        if {'bank_gallery', 'item_bank'} & {*reads} and there.bank_.items is None:
+        reads = there is not None and TRANSFORMS[there.transform_].reads_items
+        if reads and there.bank_.items is None:
             said.append(
                 f'a re-fit must name a transform, such as {OF_QUERIES[0]!r}: the biases are of '
                 f'{there.transform_!r}, and the items seen before that it reads are not kept by '
@@ -185,6 +185,11 @@ class Gallery(Changes):
             )
         if store.unfinished is not None:
             said.append(store.unfinished)
+        if store.raw_calibration:
+            said.append(
+                'no P(match): the calibration is of raw scores, and biases rank the gallery (refit '
+                'with chances, or calibrate anew)'
+            )
         if self.moments is not None and not self.moments.alike:
             said.append('videos and their windows have biases of different refits: re-fit both')
         if self.moments is not None and self.moments.windowing is None:
@@ -261,7 +266,8 @@ class Gallery(Changes):
             filter: as of :meth:`~mmvtr_gallery.store.protocol.GalleryStore.search`.
             transform: rank with biases, if the gallery has any.
             compare: also tell the ranks that they have in the other ranking.
-            calibrated: also tell P(match), which is that of texts.
+            calibrated: also tell P(match), which is that of texts; with biases and without a filter
+                P that the place is right, where the store knows it of lists.
             min_precision: in (0, 1), also tell its threshold.
             by_moments: rank the items by their best windows, so that one without any is not found;
                 scores and biases are the windows' then, and have no P(match).
@@ -292,11 +298,16 @@ class Gallery(Changes):
         transform, hits = transform and biased, [_as_hit(hit) for hit in hits]
         if asker is not None:
             self._sampler.offer(store, query.vector, query.text, asker)
-        p_match = store.p_match(hits) if calibrated and not by_moments else None
-        least = None if min_precision is None else store.threshold(min_precision)
-        if least is not None and not np.isfinite(least):
-            least = None
-        at = None if least is None else store.p_match_of(least)
+        listed = transform and not (filter or by_moments) and store.list_chances is not None
+        p_match = None
+        if calibrated and not by_moments:
+            p_match = store.p_match(hits, vector if listed else None)
+        least = at = None
+        if min_precision is not None and listed:
+            at = _finite(store.list_chances.threshold(min_precision))
+        elif min_precision is not None:
+            least = _finite(store.threshold(min_precision))
+            at = None if least is None else store.p_match_of(least)
         found = Answer(hits, transform, None, count, p_match, least, at, windows)
         if not compare:
             return found
@@ -410,6 +421,10 @@ def _best_windows(
         else window
         for hit, window in zip(hits, best)
     ]
+
+
+def _finite(x: float) -> Optional[float]:
+    return float(x) if np.isfinite(x) else None
 
 
 def _as_hit(hit: Union[Hit, MomentHit]) -> Hit:

@@ -19,7 +19,7 @@ import torch
 
 from mmvtr.arrays import Debiaser
 from mmvtr.arrays.inputs import Geometry
-from mmvtr.arrays.saved import content_of, facts_of, restored, text_of
+from mmvtr.arrays.saved import CHANCES, content_of, facts_of, restored, text_of
 from mmvtr_gallery.store.filters import Condition
 from mmvtr_gallery.store.fits import of_rows
 from mmvtr_gallery.store.items import (
@@ -426,6 +426,7 @@ class QdrantStore(GalleryStore):
         seen = held['bank_items'].tolist() if 'bank_items' in held else []
         said: list[dict[str, Any]] = [dict(row_bias=x) for x in rows] + [{} for _ in seen]
         said[0]['facts'] = text_of(debiaser, held)
+        said[0]['chances'] = {x: held[x].tolist() for x in (*CHANCES, 'depth') if x in held}
         self._write_points(tag, held['texts'].tolist() + seen, said)
 
     def _write_points(self, tag: str, vectors: list[Any], payloads: list[dict[str, Any]]) -> None:
@@ -602,6 +603,9 @@ def _debiaser_of(points: Sequence[Any], geometry: Geometry, refit: Any, where: P
     held = dict(items=torch.zeros(0), texts=torch.tensor(texts), **items)
     if biases[0] is not None:
         held['rows'] = torch.tensor(biases)
+    for name, values in (rows[0].payload.get('chances') or {}).items():
+        whole = dict(right=torch.bool, depth=torch.int64)
+        held[name] = torch.tensor(values, dtype=whole.get(name, torch.float64))
     return restored(Debiaser, facts_of(facts.encode(), where), held, where)
 
 

@@ -11,13 +11,15 @@ from mmengine.logging import print_log
 from torch import Tensor
 
 from mmvtr.arrays import Debiaser
-from mmvtr.arrays.inputs import unpaired_bank
+from mmvtr.arrays.inputs import read_bank, read_vectors, unpaired_bank
+from mmvtr.arrays.list_chances import fit_chances
 from mmvtr.functional.transforms.transform_table import (
     ADDITIVE,
     TRANSFORMS,
     checked_options,
     transform_named,
 )
+from mmvtr_gallery.store.calibrated import DEPTH
 from mmvtr_gallery.store.moved import Moved, Moves
 
 Vectors = Union[Tensor, np.ndarray]
@@ -54,6 +56,8 @@ class Refits:
         device: Union[str, torch.device] = 'cpu',
         model: Optional[str] = None,
         fewer: bool = False,
+        paired: bool = False,
+        chances: bool = False,
         **options: Any,
     ) -> Moved:
         """Give all items new biases; vectors stay as they are, and readers see old or new biases.
@@ -63,20 +67,23 @@ class Refits:
         queries is to be full or as many; fewer make the ranking of items that few queries speak of
         a matter of chance.
 
-        A calibration of raw scores stays; one of debiased scores is of the old biases, and goes,
-        with a warning.
+        A calibration is of the scores of before, and goes, with a warning.
 
         Args:
             queries: float [K, D], the bank; None: the sample of served queries.
             items: of a transform that reads them: float [M, D], seen before, such as the videos of
                 the bank's texts; None: those of the last refit.
-            transform: a name of the table of transforms that is one number for each item, None: no
-                biases any more; ``'same'`` as the last refit, at first Sinkhorn.
+            transform: ``'auto'`` (:func:`mmvtr.arrays.choose`, by pairs where ``paired``), a name
+                of the table of transforms that is one number for each item, None: no biases any
+                more; ``'same'`` as the last refit, at first Sinkhorn.
             sample: items, drawn by ``seed``, that it is fitted on; of fewer items all.  With DBSN
                 draw as large a share of ``items``.
             device: where it is computed.
             model: as :meth:`add`.
             fewer: take fewer queries than that nonetheless.
+            paired: row i of ``queries`` and ``items`` is one pair.
+            chances: of pairs, find how surely each place of a list is right (:meth:`p_match`),
+                where biases rank.
             **options: of the transform; None = as the last refit with it, at first the default of
                 the table.  A temperature is that of the last refit with any transform, at first the
                 export's (``about['temperature']``).
@@ -96,17 +103,26 @@ class Refits:
             if transform is None:
                 told = dict(self.last_refit or {}, transform=None)
                 return self._switched(Fit(None, told), _none)
-            transform, options = self._options(transform, options)
-            queries_, seen = self._bank(queries, fewer), self._seen(items, transform)
-            bank = unpaired_bank(torch.from_numpy(queries_), seen, self.dim, self.geometry)
-            found = Debiaser(transform, geometry=self.geometry, **options)
+            asked, options = self._options(transform, options)
+            self._check_pairs(asked, queries, items, paired, chances)
+            queries_, seen = self._bank(queries, fewer), self._seen(items, asked, paired)
+            given = torch.from_numpy(queries_), seen
+            how = self.dim, self.geometry
+            bank = read_bank(given, *how) if paired else unpaired_bank(*given, *how)
+            found = Debiaser(asked, geometry=self.geometry, **options)
             found.fit(torch.from_numpy(self._sampled(sample, seed)), bank.to(device))
             told: dict[str, Any] = dict(num_queries=bank.given, online=queries is None)
+            if asked == 'auto':
+                told['asked'] = asked
             if found.transform_ is None:
-                print_log(f'{self}: {found.why_}', 'current', logging.WARNING)
+                lost = '; chances of lists are kept of biases alone' if chances else ''
+                print_log(f'{self}: {found.why_}{lost}', 'current', logging.WARNING)
                 return self._switched(Fit(None, dict(transform=None, **told)), _none)
+            if chances:
+                every = read_vectors(self._sampled(self.count(), seed), 'videos', self.geometry)
+                found.calibration_ = fit_chances(bank, every, found._fitted, depth=DEPTH)
             numbers = {k: x for k, x in found.options_.items() if type(x) in (int, float)}
-            told = dict(transform=transform, **numbers, **told)
+            told = dict(transform=found.transform_, **numbers, **told)
             return self._switched(Fit(found.bare(), told), self._anew(found, device))
 
     def _undo_refit(self) -> Moved:
@@ -121,7 +137,9 @@ class Refits:
         """The transform and its options, where these are not given those of before."""
         last = self.last_refit or {}
         if transform == 'same':
-            transform = last.get('transform') or ADDITIVE[0]
+            transform = last.get('asked') or last.get('transform') or ADDITIVE[0]
+        if transform == 'auto':
+            return transform, given
         known = transform_named(transform, ADDITIVE).options
         given = {name: x for name, x in given.items() if x is not None}
         if 'bank_marginals' in given:
@@ -157,11 +175,22 @@ class Refits:
             )
         return bank
 
-    def _seen(self, items: Optional[Vectors], transform: str) -> Optional[Tensor]:
+    def _check_pairs(
+        self, transform: str, queries: Any, items: Any, paired: bool, chances: bool
+    ) -> None:
+        if paired and (queries is None or items is None):
+            raise ValueError('refit: paired=True needs queries and items, row i of both one pair')
+        if chances and not paired:
+            raise ValueError('refit: chances=True reads pairs: give items= and paired=True')
+        if transform == 'auto' and items is not None and not paired:
+            raise ValueError("refit: 'auto' reads items as pairs: paired=True, row i of both one")
+
+    def _seen(self, items: Optional[Vectors], transform: str, paired: bool) -> Optional[Tensor]:
         """Items seen before, of a refit or of the last one; None: the transform reads none."""
-        reads = bool({'bank_gallery', 'item_bank'} & {*TRANSFORMS[transform].reads})
+        spec = TRANSFORMS.get(transform)  # None: auto
+        reads = spec is not None and spec.reads_items
         if items is not None:
-            if not reads:
+            if not reads and not paired:
                 raise ValueError(f'refit: {transform} reads no items seen before, but got some')
             return torch.from_numpy(self.checked(items, what='refit'))
         if not reads:
@@ -211,13 +240,13 @@ class Refits:
                 moves.see(vectors, old, new)
                 yield keys, new
 
-        kept = self._calibration_after(fit.calibration)
+        kept = self._calibration_after(fit)
         lost = kept is None and self._calibration is not None
         self._switch(fit._replace(calibration=kept), biases())
         if lost:
             print_log(
-                f'{self}: the calibration was of scores with the biases of before, and is gone '
-                'with them: fit one to the new scores',
+                f'{self}: the calibration was of the scores of before, and is gone with them: fit '
+                'one to the new scores',
                 'current',
                 logging.WARNING,
             )

@@ -85,7 +85,7 @@ def crowd(folder, place, write_video):
         write_video(path, [30 + 3 * number] * 2 + [220 - 3 * number] * 2)
     model, cfg = apis.load_retriever(str(folder / 'config.py'), str(folder / 'config.pth'))
     about = dict(checkpoint=str(folder / 'config.pth'), note='sixty', examples=['hello', LONG])
-    options = dict(engine='faiss', model=apis.fingerprint(model), about=about)
+    options = dict(model=apis.fingerprint(model), about=about)
     with create_store(place / 'store', 2, **options) as store:
         columns = dict(
             caption=captions,
@@ -100,7 +100,9 @@ def crowd(folder, place, write_video):
         )
         store.refit(apis.vectors(model, bank.levels), temperature=0.1)
         grid = torch.linspace(0.11, 0.14, 301, dtype=torch.float64)
-        store.calibrate(Calibration('platt', torch.tensor([200.0, -25.0]), grid, grid, grid))
+        store.calibrate(
+            Calibration('platt', torch.tensor([200.0, -25.0]), grid, grid, grid, debiased=True)
+        )
         store.persist()
     cfg.dump(place / 'store' / 'config.json')
     return library

@@ -384,6 +384,10 @@ def test_p_match_and_the_threshold_of_a_precision(folder, place):
         grid = torch.linspace(-1, 1, 21, dtype=torch.float64)
         bounds = grid.clamp_min(0), grid.new_ones(21)
         for debiased in (False, True):
+            if debiased:
+                store.undo()  # the biases are there again
+            else:
+                store.refit(transform=None)
             fit = Calibration('platt', torch.tensor([5.0, -1.0]), grid, *bounds, debiased=debiased)
             store.calibrate(fit)
             assert client('GET', '/health')[2]['calibration'] == dict(

@@ -14,7 +14,7 @@ from mmvtr_gallery.store.qdrant import QdrantStore
 
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
 DIM = 6
-NEEDS = dict(lance='lancedb', faiss='faiss', qdrant='qdrant_client')
+NEEDS = dict(faiss='faiss', qdrant='qdrant_client')
 GRID = torch.linspace(-1, 1, 9, dtype=torch.float64)
 BOUNDS = GRID.clamp_min(0), GRID.new_ones(9)
 
@@ -36,7 +36,7 @@ def store(request, tmp_path):
 
         found = QdrantStore.create('x', DIM, client=QdrantClient(':memory:'))
     else:
-        found = create_store(tmp_path, DIM, engine=request.param)
+        found = create_store(tmp_path, DIM)
     with found:
         found.add([f'v{i}' for i in range(20)], vectors(1, 20))
         found.persist()
@@ -60,13 +60,14 @@ def sigmoid(x):
 @pytest.mark.parametrize('debiased', [False, True])
 def test_p_match_of_raw_and_of_debiased_scores(store, debiased):
     assert store.calibration is None and store.p_match(hits_of(store)) is None
-    store.refit(vectors(2, 30), temperature=0.5)
+    if debiased:
+        store.refit(vectors(2, 30), temperature=0.5)
     with store.kept():
         store.calibrate(platt(debiased=debiased))
     for one in (store, of_other_process(store)):
         for transform in (True, False):
             hits = hits_of(one, transform=transform)
-            assert any(abs(hit.item.bias) > 0.01 for hit in hits)
+            assert debiased == any(abs(hit.item.bias) > 0.01 for hit in hits)
             expected = [sigmoid(8 * (h.raw + debiased * h.item.bias) - 2) for h in hits]
             np.testing.assert_allclose(one.p_match(hits), expected, atol=1e-6)
     assert store.p_match([]) == []
@@ -109,12 +110,15 @@ def log(monkeypatch):
     return said
 
 
-def test_a_refit_keeps_what_is_of_raw_scores(store, log):
+def test_a_refit_drops_what_is_of_raw_scores_and_undo_brings_it_back(store, log):
     store.calibrate(platt())
-    store.refit(vectors(2, 30), temperature=0.5)
     store.refit(transform=None)
-    store.undo()
     assert store.calibration is not None and not warned(log)
+    store.refit(vectors(2, 30), temperature=0.5)
+    assert store.calibration is None and warned(log) == 1
+    with pytest.raises(ValueError, match='of raw scores, but biases rank'):
+        store.calibrate(platt())
+    store.undo()
     assert of_other_process_persisted(store).calibration.fitted.tolist() == [8, -2]
 
 
@@ -132,12 +136,46 @@ def test_a_refit_drops_what_is_of_old_biases_and_undo_brings_it_back(store, log)
     assert store.calibration.debiased and not warned(log)
     store.undo()  # the refit is there again
     assert of_other_process_persisted(store).calibration is None and warned(log) == 1
-    store.calibrate(platt(slope=3.0))  # of raw scores, so of any biases
-    store.undo()
-    assert store.calibration.fitted.tolist() == [3, -2] and not warned(log)
     store.calibrate(platt(debiased=True))
     store.refit(transform=None)
     assert store.calibration is None and warned(log) == 1
+
+
+def paired(random, count):
+    """Texts and videos [count, DIM]; a tenth of the videos lie near everything."""
+    seen = (
+        random.normal(size=(count, DIM)) + np.where(np.arange(count) % 10 == 0, 1.5, 0.3)[:, None]
+    )
+    return seen + 0.9 * random.normal(size=seen.shape), seen
+
+
+def test_places_of_lists(store):
+    """What is shown beside a place is true of lists, and goes with the biases that rank them."""
+    random = np.random.default_rng(3)
+    (texts, videos), (asked, seen) = paired(random, 150), paired(random, 300)
+    names = [str(i) for i in range(150)]
+    store.add(names, videos, removing=[f'v{i}' for i in range(20)])
+    store.refit(asked, items=seen, paired=True, chances=True)
+    store.persist()
+    for one in (store, of_other_process(store)):
+        lists = one.search(texts, 5, record=False)
+        said = np.array([one.p_match(hits, row) for row, hits in zip(texts, lists)])
+        right = np.array([[x.item.id == own for x in hits] for own, hits in zip(names, lists)])
+        assert said.shape == (150, 5) and abs(said[:, 0].mean() - right[:, 0].mean()) < 0.08
+        assert abs(said.sum(1).mean() - right.any(1).mean()) < 0.08
+        sure = max(range(150), key=lambda row: said[row, 0])
+        kept = one.accepted(lists[sure], 0.3, texts[sure])
+        least = one.list_chances.threshold(0.3)
+        assert math.isfinite(least) and len(kept) == sum(x >= least for x in said[sure])
+        with pytest.raises(ValueError, match='not the first of a search'):
+            one.p_match(lists[0][1:], texts[0])
+        assert one.p_match(lists[0]) is None  # without the query nothing is known of the list
+    store.refit(asked, transform='sinkhorn')
+    assert store.list_chances is None
+    store.undo()
+    assert store.list_chances is not None
+    with pytest.raises(ValueError, match='too few'):
+        store.refit(asked[:30], items=seen[:30], paired=True, chances=True, fewer=True)
 
 
 def test_what_comes_and_goes_changes_no_calibration(store):
@@ -166,10 +204,9 @@ def test_what_is_refused_changes_nothing(store):
     assert reader.calibration.fitted.tolist() == [8, -2]
 
 
-@pytest.mark.parametrize('engine', ['lance', 'faiss'])
-def test_a_change_that_fails_keeps_the_old_one(engine, tmp_path, monkeypatch):
-    pytest.importorskip(NEEDS[engine])
-    with create_store(tmp_path, DIM, engine=engine) as store:
+def test_a_change_that_fails_keeps_the_old_one(tmp_path, monkeypatch):
+    pytest.importorskip('faiss')
+    with create_store(tmp_path, DIM) as store:
         store.add(['a'], vectors(1, 1))
         store.calibrate(platt())
         store.persist()
@@ -214,7 +251,7 @@ def damaged(**changes):
 )
 def test_what_a_stranger_wrote(value, tmp_path):
     pytest.importorskip('faiss')
-    with create_store(tmp_path, DIM, engine='faiss') as store:
+    with create_store(tmp_path, DIM) as store:
         store.add(['a'], vectors(1, 1))
         store.persist()
     said = json.loads((tmp_path / 'store.json').read_text())
@@ -229,7 +266,7 @@ def test_what_a_stranger_wrote(value, tmp_path):
 
 def test_a_store_of_before_calibrations_is_read_and_goes_on(tmp_path):
     pytest.importorskip('faiss')
-    with create_store(tmp_path, DIM, engine='faiss') as store:
+    with create_store(tmp_path, DIM) as store:
         store.add(['a', 'b'], vectors(1, 2))
         store.persist()
         store.refit(vectors(2, 9), temperature=0.5)

@@ -221,8 +221,9 @@ const span = (window) => ({start: window.start, end: window.end, item_start: win
 function line(found, items) {
   if (!$('least').value || byMoments() || !health.calibration || !asked.text) return;
   const read = (hit) => health.calibration.debiased ? hit.raw + hit.bias : hit.raw;
-  const likely = found.threshold === null ? -1
-    : found.hits.findLastIndex((hit) => read(hit) >= found.threshold);
+  const enough = (hit) => found.threshold !== null ? read(hit) >= found.threshold
+    : found.threshold_p_match !== null && hit.p_match >= found.threshold_p_match;
+  const likely = found.hits.findLastIndex(enough);
   if (likely === items.length - 1) return;
   const said = likely < 0 ? 'Probably nothing here: no video reaches this precision' : 'Below this, probably nothing here';
   const li = make('li', {className: 'line', textContent: said});
