@@ -233,19 +233,34 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
             return main(*args, **kwargs)
         except KeyboardInterrupt:
             raise SystemExit(130) from None
+        except SystemExit as error:
+            if not isinstance(error.code, str) or _reports(error, error.code):
+                raise
+            raise SystemExit(1) from None
         except Exception as error:
             # When a data worker dies, torch raises an error at whatever line the program has
             # reached.
             with suppress(ValueError):  # signal handlers can be set in the main thread only
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             message = reason(error)
+            if message is None and not _in_group():
+                raise
+            if not _reports(error, message or repr(error)):
+                raise SystemExit(1) from error
             if message is None:
-                if _first_to_say(repr(error)):
-                    raise
-                raise SystemExit(1) from None
-            raise SystemExit(f'error: {message}' if _first_to_say(message) else 1) from error
+                raise
+            ending = SystemExit(f'error: {message}')
+            ending.reported = True  # one tool runs another, and the outer one meets it again
+            raise ending from error
 
     return run
+
+
+def _reports(error: BaseException, message: str) -> bool:
+    """Return whether this process is the one of a distributed run that reports an error."""
+    if not hasattr(error, 'reported'):
+        error.reported = _first_to_say(message)
+    return error.reported
 
 
 def _first_to_say(message: str) -> bool:
@@ -253,11 +268,16 @@ def _first_to_say(message: str) -> bool:
 
     Before the process group exists, the first process of each machine reports it.
     """
-    distributed = sys.modules.get('torch.distributed')
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+    if not _in_group():
         return os.environ.get('LOCAL_RANK', '0') == '0'
     try:
-        store = distributed.distributed_c10d._get_default_store()
+        store = sys.modules['torch.distributed'].distributed_c10d._get_default_store()
         return store.add(f'mmvtr/{message}', 1) == 1
     except RuntimeError:  # the process that holds the store has exited
         return True
+
+
+def _in_group() -> bool:
+    """Return whether this process has met the others of a distributed run."""
+    distributed = sys.modules.get('torch.distributed')
+    return bool(distributed and distributed.is_available() and distributed.is_initialized())

@@ -86,6 +86,11 @@ SCHEDULES = {
     'ReduceOnPlateau': "monitor='retrieval/rsum', rule='greater'",
     'Step': 'step_size=1',
 }
+#: By test_visualization/test_backends.py.
+TRIED = {
+    'WandbVisBackend': "works offline (init_kwargs=dict(mode='offline'))",
+    'MLflowVisBackend': "works (tracking_uri='sqlite:///mlflow.db': MLflow 3 refuses files)",
+}
 #: Of the retriever, which builds its layers itself: there is nothing to initialise by `init_cfg`.
 NOT_OF_A_CONFIG = ('INFERENCERS', 'RUNNER_CONSTRUCTORS', 'TASK_UTILS', 'TRANSFORMS')
 
@@ -123,7 +128,7 @@ def verdict(place, name):
     needed = BACKENDS.get(name)
     if needed is None or name == 'TensorboardVisBackend':
         return 'works'
-    return f'refused without its package ({needed[1]}); with it not tried'
+    return f'refused without its package ({needed[1]}); with it {TRIED.get(name, "not tried")}'
 
 
 def table():

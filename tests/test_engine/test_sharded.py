@@ -1,6 +1,8 @@
 """Sharded training on two processes (gloo) equals one process."""
 
 import copy
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -8,8 +10,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from mmengine.optim import OptimWrapper
 
-import children  # noqa: F401 - the server that forks the processes has imported all
-from mmvtr.engine.checks.config_checks import check_config  # noqa: F401
+from children import ROOT, free_port, run_tool
 from mmvtr.engine.loop.optim import AutocastOptimWrapper
 from mmvtr.engine.loop.sharded import (
     FullyShardedRetriever,
@@ -19,6 +20,7 @@ from mmvtr.engine.loop.sharded import (
     whole_layers,
 )
 from mmvtr.registry import MODELS
+from mmvtr.storage.weights import read_checkpoint
 
 CLIP = dict(
     embed_dim=16,
@@ -202,3 +204,43 @@ def test_small_layers_are_not_cut():
     assert len(layers_of(make_model(), 1)) == 2 + 3
     with pytest.raises(ValueError, match='no layer of an encoder .* has min_parameters=1048576'):
         FullyShardedRetriever(make_model())
+
+
+CONFIG = """
+_base_ = 'mmvtr::clip4clip_planted.py'
+corpus = dict(num_train=12, num_val=8, num_test=8)
+loader = dict(num_workers=0, persistent_workers=False)
+train_dataloader = dict(batch_size=6, dataset=corpus, **loader)
+val_dataloader = dict(dataset=corpus, **loader)
+test_dataloader = dict(dataset=corpus, **loader)
+train_cfg = dict(max_epochs=1, val_interval=1)
+auto_scale_lr = dict(base_batch_size=12)
+param_scheduler = [dict(type='WarmupCosineLR', warmup=0.25, by_epoch=False)]
+model_wrapper_cfg = dict(type='FullyShardedRetriever', min_parameters=1000)
+optim_wrapper = dict(clip_grad=dict(max_norm=1.0))
+"""
+
+
+@pytest.mark.nightly
+def test_a_config_trains_goes_on_and_is_tested_by_the_tools(tmp_path):
+    """Two processes train and go on; one tests what they have written."""
+    (tmp_path / 'sharded.py').write_text(CONFIG)
+    tools = str(ROOT / 'tools')
+    for epochs in (1, 2):
+        done = subprocess.run(
+            [
+                *(sys.executable, '-m', 'torch.distributed.run', '--nproc_per_node=2'),
+                *(f'--master_port={free_port()}', f'{tools}/train.py', 'sharded.py'),
+                *('--launcher', 'pytorch', '--amp', 'bf16', '--resume', '--cfg-options'),
+                *('model.micro_batch=2', f'train_cfg.max_epochs={epochs}'),
+            ],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    path = 'work_dirs/sharded/epoch_2.pth'
+    weights = read_checkpoint(tmp_path / path)['state_dict']
+    assert not any(map(is_sharded, weights.values()))
+    code, printed = run_tool(tmp_path, 'test.py', 'sharded.py', path)
+    assert code == 0 and 'results on test' in printed

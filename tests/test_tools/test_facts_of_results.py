@@ -87,9 +87,9 @@ def line_of(printed):
 def of_a_training(folder, printed):
     """Its own last line, its console, and its curve."""
     states_what_ran(line_of(printed))
-    assert 'SGD for 1 parameters: lr 0.4; 1 parameters: lr 0.2' in printed.replace(
-        ', weight_decay 0', ''
-    )
+    rates = r'SGD for 1 parameters \((\S+)\): lr 0.4; 1 parameters \((\S+)\): lr 0.2'
+    found = re.search(rates, printed.replace(', weight_decay 0', ''))
+    assert {'encoder.frames', 'encoder.text'} == {*found.groups()}
     scalars = next(folder.glob('w/*/vis_data/scalars.json')).read_text().splitlines()
     rates = [json.loads(line) for line in scalars]
     assert [row['base_lr'] for row in rates if 'base_lr' in row][-1] == pytest.approx(0.4)

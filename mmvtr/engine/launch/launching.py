@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -56,6 +57,8 @@ def start_processes(cfg: Config, launcher: str) -> None:
     cfg.launcher = launcher
     if launcher == 'none':
         return
+    # torch 2.14 has another name for what mmengine says, and says so in each process.
+    warnings.filterwarnings('ignore', '`broadcast_buffers` is deprecated', FutureWarning)
     env = cfg.get('env_cfg', {})
     set_multi_processing(**env.get('mp_cfg', {}), distributed=True)
     wrapper = dict(cfg.get('model_wrapper_cfg') or {})
@@ -149,8 +152,9 @@ def claim(work_dir: Union[str, Path]) -> Iterator[FolderLock]:
     refusals = [refusal]
     broadcast_object_list(refusals)
     if refusals[0] is not None:
+        status = refusals[0] if is_main_process() else 1  # alone each process is a main one
         stop_processes()
-        raise SystemExit(refusals[0] if is_main_process() else 1)
+        raise SystemExit(status)
     with lock:
         yield lock
 

@@ -7,7 +7,7 @@ import logging
 import platform
 from collections import Counter
 from pathlib import Path
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Iterable, Optional, Sequence, Union
 
 import torch
 from mmengine.dist import is_main_process
@@ -28,7 +28,7 @@ from mmvtr.engine.loop.evaluation import bare
 from mmvtr.engine.loop.facts import Training
 from mmvtr.engine.loop.facts_of_run import rates_of, wrappers_of
 from mmvtr.engine.loop.resuming import options_of, rebuild_schedule
-from mmvtr.engine.loop.sharded import FullyShardedRetriever, adapt_optimizer
+from mmvtr.engine.loop.sharded import FullyShardedRetriever, adapt_optimizer, whole_states
 from mmvtr.evaluation.results import Results, write_results
 from mmvtr.registry import bare_name
 from mmvtr.storage.weights import unwrapped
@@ -167,7 +167,8 @@ class ToolRunner(Runner):
     def _log_rates(self, optim_wrapper: Any) -> None:
         for wrapper in wrappers_of(optim_wrapper):
             kind = type(wrapper.optimizer).__name__
-            self.logger.info(f'{kind} for {"; ".join(groups_in_words(wrapper))}')
+            names = {id(weight): name for name, weight in bare(self.model).named_parameters()}
+            self.logger.info(f'{kind} for {"; ".join(groups_in_words(wrapper, names))}')
 
     def test(self) -> dict[str, float]:
         """Test as mmengine does, and write ``results.json`` with the protocol beside the log."""
@@ -183,6 +184,13 @@ class ToolRunner(Runner):
         super().resume(*args, **kwargs)
         if self.rescale:
             self.logger.info(rebuild_schedule(self, options))
+
+    def save_checkpoint(
+        self, out_dir: str, filename: str, *, save_optimizer: bool = True, **kwargs: Any
+    ) -> None:
+        """mmengine's; a sharded model's holds whole tensors.  All processes call it."""
+        with whole_states(self.model, self.optim_wrapper if save_optimizer else None):
+            super().save_checkpoint(out_dir, filename, save_optimizer=save_optimizer, **kwargs)
 
     def load_checkpoint(
         self,
@@ -251,14 +259,32 @@ def machine() -> str:
     )
 
 
-def groups_in_words(wrapper: OptimWrapper) -> list[str]:
-    """Return '12 parameters: lr 0.001, weight_decay 0.05' for all that share these.
+def groups_in_words(wrapper: OptimWrapper, names: Optional[dict[int, str]] = None) -> list[str]:
+    """Return '12 parameters (heads, losses): lr 0.001' for all that share these options.
 
     Of the optimizer's own groups: the wrapper's have a made one of mmengine's beside them.
+
+    Args:
+        wrapper: of the optimizer.
+        names: of parameters, by ``id``; None: the parts of the model are not said.
     """
     counts: Counter = Counter()
+    parts: dict[str, dict[str, None]] = {}
     for group in wrapper.optimizer.param_groups:
         own = ', '.join(f'{key} {group[key]:g}' for key in ('lr', 'weight_decay') if key in group)
         for parameter in group['params']:
-            counts[own if parameter.requires_grad else 'fixed'] += 1
-    return [f'{count} parameters: {own}' for own, count in counts.most_common()]
+            said = own if parameter.requires_grad else 'fixed'
+            counts[said] += 1
+            path = (names or {}).get(id(parameter), '').split('.')
+            part = '.'.join(path[: 2 if path[0] == 'encoder' and len(path) > 2 else 1])
+            parts.setdefault(said, {})[part] = None
+    return [
+        f'{count} parameters{_in_brackets(parts[said])}: {said}'
+        for said, count in counts.most_common()
+    ]
+
+
+def _in_brackets(parts: Iterable[str]) -> str:
+    named = [part for part in parts if part]
+    more = f' and {len(named) - 4} more' if len(named) > 4 else ''
+    return f' ({", ".join(named[:4])}{more})' if named else ''

@@ -10,7 +10,7 @@ process under DistributedDataParallel, so what reads it need not know.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import Any, Iterable, Iterator
+from typing import Any, Iterable, Iterator, Optional
 
 import torch
 import torch.distributed as dist
@@ -125,6 +125,28 @@ def whole_layers(model: nn.Module) -> Iterator[None]:
         for layer in layers:
             layer.set_reshard_after_forward(True)
             layer.reshard()
+
+
+@contextmanager
+def whole_states(model: nn.Module, wrapper: Optional[OptimWrapper]) -> Iterator[None]:
+    """Let rank 0 alone ask for the states of a sharded model and optimizer, which all make here.
+
+    Args:
+        model: any model; only of a :class:`FullyShardedRetriever` something is made.
+        wrapper: the optimizer's; None: its state is not asked for.
+    """
+    if not isinstance(model, FullyShardedRetriever):
+        yield
+        return
+    stateful = [model.module, *([] if wrapper is None else [wrapper])]
+    states = [one.state_dict() for one in stateful]
+    for one, state in zip(stateful, states):
+        one.state_dict = lambda *_, state=state, **__: state
+    try:
+        yield
+    finally:
+        for one in stateful:
+            del one.state_dict
 
 
 def is_sharded(x: Any) -> bool:
