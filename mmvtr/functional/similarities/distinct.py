@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from hashlib import blake2b
 from typing import Any, Iterator
 
 import torch
 from torch import Tensor
+
+from mmvtr.functional.arrays_too import arrays_too
 
 __all__ = ['distinct_rows', 'row_groups']
 
@@ -18,6 +21,7 @@ STEP = 1e-3
 ROWS = 2**14
 
 
+@partial(arrays_too, mapped=True)
 def row_groups(rows: Any) -> Tensor:
     """Return which rows are equal: the number of each row's group.
 
@@ -34,18 +38,10 @@ def row_groups(rows: Any) -> Tensor:
             >>> row_groups(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
             tensor([0, 1, 0])
     """
-    squares = sum(float(part.square().sum(dtype=torch.float64)) for part in _parts(rows))
-    size = max(1, math.prod(rows.shape))
-    step = STEP * (squares / size) ** 0.5 or 1.0
-    number: dict[bytes, int] = {}
-    found = [
-        number.setdefault(blake2b(row.tobytes(), digest_size=16).digest(), len(number))
-        for part in _parts(rows)
-        for row in (part.double() / step).round().long().numpy()
-    ]
-    return torch.tensor(found, dtype=torch.int64)
+    return _groups(rows)
 
 
+@partial(arrays_too, mapped=True)
 def distinct_rows(rows: Any) -> Tensor:
     """Return the positions of the first of each group of equal rows.
 
@@ -61,9 +57,22 @@ def distinct_rows(rows: Any) -> Tensor:
             >>> distinct_rows(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
             tensor([0, 1])
     """
-    groups = row_groups(rows)
+    groups = _groups(rows)
     before = torch.cat([groups.new_tensor([-1]), groups.cummax(0).values])[: len(groups)]
     return (groups > before).nonzero().flatten()
+
+
+def _groups(rows: Any) -> Tensor:
+    squares = sum(float(part.square().sum(dtype=torch.float64)) for part in _parts(rows))
+    size = max(1, math.prod(rows.shape))
+    step = STEP * (squares / size) ** 0.5 or 1.0
+    number: dict[bytes, int] = {}
+    found = [
+        number.setdefault(blake2b(row.tobytes(), digest_size=16).digest(), len(number))
+        for part in _parts(rows)
+        for row in (part.double() / step).round().long().numpy()
+    ]
+    return torch.tensor(found, dtype=torch.int64)
 
 
 def _parts(rows: Any) -> Iterator[Tensor]:
