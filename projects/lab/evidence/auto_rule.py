@@ -2,11 +2,11 @@
 
     python projects/lab/evidence/auto_rule.py DATA
 
-For each set, and for each corpus, all of the rule is chosen on the others: which temperatures and strictnesses are
-tried (any range of a grid that is wider than that of mmvtr.arrays.choice), which of them is taken
-unless another is clearly better, by how many standard errors, and from which gain on.  DATA has the
-folders real_scores/ and real_features/.  Writes cells/auto_rule.json, which pages/auto_rule.md
-shows.  What was written down before the first numbers: pages/auto_plan.md.
+For each set, and for each corpus, all of the rule is chosen on the others: which temperatures and
+strictnesses are tried (any range of a grid that is wider than that of mmvtr.arrays.choice), which
+of them is taken unless another is clearly better, by how many standard errors, and from which gain
+on.  DATA has the folders real_scores/ and real_features/.  Writes cells/auto_rule.json, which
+pages/auto_rule.md shows.  What was written down before the first numbers: pages/auto_plan.md.
 """
 
 from __future__ import annotations
