@@ -1,4 +1,4 @@
-# CLIP4Clip (meanP) on LSMDC.  DVTR Tab. VII has seqTransf: model.encoder.aggregator=transformer.
+# CLIP4Clip (meanP) on LSMDC.  DVTR Tab. VII has seqTransf: `+seqtransf`.
 _base_ = [
     '_base_/lsmdc.py',
     '_base_/schedule_clip_5e.py',

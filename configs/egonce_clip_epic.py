@@ -1,6 +1,6 @@
 # EgoVLP's EgoNCE on EPIC-KITCHENS-100 over CLIP4Clip (meanP): clips that share a verb and a noun
-# are positives of each other.  Reads the videos, not features.  Its scene-aware negatives are
-# egonce_clip_epic_scene.py's.  Not covered: EgoVLP's own towers, their pre-training on Ego4D.
+# are positives of each other.  Reads the videos, not features.  Not covered: EgoVLP's own towers,
+# their pre-training on Ego4D.
 _base_ = [
     '_base_/epic.py',
     '_base_/schedule_clip_5e.py',
@@ -24,4 +24,8 @@ model = dict(
     temperature=dict(_delete_=True, type='Temperature', init=0.05),
 )
 default_hooks = dict(checkpoint=dict(save_best='relevance/avg_nDCG'))
-presets = None  # those are of other papers
+# Scene-aware negatives (EgoVLP Sec. 3.2): 64 clips a batch, each joined by another one of its
+# recording that begins within a minute.  An epoch has twice the steps.
+preset_scene = {
+    'train_dataloader.batch_sampler': dict(type='mmvtr.SceneBatchSampler', window=60.0),
+}

@@ -1,24 +1,18 @@
 # TeachText on CE+, MSVD (NCL Tab. 2), as on MSR-VTT Full (docs/teachers.md).
-_base_ = ['ce_plus_msvd.py']
+_base_ = ['ce_plus_msvd.py', '_base_/teachtext.py']
 
-teachers = ['gpt2-xl', 'gpt2-xl-finetuned', 'w2v']
-stores = {
-    side: {name: f'{_base_.store}teachers/{name}/{side}.h5' for name in teachers}
-    for side in ('video', 'text')
-}
+model = _base_.teachtext
+stores = _base_.store + 'teachers/{}/{}.h5'
 train_dataloader = dict(
-    dataset=dict(
-        video_pipeline=[
-            *_base_.known.video_pipeline,
-            dict(type='LoadVectors', side='video', stores=stores['video']),
-        ],
-        text_pipeline=[
-            *_base_.known.text_pipeline,
-            dict(type='LoadVectors', side='text', stores=stores['text']),
-        ],
-    )
-)
-model = dict(
-    supervision=dict(type='StoredTeachers', teachers=teachers),
-    losses=dict(distillation=dict(type='DistillationLoss')),
+    dataset={
+        f'{side}_pipeline': [
+            *_base_.known[f'{side}_pipeline'],
+            dict(
+                type='LoadVectors',
+                side=side,
+                stores={name: stores.format(name, side) for name in _base_.teachers},
+            ),
+        ]
+        for side in ('video', 'text')
+    }
 )

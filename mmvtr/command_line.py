@@ -238,10 +238,12 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
             # reached.
             with suppress(ValueError):  # signal handlers can be set in the main thread only
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            said = reason(error)
-            if said is None:
-                raise
-            raise SystemExit(f'error: {said}' if _first_to_say(said) else 1) from error
+            message = reason(error)
+            if message is None:
+                if _first_to_say(repr(error)):
+                    raise
+                raise SystemExit(1) from None
+            raise SystemExit(f'error: {message}' if _first_to_say(message) else 1) from error
 
     return run
 

@@ -76,12 +76,12 @@ def mine_negatives(
     if groups.shape != (len(g),) or (groups < 0).any():
         raise ValueError(f'gallery_ids must be {len(g)} numbers of 0 or more, one an item')
 
-    def told(part: slice) -> Optional[Tensor]:
+    def guide_scores(part: slice) -> Optional[Tensor]:
         return None if judge is None else judge[0][part] @ judge[1].T
 
     rows = max(1, TILE // max(len(g), 1))
     found = [
-        _mine(q[part] @ g.T, told(part), own[part], groups, k, skip, margin, relative)
+        _mine(q[part] @ g.T, guide_scores(part), own[part], groups, k, skip, margin, relative)
         for part in (slice(start, start + rows) for start in range(0, len(q), rows))
     ]
     return torch.cat(found) if found else own.new_empty(0, k)
@@ -89,7 +89,7 @@ def mine_negatives(
 
 def _mine(
     scores: Tensor,
-    told: Optional[Tensor],
+    guide_scores: Optional[Tensor],
     own: Tensor,
     groups: Tensor,
     k: int,
@@ -98,17 +98,17 @@ def _mine(
     relative: Optional[float],
 ) -> Tensor:
     """Return int64 [q, k] for q queries, from their scores [q, N] and those of the guide."""
-    told = scores if told is None else told
+    guide_scores = scores if guide_scores is None else guide_scores
     of_group = torch.where(own >= 0, groups[own.clamp_min(0)], -1)
     out = torch.zeros_like(scores, dtype=torch.bool)
     for own_groups in of_group.T:  # one column of M at a time, to avoid [q, M, N]
         out |= own_groups[:, None] == groups
-    bar = told.masked_fill(~out, -torch.inf).amax(1, keepdim=True)
+    bar = guide_scores.masked_fill(~out, -torch.inf).amax(1, keepdim=True)
     bar = bar.masked_fill(bar.isinf(), torch.inf)  # no positive: nothing is above the bar
     if margin is not None:
-        out |= told > bar - margin
+        out |= guide_scores > bar - margin
     if relative is not None:
-        out |= (told > relative * bar) & (bar > 0)
+        out |= (guide_scores > relative * bar) & (bar > 0)
     scores = scores.masked_fill(out, -torch.inf)
     best = scores.topk(min(skip + k, len(groups)), dim=1)
     places = best.indices.masked_fill(best.values.isinf(), -1)[:, skip:]

@@ -1,11 +1,15 @@
-"""How error messages write an option: for the command line, or for Python."""
+"""How error messages write an option, for the command line or for Python, and what is near."""
 
 from __future__ import annotations
 
+import difflib
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterable
+
+#: How alike two names are if one is taken for a slip of the other.
+ALIKE = 0.75
 
 #: Folders of the command-line tools: in a wheel, and in a checkout.
 TOOLS = [Path(__file__).parent / '.mim/tools', Path(__file__).parents[1] / 'tools']
@@ -38,3 +42,27 @@ def option(key: str, value: Any, *, prefix: str = '') -> str:
         return f'{prefix}{key}={value}'
     first, _, inner = key.partition('.')
     return f'{first}=dict({inner}={value!r})' if inner else f'{first}={value!r}'
+
+
+def nearest(name: str, known: Iterable[str], *, otherwise: Iterable[str] = ()) -> str:
+    """Return '; did you mean X?', or '; there are A, B' of ``otherwise``; '' without either."""
+    found = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=ALIKE)
+    if found:
+        return f'; did you mean {found[0]}?'
+    listed = ', '.join(sorted(map(str, otherwise)))
+    return f'; there are {short_list(listed)}' if listed else ''
+
+
+def short_list(text: str, limit: int = 250) -> str:
+    """Return a list of names, or its beginning."""
+    return text if len(text) <= limit else f'{text[:limit].rpartition(",")[0]}, ...'
+
+
+def unregistered(kind: Any, known: Iterable[str]) -> str:
+    """Return what is said of a ``type`` that no registry has, with the nearest names of it."""
+    known = sorted(set(known))
+    shown = repr(kind)
+    shown = shown if len(shown) <= 80 else f'{shown[:80]}...'
+    near = ', '.join(difflib.get_close_matches(str(kind), known, n=3, cutoff=0.3))
+    alike = nearest(str(kind), known) or (f'; the nearest are {near}' if near else '')
+    return f'nothing is registered as {shown}{alike}'

@@ -39,7 +39,7 @@ PEER = re.compile(
 ALL = 'MMVTR_TRACEBACK'
 
 
-class Told(NamedTuple):
+class RemoteError(NamedTuple):
     """An error of another process, read from its traceback.
 
     Attributes:
@@ -60,9 +60,9 @@ def reason(error: BaseException) -> Optional[str]:
     """
     if os.environ.get(ALL) or isinstance(error, FAULTS):
         return None
-    told = from_elsewhere(error)
-    if told is not None:
-        return told.message if told.meant else None
+    remote = from_elsewhere(error)
+    if remote is not None:
+        return remote.message if remote.meant else None
     if (died := death(error)) is not None:
         return died
     if isinstance(error, ModuleNotFoundError) and error.name and _is_missing(error.name):
@@ -117,13 +117,13 @@ def without_workers() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        told = from_elsewhere(error)
-        if told is None or not told.meant:
+        remote = from_elsewhere(error)
+        if remote is None or not remote.meant:
             raise
-        raise type(error)(told.message) from None
+        raise type(error)(remote.message) from None
 
 
-def from_elsewhere(error: BaseException) -> Optional[Told]:
+def from_elsewhere(error: BaseException) -> Optional[RemoteError]:
     """Return the error of a data worker or a pool process; None if it is of this process."""
     text = _words(error)
     if not (text.startswith('Caught ') and HEAD in text):
@@ -146,7 +146,7 @@ def from_elsewhere(error: BaseException) -> Optional[Told]:
     if found is KeyError:
         with suppress(ValueError, SyntaxError):
             message = str(ast.literal_eval(message))
-    return Told(kind, message or kind, of_system or _is_meant(last[1], last[2]))
+    return RemoteError(kind, message or kind, of_system or _is_meant(last[1], last[2]))
 
 
 def _is_meant(file: str, line: Optional[str]) -> bool:

@@ -42,6 +42,7 @@ from mmengine.registry import init_default_scope as set_default_scope
 
 import mmvtr.hub  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
 import mmvtr.late  # noqa: F401 - mmengine imports less
+from mmvtr.hints import unregistered
 
 SCOPE = 'mmvtr'
 
@@ -58,7 +59,19 @@ class Registry(MMEngineRegistry):
     def build(self, cfg: Any, *args: Any, **kwargs: Any) -> Any:
         """See mmengine; ``cfg`` is a dict, or for models a list of dicts."""
         found = [self._found(c) for c in cfg] if isinstance(cfg, list) else self._found(cfg)
+        for one in found if isinstance(cfg, list) else [found]:
+            self._refuse_unknown(one)
         return super().build(found, *args, **kwargs)
+
+    def _refuse_unknown(self, cfg: Any) -> None:
+        """Raise KeyError, with the nearest names, where :meth:`build` would find nothing."""
+        kind = cfg.get('type') if isinstance(cfg, dict) else None
+        if not isinstance(kind, str):
+            return
+        with self.switch_scope_and_registry(cfg.get('_scope_')) as current:
+            if current.get(kind) is None:
+                known = {*self.module_dict, *self._get_root_registry().module_dict}
+                raise KeyError(f'{unregistered(kind, known)} (registry {self.name!r})')
 
     def find(self, name: str, scope: Optional[str] = None) -> Optional[type]:
         """Return what :meth:`build` resolves ``dict(type=name)`` to in a scope, or None.
@@ -157,7 +170,9 @@ OPTIM_WRAPPER_CONSTRUCTORS = Registry(
 )
 
 LOG_PROCESSORS = Registry('log_processor', parent=MMENGINE_LOG_PROCESSORS)
-MODEL_WRAPPERS = Registry('model wrapper', parent=MMENGINE_MODEL_WRAPPERS)
+MODEL_WRAPPERS = Registry(
+    'model wrapper', parent=MMENGINE_MODEL_WRAPPERS, locations=['mmvtr.engine']
+)
 VISUALIZERS = Registry('visualizer', parent=MMENGINE_VISUALIZERS)
 WEIGHT_INITIALIZERS = Registry('weight initializer', parent=MMENGINE_WEIGHT_INITIALIZERS)
 VISBACKENDS = Registry('vis backend', parent=MMENGINE_VISBACKENDS)

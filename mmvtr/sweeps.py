@@ -27,13 +27,14 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
 from mmengine.config import Config
 
-from mmvtr.engine.checks.config_checks import check_config, nearest
+from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.engine.hooks.members import fuse_config
 from mmvtr.engine.loop.choice import BEST
 from mmvtr.engine.loop.facts import differing
 from mmvtr.evaluation.results import Results, refuse_other_test
-from mmvtr.utils import config_folder, load_config
+from mmvtr.hints import nearest
+from mmvtr.utils import config_folder, is_config_file, load_config
 from mmvtr.values import part
 
 #: Keys of a sweep and of a run.
@@ -144,7 +145,7 @@ def read_sweep(
             )
         made = Run(
             run['name'],
-            _beside(path, own),
+            _near_sweep(path, own),
             {}
             if len(of) == 1 and not run.get('options')
             else {**options, **run.get('options', {})},
@@ -299,10 +300,10 @@ def _spread(values: Sequence[float]) -> str:
     return mean if len(values) == 1 else f'{mean} +- {statistics.stdev(values):.2g}'
 
 
-def _beside(path: Path, config: str) -> str:
+def _near_sweep(path: Path, config: str) -> str:
     """Return a config's path beside the sweep's folder if there is one, else ``config``."""
     near = path.parent.parent / config
-    return str(near) if near.is_file() and not Path(config).is_file() else config
+    return str(near) if is_config_file(near) and not is_config_file(config) else config
 
 
 def _written(value: Any, inside: bool = False) -> str:
@@ -320,5 +321,5 @@ def _check_keys(
     missing = [key for key in needed if key not in given]
     unknown = [key for key in given if key not in allowed]
     if missing or unknown:
-        said = f'no {missing[0]}' if missing else f'unknown key {unknown[0][:60]!r}'
-        raise ValueError(f'{where}: {said}; expected {", ".join(allowed)}')
+        fault = f'no {missing[0]}' if missing else f'unknown key {unknown[0][:60]!r}'
+        raise ValueError(f'{where}: {fault}; expected {", ".join(allowed)}')

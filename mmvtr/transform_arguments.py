@@ -31,12 +31,12 @@ def add_options(parser: argparse.ArgumentParser, transforms: Iterable[str]) -> N
             defaults.setdefault(option.name, {})[transform] = 'needed' if needed else option.default
     for name, of in defaults.items():
         words = [f'--{name.replace("_", "-")}', *filter(None, [SHORT.get(name)])]
-        said = ', '.join(f'{transform}: {value}' for transform, value in of.items())
+        text = ', '.join(f'{transform}: {value}' for transform, value in of.items())
         unit = UNITS[name].replace('%', '%%')
-        said = said.replace('%', '%%')
+        text = text.replace('%', '%%')
         metavar = 'N' if kinds[name] is int else 'X'
         parser.add_argument(
-            *words, dest=name, type=kinds[name], metavar=metavar, help=f'{unit} ({said})'
+            *words, dest=name, type=kinds[name], metavar=metavar, help=f'{unit} ({text})'
         )
 
 
@@ -54,8 +54,8 @@ def options_given(args: argparse.Namespace, transforms: Iterable[str]) -> dict[s
     for name in given:
         takers = [x for x, spec in TRANSFORMS.items() if name in spec.options]
         if not {*takers} & {*chosen}:
-            asked = ' and '.join(chosen) or 'no transform'
-            raise ValueError(f'--{name.replace("_", "-")} is of {", ".join(takers)}; got {asked}')
+            names = ' and '.join(chosen) or 'no transform'
+            raise ValueError(f'--{name.replace("_", "-")} is of {", ".join(takers)}; got {names}')
     named = [x for x in chosen if x != 'auto']  # which has no options
     found = {x: _of(given, TRANSFORMS[x].options) for x in named}
     for transform, options in found.items():

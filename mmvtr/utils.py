@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import os
 import zlib
 from contextlib import suppress
 from functools import reduce
 from pathlib import Path
-from typing import Any, Iterable, NamedTuple, Optional
+from typing import Any, Callable, Iterable, NamedTuple, Optional
 
+from mmengine import registry
 from mmengine.config import Config
 
 import mmvtr.hub  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
+from mmvtr.presets import is_config_file, read_config  # noqa: F401 - users know them by utils
 from mmvtr.registry import (  # noqa: F401 - users know them by this module
     forget_pretrained,
     register_all_modules,
 )
-from mmvtr.values import Written, alternatives, is_known, like, part, read, takes_text
+from mmvtr.values import Written, alternatives, inside, is_known, like, part, read, takes_text
+
+#: Where components that mmengine's Runner builds are registered, beside our own registries.
+BUILT_BY_RUNNER = (
+    registry.LOOPS,
+    registry.OPTIMIZERS,
+    registry.OPTIM_WRAPPERS,
+    registry.OPTIM_WRAPPER_CONSTRUCTORS,
+    registry.PARAM_SCHEDULERS,
+    registry.VISUALIZERS,
+    registry.VISBACKENDS,
+    registry.LOG_PROCESSORS,
+)
 
 
 class OnceFormatted(Config):
@@ -85,14 +100,15 @@ def named_config(name: str) -> Path:
     """Return the file of one of the package's own configs.
 
     Args:
-        name: the file's name, without folder and suffix: ``'dvtr_c2v_msrvtt'``.
+        name: the file's name, without folder and suffix, and its presets (:func:`read_config`):
+            ``'dvtr_c2v_msrvtt'``, ``'dvtr_c2v_msrvtt+triplet'``.
 
     Raises:
         ValueError: there is no such config (close names are listed).
         FileNotFoundError: the package has no configs.
     """
     names = config_names()
-    if name not in names:
+    if name.partition('+')[0] not in names:
         near = difflib.get_close_matches(name, names, n=3)
         hint = f'; near it: {", ".join(near)}' if near else f', only {len(names)} others'
         raise ValueError(f'mmvtr has no config {name[:80]!r}{hint}')
@@ -105,12 +121,11 @@ def load_config(
     """Return a config file with the command line's changes, ready for a Runner.
 
     Args:
-        path: the file, or the name of one of the package's own (:func:`named_config`).
+        path: the file (:func:`read_config`: with presets), or the name of one of the package's own
+            (:func:`named_config`).
         options: changes, ``{'model.width': 8}``.  A name in the config's ``shortcuts`` stands for
-            all keys that are listed there, and ``NAME.more`` for ``more`` of each of them.
-            ``NAME=VALUE`` of its ``presets`` stands for all keys and values that are listed there;
-            keys that are given explicitly override them.  A :class:`~mmvtr.values.Written` is
-            converted to its key's type (:func:`typed`).
+            all keys that are listed there, and ``NAME.more`` for ``more`` of each of them.  A
+            :class:`~mmvtr.values.Written` is converted to its key's type (:func:`typed`).
         work_dir: default: the config's own, else ``work_dirs/<stem of path>``.
 
     Raises:
@@ -122,7 +137,7 @@ def load_config(
     os.environ.setdefault('GOMP_SPINCOUNT', '2000')
     file = _file_or_name(path)
     try:
-        cfg = OnceFormatted.of(Config.fromfile(file))
+        cfg = OnceFormatted.of(read_config(file))
         _merge(cfg, options or {})
     except OptionError as error:
         raise SystemExit(f'error: config {path}: --cfg-options {error}') from error
@@ -162,10 +177,8 @@ def typed(cfg: Config, key: str, value: Any) -> Any:
             return read(value, kind)
     if isinstance(there, str) and read(value) == value:
         return str(value)
-    from mmvtr.engine.checks.option_values import kind_at  # imports torch
-
-    told = kind_at(cfg, key)
-    kind = told if is_known(told) else kind
+    declared = kind_at(cfg, key)
+    kind = declared if is_known(declared) else kind
     if value == 'None' and not takes_text(alternatives(kind)):
         return None  # removes a part of the config
     try:
@@ -174,11 +187,72 @@ def typed(cfg: Config, key: str, value: Any) -> Any:
         raise OptionError(f'{key}: {error}') from None
 
 
+def kind_at(cfg: Config, key: str) -> Any:
+    """Return the annotation of what a key sets: a component's parameter, or something inside it.
+
+    Args:
+        cfg: the config.
+        key: the full key, ``'train_dataloader.dataset.columns.video'``; it may be absent.
+
+    Returns:
+        As :func:`mmvtr.values.read` takes it; ``Any`` if it is unknown.
+    """
+    from mmengine.runner import Runner  # imports torch, which most options do not need
+    from torch.utils.data import DataLoader
+
+    value: Any = cfg
+    owner: Optional[Callable] = Runner
+    kind: Any = Any
+    for name in key.split('.'):
+        kind = inside(kind, name) if owner is None else annotation_of(owner, name)
+        value = part(value, name)
+        owner = DataLoader if name.endswith('_dataloader') else _component(cfg, value)
+    return kind
+
+
+def annotation_of(component: Callable, name: str) -> Any:
+    """Return the annotation of a parameter of a class or a function; ``Any`` without one.
+
+    A class that passes ``**kwargs`` on has the parameters of its bases.
+    """
+    if name == 'type':
+        return str
+    owners = component.__mro__ if inspect.isclass(component) else [None]
+    for owner in owners:
+        made = component if owner is None else vars(owner).get('__init__')
+        try:
+            parameter = inspect.signature(made).parameters.get(name)
+        except (TypeError, ValueError):  # no constructor of its own, or one in C
+            continue
+        if parameter is not None:
+            return _evaluated(parameter.annotation, made)
+    return Any
+
+
+def _evaluated(annotation: Any, function: Callable) -> Any:
+    if annotation is inspect.Parameter.empty:
+        return Any
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, getattr(inspect.unwrap(function), '__globals__', {}))  # noqa: S307
+    except Exception:  # a name that only type checkers import
+        return Any
+
+
+def _component(cfg: Config, value: Any) -> Optional[Callable]:
+    """Return the class or function that builds a part of a config; None if it is no component."""
+    if not isinstance(value, dict) or 'type' not in value:
+        return None
+    from mmvtr.engine.checks.config_checks import ANYWHERE, lookup
+
+    scope = value.get('_scope_') or cfg.get('default_scope') or 'mmengine'
+    return next(lookup(value['type'], (*ANYWHERE, *BUILT_BY_RUNNER), scope), None)
+
+
 def _merge(cfg: Config, options: dict[str, Any]) -> None:
     """Merge options into a config, component types first: they decide other options."""
-    presets = cfg.get('presets') or {}
-    others = {name: options[name] for name in options if name.partition('.')[0] not in presets}
-    unfolded = {**_preset(presets, options), **_unfold(others, cfg.get('shortcuts', {}))}
+    unfolded = _unfold(options, cfg.get('shortcuts', {}))
     _refuse_below_none(unfolded)
     place = dict(_delete_=0, type=1)
     for key in sorted(unfolded, key=lambda key: place.get(key.rpartition('.')[2], 2)):
@@ -193,26 +267,6 @@ def _refuse_below_none(options: dict[str, Any]) -> None:
                 raise OptionError(f'{key}: there is none, with {gone}=None beside it')
 
 
-def _preset(
-    presets: dict[str, dict[str, dict[str, Any]]], options: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the keys and values that the ``presets`` among the options stand for.
-
-    Raises:
-        OptionError: a value that its preset does not have, or a key inside a preset.
-    """
-    found: dict[str, Any] = {}
-    for key, value in options.items():
-        name, below, _ = key.partition('.')
-        if name not in presets:
-            continue
-        if below or value not in presets[name]:
-            known = ' or '.join(f'{name}={one}' for one in presets[name])
-            raise OptionError(f'{key}: {known} expected, got {f"{key}={value}"[:80]!r}')
-        found.update(presets[name][value])
-    return found
-
-
 def _file_or_name(path: str) -> Path:
     """Return the file of a config that the command line names.
 
@@ -220,12 +274,12 @@ def _file_or_name(path: str) -> Path:
         SystemExit: there is no such file, and no config of the package of that name.
     """
     file, hint = Path(path), ''
-    if file.is_file():
+    if is_config_file(file):
         return file
     try:
         if file.name == path and not file.suffix:  # a bare name such as own_clip4clip
             return named_config(path)
-        if file.stem in config_names():
+        if file.stem.partition('+')[0] in config_names():
             hint = f'; mmvtr has one of its own by the name {file.stem}'
     except (ValueError, FileNotFoundError) as error:
         hint = f'; {error}'

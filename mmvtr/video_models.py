@@ -72,11 +72,11 @@ def video_model(name: str) -> VideoModel:
 
 def _described(name: str, weights: Any) -> VideoModel:
     transforms, meta = weights.transforms(), weights.meta
-    said = {
+    settings = {
         key: re.search(rf'`{key}=([0-9.]+)`', meta.get('_docs', ''))
         for key in ('clip_len', 'frame_rate')
     }
-    if None in said.values():
+    if None in settings.values():
         raise ValueError(f'torchvision does not say of how many frames a window of {weights} is')
     return VideoModel(
         name,
@@ -84,7 +84,7 @@ def _described(name: str, weights: Any) -> VideoModel:
         tuple(transforms.crop_size),
         tuple(transforms.mean),
         tuple(transforms.std),
-        int(said['clip_len'][1]),
-        float(said['frame_rate'][1]),
+        int(settings['clip_len'][1]),
+        float(settings['frame_rate'][1]),
         meta.get('min_temporal_size', 1),
     )

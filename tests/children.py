@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
-from serve_tools import ROOMS, settle
+from serve_tools import PRELOADED, settle
 
 ROOT = Path(__file__).resolve().parents[1]
 #: In the names of configs that train whole within minutes, on the planted corpus or on captions
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WITHIN_MINUTES = ('planted', 'captions')
 
 MP = multiprocessing.get_context('forkserver')
-MP.set_forkserver_preload(['toy', 'matplotlib.pyplot', *(f'mmvtr.{room}' for room in ROOMS)])
+MP.set_forkserver_preload(['toy', *PRELOADED])
 _NUMBERS = itertools.count()
 _FOLDERS = ('.', 'tests', 'projects/gallery', 'projects/gallery/tests')
 _PATHS = [*(str(ROOT / x) for x in _FOLDERS), *os.environ.get('PYTHONPATH', '').split(os.pathsep)]
@@ -36,8 +36,8 @@ def tool_file(name: str) -> Path:
 
 def config_file(name: str) -> Path:
     """The file of a config of the package, or of the laboratory's."""
-    own = ROOT / f'configs/{name}.py'
-    return own if own.is_file() else ROOT / f'projects/lab/configs/{name}.py'
+    own = ROOT / f'projects/lab/configs/{name}.py'
+    return own if own.is_file() else ROOT / f'configs/{name}.py'
 
 
 def in_child(log: Path, function: Callable, *args: Any, **kwargs: Any) -> int:

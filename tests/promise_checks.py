@@ -21,13 +21,13 @@ from mmengine.config import Config
 
 import miniatures
 from children import ROOT, tool_file
+from mmvtr.apis.figures import FIGURES
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.engine.checks.schedule_checks import batch_per_process
-from mmvtr.figures import FIGURES
 from mmvtr.registry import DATASETS, MODELS
 from mmvtr.sweeps import read_sweep
-from mmvtr.utils import forget_pretrained, load_config, register_all_modules
+from mmvtr.utils import forget_pretrained, is_config_file, load_config, register_all_modules
 from promises import DRAWN, Command, columns, headings, table_of, table_of_sweep
 from small_configs import as_it_is, run_small, small_config, small_towers
 
@@ -54,8 +54,8 @@ CONFIG = {
 CHECKPOINTS = {
     'DVTR.pth': 'dvtr_c2v_planted_features',
     'BASELINE.pth': 'c2v_planted_features',
-    'SHORT.pth': 'hgr_epic_short',
-    'LONG.pth': 'hgr_epic_long',
+    'SHORT.pth': 'hgr_epic+short',
+    'LONG.pth': 'hgr_epic+long',
 }
 #: Tables whose configs serve others, too, and choose by those: the page says the option.
 CHOSEN_BY_AN_OPTION = {('Frame length (causal intervention)', '7')}
@@ -184,7 +184,7 @@ def check_read(command: Command, tools: dict[str, Any]) -> None:
     """
     args = parsed(command, tools)
     for config in command.configs:
-        assert (ROOT / f'configs/{config}.py').is_file(), f'{command.place}: no {config}'
+        assert is_config_file(ROOT / f'configs/{config}.py'), f'{command.place}: no {config}'
     if command.tool == 'sweep.py' and args.sweep:
         known = {run.name for run in read_sweep(args.sweep, config=args.config).runs}
         assert set(args.only or ()) <= known, command.line
@@ -305,7 +305,7 @@ def filled(command: Command, room: Room) -> list[str]:
         elif re.fullmatch(r'epoch_\d+\.pth', word):
             kept = room.trained(command.configs[0], tool)
             made.append(f'{Path(kept).parent}/{word}')
-        elif word.endswith('.pth') and (ROOT / f'configs/{stem}.py').is_file():
+        elif word.endswith('.pth') and is_config_file(ROOT / f'configs/{stem}.py'):
             made.append(room.trained(stem, tool))
         elif word == 'FILE.bank':
             made.append(bank(room))

@@ -40,7 +40,7 @@ MAIN = {
     **dict.fromkeys(('papers', 'index', 'NCL', 'ncl'), 'ncl_clip4clip_activitynet'),
     **dict.fromkeys(('DVTR', 'dvtr'), 'dvtr_c2v_msrvtt'),
     **dict.fromkeys(('UATVR', 'uatvr'), 'uatvr_vitb16_msrvtt'),
-    **dict.fromkeys(('ARL', 'arl'), 'arl_tvr_i3d_paper'),
+    **dict.fromkeys(('ARL', 'arl'), 'arl_tvr_i3d+paper'),
     **dict.fromkeys(('Frame length (causal intervention)', 'causal'), 'causal_hgr_epic'),
 }
 
@@ -71,7 +71,7 @@ class Command(NamedTuple):
     @property
     def configs(self) -> list[str]:
         """Names of the configs that it is given."""
-        return [w[8:-3] for w in self.words if re.fullmatch(r'configs/\w+\.py', w)]
+        return [w[8:-3] for w in self.words if re.fullmatch(r'configs/[\w+]+\.py', w)]
 
 
 #: What no test runs, and why: patterns of command lines.
@@ -86,7 +86,6 @@ NOT_RUN = {
     r'python tools/model_converters/convert\.py uatvr$': 'weights that nobody has published',
 }
 _OPTION = '--cfg-options'
-_C2V = [f'c2v_{name}' for name in ('msvd', 'vatex', 'activitynet', 'lsmdc')]
 
 
 def _with(options: str, *names: str) -> list[str]:
@@ -104,26 +103,14 @@ WHOLE = {
     '--resume': ['python tools/train.py CONFIG --resume'],
     '--tflops': ['python tools/preflight.py configs/dvtr_c2v_msrvtt.py --tflops 60'],
     '--best-on-test': ['python tools/train.py CONFIG --best-on-test'],
-    f'{_OPTION} model.encoder.frames.model=ViT-B-32-quickgelu '
-    'model.encoder.text.model=ViT-B-32-quickgelu': _with(
-        'model.encoder.frames.model=ViT-B-32-quickgelu model.encoder.text.model=ViT-B-32-quickgelu',
-        *_C2V,
-    ),
     f'{_OPTION} model.supervision.negatives_below=0.4': _with(
-        'model.supervision.negatives_below=0.4', 'ranp_hgr_epic', 'ranp_hgr_msrvtt'
+        'model.supervision.negatives_below=0.4', 'hgr_epic+ranp', 'hgr_msrvtt+ranp'
     )
-    + _with('model.member.supervision.negatives_below=0.4', 'causal_ranp_hgr_epic'),
+    + _with('model.member.supervision.negatives_below=0.4', 'causal_hgr_epic+ranp'),
     f'{_OPTION} model.belief.type=Belief': _with('model.belief.type=Belief', 'dvtr_hit_msvd'),
     f'{_OPTION} model.supervision.floor=0.4': _with(
         'model.supervision.floor=0.4', 'dvtr_c2v_msrvtt', 'dvtr_hit_msvd'
     ),
-    f'{_OPTION} model.temperature.init=0.07 model.temperature.learnable=False': _with(
-        'model.temperature.init=0.07 model.temperature.learnable=False', *_C2V
-    ),
-    f'{_OPTION} tau=dvtr': _with('tau=dvtr', *_C2V),
-    f'{_OPTION} length=stated': _with('length=stated', 'c2v_activitynet', 'dvtr_c2v_activitynet'),
-    f'{_OPTION} optimizer=paper': _with('optimizer=paper', *_C2V)
-    + _with('optimizer=code', 'uatvr_vitb16_msrvtt'),
     f'{_OPTION} model.objectives.dua.normalise=False model.objectives.dua.temperature=1': _with(
         'model.objectives.dua.normalise=False model.objectives.dua.temperature=1',
         'uatvr_vitb16_msrvtt',
@@ -153,7 +140,7 @@ WHOLE = {
         'model.supervision.frame_negatives=hardest', 'arl_tvr_i3d'
     ),
     'train_dataloader.dataset.records.environments.opposite=True': _with(
-        'train_dataloader.dataset.records.environments.opposite=True', 'hgr_epic_rmvone'
+        'train_dataloader.dataset.records.environments.opposite=True', 'hgr_epic+rmv_one'
     ),
     'length_bias.py --equal-shares': [
         f'python tools/analysis_tools/length_bias.py configs/hgr_{name}.py --out DIR --equal-shares'
@@ -181,7 +168,7 @@ LIKE_A_COMMAND = re.compile(
     r'(python|bash|mmvtr|train|test|sweep|figure|git|pip|OMP_NUM_THREADS=1) |.*(^|\s)--[a-z]|'
     r'\S+\.(py|sh) |model\.[\w.]+=|model\.[\w.]+\{|train_dataloader\.[\w.]+=|supervision\.[\w.]+='
 )
-_NAMES = re.compile(r'[\w{},*]+\.py')
+_NAMES = re.compile(r'[\w{},*+]+\.py')
 
 
 def commands() -> list[Command]:
@@ -222,7 +209,6 @@ class _Reader:
     def __init__(self, page: str, place: str) -> None:
         self.page, self.place = page, place
         self.verb = ''
-        self.named: list[str] = []
 
     def read(self, text: str) -> Iterator[Command]:
         end = 0
@@ -259,12 +245,8 @@ class _Reader:
             yield from self.figure(piece, after)
         elif re.match(r'((OMP_NUM_THREADS=1 )?(python|bash) (tools|projects)/|mmvtr )', piece):
             yield self.command(shlex.split(piece))
-        elif self.page == 'papers' and piece == 'causal_*' and self.named:
-            for name in list(self.named):
-                yield self.on(f'causal_{name}')
         elif self.page == 'papers' and self.verb and _NAMES.fullmatch(piece) and '*' not in piece:
             for name in expand(piece.removesuffix('.py')):
-                self.named.append(name)
                 yield self.on(name)
         elif LIKE_A_COMMAND.match(piece) and piece not in ABOUT:
             raise ValueError(f'{self.place}: neither a command nor a piece of one: {piece!r}')

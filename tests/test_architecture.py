@@ -21,7 +21,7 @@ FILES = {
 #: An ``__init__`` only collects: what others take from it is an import of the module behind it.
 PACKAGES = {name for name, path in FILES.items() if path.name == '__init__.py'}
 MODULES = sorted(FILES.keys() - PACKAGES)
-#: Names every function, but loads its module only when it is asked for (test_front_door.py).
+#: Lists what its modules offer (test_front_door.py).
 FRONT_DOOR = 'mmvtr.functional'
 #: Folders whose rooms must stay small.
 WINGS = (['models'], ['datasets'])

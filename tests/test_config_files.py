@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 
 from mmengine.config import Config
 
 from children import ROOT
+from mmvtr.utils import PRESET, config_names
 
 
 def test_every_base_is_there():
@@ -25,3 +27,36 @@ def test_bases_that_bring_the_runtime_have_all_of_it():
         hooks = {part: hook['type'] for part, hook in schedule['default_hooks'].items()}
         assert hooks == {part: hook['type'] for part, hook in runtime['default_hooks'].items()}
         assert {'train_cfg', 'optim_wrapper', 'param_scheduler'} <= set(schedule)
+
+
+INDEX = [
+    [re.findall('`([^`]+)`', cell) for cell in line.split('|')[2:4]]
+    for line in (ROOT / 'configs/README.md').read_text().splitlines()
+    if line.startswith('| ') and '`' in line
+]
+
+
+def spelt_out(pattern):
+    """``'a_{b,c}'`` -> ``['a_b', 'a_c']``."""
+    parts = [part.split(',') for part in re.split('[{}]', pattern)]
+    return [''.join(choice) for choice in product(*parts)]
+
+
+def test_the_index_has_each_config_once():
+    assert sorted(name for row, _ in INDEX for one in row for name in spelt_out(one)) == (
+        config_names()
+    )
+
+
+def test_the_index_has_each_preset_at_its_configs():
+    """But for those of the schedule, which half of the configs have."""
+    left = {'adam', 'bert_adam', 'tau01'}
+    every = set()
+    for row, presets in INDEX:
+        found = set()
+        for name in (name for one in row for name in spelt_out(one)):
+            keys = Config.fromfile(ROOT / f'configs/{name}.py')
+            found |= {key.removeprefix(PRESET) for key in keys if key.startswith(PRESET)}
+        assert set(presets) <= found, row
+        every |= found
+    assert every - left == {preset for _, presets in INDEX for preset in presets}

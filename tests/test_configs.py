@@ -1,6 +1,6 @@
 """Every config can be read, names registered parts only, and gives a model that can be built."""
 
-import runpy
+import re
 from functools import cache
 from pathlib import Path
 
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from mmengine.config import Config
 from mmengine.hub import get_config
 from mmengine.optim import build_optim_wrapper
 from torch import nn
@@ -17,16 +16,19 @@ from mmvtr import registry
 from mmvtr.datasets import collate_retrieval
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.engine.checks.schedule_checks import check_warmup
+from mmvtr.engine.launch.training import choose_on_test
 from mmvtr.engine.transforms.score_transforms import TransformHook
 from mmvtr.registry import bare_name
 from mmvtr.storage import write_plain
-from mmvtr.utils import load_config, register_all_modules
+from mmvtr.utils import load_config, read_config, register_all_modules
 
-ALL = sorted((Path(__file__).parents[1] / 'configs').glob('*.py'))
-CONFIGS = [path for path in ALL if 'zeroshot' not in path.stem]  # what is trained
+FOLDER = Path(__file__).parents[1] / 'configs'
 #: Rows of the metafiles: their values are papers'.  A further config is held to what all are.
-INDEX = [yaml.safe_load(path.read_text()) for path in ALL[0].parent.glob('metafiles/*.yml')]
+INDEX = [yaml.safe_load(path.read_text()) for path in FOLDER.glob('metafiles/*.yml')]
 NAMES = {model['Name'] for file in INDEX for model in file['Models']}
+#: Files, and rows with presets.
+ALL = sorted({*FOLDER.glob('*.py'), *(FOLDER / f'{name}.py' for name in NAMES)})
+CONFIGS = [path for path in ALL if 'zeroshot' not in path.stem]  # what is trained
 REAL = [path for path in CONFIGS if path.stem in NAMES]
 
 
@@ -75,17 +77,22 @@ def on_meta(path):
     """The model of a config, without memory and in no time."""
     register_all_modules()
     with torch.device('meta'):
-        return registry.MODELS.build(without_downloads(Config.fromfile(path).model))
+        return registry.MODELS.build(without_downloads(read_config(path).model))
+
+
+def parts_of(path):
+    """The words of a config's name, and its presets."""
+    return re.split('[_+]', path.stem)
 
 
 def family(path):
     """What the name of a config says of its method: 'dvtr', 'ncl' ..."""
-    return path.stem.split('_')[0]
+    return parts_of(path)[0]
 
 
 @pytest.mark.parametrize('path', CONFIGS, ids=lambda path: path.stem)
 def test_config(path):
-    cfg, model = Config.fromfile(path), on_meta(path)
+    cfg, model = read_config(path), on_meta(path)
     model = getattr(model, 'members', [model])[0]
     assert (model.losses or model.objectives) and model.encoder.dim > 0
     for split in ('train', 'val', 'test'):
@@ -121,14 +128,14 @@ def value_at(cfg, key):
 #: Combinations of methods, and those that only the planted corpus can have.
 COMPARED = [
     path
-    for path in [*CONFIGS, *sorted(ALL[0].parents[1].glob('projects/lab/configs/*.py'))]
+    for path in [*CONFIGS, *sorted(FOLDER.parent.glob('projects/lab/configs/*.py'))]
     if 'planted_features' in path.stem
     and {
         *('oracle', 'adaptive', 'cmgsd', 'teachtext', 'ran', 'ranp', 'ncl', 'uatvr', 'relative'),
         *('agreement', 'taco', 'dldkd', 'xpool', 'guide', 'hardness', 'pcmepp', 'prolip'),
         'neighborretr',
     }
-    & set(path.stem.split('_'))
+    & set(parts_of(path))
 ]
 
 
@@ -154,7 +161,7 @@ def test_a_training_step_on_the_planted_corpus(path, tmp_path_factory, monkeypat
     """From features of a tiny corpus to a gradient, with all that a method reads of its dataset."""
     register_all_modules()
     monkeypatch.chdir(tmp_path_factory.getbasetemp())
-    cfg = Config.fromfile(path)
+    cfg = read_config(path)
     dataset = cfg.train_dataloader.dataset
     small = dict(num_train=8, num_val=1, num_test=1)
     dataset.update(small)
@@ -197,14 +204,14 @@ def of_families(*names):
 
 @pytest.mark.parametrize('path', REAL, ids=lambda path: path.stem)
 def test_one_process_has_the_batch_that_the_rate_is_for(path):
-    cfg = Config.fromfile(path)
+    cfg = read_config(path)
     assert cfg.auto_scale_lr == dict(base_batch_size=cfg.train_dataloader.batch_size, enable=False)
 
 
 @pytest.mark.parametrize('path', REAL, ids=lambda path: path.stem)
 def test_short_trainings(path):
     """Warm-ups are shares of a training, but for the one epoch of partially relevant retrieval."""
-    cfg = Config.fromfile(path)
+    cfg = read_config(path)
     for epochs in (1, 2):
         cfg.train_cfg.max_epochs = epochs
         if epochs == 1 and family(path) in ('arl', 'mssl', 'gmmformer', 'dldkd'):
@@ -220,7 +227,7 @@ KEPT = {'ViT-B-16-quickgelu': 148, 'ViT-B-32-quickgelu': 38}
 
 @pytest.mark.parametrize('path', REAL, ids=lambda path: path.stem)
 def test_checkpointing_is_on_where_one_process_needs_it(path):
-    cfg = Config.fromfile(path)
+    cfg = read_config(path)
     model = cfg.model.get('member', cfg.model)
     frames = model.encoder.get('frames', {})
     if frames.get('type') != 'OpenCLIPFrames':
@@ -256,7 +263,7 @@ def weight_matrices(model):
 
 @pytest.mark.parametrize('path', REAL, ids=lambda path: path.stem)
 def test_what_decays(path):
-    model, cfg = on_meta(path), Config.fromfile(path)
+    model, cfg = on_meta(path), read_config(path)
     groups = build_optim_wrapper(model, cfg.optim_wrapper).optimizer.param_groups
     names = {id(p): name for name, p in model.named_parameters() if p.requires_grad}
     found = {names.pop(id(p)): group for group in groups for p in group['params']}
@@ -273,8 +280,8 @@ def test_values_of_dvtr(path):
 
     The baselines learn CLIP's scale, as CLIP2Video's code does.
     """
-    cfg = Config.fromfile(path)
-    parts = path.stem.split('_')
+    cfg = read_config(path)
+    parts = parts_of(path)
     if 'hit' in parts:
         return  # test_values_of_hit
     if 'ce' in parts:
@@ -312,7 +319,7 @@ def test_values_of_dvtr(path):
 
 def test_values_of_neighborretr():
     """The defaults of the official code's arguments."""
-    cfg = Config.fromfile('configs/neighborretr_clip4clip_msrvtt.py')
+    cfg = read_config('configs/neighborretr_clip4clip_msrvtt.py')
     (loss,) = cfg.model.losses.values()
     assert loss == dict(type='NeighborRetrLoss')
     loss, judge = registry.MODELS.build(loss), registry.MODELS.build(cfg.model.supervision)
@@ -326,7 +333,7 @@ def test_values_of_neighborretr():
 @of_families('xpool')
 def test_values_of_xpool(path):
     """The commands of the authors' repository, and the defaults of its arguments."""
-    cfg = Config.fromfile(path)
+    cfg = read_config(path)
     similarity, dropout = cfg.model.similarity, dict(xpool_msvd=0.4).get(path.stem, 0.3)
     assert (similarity.dim, similarity.heads, similarity.dropout) == (512, 1, dropout)
     assert cfg.train_dataloader.batch_size == 32 and cfg.train_cfg.max_epochs == 5
@@ -341,7 +348,7 @@ def test_values_of_xpool(path):
 
 @pytest.mark.parametrize('row', ['msrvtt', 'msrvtt_full', 'msvd', 'vatex', 'activitynet', 'lsmdc'])
 def test_a_baseline_differs_from_dvtr_in_debiasing_and_temperature(row):
-    one, other = (Config.fromfile(CONFIGS[0].parent / f'{m}_{row}.py') for m in ('c2v', 'dvtr_c2v'))
+    one, other = (read_config(FOLDER / f'{m}_{row}.py') for m in ('c2v', 'dvtr_c2v'))
     for cfg in (one, other):
         for key in ('temperature', 'supervision', 'heads'):
             cfg.model.pop(key, None)
@@ -354,10 +361,10 @@ def test_a_baseline_differs_from_dvtr_in_debiasing_and_temperature(row):
 def test_only_jointly_do_the_heads_move_the_encoders(path):
     """Algorithm 1, line 7, and no other config: gradients of the uncertainty module's losses."""
     register_all_modules()
-    cfg = Config.fromfile(path)
-    small = Config.fromfile(path.with_name('dvtr_c2v_planted_features.py'))
+    cfg = read_config(path)
+    small = read_config(path.with_name('dvtr_c2v_planted_features.py'))
     cfg.model.encoder = small.model.encoder  # which costs nothing
-    if {'ce', 'hit'} & set(path.stem.split('_')):  # whose scores are of other levels
+    if {'ce', 'hit'} & set(parts_of(path)):  # whose scores are of other levels
         cfg.model.losses, cfg.model.head_reads = {}, 'global'
         cfg.model.similarity = small.model.similarity
     torch.manual_seed(0)
@@ -392,10 +399,10 @@ def test_only_jointly_do_the_heads_move_the_encoders(path):
 @of_families('ncl', 'clip4clip', 'ssb')
 def test_values_of_ncl(path):
     """NCL App. B and C: epochs, lengths, 4 iterations, queues of 16,384, scale 15 on SSB."""
-    cfg = Config.fromfile(path)
-    parts = path.stem.split('_')
-    own_schedule = parts[-1] == '5e'  # CLIP4Clip's, where NCL has tuned it
-    dataset, loader = parts[-1 - own_schedule], cfg.train_dataloader
+    cfg = read_config(path)
+    parts = parts_of(path)
+    own_schedule = '5e' in parts  # CLIP4Clip's, where NCL has tuned it
+    dataset, loader = path.stem.partition('+')[0].split('_')[-1], cfg.train_dataloader
     tuned = 'seqtransf' not in parts and not own_schedule
     long = dataset in ('activitynet', 'didemo')
     length = (64, 64) if long else dict(ssb=(30, 32)).get(parts[-2], (12, 32))
@@ -430,7 +437,6 @@ def test_values_of_ncl(path):
     assert scheduler == dict(type='mmvtr.WarmupCosineLR', warmup=warmup, by_epoch=False)
 
 
-TRAIN = runpy.run_path(str(ALL[0].parents[1] / 'tools/train.py'))
 #: Where a paper's number is not the raw score's: what the name of a config says -> key.
 AFTER = dict(
     ncl='sinkhorn/',
@@ -445,11 +451,11 @@ def test_the_epoch_is_chosen_by_what_the_paper_reports(path):
     """On val, and on the test set by train.py --best-on-test."""
     register_all_modules()
     cfg, on_test = load_config(str(path)), load_config(str(path))
-    TRAIN['choose_on_test'](on_test)
+    choose_on_test(on_test)
     for one in [on_test, cfg] if cfg.get('val_evaluator') else [on_test]:
         chosen = one.default_hooks.checkpoint.save_best
         assert is_reported(chosen, reported_by_config(one, 'val'))
-    expected = [key for part, key in AFTER.items() if part in path.stem.split('_')]
+    expected = [key for part, key in AFTER.items() if part in parts_of(path)]
     transforms = [
         h.name
         for h in map(registry.HOOKS.build, cfg.get('custom_hooks', []))
@@ -465,9 +471,7 @@ NCL = [path.stem for path in REAL if family(path) == 'ncl']
 @pytest.mark.parametrize('name', NCL)
 def test_ncl_and_its_baseline_are_tested_alike(name):
     """Tab. 5 and Fig. 2-3: train queue, control, oracle, errors; only the loss differs."""
-    cfg, baseline = (
-        Config.fromfile(CONFIGS[0].parent / f'{stem}.py') for stem in (name, name[len('ncl_') :])
-    )
+    cfg, baseline = (read_config(FOLDER / f'{stem}.py') for stem in (name, name[len('ncl_') :]))
     for one in (cfg, baseline):
         hooks = {bare_name(hook): hook for hook in one.custom_hooks}
         assert hooks['QueryQueueHook'].size == 16384
@@ -494,11 +498,11 @@ def test_ncl_and_its_baseline_are_tested_alike(name):
 @of_families('arl', 'gmmformer', 'mssl')
 def test_when_hard_negatives_begin(path):
     """GMMFormer: epoch 30 of 100 on TVR, 20 on ActivityNet, never on Charades; MS-SL: 20 on all."""
-    cfg = Config.fromfile(path)
+    cfg = read_config(path)
     assert cfg.train_cfg.max_epochs == 100
     triplets = [loss for loss in cfg.model.losses.values() if loss.type == 'RankingLoss']
     starts = {loss.pool and loss.pool_from for loss in triplets}
-    dataset = next(word for word in path.stem.split('_') if word in HARD_FROM)
+    dataset = next(word for word in parts_of(path) if word in HARD_FROM)
     assert starts == {0.2 if family(path) == 'mssl' else HARD_FROM[dataset]}
 
 
@@ -507,7 +511,7 @@ def test_all_rows_of_the_frame_length_paper_train_equally_long(dataset):
     """Sec. 4: 100 epochs for all."""
     rows = [p for p in REAL if f'hgr_{dataset}' in p.stem]
     assert len(rows) >= 6
-    assert {Config.fromfile(path).train_cfg.max_epochs for path in rows} == {100}
+    assert {read_config(path).train_cfg.max_epochs for path in rows} == {100}
 
 
 @pytest.mark.parametrize('path', [p for p in REAL if family(p) == 'own'], ids=lambda p: p.stem)

@@ -19,7 +19,7 @@ from children import ROOT
 from mmvtr import registry
 from mmvtr.functional import contrastive, dataset_uncertainty, multi_instance, sinkhorn
 from mmvtr.models.blocks import whole_needed
-from mmvtr.utils import register_all_modules
+from mmvtr.utils import read_config, register_all_modules
 
 PAGES = [
     *(ROOT / name for name in ('README.md', 'CONTRIBUTING.md')),
@@ -33,7 +33,7 @@ STARTS = (ROOT, *(ROOT / x for x in ('mmvtr', 'docs', 'projects/gallery', 'proje
 #: A user's data and results lie beside the project: git's ignored folders are not the project's.
 IGNORED = {line.strip('/') for line in (ROOT / '.gitignore').read_text().split()}
 OWN = {path.name for start in STARTS for path in start.iterdir() if path.is_dir()} - IGNORED
-PATH = re.compile(r'(?<![\w/])((?:[\w./*-]|\{[^}`]*\})+\.(py|sh|md|png|json))\b(?:: ([\w, ]+)`)?')
+PATH = re.compile(r'(?<![\w/])((?:[\w./*+-]|\{[^}`]*\})+\.(py|sh|md|png|json))\b(?:: ([\w, ]+)`)?')
 FOLDER = re.compile(r'(?<![\w./{}<-])((?:[a-z]\w*/)+)(?![\w.*{<-])')
 DOTTED = re.compile(r'\bmmvtr(?:\.\w+)+')
 LINK = re.compile(r'\]\(([^)#:]+)(?:#[^)]*)?\)')
@@ -55,11 +55,26 @@ def spelt_out(pattern: str) -> list[str]:
 
 @cache
 def files_of(pattern: str) -> list[Path]:
-    """A path from the root or the package; a bare name is a file anywhere in them."""
+    """A path from the root or the package; a bare name is a file anywhere in them.
+
+    ``NAME+PRESET.py`` is the config's file, where that has the preset.
+    """
+    if '+' in pattern:
+        stem, *presets = pattern.removesuffix('.py').split('+')
+        return [path for path in files_of(f'{stem}.py') if has_presets(path, tuple(presets))]
     if '/' in pattern:
         return [path for start in STARTS for path in start.glob(pattern)]
     folders = ('configs', 'docs', 'mmvtr', 'projects', 'tests', 'tools')
     return [path for folder in folders for path in (ROOT / folder).rglob(pattern)]
+
+
+def has_presets(path: Path, names: tuple[str, ...]) -> bool:
+    """Whether a config has some presets."""
+    try:
+        read_config(path.with_stem('+'.join([path.stem, *names])))
+    except ValueError:
+        return False
+    return True
 
 
 def defined(path: Path) -> set[str]:
@@ -179,17 +194,17 @@ def test_links(page):
 
 def test_what_is_not_there_is_found():
     text = """`models/losses/matrix.py: MatrixLoss, ContrastiveLoss`,
-    `functional/losses/ranking.py`, tools/train.py, `hgr_epic_{long,short, ...}.py`,
+    `functional/losses/ranking.py`, tools/train.py, `hgr_epic+{long,short, ...}.py`,
     configs/arl_tvr_clip_*.py, models/encoders/,
     docs/arl.md, `data/x.json`, a.json"""
     assert unknown_paths(text) == []
     text = """`models/losses.py`, `models/losses/matrix.py: MatrixLoss, Matrix`, tools/x.sh,
-    `hgr_epic_{long,tall}.py`, configs/arl_none_*.py, `models/nothing/`, docs/nothing.md"""
+    `hgr_epic+{long,tall}.py`, configs/arl_none_*.py, `models/nothing/`, docs/nothing.md"""
     assert unknown_paths(text) == [
         'models/losses.py',
         'models/losses/matrix.py: Matrix',
         'tools/x.sh',
-        'hgr_epic_tall.py',
+        'hgr_epic+tall.py',
         'configs/arl_none_*.py',
         'docs/nothing.md',
         'models/nothing/',

@@ -1,9 +1,15 @@
 """Another project of four files, with a scope of its own, trains with mmvtr's parts."""
 
+import re
 import subprocess
 import sys
 
-import children  # noqa: F401 - puts mmvtr on the path of child processes
+import pytest
+
+from children import ROOT  # which puts mmvtr on the path of child processes
+
+#: The recipe without a scope of its own.
+PAGE = (ROOT / 'docs/downstream.md').read_text().split('## A scope of your own')[0]
 
 REGISTRY = """
 from mmengine.registry import DATASETS as MMENGINE_DATASETS
@@ -126,3 +132,21 @@ def test_four_file_project(tmp_path):
     before, after = map(float, done.stdout.split('rsum ')[-1].split()[:2])
     assert after > before + 50
     assert [path.name for path in (tmp_path / 'work').glob('best*')] == ['best.pth']
+
+
+@pytest.mark.nightly
+def test_the_short_way_word_for_word_without_a_warning(tmp_path):
+    for name, source in re.findall(r'```python\n# (\S+\.py)\n(.*?)```', PAGE, flags=re.DOTALL):
+        (tmp_path / name).write_text(source)
+    (line,) = re.findall(r'```bash\n(.*?)```', PAGE, flags=re.DOTALL)
+    done = subprocess.run(
+        ['bash', '-c', line.replace('python ', f'{sys.executable} -W error ')],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    printed = done.stdout + done.stderr
+    assert done.returncode == 0, printed[-3000:]
+    assert 'loss_squared' in printed and 'results on test' in printed
+    assert not re.search('warning', printed, flags=re.IGNORECASE)

@@ -60,7 +60,7 @@ from mmvtr.storage import write_plain
 
 model, _ = load_retriever('config.py', None, random_weights=True, device='cpu')
 write_plain(dict(state_dict=model.state_dict()), 'bare.pth')
-tool('export_index.py', 'config.py', 'bare.pth', '--out', 'gallery', '--engine', 'faiss')
+tool('export_index.py', 'config.py', 'bare.pth', '--out', 'gallery')
 tool('search.py', 'gallery', 'a cat', '--config', 'config.py')
 import mmvtr.apis.inferencer
 import mmvtr_gallery.serving.app

@@ -14,8 +14,9 @@ from children import ROOT
 from installation import build_wheel, copy_sources
 from mmvtr import registry  # noqa: F401 - now mmengine knows mmvtr::
 
-#: What comes after it has no files (test_integrations.py).
-PAGE = (ROOT / 'docs/downstream.md').read_text().split('## Our loss in your model')[0]
+#: The project with a scope; before it test_downstream.py, after it test_integrations.py.
+PAGE = (ROOT / 'docs/downstream.md').read_text().split('## A scope of your own')[1]
+PAGE = PAGE.split('## Our loss in your model')[0]
 
 NAMES = """
 import sys
@@ -107,6 +108,7 @@ def test_names_in_a_checkout(tmp_path):
         get_config('mmnone::_base_/nothing.py')
 
 
+@pytest.mark.nightly
 def test_the_project_of_the_page_trains(installed, tmp_path):
     """A scope, a base config and a loss of its own: two processes, then our tool."""
     blocks = dict(re.findall(r'```python\n# (\S+\.py)\n(.*?)```', PAGE, flags=re.DOTALL))

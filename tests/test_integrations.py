@@ -1,4 +1,4 @@
-"""docs/integrations.md: its five blocks run in the trainers that they are for."""
+"""docs/integrations.md: each of its five blocks runs alone, in the trainer that it is for."""
 
 import contextlib
 import importlib.util
@@ -21,26 +21,17 @@ SECTIONS = dict(
 LATER = ['open_clip', "Hugging Face's Trainer", 'Lightning', 'Plain PyTorch']
 
 
-def run(names, title):
-    """Run the block of a section; what it prints, and what the page shows."""
+def run(title):
+    """Run the block of a section alone; what it defines, what it prints, what the page shows."""
     ((block, shown),) = BLOCK.findall(SECTIONS[title])
-    printed = io.StringIO()
+    names, printed = {'__name__': 'page'}, io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(block, f'{PAGE.name}: {title}', 'exec'), names)
-    return printed.getvalue(), shown
+    return names, printed.getvalue(), shown
 
 
 def test_all_sections_are_run():
     assert [*SECTIONS] == ['sentence-transformers', *LATER]
-
-
-@pytest.fixture(scope='module')
-def names():
-    """What the blocks of open_clip and of the Trainer define: the later ones read it."""
-    found = {}
-    for title in LATER[:2]:
-        run(found, title)
-    return found
 
 
 def vectors(*shape, seed):
@@ -61,8 +52,7 @@ def test_ten_lines_train_and_evaluate_an_embedder(tmp_path, monkeypatch):
         'texts, videos, ids = tiny_embedders.pairs(96)\n'
         'test_texts, test_videos, _ = tiny_embedders.pairs(24, seed=1)\n'
     )
-    found = {}
-    printed, shown = run(found, 'sentence-transformers')
+    found, printed, shown = run('sentence-transformers')
     assert printed.splitlines()[-1] + '\n' == shown
     losses = [row['loss'] for row in found['trainer'].state.log_history if 'loss' in row]
     assert found['trainer'].state.global_step == 6 and all(x > 0 for x in losses)
@@ -72,7 +62,8 @@ def test_ten_lines_train_and_evaluate_an_embedder(tmp_path, monkeypatch):
     assert len(lines) <= 10
 
 
-def test_the_loss_of_open_clip(names):
+def test_the_loss_of_open_clip():
+    names, *_ = run('open_clip')
     texts, images = vectors(12, 8, seed=0), vectors(12, 8, seed=1)
     scale = torch.tensor(20.0)
     loss = names['DebiasedClipLoss']()
@@ -87,7 +78,7 @@ def test_the_loss_of_open_clip(names):
     assert loss(images, texts, scale, ids=torch.arange(12) // 2) != loss(images, texts, scale)
 
 
-def test_the_trainer_of_hugging_face(names, tmp_path):
+def test_the_trainer_of_hugging_face(tmp_path):
     pytest.importorskip('accelerate', reason="needs the extra 'sentence-transformers'")
     from transformers import CLIPConfig, CLIPModel, Trainer, TrainingArguments
 
@@ -111,18 +102,19 @@ def test_the_trainer_of_hugging_face(names, tmp_path):
         report_to=[], disable_tqdm=True, logging_steps=1, save_strategy='no', use_cpu=True,
         label_names=['labels'],
     )  # fmt: skip
+    names, *_ = run("Hugging Face's Trainer")
     trainer = Trainer(model, args, train_dataset=data, compute_loss_func=names['DebiasedLoss']())
     trainer.train()
     losses = [row['loss'] for row in trainer.state.log_history if 'loss' in row]
     assert losses[-1] < losses[0] - 0.3
 
 
-def test_lightning(names, tmp_path):
+def test_lightning(tmp_path):
     if importlib.util.find_spec('lightning') is None:
         pytest.skip('needs lightning, which no extra brings')
     import lightning
 
-    run(names, 'Lightning')
+    names, *_ = run('Lightning')
     torch.manual_seed(0)
     module = names['Retriever'](nn.Linear(20, 16), nn.Linear(30, 16), 16)
     before = {name: p.clone() for name, p in module.named_parameters()}
@@ -139,8 +131,8 @@ def test_lightning(names, tmp_path):
     assert all('attention' in name for name in still)  # of one token it has nothing to learn
 
 
-def test_plain_pytorch(names):
-    run(names, 'Plain PyTorch')
+def test_plain_pytorch():
+    names, *_ = run('Plain PyTorch')
     assert names['figures']['eta_ramp'] == 1 and names['value'] < 1.5
     assert names['target'].weights.shape == (60, 60) and names['target'].weights.min() < 1
 

@@ -4,12 +4,13 @@
 """
 
 import json
+from functools import cache
 from types import SimpleNamespace
 
+import code_reached
 import mmengine.registry
 import pytest
 import torch
-from code_reached import reached
 from mmengine.config import Config
 from mmengine.registry import Registry
 
@@ -30,6 +31,7 @@ from mmvtr.registry import (
 )
 
 register_all_modules(init_default_scope=False)
+reached = cache(code_reached.reached)  # a scan of sources
 #: Registries of which a config of somebody else is built.
 BUILT = dict(
     models=(MODELS, mmengine.registry.WEIGHT_INITIALIZERS),

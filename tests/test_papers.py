@@ -6,7 +6,7 @@ import runpy
 import pytest
 
 from children import ROOT
-from mmvtr.figures import FIGURES
+from mmvtr.apis.figures import FIGURES
 from mmvtr.sweeps import sweep_names
 
 PAGE = (ROOT / 'docs/papers.md').read_text()

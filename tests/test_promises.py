@@ -37,10 +37,10 @@ COMMANDS = sorted(ALL.values(), key=lambda command: command.line)
 RUN = (
     'train.py configs/dvtr_c2v_msrvtt.py',
     'train.py configs/ncl_clip4clip_msvd.py',
-    'train.py configs/arl_tvr_i3d_paper.py --best-on-test',
+    'train.py configs/arl_tvr_i3d+paper.py --best-on-test',
     'train.py configs/causal_hgr_epic.py',
-    'dist_train.sh configs/uatvr_vitb16_msrvtt_postprocessed.py 8 .*--best-on-test .*',
-    'test.py configs/zeroshot_vitb32_msrvtt.py',
+    'dist_train.sh configs/uatvr_vitb16_msrvtt+postprocessed.py 8 .*--best-on-test .*',
+    'test.py configs/zeroshot_msrvtt.py',
     'sweep.py ncl_tab5',
     'figures.py configs/ncl_clip4clip_msvd.py as-built .*',
     'length_bias.py CONFIG --out DIR',

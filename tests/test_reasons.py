@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from mmengine.registry import build_from_cfg
 from torch.utils.data import DataLoader, Dataset
+from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
 from mmvtr.reasons import from_elsewhere, reason, without_workers
@@ -131,7 +132,11 @@ class Dying(Dataset):
 @pytest.mark.parametrize(
     'how', [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.nightly)]
 )
-def test_a_dead_data_worker_is_told(how):
+def test_a_dead_data_worker_is_told(monkeypatch, how):
+    # For how long torch waits for workers that are gone, and seconds between its looks at them.
+    monkeypatch.setattr('torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL', 0.1)
+    looks = (0.2, *_MultiProcessingDataLoaderIter._try_get_data.__defaults__[1:])
+    monkeypatch.setattr(_MultiProcessingDataLoaderIter._try_get_data, '__defaults__', looks)
     former = signal.getsignal(signal.SIGCHLD)
     try:
         list(DataLoader(Dying(how), batch_size=None, num_workers=1))

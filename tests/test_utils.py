@@ -62,22 +62,44 @@ def test_a_shortcut_reaches_into_what_it_stands_for(tmp_path):
         load_config(str(path), {'columns.video': 'b', 'one.columns.video': 'b'})
 
 
-def test_a_preset_stands_for_keys_with_their_values(tmp_path):
-    path = tmp_path / 'some.py'
-    path.write_text(
-        "presets = dict(size=dict(small={'model.width': 2, 'model.rate': None}))\n"
-        'model = dict(width=4, rate=dict(lr=0.1))\n'
-    )
-    assert load_config(str(path)).model == dict(width=4, rate=dict(lr=0.1))
-    for given in ('small', Written('small')):
-        cfg = load_config(str(path), {'size': given})
-        assert cfg.model == dict(width=2, rate=None) and 'size' not in cfg
-        assert Config.fromstring(cfg.pretty_text, '.py').model == cfg.model
-    for options in ({'size': 'small', 'model.width': 3}, {'model.width': 3, 'size': 'small'}):
-        assert load_config(str(path), options).model == dict(width=3, rate=None)
-    for options in ({'size': 'large'}, {'size.small': 1}):
-        with pytest.raises(SystemExit, match='size=small expected, got'):
-            load_config(str(path), options)
+PRESETS = """
+preset_small = {'model.width': 2, 'model.rate': None}
+deep = 'model.layers.deep'
+preset_deep = {'model.layers': dict(_delete_=True, deep=8), 'shortcuts': dict(d=[deep])}
+model = dict(width=4, rate=dict(lr=0.1), layers=dict(flat=1))
+"""
+
+
+def test_a_preset_is_part_of_a_configs_name(tmp_path, monkeypatch):
+    (tmp_path / 'some.py').write_text(PRESETS)
+    monkeypatch.chdir(tmp_path)
+    plain = load_config('some.py')
+    assert plain.model == dict(width=4, rate=dict(lr=0.1), layers=dict(flat=1))
+    assert not [key for key in plain if key.startswith('preset')]
+    cfg = load_config('some+small.py')
+    assert cfg.model == dict(width=2, rate=None, layers=dict(flat=1))
+    assert (cfg.work_dir, cfg.filename) == ('work_dirs/some+small', 'some+small.py')
+    (tmp_path / 'dumped+small.py').write_text(cfg.pretty_text)  # as a run does
+    assert load_config('dumped+small.py').model == cfg.model
+    both = load_config('some+small+deep.py', {'model.width': 3, 'd': 9})
+    assert both.model == dict(width=3, rate=None, layers=dict(deep=9))
+
+
+def test_a_preset_that_is_not_there_is_told_with_those_that_are(tmp_path):
+    (tmp_path / 'some.py').write_text(PRESETS)
+    (tmp_path / 'none.py').write_text('model = dict(width=4)\n')
+    with pytest.raises(SystemExit, match="some.py has no preset 'smal', it has small, deep"):
+        load_config(str(tmp_path / 'some+smal.py'))
+    with pytest.raises(SystemExit, match="none.py has no preset 'small', it has none"):
+        load_config(str(tmp_path / 'none+small.py'))
+    with pytest.raises(SystemExit, match='other.small.py does not exist'):
+        load_config(str(tmp_path / 'other+small.py'))
+
+
+def test_presets_of_the_packages_own_configs_by_name():
+    cfg = load_config('c2v_msrvtt+triplet')
+    assert [*cfg.model.losses] == ['triplet'] and cfg.work_dir == 'work_dirs/c2v_msrvtt+triplet'
+    assert load_config('dvtr_c2v_msrvtt+adam').optim_wrapper.optimizer.type == 'Adam'
 
 
 def test_work_dir(config):

@@ -98,8 +98,8 @@ def main() -> None:
         dumping = dict(type='DumpResults', out_file_path=str(args.dump))
         cfg.test_evaluator = [*metrics, dumping]
     check_config(cfg, args.cfg_options, training=False)
-    how = dict(fusion=args.fusion, random=args.random_weights, launcher=args.launcher)
-    runner = runner_of_test(cfg, args.checkpoints, **how)
+    options = dict(fusion=args.fusion, random=args.random_weights, launcher=args.launcher)
+    runner = runner_of_test(cfg, args.checkpoints, **options)
     metrics = runner.test()
     if args.out and is_main_process():
         protocol = getattr(runner.test_loop, 'protocol', None)

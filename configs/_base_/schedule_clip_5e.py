@@ -51,32 +51,26 @@ optim_wrapper = dict(
         },
     ),
 )
-# `--cfg-options optimizer=paper`: Adam as DVTR (on CLIP2Video), NCL and UATVR name it, at the
-# values of its own paper, as they state none, and without decay and clip.  `optimizer=code`:
-# CLIP4Clip's and UATVR's code.  Rates are as above (docs/dvtr.md).
-presets = dict(
-    optimizer=dict(
-        paper={
-            'optim_wrapper.optimizer.type': 'Adam',
-            'optim_wrapper.optimizer.betas': (0.9, 0.999),
-            'optim_wrapper.optimizer.eps': 1e-8,
-            'optim_wrapper.optimizer.weight_decay': 0.0,
-            'optim_wrapper.clip_grad': None,
-        },
-        code={
-            'optim_wrapper.optimizer.type': 'mmvtr.BertAdam',
-            'optim_wrapper.optimizer.betas': (0.9, 0.98),
-            'optim_wrapper.optimizer.eps': 1e-6,
-            'optim_wrapper.optimizer.weight_decay': 0.2,
-            'optim_wrapper.optimizer.max_grad_norm': 1.0,  # of each parameter, beside clip_grad
-        },
-    ),
-    # The control of a comparison: DVTR's fixed temperature, or CLIP's own that learns.
-    tau=dict(
-        dvtr={'model.temperature.init': 0.07, 'model.temperature.learnable': False},
-        clip={'model.temperature.init': 0.01, 'model.temperature.learnable': True},
-    ),
-)
+# As DVTR (on CLIP2Video), NCL and UATVR name it, at the values of its own paper, as they state
+# none, and without decay and clip.  Rates are as above (docs/dvtr.md).
+preset_adam = {
+    'optim_wrapper.optimizer.type': 'Adam',
+    'optim_wrapper.optimizer.betas': (0.9, 0.999),
+    'optim_wrapper.optimizer.eps': 1e-8,
+    'optim_wrapper.optimizer.weight_decay': 0.0,
+    'optim_wrapper.clip_grad': None,
+}
+# CLIP4Clip's and UATVR's code.
+preset_bert_adam = {
+    'optim_wrapper.optimizer.type': 'mmvtr.BertAdam',
+    'optim_wrapper.optimizer.betas': (0.9, 0.98),
+    'optim_wrapper.optimizer.eps': 1e-6,
+    'optim_wrapper.optimizer.weight_decay': 0.2,
+    'optim_wrapper.optimizer.max_grad_norm': 1.0,  # of each parameter, beside clip_grad
+}
+# The control of a comparison: DVTR's fixed temperature, or CLIP's own that learns.
+preset_tau07 = {'model.temperature.init': 0.07, 'model.temperature.learnable': False}
+preset_tau01 = {'model.temperature.init': 0.01, 'model.temperature.learnable': True}
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=5, val_interval=1)
 # In shares of the run.
 param_scheduler = [dict(type='mmvtr.WarmupCosineLR', warmup=0.1, by_epoch=False)]

@@ -35,7 +35,6 @@ optim_wrapper = dict(
         },
     ),
 )
-presets = None
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=5, val_interval=1)
 param_scheduler = [dict(type='mmvtr.WarmupCosineLR', warmup=0.1, by_epoch=False)]
 auto_scale_lr = dict(enable=False, base_batch_size=32)  # pairs a step, over all processes

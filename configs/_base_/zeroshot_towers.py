@@ -32,7 +32,7 @@ reads = {
     )
     for key, (name, _) in towers.items()
 }
-# `shortcuts` of an entry, or a part of them:
+# `shortcuts` of an entry:
 #     --cfg-options weights=/path/to/checkpoint transform=SinkhornHook queries=test
 zeroshot_shortcuts = dict(
     weights=['model.encoder.frames.pretrained', 'model.encoder.text.pretrained'],
@@ -57,4 +57,19 @@ embedder_shortcuts = dict(
     sampling=['test_dataloader.dataset.video_pipeline.0.sampling'],
     text_prompt=['model.encoder.text_prompt'],
     video_prompt=['model.encoder.video_prompt'],
+)
+preset_st = {
+    'model': embedder,
+    'test_dataloader.batch_size': 8,
+    'test_dataloader.dataset': embedder_reads,
+    'shortcuts': dict(
+        _delete_=True,
+        **{key: zeroshot_shortcuts[key] for key in ('transform', 'queries')},
+        **embedder_shortcuts,
+    ),
+}
+# Other towers of open_clip.
+preset_vitl14, preset_siglip2, preset_pe = (
+    {'model.encoder': encoders[key], 'test_dataloader.dataset': reads[key]}
+    for key in ('vitl14', 'siglip2', 'pe')
 )

@@ -16,7 +16,9 @@ _counts = [
     (7, [50.8, 76.3, 85.5, 1.0, 12.4]),
     (9, [None] * 5),  # printed without numbers
 ]
-runs = [dict(name='none', config='dsa_vitb16_msrvtt.py', printed=[49.6, 75.5, 84.9, 2.0, 12.5])]
+runs = [
+    dict(name='none', config='uatvr_vitb16_msrvtt+dsa.py', printed=[49.6, 75.5, 84.9, 2.0, 12.5])
+]
 runs += [
     dict(name=f'K = {k}', options={'model.objectives.dua.num_samples': k}, printed=printed)
     for k, printed in _counts

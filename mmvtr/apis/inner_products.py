@@ -12,7 +12,7 @@ from mmvtr.structures import Levels
 
 
 def vectors(model: nn.Module, levels: Levels) -> Tensor:
-    """The one vector an item whose inner products are the model's scores, for any vector store.
+    """Return one vector per item whose inner products are the model's scores, for vector stores.
 
     Args:
         model: a retriever.
@@ -30,7 +30,7 @@ def vectors(model: nn.Module, levels: Levels) -> Tensor:
 
 
 def sigmas(levels: Levels) -> Optional[list[float]]:
-    """How uncertain a probabilistic model is of each of N items (UATVR Fig. 3); None of others."""
+    """Return a probabilistic model's uncertainty of N items (UATVR Fig. 3); None of others."""
     if 'gaussian' not in levels:
         return None
     return geometric_sigma(levels['gaussian'].log_std).tolist()

@@ -16,11 +16,12 @@ from mmengine.registry import init_default_scope
 from torch import nn
 
 from mmvtr.apis.unfilled import Unfilled
+from mmvtr.engine.checks.config_checks import refuse_unknown
 from mmvtr.engine.launch.zero_shot import admit_random, refuse_random
 from mmvtr.engine.loop.facts import trainings_of
 from mmvtr.registry import MODELS
 from mmvtr.storage.weights import check_weights, read_checkpoint
-from mmvtr.utils import forget_pretrained
+from mmvtr.utils import forget_pretrained, read_config
 
 
 def load_retriever(
@@ -30,7 +31,7 @@ def load_retriever(
     random_weights: bool = False,
     device: Optional[Union[str, torch.device]] = None,
 ) -> tuple[nn.Module, Config]:
-    """A trained retriever in eval mode, and its config.
+    """Return a trained retriever in eval mode, and its config.
 
     The model of a checkpoint has the facts of its trainings in ``trainings``
     (:class:`~mmvtr.engine.loop.facts.Training`).
@@ -46,7 +47,8 @@ def load_retriever(
         FileNotFoundError: no such config or checkpoint.
         RuntimeError: the checkpoint is damaged, or of another model (names what differs); weights
             that can be neither found nor downloaded.
-        ValueError: without a checkpoint parts of the model would be random (names them).
+        ValueError: without a checkpoint parts of the model would be random (names them); a type
+            anywhere in the model that nobody registered, or an argument that its component lacks.
 
     Example:
         ::
@@ -56,7 +58,7 @@ def load_retriever(
             >>> videos = encode_videos(model, cfg, ['one.mp4', 'two.mp4'])
             >>> scores = vectors(model, texts.levels) @ vectors(model, videos.levels).t()
     """
-    cfg = copy.deepcopy(config) if isinstance(config, Config) else Config.fromfile(config)
+    cfg = copy.deepcopy(config) if isinstance(config, Config) else read_config(config)
     if checkpoint is not None:
         if not os.path.isfile(checkpoint):  # before a model is built in vain
             raise FileNotFoundError(f'checkpoint {checkpoint} does not exist')
@@ -64,6 +66,7 @@ def load_retriever(
     elif random_weights:
         admit_random(cfg.model)
     init_default_scope(cfg.get('default_scope', 'mmvtr'))
+    refuse_unknown(cfg)
     drawn = nullcontext() if checkpoint is None else Unfilled()
     with torch.random.fork_rng(devices=[]), drawn:
         torch.default_generator.manual_seed(cfg.get('randomness', {}).get('seed') or 0)
@@ -78,7 +81,7 @@ def load_retriever(
 
 
 def fingerprint(module: nn.Module) -> str:
-    """16 hexadecimal digits of a module's weights and their names, wherever they are stored."""
+    """Return 16 hexadecimal digits of a module's weights and names, equal for any file format."""
     weights = hashlib.sha256()
     for name, value in module.state_dict().items():
         weights.update(name.encode())
@@ -87,5 +90,5 @@ def fingerprint(module: nn.Module) -> str:
 
 
 def origin_of(module: nn.Module) -> str:
-    """What is written beside vectors and features: of which class and weights they are."""
+    """Return the class and weights' fingerprint, stored beside vectors and features."""
     return f'{type(module).__name__}, weights {fingerprint(module)}'

@@ -88,7 +88,7 @@ class PartOfSet:
 
 
 def as_tested(cfg: Config, split: str) -> dict[str, Any]:
-    """A dataloader config for a split's items, read as the test set's: nothing is random.
+    """Return a dataloader config for a split's items, read like the test set's, without randomness.
 
     Args:
         cfg: of a retriever.

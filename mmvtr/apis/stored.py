@@ -17,7 +17,7 @@ from mmvtr.utils import load_config
 
 
 class Stored(Protocol):
-    """What a gallery says of its vectors, such as :class:`mmvtr_gallery.store.GalleryStore`.
+    """Description of a gallery's vectors, as :class:`mmvtr_gallery.store.GalleryStore` gives it.
 
     Attributes:
         about: where they come from; its ``checkpoint`` is the file of their model.
@@ -42,7 +42,7 @@ def load_stored_retriever(
     config: Optional[Union[str, Path]] = None,
     checkpoint: Optional[Union[str, Path]] = None,
 ) -> tuple[nn.Module, Config]:
-    """The retriever that made the vectors of a store, and its config.
+    """Return the retriever that made a store's vectors, and its config.
 
     Anybody may have written a store's folder: its config is read as plain data, and runs no code.
     What it encodes is decoded in this process (:func:`decode_here`).
@@ -100,7 +100,7 @@ def refuse_own_weights(cfg: Config) -> None:
 
 
 def decode_here(cfg: Config) -> None:
-    """Let the test set be decoded in this process, as LanceDB's threads do not survive a fork.
+    """Let the test set be decoded in this process, as a store's threads do not survive a fork.
 
     Args:
         cfg: is changed.
@@ -111,7 +111,7 @@ def decode_here(cfg: Config) -> None:
 
 
 def _stored_config(location: Union[str, Path], store: Stored) -> Config:
-    """The config that lies beside a store's vectors."""
+    """Return the config stored beside a store's vectors."""
     path = Path(store.config or Path(location, 'config.json'))
     if not path.is_file():
         raise FileNotFoundError(

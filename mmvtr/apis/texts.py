@@ -27,7 +27,7 @@ ORIGIN = 'the given texts'
 
 
 class TextEncoder:
-    """Encodes texts as those of the test set, for who answers many queries: it is built once.
+    """Text encoder with the test set's pipeline, built once for many queries.
 
     One thread at a time.  Of several processes each encodes all of its own texts.
 
@@ -55,7 +55,7 @@ class TextEncoder:
         self._batch_size = loader.get('batch_size', 1)
 
     def cut(self, texts: Sequence[str]) -> list[int]:
-        """How many tokens at the end of each of T texts are not read; 0 = all is read."""
+        """Return how many trailing tokens of each of T texts are dropped; 0: none."""
         return [cut_tokens(self._steps, record) for record in _records(texts)]
 
     @torch.no_grad()
@@ -67,7 +67,7 @@ class TextEncoder:
         progress: bool = False,
         warn: bool = False,
     ) -> Encoded:
-        """T texts -> T items in that order; their ids are '0', '1' ...
+        """Return T encoded items of T texts, in order, with ids '0', '1' ...
 
         Args:
             texts: T of them.
@@ -109,7 +109,7 @@ class TextEncoder:
         return records
 
     def _item(self, t: int, record: dict[str, Any]) -> dict[str, Any]:
-        """What a dataset would give of the text, its random numbers included."""
+        """Return the item that a dataset would give of the text, random numbers included."""
         with seeded(ItemKey(0, 0, t)):
             return text_item(t, record, self._pipeline)
 
@@ -145,5 +145,5 @@ def refuse_stored_words(cfg: Config) -> None:
 
 
 def _records(texts: Sequence[str]) -> list[dict[str, Any]]:
-    """A text belongs to some video: these to one that is never read."""
+    """Return text records that all belong to one video that is never read."""
     return [dict(text_id=str(i), text=text, video_idx=[0]) for i, text in enumerate(texts)]

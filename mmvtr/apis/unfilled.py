@@ -19,7 +19,7 @@ _DRAWS = {
 
 
 class Unfilled(TorchFunctionMode):
-    """Within it a parameter that would be drawn at random keeps whatever its memory holds.
+    """Skip random initialisation of parameters in this context; they keep uninitialised memory.
 
     To be followed by a load of all parameters, as :func:`mmvtr.storage.weights.check_weights` sees
     to.  Buffers and constants (zeros, ones, those that are computed) are filled as ever.

@@ -92,7 +92,7 @@ class VideoEncoder:
         start: Optional[float] = None,
         end: Optional[float] = None,
     ) -> dict[str, Any]:
-        """A batch of one video, or of a part of it in seconds; any thread, several at a time.
+        """Return a batch of one video or a part of it in seconds; safe from several threads.
 
         Raises:
             BrokenVideoError: the video cannot be read.
@@ -103,12 +103,12 @@ class VideoEncoder:
 
     @torch.no_grad()
     def __call__(self, batch: dict[str, Any]) -> Encoded:
-        """What was read -> one item; one thread at a time."""
+        """Return one encoded item of a read batch; one thread at a time."""
         return encode_batch(self.model, 'video', batch, amp=False)
 
 
 class _Files(VideoTextDataset):
-    """Videos alone, read as the test set's."""
+    """Return a dataset of videos alone, read like the test set's."""
 
     def __init__(self, videos: list[dict[str, Any]], cfg: Config, on_broken: OnBroken) -> None:
         self._given = videos

@@ -30,7 +30,7 @@ from mmvtr.arrays.list_chances import ListChances, fit_chances
 from mmvtr.arrays.results import Retrieved, hubs_of, like
 from mmvtr.arrays.searching import QUERIES, ranked, temperature_of
 from mmvtr.arrays.tokens import SIDES, Tokens, engine_items, engine_queries
-from mmvtr.functional.similarities.distinct import row_groups
+from mmvtr.functional.similarities.distinct import asked_before
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
 from mmvtr.functional.transforms.item_biases import ItemBiases
 from mmvtr.functional.transforms.transform_table import (
@@ -276,6 +276,10 @@ class Debiaser:
         whole = (torch.cat([tile for _, tile in one.parts()], dim=1) for one in tiles)
         return like(texts)(torch.cat([self.changed(one) for one in whole]))
 
+    def asked_before(self, texts: Array) -> str:
+        """Return what is said where most texts, float [Q, D], are in the bank, or ``''``."""
+        return self._asked_before(read_vectors(texts, 'texts', self.geometry).unit())
+
     @torch.no_grad()
     def search(
         self, texts: Array, k: int = 10, *, calibration: Optional[Calibration] = None
@@ -321,7 +325,7 @@ class Debiaser:
             hubs=hubs_of(raw.cpu(), places, len(self), look),
             transform=self.transform_,
             options=self.options_,
-            why=self.why_ + self._transductive(queries),
+            why='; '.join(filter(None, [self.why_, self._asked_before(queries)])),
         )
 
     @torch.no_grad()
@@ -394,15 +398,10 @@ class Debiaser:
             return found
         return torch.from_numpy(found)
 
-    def _transductive(self, queries: Tensor) -> str:
-        """What is said where most texts that ask are in the bank."""
-        if self._bank is None or self._bank.texts.shape[1:] != queries.shape[1:]:
+    def _asked_before(self, queries: Tensor) -> str:
+        if self._bank is None:
             return ''
-        known = row_groups(torch.cat([self._bank.texts.cpu(), queries.cpu()]))
-        shared = int((known[len(self._bank.texts) :] < len(self._bank.texts)).sum())
-        if shared <= len(queries) / 2:
-            return ''
-        return f'; transductive: {shared} of the {len(queries)} texts that ask are in the bank'
+        return asked_before(self._bank.texts, queries, 'texts that ask')
 
     def _check_fitted(self) -> None:
         if self._gallery is None:

@@ -69,7 +69,7 @@ def retrieve(
 
     Args:
         texts: numpy or torch, float [Q, D].
-        videos, bank, transform, ids, geometry, seed, **options: of :func:`mmvtr.fit`.
+        videos, bank, transform, ids, geometry, seed, options: of :func:`mmvtr.fit`.
         k: videos a text; all if there are fewer.
         calibration: of pairs, gives P(match), fitted on raw scores where the transform is raw and
             on debiased ones where it is not.  P of a place in a list:

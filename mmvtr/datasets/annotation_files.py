@@ -21,17 +21,17 @@ from mmvtr.datasets.annotation_values import (
     identifier,
     mapping,
     name_of,
-    once,
     present,
     problem,
     shown,
+    unique,
     wrong,
 )
 from mmvtr.datasets.problems import Problems, collecting
 
 
 def read_text(path: Path) -> str:
-    """All of a UTF-8 file, line ends as they are, without a mark at its beginning.
+    """Return the text of a UTF-8 file without its byte-order mark; line ends are kept.
 
     Raises:
         FileNotFoundError: no such file.
@@ -40,8 +40,8 @@ def read_text(path: Path) -> str:
     raw = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
     for mark, encoding in _MARKS.items():
         if raw.startswith(mark):
-            how = f'{_SAVE}, or convert it: `iconv -f {encoding} -t utf-8`'
-            raise problem(Place(path), f'no UTF-8 but {encoding.upper()}; {how}')
+            remedy = f'{_SAVE}, or convert it: `iconv -f {encoding} -t utf-8`'
+            raise problem(Place(path), f'no UTF-8 but {encoding.upper()}; {remedy}')
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
@@ -174,7 +174,7 @@ def read_json_lines(
 
 
 def read_lines(path: Path) -> list[tuple[Place, str]]:
-    """The lines of a UTF-8 file that are not empty, stripped, each with its place.
+    """Return the non-empty lines of a UTF-8 file, stripped, each with its place.
 
     Raises:
         FileNotFoundError: no such file.
@@ -192,14 +192,14 @@ def read_ids(path: Path) -> list[str]:
         FileNotFoundError: no such file.
         ValueError: no id at all, one that is no id, one twice.
     """
-    ids = once(((identifier(line, place), place) for place, line in read_lines(path)), 'video')
+    ids = unique(((identifier(line, place), place) for place, line in read_lines(path)), 'video')
     if not ids:
         raise problem(Place(path), 'lists no video')
     return ids
 
 
 def read_column(path: Path, column: str) -> list[str]:
-    """The ids in a column of a csv file that :func:`read_table` reads.
+    """Return the ids in a column of a csv file, read by :func:`read_table`.
 
     Raises:
         FileNotFoundError: no such file.
@@ -208,7 +208,7 @@ def read_column(path: Path, column: str) -> list[str]:
     rows = read_table(path, (column,))
     if not rows:
         raise problem(Place(path), 'has no rows')
-    return once(((identifier(row[column], at), at) for at, row in rows), 'video')
+    return unique(((identifier(row[column], at), at) for at, row in rows), 'video')
 
 
 #: What to do about a file of another encoding.  Without a mark nothing tells which one it is.
@@ -223,7 +223,7 @@ _MARKS = {
 
 
 def _line(raw: bytes, start: int) -> str:
-    """Of a byte."""
+    """Return the line number of a byte offset."""
     return f'line {len((raw[:start] + b"x").splitlines())}'
 
 
@@ -245,7 +245,7 @@ def _check_header(place: Place, found: list[str], line: str, columns: Sequence[s
 
 
 def _csv_rows(path: Path, text: str, delimiter: str) -> Iterator[tuple[Place, list[str]]]:
-    """Rows that are not empty, each with its first line."""
+    """Return the non-empty rows, each with the number of its first line."""
     reader = csv.reader(io.StringIO(text, newline=''), delimiter=delimiter, strict=True)
     while True:
         place = Place(path, f'line {reader.line_num + 1}')

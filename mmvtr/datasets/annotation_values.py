@@ -27,13 +27,13 @@ T = TypeVar('T')
 
 
 class Named(NamedTuple):
-    """A step to what stands under a name."""
+    """A step of a place: the name of a key."""
 
     name: Any
 
 
 class Place(NamedTuple):
-    """Where a value stands: a file, and what leads to the value in it ("line 3, 'duration'").
+    """Location of a value for error messages: a file and the path in it ("line 3, 'duration'").
 
     Every value has one and few are ever shown, so names become words when they are.
     """
@@ -43,16 +43,16 @@ class Place(NamedTuple):
     steps: tuple[Union[str, Named], ...] = ()
 
     def at(self, step: str) -> Place:
-        """A row or a key of what stands here."""
+        """Return the place of a row or key below this one."""
         return Place(self.file, self.begin, (*self.steps, step))
 
     def key(self, name: Any) -> Place:
-        """What stands here under a name, which may be of any length."""
+        """Return the place under a name of any length."""
         return Place(self.file, self.begin, (*self.steps, Named(name)))
 
     @property
     def inside(self) -> str:
-        """What leads to the value."""
+        """Return the path from the file to the value."""
         steps = [step if isinstance(step, str) else shown(step.name, 40) for step in self.steps]
         return ', '.join([self.begin, *steps] if self.begin else steps)
 
@@ -62,23 +62,23 @@ class Place(NamedTuple):
 
 
 def wrong(place: Place, expected: str, found: Any) -> ValueError:
-    """The error of a value that is not what was expected."""
+    """Return the ValueError of a value that is not what was expected."""
     return problem(place, f'expected {expected}, found {shown(found)}')
 
 
 def problem(place: Place, what: str) -> ValueError:
-    """The error of something else that is wrong at a place."""
+    """Return the ValueError of any other problem at a place."""
     return ValueError(cut(f'{place}: {visible(what)}', LONGEST))
 
 
 def name_of(file: Union[str, Path], length: int = PATH) -> str:
-    """A path for a message: the end of a long one."""
+    """Return a path for a message, long ones by their end."""
     path = visible(str(file))
     return path if len(path) <= length else f'...{path[-length:]}'
 
 
 def shown(value: Any, length: int = SHOWN) -> str:
-    """How a value begins, as python writes it: at most ``length`` characters and dots."""
+    """Return the repr of a value, cut to at most ``length`` characters and dots."""
     begin = value[: length + 1] if isinstance(value, (str, bytes)) else value
     try:
         return cut(_REPR.repr(begin), length)
@@ -87,7 +87,7 @@ def shown(value: Any, length: int = SHOWN) -> str:
 
 
 def present(entry: Mapping[str, Any], key: str, place: Place) -> Any:
-    """What an entry has under a key.
+    """Return an entry's value under a key, which must be there.
 
     Raises:
         ValueError: it has no such key.
@@ -98,7 +98,7 @@ def present(entry: Mapping[str, Any], key: str, place: Place) -> Any:
 
 
 def field(entry: Mapping[str, Any], key: str, check: Callable[[Any, Place], T], place: Place) -> T:
-    """What an entry has under a key, checked.
+    """Return an entry's value under a key, checked.
 
     Raises:
         ValueError: it has no such key, or ``check`` refuses what is there.
@@ -111,7 +111,7 @@ def field(entry: Mapping[str, Any], key: str, check: Callable[[Any, Place], T], 
 
 
 def mapping(value: Any, place: Place) -> dict[str, Any]:
-    """A dict whose keys are strings.
+    """Return a value that must be a dict with string keys.
 
     Raises:
         ValueError: it is none.
@@ -125,7 +125,7 @@ def mapping(value: Any, place: Place) -> dict[str, Any]:
 
 
 def listing(value: Any, place: Place) -> list[Any]:
-    """A list.
+    """Return a value that must be a list.
 
     Raises:
         ValueError: it is none.
@@ -136,7 +136,7 @@ def listing(value: Any, place: Place) -> list[Any]:
 
 
 def string(value: Any, place: Place) -> str:
-    """A string that can be written as UTF-8, without null characters; it may be empty.
+    """Return a value that must be a string valid in UTF-8, without null characters; may be empty.
 
     Raises:
         ValueError: it is none.
@@ -151,7 +151,7 @@ def string(value: Any, place: Place) -> str:
 
 
 def strings(value: Any, place: Place) -> list[str]:
-    """A list of strings.
+    """Return a value that must be a list of strings.
 
     Raises:
         ValueError: it is none.
@@ -162,7 +162,7 @@ def strings(value: Any, place: Place) -> list[str]:
 
 
 def caption(value: Any, place: Place) -> str:
-    """A string with something to read.
+    """Return a value that must be a string with visible characters.
 
     Raises:
         ValueError: it is none, or holds nothing but spaces and what no eye sees.
@@ -175,7 +175,7 @@ def caption(value: Any, place: Place) -> str:
 
 
 def identifier(value: Any, place: Place) -> str:
-    """The id of a video or a text: a string of which a file can have its name.
+    """Return the id of a video or a text: a string that can name a file.
 
     Raises:
         ValueError: it is none, see :func:`~mmvtr.datasets.files.is_file_name`.
@@ -186,7 +186,7 @@ def identifier(value: Any, place: Place) -> str:
 
 
 def seconds(value: Any, place: Place) -> float:
-    """A time from a number or its digits.
+    """Return a time in seconds from a number or its digits.
 
     Raises:
         ValueError: negative, not finite, beyond 1e9, or no number.
@@ -203,7 +203,7 @@ def seconds(value: Any, place: Place) -> float:
 
 
 def duration(value: Any, place: Place) -> float:
-    """A time above 0, see :func:`seconds`.
+    """Return a time above 0; see :func:`seconds`.
 
     Raises:
         ValueError: it is none.
@@ -215,7 +215,7 @@ def duration(value: Any, place: Place) -> float:
 
 
 def number(value: Any, place: Place) -> int:
-    """A whole number from 0, or its digits.
+    """Return a whole number from 0, given as such or as digits.
 
     Raises:
         ValueError: it is none, or has 16 digits and more.
@@ -227,8 +227,8 @@ def number(value: Any, place: Place) -> int:
     return value
 
 
-def once(names: Iterable[tuple[str, Place]], what: str) -> list[str]:
-    """Names that must differ, in their order.
+def unique(names: Iterable[tuple[str, Place]], what: str) -> list[str]:
+    """Return names in their order; raise ValueError if one is repeated.
 
     Args:
         names: each with its place.
@@ -247,22 +247,22 @@ def once(names: Iterable[tuple[str, Place]], what: str) -> list[str]:
     return list(first)
 
 
-def once_in(
+def unique_in(
     rows: Iterable[tuple[Place, Mapping[str, Any]]],
     key: str,
     what: str,
     check: Callable[[Any, Place], str] = identifier,
 ) -> list[str]:
-    """What rows have under a key, which must differ, in their order; as :func:`once`.
+    """Return the rows' values under a key in order; raise if one is repeated, as :func:`once`.
 
     Raises:
         ValueError: as of :func:`field` and :func:`once`.
     """
-    return once(((field(row, key, check, place), place) for place, row in rows), what)
+    return unique(((field(row, key, check, place), place) for place, row in rows), what)
 
 
 def cut(text: str, length: int = LONGEST) -> str:
-    """The beginning of a long text, and dots."""
+    """Return the beginning of a long text, and dots."""
     return text if len(text) <= length else f'{text[: length - 3]}...'
 
 

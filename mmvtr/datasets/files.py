@@ -10,7 +10,7 @@ LONGEST_NAME = 255
 
 
 def is_file_name(name: str) -> bool:
-    """Whether an id can name a file below a folder, or below a folder in it (``'kitchen/P01'``).
+    """Return whether an id can name a file below a folder or a subfolder (``'kitchen/P01'``).
 
     Not where the path would lead out of the folder (``..`` or a slash in front, also those of other
     systems) or be the folder itself, where the name has characters that cannot be seen (control,
@@ -25,7 +25,7 @@ def is_file_name(name: str) -> bool:
 
 
 def file_of(folder: Union[str, Path], name: str, suffix: str) -> Path:
-    """The file of an id, ``FOLDER/NAME.SUFFIX``: to be read, or to be written.
+    """Return the path ``FOLDER/NAME.SUFFIX`` of an id.
 
     Raises:
         ValueError: an id that would lead out of the folder, see :func:`is_file_name`.
@@ -36,7 +36,7 @@ def file_of(folder: Union[str, Path], name: str, suffix: str) -> Path:
 
 
 def visible(text: str) -> str:
-    """A text that can be written: bytes of a file's name that are no UTF-8 as ``\\xE9``."""
+    """Return a text that can be written; invalid UTF-8 bytes of a file's name become ``\xE9``."""
     try:
         return text.encode('utf-8', 'surrogateescape').decode('utf-8', 'backslashreplace')
     except UnicodeEncodeError:  # halves of surrogate pairs that no file's name has
@@ -44,7 +44,7 @@ def visible(text: str) -> str:
 
 
 def missing_files(paths: Iterable[Path]) -> list[Path]:
-    """Those of the paths that do not exist: one listing a folder, as a stat each is slow."""
+    """Return the paths that do not exist, with one listing per folder."""
     paths = list(paths)
     present = {folder: _names(folder) for folder in {path.parent for path in paths}}
     return [path for path in paths if path.name not in present[path.parent]]

@@ -20,7 +20,7 @@ Identity = tuple[int, int]
 
 
 class Listing(list[str]):
-    """Files below a folder: their paths in it, '/' between, sorted; all names that a file has.
+    """Sorted relative paths of the files below a folder, and all names of each file.
 
     Attributes:
         again: those of them whose file another name has already.
@@ -34,7 +34,7 @@ class Listing(list[str]):
 
 
 def listed(root: Union[str, Path]) -> Listing:
-    """All files below a folder; what begins with a dot does not count.
+    """Return all files below a folder; names that begin with a dot are ignored.
 
     A folder is entered once, by its own name rather than by a link to it.  Links that lead nowhere
     are no files.  A folder that may not be read is left out with a warning.
@@ -68,7 +68,7 @@ def listed(root: Union[str, Path]) -> Listing:
 
 
 def identity(path: Union[str, Path]) -> Optional[Identity]:
-    """What a path leads to; None: nothing."""
+    """Return device and inode that a path resolves to; None if it does not exist."""
     try:
         found = os.stat(path)
     except OSError:
@@ -77,12 +77,12 @@ def identity(path: Union[str, Path]) -> Optional[Identity]:
 
 
 def one_spelling(name: str) -> str:
-    """A name in NFC: what two spellings of it have in common."""
+    """Return a name in Unicode NFC, so that both spellings of a name are equal."""
     return name if name.isascii() else unicodedata.normalize('NFC', name)
 
 
 def spelt_as_there(path: str) -> str:
-    """A path as its folders spell it, where nothing has the spelling that is given.
+    """Return a path in the Unicode spelling that its folders use.
 
     Raises:
         ValueError: several files have that name but for their spelling.

@@ -15,8 +15,8 @@ from mmvtr.datasets.annotation_values import (
     identifier,
     listing,
     number,
-    once,
     string,
+    unique,
     wrong,
 )
 from mmvtr.registry import TASK_UTILS
@@ -56,7 +56,7 @@ def read_highlights(path: Union[str, Path]) -> list[Highlights]:
     if not rows:
         raise ValueError(f'{path} holds no line')
     found = [_read(entry, place) for place, entry in rows]
-    once(((one.query_id, place) for one, (place, _) in zip(found, rows)), 'qid')
+    unique(((one.query_id, place) for one, (place, _) in zip(found, rows)), 'qid')
     return found
 
 

@@ -26,7 +26,7 @@ OF_ONE_SET = ('classes', 'actions', 'agreement', 'environment')
 
 @DATASETS.register_module()
 class RepeatDataset(Dataset):
-    """Shows each item of a set several times an epoch, each time with new random choices.
+    """Repeat each item several times an epoch, each time with new random choices.
 
     Its other attributes are those of the set.
 
@@ -50,7 +50,7 @@ class RepeatDataset(Dataset):
         return getattr(self.dataset, name)
 
     def protocol(self) -> dict[str, Any]:
-        """That of the set, and how often an epoch shows it."""
+        """Return the protocol of the set, and how often an epoch repeats it."""
         return {**self.dataset.protocol(), 'times an epoch': self.times}
 
     def __len__(self) -> int:
@@ -64,7 +64,7 @@ class RepeatDataset(Dataset):
 
 @DATASETS.register_module()
 class ConcatDataset(VideoTextDataset):
-    """One set of several: joint training, each set with its own files and pipelines.
+    """Concatenation of datasets for joint training, each with its own files and pipelines.
 
     Videos and texts are numbered on from set to set, and an id becomes ``NAME/ID``, so that no id
     of a set is one of another, and a text has positives in its own set alone.  An epoch visits the
@@ -134,7 +134,7 @@ class ConcatDataset(VideoTextDataset):
                     )
 
     def load_annotations(self) -> tuple[Records, Records]:
-        """The records of all sets, numbered on."""
+        """Return the records of all sets, numbered consecutively."""
         videos, texts = [], []
         for k, (name, one) in enumerate(self.sets.items()):
             videos += [dict(v, video_id=f'{name}/{v["video_id"]}') for v in one.videos]
@@ -142,27 +142,27 @@ class ConcatDataset(VideoTextDataset):
         return videos, texts
 
     def origin(self) -> str:
-        """The sets together."""
+        """Return the origins of all sets, joined by plus signs."""
         return ' + '.join(one.origin() for one in self.sets.values())
 
     def lacks(self) -> Optional[str]:
-        """What of the sets is not here."""
-        told = {name: one.lacks() for name, one in self.sets.items()}
-        return '; '.join(f'{name}: {lack}' for name, lack in told.items() if lack) or None
+        """Return what the sets lack, by set."""
+        lacking = {name: one.lacks() for name, one in self.sets.items()}
+        return '; '.join(f'{name}: {lack}' for name, lack in lacking.items() if lack) or None
 
     def protocol(self) -> dict[str, Any]:
-        """That of the joint set, and what each set says of itself."""
-        told = {name: one.protocol() for name, one in self.sets.items()}
+        """Return the protocol of the joint set and of each of its sets."""
+        protocols = {name: one.protocol() for name, one in self.sets.items()}
         split = ' + '.join(
-            ' '.join(filter(None, (one['dataset'], one['split']))) for one in told.values()
+            ' '.join(filter(None, (one['dataset'], one['split']))) for one in protocols.values()
         )
-        return {**super().protocol(), 'split': split, 'sets': told}
+        return {**super().protocol(), 'split': split, 'sets': protocols}
 
     def __len__(self) -> int:
         return self._ends[-1]
 
     def __getitem__(self, key: Union[ItemKey, int]) -> dict[str, Any]:
-        """An item of one of the sets, as :class:`VideoTextDataset` has it."""
+        """Return an item of one of the sets, as :class:`VideoTextDataset`."""
         key = item_key(key)
         k = bisect_right(self._ends, key.index)
         name, one = list(self.sets.items())[k]
@@ -209,7 +209,7 @@ class ConcatDataset(VideoTextDataset):
 
 
 def _names(sets: Sequence[Dataset]) -> list[str]:
-    """The class of each set, with a number behind it where it is not unique."""
+    """Return the class name of each set, numbered where it is not unique."""
     kinds = [one.protocol()['dataset'].removesuffix('Dataset') for one in sets]
     return [
         kind if kinds.count(kind) == 1 else f'{kind}{kinds[: i + 1].count(kind)}'

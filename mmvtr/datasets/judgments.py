@@ -43,7 +43,7 @@ FIRE_BYTES, FIRE_SHA = 6_809_410, 'db0fff43'
 
 @TASK_UTILS.register_module()
 def read_flickr8k_crowd(path: Union[str, Path]) -> PairValues:
-    """``CrowdFlowerAnnotations.txt`` of Flickr8k: the share of 'yes' of several people, 0 to 1.
+    """Read Flickr8k's ``CrowdFlowerAnnotations.txt``: the share of 'yes' of several people.
 
     Hodosh, Young and Hockenmaier (JAIR 2013). Lines of image, caption id, share of yes, number of
     yes, number of no.
@@ -69,7 +69,7 @@ def read_flickr8k_crowd(path: Union[str, Path]) -> PairValues:
 
 @TASK_UTILS.register_module()
 def read_flickr8k_expert(path: Union[str, Path]) -> PairValues:
-    """``ExpertAnnotations.txt`` of Flickr8k: the mean of three ratings, 1 to 4.
+    """Read Flickr8k's ``ExpertAnnotations.txt``: the mean of three ratings, 1 to 4.
 
     Raises:
         FileNotFoundError: no such file.
@@ -90,7 +90,7 @@ def read_flickr8k_expert(path: Union[str, Path]) -> PairValues:
 
 @TASK_UTILS.register_module()
 def read_crisscrossed(path: Union[str, Path]) -> PairValues:
-    """``sits_*.csv`` of Crisscrossed Captions: the mean rating of a caption and an image, 0 to 5.
+    """Read ``sits_*.csv`` of Crisscrossed Captions: mean ratings of pairs, 0 to 5.
 
     Parekh et al. (EACL 2021). Ids are COCO's numbers, as in ECCV Caption: '732091' of
     ``COCO_val2014:sentid:732091``, '365325' of ``COCO_val2014_000000365325.jpg``.
@@ -113,7 +113,7 @@ def read_crisscrossed(path: Union[str, Path]) -> PairValues:
 
 @TASK_UTILS.register_module()
 def read_eccv_caption(path: Union[str, Path], *, query: Query = 'text') -> PairValues:
-    """A json file of ECCV Caption: the positives of each query, ``{id: [ids]}``; all of grade 1.
+    """Read a json file of ECCV Caption: the positives of each query, all of grade 1.
 
     Chun et al. (ECCV 2022). The file says nothing of other pairs: its measures, mAP@R and
     R-precision, count them as wrong. Files of the same form, as COCO's own pairs, are read alike.
@@ -142,7 +142,7 @@ def read_eccv_caption(path: Union[str, Path], *, query: Query = 'text') -> PairV
 
 @TASK_UTILS.register_module()
 def read_fire(path: Union[str, Path], *, dataset: str, check: bool = True) -> PairValues:
-    """``fire_msrvtt_dataset.json``: judged captions and videos of MSR-VTT; 1 = relevant, else 0.
+    """Read ``fire_msrvtt_dataset.json``: judged pairs of MSR-VTT; 1 = relevant, else 0.
 
     Rodriguez et al., "Fighting FIRe with FIRE" (2022). The texts are captions, for a dataset's
     ``judgments=dict(type='read_fire', ...)``. A pair that stands there twice with one label counts
@@ -196,7 +196,7 @@ def _check_fire(path: Path) -> None:
 
 
 def _coco(pattern: str, name: str, place: Place) -> str:
-    """The number in an id of COCO, without zeros in front."""
+    """Return the number in a COCO id, without leading zeros."""
     found = re.fullmatch(pattern, name)
     if found is None:
         raise wrong(place, f'an id {pattern}', name)

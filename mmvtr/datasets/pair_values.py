@@ -25,7 +25,7 @@ QRELS, RUN = 'query 0 item grade', 'query Q0 item rank score tag'
 
 
 class PairValues(NamedTuple):
-    """N pairs, none of them twice; of what is not here nothing is known.
+    """N distinct pairs with values; all other pairs are unknown.
 
     Attributes:
         texts: N ids.
@@ -44,7 +44,7 @@ class PairValues(NamedTuple):
     def matrix(
         self, text_ids: Sequence[str], video_ids: Sequence[str], *, others: str = 'raise'
     ) -> np.ndarray:
-        """Float64 [T, V], NaN where nothing is known.
+        """Return values, float64 [T, V]; NaN where unknown.
 
         Args:
             text_ids, video_ids: T and V ids, of rows and columns.
@@ -78,7 +78,7 @@ class PairValues(NamedTuple):
         return table
 
     def of_texts(self, text_ids: Sequence[str], captions: Sequence[str]) -> PairValues:
-        """The same pairs by id: those of a caption are of each text that has it.
+        """Return the pairs by text id; a pair of a caption holds for each text with that caption.
 
         Args:
             text_ids, captions: T each; space around a caption does not count.
@@ -103,7 +103,7 @@ class PairValues(NamedTuple):
     def of_matrix(
         cls, table: np.ndarray, text_ids: Sequence[str], video_ids: Sequence[str]
     ) -> PairValues:
-        """The entries of [T, V] that are not NaN, row by row.
+        """Return the entries of [T, V] that are not NaN, row by row.
 
         Raises:
             ValueError: not as many ids as rows and columns.
@@ -179,7 +179,7 @@ def write_run(
 
 
 def collect(rows: Iterator[tuple[Place, str, str, float]], origin: Union[str, Path]) -> PairValues:
-    """Pairs with their places: place, text, video, value.
+    """Return pairs with their places: place, text, video, value.
 
     Raises:
         ValueError: a pair twice, or none at all.
@@ -196,7 +196,7 @@ def collect(rows: Iterator[tuple[Place, str, str, float]], origin: Union[str, Pa
 
 
 class Judgments(NamedTuple):
-    """What people say of pairs, by who asks; both are one where pairs were judged once for all.
+    """Human judgments of pairs by direction; both are equal if pairs were judged once for both.
 
     Attributes:
         t2v: read where texts ask.
@@ -230,7 +230,7 @@ class Judgments(NamedTuple):
         video_ids: Sequence[str],
         captions: Optional[Sequence[str]] = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Float64 [T, V] of each direction, NaN = not judged; what is left out is logged.
+        """Return judgments, float64 [T, V], by direction; NaN = not judged; drops are logged.
 
         Args:
             text_ids, video_ids: T and V.
@@ -249,7 +249,7 @@ class Judgments(NamedTuple):
 
 
 def finite(value: str, what: str, place: Place) -> float:
-    """A number from its digits.
+    """Return a number from its digits.
 
     Raises:
         ValueError: it is none, or not finite.
@@ -272,7 +272,7 @@ def check_query(query: Any) -> None:
 def fields_of(
     path: Path, form: str, separator: Optional[str] = None
 ) -> Iterator[tuple[Place, list[str]]]:
-    """Place and fields of each line; ``form`` names the fields in the ValueError of more or fewer.
+    """Yield place and fields of each line; ``form`` names the fields in a ValueError.
 
     They stand apart by ``separator``, or by spaces.
     """
@@ -330,7 +330,7 @@ def _read(path: Path, form: str, value_at: int, query: Query) -> PairValues:
 
 
 def _checked(pairs: PairValues, query: Query) -> Iterator[tuple[str, str, float]]:
-    """Query, item and value of each pair, fit for a line."""
+    """Return query, item and value of each pair as the fields of a line."""
     ids = (pairs.texts, pairs.videos)
     for first, second, value in zip(*ids[:: 1 if query == 'text' else -1], pairs.values.tolist()):
         for name in (first, second):

@@ -22,7 +22,7 @@ _NUMBERS = re.compile(r'(?:f[248]|[iu][1248]|b1)')
 
 
 def read_pickle(path: Path, what: str, *, arrays: bool = False) -> Any:
-    """What a pickle of plain data holds, of any protocol and of python 2 or 3.
+    """Return the content of a pickle of plain data, of any protocol and Python version.
 
     Args:
         path: the file; it is in memory as a whole.
@@ -48,7 +48,7 @@ def read_pickle(path: Path, what: str, *, arrays: bool = False) -> Any:
 
 
 def text_of(value: Any, place: Place) -> str:
-    """A string of a pickle; one of python 2 is UTF-8 or else latin-1.
+    """Decode a string of a pickle; Python 2 strings are UTF-8 or else latin-1.
 
     Raises:
         ValueError: it is none.
@@ -62,14 +62,14 @@ def text_of(value: Any, place: Place) -> str:
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Builds containers, strings and numbers, and nothing that a file asks for by its name."""
+    """Unpickler of containers, strings and numbers that resolves no name of the file."""
 
     def find_class(self, module: str, name: str) -> Any:
         raise pickle.UnpicklingError(f'it asks for {module}.{name}')
 
 
 class _ArrayUnpickler(_PlainUnpickler):
-    """Answers what a pickle of arrays asks for, in the names of older and newer numpy."""
+    """Unpickler that resolves only the names by which older and newer numpy pickle arrays."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in _ANSWERS:
@@ -78,7 +78,7 @@ class _ArrayUnpickler(_PlainUnpickler):
 
 
 class _Answer:
-    """A function that a pickle may call, and of which it can change nothing."""
+    """An immutable wrapper of a function that a pickle may call."""
 
     __slots__ = ('_function',)
 
@@ -93,7 +93,7 @@ class _Answer:
 
 
 class _Dtype:
-    """A type of numbers, whose order of bytes comes as its state."""
+    """A placeholder for a numpy dtype whose byte order comes as its state."""
 
     __slots__ = ('code', 'order')
 
@@ -111,7 +111,7 @@ class _Dtype:
 
 
 class _Array(np.ndarray):
-    """An array whose content comes as its state, which is checked before numpy sees it."""
+    """A placeholder for an array whose state is checked before numpy reads it."""
 
     def __setstate__(self, state: Any) -> None:
         if not isinstance(state, tuple) or len(state) != 5:
@@ -129,7 +129,7 @@ def _dtype(code: Any, align: Any = False, copy: Any = True) -> _Dtype:
 
 
 def _reconstruct(kind: Any, shape: Any, code: Any) -> _Array:
-    """An array without its content."""
+    """Return an array placeholder without content."""
     _ndarray_only(kind)
     return np.zeros(0, np.uint8).view(_Array)
 
@@ -148,7 +148,7 @@ def _scalar(dtype: Any, raw: Any) -> Union[int, float, bool]:
 
 
 def _encode(text: Any, encoding: Any) -> bytes:
-    """How python 3 writes bytes for python 2."""
+    """Decode bytes that Python 3 pickled for Python 2."""
     if not isinstance(text, str) or _word(encoding) != 'latin1':
         raise pickle.UnpicklingError('an unknown encoding of bytes')
     return text.encode('latin-1')
@@ -161,7 +161,7 @@ def _no_bytes(*content: Any) -> bytes:
 
 
 def _ndarray(*arguments: Any) -> None:
-    """Is only passed on to :func:`_reconstruct`."""
+    """A placeholder that is only passed to :func:`_reconstruct`."""
     raise pickle.UnpicklingError('it calls numpy.ndarray')
 
 
@@ -171,7 +171,7 @@ def _ndarray_only(kind: Any) -> None:
 
 
 def _checked(raw: Any, dtype: Any, shape: Any) -> np.dtype:
-    """The type of an array of as many bytes as its shape says."""
+    """Return the dtype of an array whose bytes match its shape."""
     if not isinstance(dtype, _Dtype) or not isinstance(raw, (bytes, bytearray)):
         raise pickle.UnpicklingError('an array of no numbers')
     if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape):
@@ -183,7 +183,7 @@ def _checked(raw: Any, dtype: Any, shape: Any) -> np.dtype:
 
 
 def _word(value: Any) -> Optional[str]:
-    """A short string, in python 2 bytes."""
+    """Read a short string, bytes in Python 2."""
     return value.decode('latin-1') if isinstance(value, bytes) else value
 
 

@@ -10,7 +10,7 @@ NAMED, SAID = 3, 160
 
 
 class Problems:
-    """What is wrong with a file; false while nothing is.
+    """Collected problems of a file; falsy while there are none.
 
     Args:
         name: of the file, as errors begin with it.
@@ -35,24 +35,24 @@ class Problems:
 
     @contextmanager
     def of(self, kind: str) -> Iterator[None]:
-        """Note the ValueError of a row and go on with the next."""
+        """Record the ValueError of a row and continue with the next."""
         try:
             yield
         except ValueError as error:
             self._rows.setdefault(kind, []).append(str(error).removeprefix(f'{self.name}: '))
 
     def add(self, title: str, items: Sequence[str]) -> None:
-        """Note several of one kind, under a title that counts them."""
+        """Record several problems of one kind under a title with their count."""
         self._titles.append((title, items))
 
     def text(self, remedies: Sequence[str] = ()) -> str:
-        """A sentence for one problem, else a line for each kind, with its first few rows."""
-        kinds = [(f'{kind} ({len(said)})', said) for kind, said in self._rows.items()]
-        lone = [said for _, said in kinds if len(kinds) == len(said) == 1]
+        """Return a sentence for one problem, else a line per kind with its first few rows."""
+        kinds = [(f'{kind} ({len(problems)})', problems) for kind, problems in self._rows.items()]
+        lone = [problems for _, problems in kinds if len(kinds) == len(problems) == 1]
         end = ''.join(f'; {remedy}' for remedy in remedies)
         if lone and not self._titles:
             return f'{self.name}: {lone[0][0]}{end}'
-        lines = [f'{title}: {_begin(said)}' for title, said in [*kinds, *self._titles]]
+        lines = [f'{title}: {_begin(problems)}' for title, problems in [*kinds, *self._titles]]
         if len(lines) == 1:
             return f'{self.name}: {lines[0]}{end}'
         return '\n  '.join([f'{self.name} has {len(lines)} kinds of problems:', *lines, *remedies])
@@ -65,13 +65,13 @@ class Problems:
 
 @contextmanager
 def collecting(name: str, problems: Optional[Problems]) -> Iterator[Problems]:
-    """These problems for whoever reports more, or else new ones, which are refused at the end."""
+    """Yield these problems to a nested reader, or new ones that raise at the end."""
     own = Problems(name) if problems is None else problems
     yield own
     if problems is None:
         own.refuse()
 
 
-def _begin(said: Sequence[str]) -> str:
-    named = [one if len(one) <= SAID else f'{one[: SAID - 3]}...' for one in said[:NAMED]]
-    return '; '.join([*named, *(['...'] if len(said) > NAMED else [])])
+def _begin(problems: Sequence[str]) -> str:
+    named = [one if len(one) <= SAID else f'{one[: SAID - 3]}...' for one in problems[:NAMED]]
+    return '; '.join([*named, *(['...'] if len(problems) > NAMED else [])])

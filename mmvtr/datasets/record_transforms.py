@@ -18,7 +18,7 @@ RecordTransform = Callable[[Records, Records], tuple[Records, Records]]
 
 
 class RecordTransforms:
-    """Record transforms in the order in which they are written.
+    """Return record transforms in their written order.
 
     A transform may have an attribute ``note``: what it has found, one line for the log and for the
     protocol of a result.  One with a true attribute ``whole_set`` is applied before ``missing``
@@ -80,7 +80,7 @@ class RecordTransforms:
 
 
 def without(dataset: dict[str, Any], *names: str) -> dict[str, Any]:
-    """A dataset's config without those of its record transforms that have these names."""
+    """Return a dataset's config without the named record transforms."""
     if not dataset.get('records'):
         return dict(dataset)
     left = {name: part for name, part in dataset['records'].items() if name not in names}
@@ -90,7 +90,7 @@ def without(dataset: dict[str, Any], *names: str) -> dict[str, Any]:
 def read_annotations(
     dataset: Union[dict[str, Any], VideoTextDataset], *without_parts: str
 ) -> VideoTextDataset:
-    """A dataset from its config, without the pipelines, which look for videos and features.
+    """Build a dataset without its pipelines, which would look for videos and features.
 
     Args:
         dataset: its config; a dataset is returned as it is.

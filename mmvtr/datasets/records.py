@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from mmvtr.datasets.annotation_values import Place, caption, once, problem, shown, string
+from mmvtr.datasets.annotation_values import Place, caption, problem, shown, string, unique
 
 Records = list[dict[str, Any]]
 Unit = Literal['frames', 'seconds']
@@ -18,7 +18,7 @@ LENGTHS = dict(frames='num_frames', seconds='duration')
 
 
 def keep(videos: Records, texts: Records, stay: Sequence[int]) -> tuple[Records, Records]:
-    """The videos at these positions, and the texts of any of them, which now count from 0."""
+    """Return the videos at these positions and their texts, renumbered from 0."""
     place = {v: new for new, v in enumerate(stay)}
     for text in texts:
         text['video_idx'] = [place[v] for v in text['video_idx'] if v in place]
@@ -26,7 +26,7 @@ def keep(videos: Records, texts: Records, stay: Sequence[int]) -> tuple[Records,
 
 
 def lengths(videos: Records, unit: Unit, name: str) -> np.ndarray:
-    """Float64 [V], how long videos are, in native frames or in seconds.
+    """Return the videos' lengths, float64 [V], in native frames or in seconds.
 
     Args:
         videos: records.
@@ -49,7 +49,7 @@ def lengths(videos: Records, unit: Unit, name: str) -> np.ndarray:
 
 
 def environments_of(videos: Records, place: Place) -> Optional[np.ndarray]:
-    """Int64 [V], the ``environment`` of each video; None of videos that have none.
+    """Return the ``environment`` of each video, int64 [V]; None if there are none.
 
     Raises:
         ValueError: some have one, and others not.
@@ -61,13 +61,13 @@ def environments_of(videos: Records, place: Place) -> Optional[np.ndarray]:
 
 
 def class_table(records: Records, kind: str) -> torch.Tensor:
-    """Int64 [N, A], the classes of each record, padded with -1."""
+    """Return the classes of each record, int64 [N, A], padded with -1."""
     rows = [torch.tensor(record['classes'][kind], dtype=torch.int64) for record in records]
     return pad_sequence(rows, batch_first=True, padding_value=-1)
 
 
 def moment_ratio(text: dict[str, Any], videos: Records) -> float:
-    """Length of a text's moment over that of its video; NaN where one is not known."""
+    """Return a text's moment length over its video's length; NaN if unknown."""
     video = videos[text['video_idx'][0]]
     if len(text['video_idx']) > 1 or 'start' not in text or 'duration' not in video:
         return math.nan
@@ -76,7 +76,7 @@ def moment_ratio(text: dict[str, Any], videos: Records) -> float:
 
 
 def texts_of(texts: Records, num_videos: int) -> list[list[int]]:
-    """Of each video the indices of its texts."""
+    """Return the text indices of each video."""
     found: list[list[int]] = [[] for _ in range(num_videos)]
     for t, text in enumerate(texts):
         for v in text['video_idx']:
@@ -85,18 +85,18 @@ def texts_of(texts: Records, num_videos: int) -> list[list[int]]:
 
 
 def check_ids(kind: str, records: Records, place: Place) -> None:
-    """ValueError where an id is no string or stands twice; names both places."""
+    """Raise ValueError if an id is no string or repeated; names both places."""
     try:
         distinct = len({string(record[f'{kind}_id'], place) for record in records})
     except ValueError:
         distinct = -1
     if distinct < len(records):  # only now a place for each
         rows = ((record[f'{kind}_id'], place.at(f'{kind} {n}')) for n, record in enumerate(records))
-        once(((string(name, row), row) for name, row in rows), kind)
+        unique(((string(name, row), row) for name, row in rows), kind)
 
 
 def check_texts(texts: Records, num_videos: int, place: Place) -> None:
-    """ValueError where a text is no caption, or belongs to no video or to one that is not there."""
+    """Raise ValueError if a text is no caption or belongs to no existing video."""
     for n, text in enumerate(texts):
         try:
             _check_text(text, num_videos, place)

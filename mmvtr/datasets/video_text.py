@@ -69,7 +69,7 @@ EpochUnit = Literal['text', 'video', 'video_with_all_texts']
 
 
 class VideoTextDataset(Dataset):
-    """Videos, texts and who belongs to whom.
+    """Base class of datasets: videos, texts and which belong together.
 
     A transform with a method ``check(records)`` is shown all the videos (or texts) at
     construction, to say at once what it will miss later (files, words).
@@ -204,7 +204,7 @@ class VideoTextDataset(Dataset):
         raise NotImplementedError
 
     def origin(self) -> str:
-        """What set this is, for an error: its class, its split, and the files where known."""
+        """Return class, split and files of the dataset, for error messages."""
         return f'{type(self).__name__} {getattr(self, "split", "")}'.rstrip()
 
     @contextmanager
@@ -219,7 +219,7 @@ class VideoTextDataset(Dataset):
             raise type(error)(f'{what}{end}') from error
 
     def lacks(self) -> Optional[str]:
-        """What of the whole set is not here, in words; None = nothing that is known of."""
+        """Return in words what is missing of the whole set; None if nothing is known to be."""
         broken = len(self.known_broken)
         parts = [
             f'{self.left_out} are left out' if self.left_out else '',
@@ -228,11 +228,11 @@ class VideoTextDataset(Dataset):
         return '; '.join(filter(None, parts)) or None
 
     def truth(self) -> Optional[np.ndarray]:
-        """Bool [T, V], whether the text truly holds for the video; None = not known."""
+        """Return whether texts truly hold for videos, bool [T, V]; None if unknown."""
         return None
 
     def relevance(self) -> Optional[np.ndarray]:
-        """Float [T, V] in [0, 1], graded relevance: that of the classes; None = not known."""
+        """Return graded relevance by classes, float [T, V] in [0, 1]; None if unknown."""
         if not self.texts or not self.videos or 'classes' not in self.texts[0]:
             return None
         texts, videos = (
@@ -242,7 +242,7 @@ class VideoTextDataset(Dataset):
         return class_relevance(texts, videos).numpy()
 
     def judgments(self) -> Optional[tuple[np.ndarray, np.ndarray]]:
-        """Float64 [T, V] where texts ask and where videos ask; NaN = not judged; None = no pair is.
+        """Return judgments, float64 [T, V], by asking side; NaN = not judged; None: no pair is.
 
         Raises:
             ValueError: no judged pair is of this set, or it does not know what it was asked for.
@@ -259,11 +259,11 @@ class VideoTextDataset(Dataset):
         return self._judgments.grades([*texts], [*videos], captions)
 
     def lengths(self, unit: Unit) -> np.ndarray:
-        """Float64 [V], how long the videos are, see :func:`mmvtr.datasets.records.lengths`."""
+        """Return the videos' lengths, float64 [V]; see :func:`mmvtr.datasets.records.lengths`."""
         return lengths(self.videos, unit, type(self).__name__)
 
     def moment_ratio(self) -> Optional[np.ndarray]:
-        """Float64 [T] in (0, 1], the share of its video that a text describes.
+        """Return the share of its video that each text describes, float64 [T] in (0, 1].
 
         NaN where that is not known, or the text has several videos; None = known of no text.
         """
@@ -271,14 +271,14 @@ class VideoTextDataset(Dataset):
         return None if np.isnan(ratios).all() else ratios
 
     def positives(self) -> np.ndarray:
-        """Bool [T, V], the annotated matches (dense: T * V bytes)."""
+        """Return the annotated matches, bool [T, V] (dense: T * V bytes)."""
         matches = np.zeros((len(self.texts), len(self.videos)), dtype=bool)
         for t, text in enumerate(self.texts):
             matches[t, text['video_idx']] = True
         return matches
 
     def protocol(self) -> dict[str, Any]:
-        """What a result on this set must state: the set, a hash of its ids, and its counts."""
+        """Return what a result on this set must state: the set, a hash of its ids, its counts."""
         ids = '\n'.join([v['video_id'] for v in self.videos] + [t['text_id'] for t in self.texts])
         counts = [len(texts) for texts in self.texts_of] or [0]
         return dict(
@@ -299,7 +299,7 @@ class VideoTextDataset(Dataset):
 
     @property
     def metainfo(self) -> dict[str, Any]:
-        """mmengine's name for what describes a dataset."""
+        """Dataset description under mmengine's name."""
         return self.protocol()
 
     def __len__(self) -> int:
@@ -310,7 +310,7 @@ class VideoTextDataset(Dataset):
         return self
 
     def __getitem__(self, key: Union[ItemKey, int]) -> dict[str, Any]:
-        """One text and one of its videos, or one video and one or all of its texts.
+        """Return one text with one of its videos, or one video with one or all of its texts.
 
         Args:
             key: an :class:`ItemKey`; a plain index stands for seed 0 and epoch 0.
@@ -329,7 +329,7 @@ class VideoTextDataset(Dataset):
         return dict(video=video, texts=texts)
 
     def load_video(self, v: int, key: Optional[ItemKey] = None) -> dict[str, Any]:
-        """Video ``v``, its random transforms drawn from ``key`` (default: seed 0, epoch 0).
+        """Return video ``v``, its random transforms drawn from ``key`` (default: seed 0, epoch 0).
 
         Returns:
             dict(video_idx, video_id, frames = uint8 [F, 3, H, W] or [F, L, 3, H, W], or float32
@@ -344,7 +344,7 @@ class VideoTextDataset(Dataset):
             return self._video(v)
 
     def load_text(self, t: int, key: Optional[ItemKey] = None) -> dict[str, Any]:
-        """Text ``t``: dict(text_idx, text_id, tokens, video_idx = its videos).
+        """Return text ``t`` as dict(text_idx, text_id, tokens, video_idx = its videos).
 
         ``tokens`` are int64 [L], ids, or float32 [L, D], precomputed features.  Where known also
         classes, agreement, extra, vectors, true_videos.
@@ -359,7 +359,7 @@ class VideoTextDataset(Dataset):
             )
 
     def _leave_out(self, listed: dict[str, str]) -> dict[str, str]:
-        """Those of the listed videos that are here; nobody may miss it in a test set."""
+        """Return the listed videos that are in this set, and warn that they are left out."""
         here = {i: v['video_id'] for i, v in enumerate(self.videos) if v['video_id'] in listed}
         if here:
             texts = len({t for v in here for t in self.texts_of[v]})
@@ -372,7 +372,7 @@ class VideoTextDataset(Dataset):
         return {name: listed[name] for name in here.values()}
 
     def _choose(self, index: int) -> tuple[int, list[int]]:
-        """The video and the texts of an item."""
+        """Return the video and the texts of an item."""
         if self.epoch_unit == 'text':
             return random.choice(self.texts[index]['video_idx']), [index]
         v = self.videos_with_text[index]
@@ -399,13 +399,13 @@ class VideoTextDataset(Dataset):
         return text_item(t, self.texts[t], self.text_pipeline)
 
     def view(self, kind: Literal['video', 'text']) -> Dataset:
-        """A dataset of all videos, or of all texts, alone: what an evaluation walks through."""
+        """Return a dataset of all videos, or of all texts, alone, for evaluation."""
         _require(kind in ('video', 'text'), f"view: 'video' or 'text', not {kind!r}")
         return _View(self, kind)
 
 
 class _View(Dataset):
-    """The videos or the texts of a dataset, each once, as the halves of its items."""
+    """Dataset of a dataset's videos or texts, each once, as halves of items."""
 
     def __init__(self, dataset: VideoTextDataset, kind: str) -> None:
         self.dataset = dataset
@@ -421,12 +421,12 @@ class _View(Dataset):
 
 
 def steps_of(pipeline: Sequence[Transform]) -> list[Callable[[dict], dict]]:
-    """The transforms of a pipeline, built where they are configs."""
+    """Return the transforms of a pipeline, built if they are configs."""
     return [TRANSFORMS.build(step) if isinstance(step, dict) else step for step in pipeline]
 
 
 def _advice(steps: Sequence[Callable], videos: Records, prefix: str) -> str:
-    """The end of an error, where a part of the videos is missing."""
+    """Return the end of an error message if a part of the videos is missing."""
     try:
         some = 0 < len(not_there(steps, videos)) < len(videos)
     except (KeyError, FileNotFoundError):  # the whole store

@@ -24,6 +24,7 @@ from mmvtr.engine.loop.optim import (
     WarmupCosineLR,
     WarmupLinearLR,
 )
+from mmvtr.engine.loop.sharded import FullyShardedRetriever
 from mmvtr.engine.loop.weight_decay import MatrixDecayConstructor
 from mmvtr.engine.transforms.query_queue import QueryQueueHook
 from mmvtr.engine.transforms.score_transforms import (
@@ -56,6 +57,7 @@ __all__ = [
     'EtaMonitorHook',
     'Evaluation',
     'ExactSeedHook',
+    'FullyShardedRetriever',
     'HedgedScalingHook',
     'InvertedSoftmaxHook',
     'LocalScalingHook',

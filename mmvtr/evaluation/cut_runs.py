@@ -11,7 +11,7 @@ from mmvtr import functional as fn
 
 
 class CutRun(NamedTuple):
-    """Numbers of a run that was cut.
+    """Metrics of a run file that lists only the first places of each query.
 
     Attributes:
         values: by key, in percent: ``t2v_R1`` ... and, of judged texts, ``t2v_P1``, ``t2v_share1``.
@@ -34,7 +34,7 @@ def measure_cut_run(
     at_least: float = 1.0,
     k: Sequence[int] = (1, 5, 10),
 ) -> CutRun:
-    """Measure text to video as far as the run goes; ties at their mean rank.
+    """Measure text-to-video metrics to the depth of the run; ties count at their mean rank.
 
     Args:
         table: float [T, V], NaN = the run does not list the video.
@@ -62,10 +62,10 @@ def measure_cut_run(
     scores = table.where(listed, -torch.inf)
     found = (positives & listed).any(1)
     ranks = fn.ranks(scores, positives).where(found | ~positives.any(1), torch.inf)
-    right = asked = judged = None
+    right = answerable = judged = None
     if grades is not None:
         judged = ~grades.isnan()
-        asked = judged.any(1)
+        answerable = judged.any(1)
         right = ((grades >= at_least) | (positives & ~judged)) & listed
         judged = (judged | positives) & listed
     values, left_out = {}, []
@@ -74,9 +74,9 @@ def measure_cut_run(
             left_out.append(f'R{places}')
             continue
         values[f't2v_R{places}'] = 100 * float(fn.recall_at(ranks, places))
-        if asked is not None:
+        if answerable is not None:
             for name, matrix in (('P', right), ('share', judged)):
-                value = fn.precision_at(scores[asked], matrix[asked], places).mean()
+                value = fn.precision_at(scores[answerable], matrix[answerable], places).mean()
                 values[f't2v_{name}{places}'] = 100 * float(value)
     if grades is not None:
         left_out += [f'P{places}' for places in k if places > depth]

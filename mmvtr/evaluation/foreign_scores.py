@@ -16,7 +16,7 @@ BEGIN = 1 << 16
 
 
 class Foreign(NamedTuple):
-    """A format that is not read.
+    """A score-file format that is recognised but not read.
 
     ``what`` it is; ``python`` that makes the scores ``x`` of ``FILE``, '' where there is none.
     """
@@ -51,7 +51,7 @@ _BINARY = {
 
 
 def refuse_foreign(path: Path) -> None:
-    """Raise ValueError where a file is plainly of a format that is not read.
+    """Raise ValueError if a file is in a recognised format that is not read.
 
     The message names the file and what it is, and has a command that converts it.  A file that is
     not there, or that cannot be read, is left to the reader.
@@ -70,7 +70,7 @@ def refuse_foreign(path: Path) -> None:
 
 
 def _command(python: str, path: Path) -> str:
-    """A command that writes ``x`` beside the file."""
+    """Return a Python command that writes ``x`` as .npy beside the file."""
     suffix = '_scores.npy' if path.suffix == '.npy' else '.npy'
     name, target = (json.dumps(str(x)) for x in (path, path.with_name(path.stem + suffix)))
     program = f'import numpy; {python.replace("FILE", name)}; numpy.save({target}, x)'

@@ -91,7 +91,7 @@ class RelevanceMetric(Metric):
         return self._numbers(lambda _, dim: _perfect(relevance, dim))
 
     def _numbers(self, values: Callable[[str, int], Graded]) -> dict[str, float]:
-        """The numbers of ``values(direction, dim)``, by key."""
+        """Return ``values(direction, dim)`` by metric key."""
         numbers = {}
         graded = dict(t2v=values('t2v', 1), v2t=values('v2t', 0))
         for measure in self.measures:

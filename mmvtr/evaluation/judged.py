@@ -17,7 +17,7 @@ from mmvtr.structures import Directed, Relation
 
 @METRICS.register_module()
 class JudgedMetric(Metric):
-    """Measures of judged pairs, in both directions; queries without a judged pair are left out.
+    """Metrics over judged pairs, in both directions; queries without a judged pair are left out.
 
     A judged pair of at least ``at_least`` is right, of less wrong. An annotated pair that nobody
     judged is right. Keys in percent, of ``t2v_`` and ``v2t_``:
@@ -101,7 +101,7 @@ class JudgedMetric(Metric):
         return {key: x for key, x in numbers.items() if not re.search('queries|share', key)}
 
     def _known(self, relation: Relation) -> Directed:
-        """What is judged and right, [T, V], of those who ask in each direction."""
+        """Return judged and right pairs, bool [T, V], of the queries that ask in each direction."""
         known = {}
         for (name, dim), grades in zip((('t2v', 1), ('v2t', 0)), self._grades(relation)):
             judged = ~grades.isnan()
@@ -111,7 +111,7 @@ class JudgedMetric(Metric):
         return Directed(known['t2v'], known['v2t'])
 
     def _grades(self, relation: Relation) -> Directed:
-        """Those of the metric, or else of the set."""
+        """Return the metric's own judgments, or those of the dataset."""
         self.prepare()
         grades = relation.judgments
         if self.pairs is not None:
@@ -131,33 +131,33 @@ class JudgedMetric(Metric):
         return numbers
 
     def by_query(self, scores: Union[Tensor, Directed], relation: Relation) -> dict[str, Tensor]:
-        """The measures of each query, but for ``P_known``, which is one of all queries together.
+        """Return each query's measures, without ``P_known``, which pools all queries.
 
         Returns:
             float64 [T] or [V] by key, in percent; NaN where a query is left out.
         """
         found, known = {}, self._known(relation)
         for name, *rows in self._rows(directed(scores), relation, known):
-            asked = getattr(known, name).asked
+            answerable = getattr(known, name).asked
             for key, values in self._values(*rows).items():
-                whole = torch.full(asked.shape, torch.nan, dtype=torch.float64)
-                whole[asked.cpu()] = 100 * values.double().cpu()
+                whole = torch.full(answerable.shape, torch.nan, dtype=torch.float64)
+                whole[answerable.cpu()] = 100 * values.double().cpu()
                 found[f'{name}_{key}'] = whole
         return found
 
     def _rows(
         self, scores: Directed, relation: Relation, known: Directed
     ) -> Iterator[tuple[str, Tensor, Tensor, Tensor, Tensor]]:
-        """Of each direction what :meth:`_values` reads: queries as rows, those that ask."""
+        """Return the inputs of :meth:`_values` for each direction, one row a query that asks."""
         for name, dim in (('t2v', 1), ('v2t', 0)):
-            asked, right, judged = getattr(known, name)
+            answerable, right, judged = getattr(known, name)
             matrices = (getattr(scores, name), right, judged, relation.positives)
-            yield name, *((x if dim == 1 else x.t())[asked] for x in matrices)
+            yield name, *((x if dim == 1 else x.t())[answerable] for x in matrices)
 
     def _values(
         self, scores: Tensor, right: Tensor, judged: Tensor, annotated: Tensor
     ) -> dict[str, Tensor]:
-        """All [Q, C]; float64 [Q] by key."""
+        """Return measures, float64 [Q] by key, of matrices [Q, C]."""
         values = {}
         for k in self.k:
             values[f'P{k}'] = fn.precision_at(scores, right, k)

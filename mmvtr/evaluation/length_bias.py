@@ -33,7 +33,7 @@ FAILURE = 10
 
 
 class ActionLengths(NamedTuple):
-    """Mean lengths of the actions that two sets have in common.
+    """Mean clip lengths of the actions that the training and the test set share.
 
     Attributes:
         actions: the C actions, (verb class, noun class), in ascending order.
@@ -47,12 +47,12 @@ class ActionLengths(NamedTuple):
 
     @property
     def gaps(self) -> np.ndarray:
-        """Float64 [C], test - train: positive where test videos are longer (Fig. 2)."""
+        """Test minus train length, float64 [C]; positive where test videos are longer (Fig. 2)."""
         return self.test - self.train
 
 
 class _Queries(NamedTuple):
-    """Texts whose action has a large enough gap: their rows int64 [Q], mean lengths [Q]."""
+    """Texts whose action has a large enough length gap: rows int64 [Q] and mean lengths [Q]."""
 
     rows: Tensor
     train: Tensor
@@ -173,7 +173,7 @@ class LengthBiasMetric(Metric):
         return dict(t2v_train_correlation=0.0, t2v_test_correlation=0.0, **of_top)
 
     def _of_top(self, scores: Tensor, relation: Relation, queries: _Queries) -> dict[str, float]:
-        """What the first videos of the queries [Q, V] are like."""
+        """Return lengths and actions of the first-ranked videos of the queries [Q, V]."""
         rows, train, test = queries
         lengths = relation.video_lengths
         items = nearer_to_train(lengths, train[:, None], test[:, None])
@@ -186,7 +186,7 @@ class LengthBiasMetric(Metric):
         )
 
     def narrowed(self, scores: Tensor, relation: Relation) -> dict[str, Tensor]:
-        """Which texts fail, and for which of them length may be why (Appendix B, without tails).
+        """Return failing texts, and those that length may explain (Appendix B, without tails).
 
         Args:
             scores: float [T, V].
@@ -230,7 +230,7 @@ class LengthBiasMetric(Metric):
 
     @property
     def least(self) -> float:
-        """The smallest gap that counts, in ``unit``; known once the training set is read."""
+        """The smallest length gap that counts, in ``unit``; known once the training set is read."""
         return self.min_gap[self.unit] if isinstance(self.min_gap, Mapping) else self.min_gap
 
     def _queries(self, relation: Relation, common: ActionLengths) -> _Queries:
@@ -241,7 +241,7 @@ class LengthBiasMetric(Metric):
 
 
 def common_actions(train: Mapping[Action, float], test: Mapping[Action, float]) -> ActionLengths:
-    """The actions of both sets, from the mean lengths of each (``class_means``).
+    """Return the actions that both sets have, given the mean lengths of each (``class_means``).
 
     Example:
         ::
@@ -256,7 +256,7 @@ def common_actions(train: Mapping[Action, float], test: Mapping[Action, float]) 
 
 
 def known_lengths(dataset: VideoTextDataset) -> tuple[np.ndarray, str]:
-    """Float64 [V] and their unit: 'frames' where all videos have them, else 'seconds'.
+    """Return lengths, float64 [V], and their unit: 'frames' if all videos have them, or 'seconds'.
 
     Raises:
         ValueError: names a video that has neither.
@@ -267,7 +267,7 @@ def known_lengths(dataset: VideoTextDataset) -> tuple[np.ndarray, str]:
 
 
 def video_actions(dataset: VideoTextDataset) -> list[list[Action]]:
-    """The actions of each video.
+    """Return the actions of each video.
 
     Raises:
         ValueError: names a video without.
@@ -282,7 +282,7 @@ def video_actions(dataset: VideoTextDataset) -> list[list[Action]]:
 
 
 def unrelated(relation: Relation, rows: Tensor) -> Tensor:
-    """Videos that have nothing to do with some texts: no match, no common action, no relevance.
+    """Return which videos share no match, action or relevance with some texts.
 
     Args:
         relation: of the set; its relevance may be None.
@@ -303,7 +303,7 @@ def unrelated(relation: Relation, rows: Tensor) -> Tensor:
 
 
 def _correlations(scores: Tensor, relation: Relation, queries: _Queries) -> dict[str, float]:
-    """Whether strange videos follow the lengths of the queries [Q, V]."""
+    """Return the rank correlations of unrelated videos with the queries' lengths [Q, V]."""
     strange = unrelated(relation, queries.rows)
     return {
         f't2v_{name}_correlation': _percent(
@@ -314,7 +314,7 @@ def _correlations(scores: Tensor, relation: Relation, queries: _Queries) -> dict
 
 
 def _text_means(text_actions: Sequence[Sequence[Action]], common: ActionLengths) -> np.ndarray:
-    """Float64 [T, 2], mean length in train and test of each text's common actions; NaN: none."""
+    """Return mean train and test lengths of each text's actions, float64 [T, 2]; NaN: none."""
     of_action = dict(zip(common.actions, zip(common.train, common.test)))
     nothing = [(np.nan, np.nan)]
     return np.array(

@@ -27,7 +27,7 @@ BATCHWISE = (
 
 
 class Metric(ABC):
-    """Base of the registered metrics: implement :meth:`measure`.
+    """Base class of the registered metrics; subclasses implement :meth:`measure`.
 
     Percentages are in percent. ``'scores'`` may be a :class:`~mmvtr.structures.Directed`: numbers
     of keys ``t2v_*`` read its ``t2v``, those of ``v2t_*`` its ``v2t`` (see :func:`directed`).
@@ -54,7 +54,7 @@ class Metric(ABC):
     dataset_meta = property(None, _refuse_loop)
 
     def __call__(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
-        """Measure, after a look at the matrices.
+        """Check the matrices and measure them.
 
         Args:
             matrices: float [T, V] by name, higher is better unless the metric says otherwise.
@@ -83,14 +83,14 @@ class Metric(ABC):
 
     @abstractmethod
     def measure(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
-        """The numbers, keys without prefix."""
+        """Return the numbers by key, without the prefix."""
 
     def chance(self, relation: Relation) -> dict[str, float]:
-        """What a random ranking gives in expectation, under the keys of :meth:`measure`."""
+        """Return the expected numbers of a random ranking, with the keys of :meth:`measure`."""
         return {}
 
     def ceiling(self, relation: Relation) -> dict[str, float]:
-        """What perfect semantics gives in expectation; empty where the truth is not known."""
+        """Return the expected numbers of perfect semantics; empty if the truth is not known."""
         return {}
 
     def alike(self, relation: Relation) -> dict[str, float]:
@@ -118,12 +118,12 @@ def reads_scores_alone(metric: Metric) -> bool:
 
 
 def directed(scores: Union[Tensor, Directed]) -> Directed:
-    """A matrix that serves both directions, as a pair; a pair as it is."""
+    """Return one matrix for both directions as a pair; a pair is returned unchanged."""
     return scores if isinstance(scores, Directed) else Directed(scores, scores)
 
 
 def constant(relation: Relation) -> Tensor:
-    """A matrix that tells nothing, whose expected numbers are those of chance."""
+    """Return a constant score matrix, whose expected metrics are those of chance."""
     one = torch.zeros(1, device=relation.positives.device)
     return one.expand(relation.positives.shape)
 
@@ -170,7 +170,7 @@ def evaluate(
 
 
 def _named(metrics: Sequence[Metric], parts: Sequence[dict[str, float]]) -> dict[str, float]:
-    """The metrics' numbers in one dict, keys with prefix."""
+    """Return the metrics' numbers in one dict whose keys carry the prefix."""
     collected: dict[str, float] = {}
     for metric, part in zip(metrics, parts):
         named = {f'{metric.prefix}/{key}': float(value) for key, value in part.items()}
@@ -182,7 +182,7 @@ def _named(metrics: Sequence[Metric], parts: Sequence[dict[str, float]]) -> dict
 
 
 def check_matrix(name: str, matrix: Tensor, relation: Relation) -> None:
-    """Refuse a matrix of another shape than the relation's, or with a NaN.
+    """Raise ValueError if a matrix has another shape than the relation, or a NaN.
 
     Raises:
         ValueError: names the text and the video.

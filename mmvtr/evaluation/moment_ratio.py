@@ -14,7 +14,7 @@ from mmvtr.structures import Relation
 
 @METRICS.register_module()
 class MomentRatioMetric(Metric):
-    """SumR of the texts in each bucket of the moment-to-video ratio (as MS-SL reports).
+    """SumR of texts grouped by the moment-to-video length ratio, as MS-SL reports it.
 
     A short moment is harder to find. Keys, for each bucket (low, high] that has texts:
     ``t2v_SumR_<low>-<high>``, the sum of their R@K among all videos, and
@@ -77,7 +77,7 @@ class MomentRatioMetric(Metric):
         return numbers
 
     def _buckets(self, relation: Relation) -> Iterator[tuple[str, Tensor, float]]:
-        """Name, texts (int64 [n], n > 0) and percentage of each bucket that has any."""
+        """Return name, texts (int64 [n], n > 0) and percentage of each non-empty ratio bucket."""
         ratio = relation.moment_ratio
         if ratio is None:
             return

@@ -14,7 +14,7 @@ from mmvtr.structures import Relation
 
 @METRICS.register_module()
 class NormalisationMetric(Metric):
-    """Normalisation error, hubness, and the errors of under- and over-represented items.
+    """Normalisation error, hubness, and error rates of over- and under-retrieved items.
 
     Keys, for t2v (items are videos) and v2t (items are texts):
 
@@ -63,10 +63,10 @@ class NormalisationMetric(Metric):
         numbers = {}
         for direction, dim in (('t2v', 1), ('v2t', 0)):
             matrix = getattr(scores, direction)
-            how = dict(temperature=temperature, dim=dim)
+            options = dict(temperature=temperature, dim=dim)
             occurrence = fn.k_occurrence(matrix, k=min(self.k, matrix.shape[dim]), dim=dim)
-            rates = fn.error_rates_by_mass(matrix, relation.positives, edges=(1.0,), **how)
-            numbers[f'{direction}_error'] = float(fn.normalisation_error(matrix, **how))
+            rates = fn.error_rates_by_mass(matrix, relation.positives, edges=(1.0,), **options)
+            numbers[f'{direction}_error'] = float(fn.normalisation_error(matrix, **options))
             numbers[f'{direction}_hubness'] = float(fn.skewness(occurrence))
             numbers.update(_named(direction, rates))
         return numbers

@@ -19,7 +19,7 @@ Listed = Union[Metric, BaseMetric, Mapping[str, Any]]
 
 
 class OfMMEngine(Metric):
-    """A ``BaseMetric`` over the rows of a score matrix.
+    """Adapter that runs a mmengine ``BaseMetric`` over the rows of a score matrix.
 
     ``process(None, samples)`` gets one dict a text: ``text_id``, ``pred_score`` (float32 [V], of
     all videos), ``gt_label`` (int64 [P], the columns of its videos) and ``sample_idx`` (its row).
@@ -49,7 +49,7 @@ class OfMMEngine(Metric):
 
 
 def samples_of(matrices: Matrices, relation: Relation) -> Iterator[dict[str, Any]]:
-    """Yield what :class:`OfMMEngine` shows of each text."""
+    """Yield the data sample of each text that :class:`OfMMEngine` passes to the metric."""
     scores = directed(matrices['scores']).t2v
     for row, own in enumerate(relation.positives):
         yield dict(

@@ -21,7 +21,7 @@ MANY = 1000.0
 
 
 class Paired(NamedTuple):
-    """Difference of two systems in a value that each query has.
+    """Paired difference of two systems in a per-query value.
 
     Attributes:
         mean: over the queries.
@@ -45,7 +45,7 @@ class Paired(NamedTuple):
 def paired(
     ours: np.ndarray, theirs: np.ndarray, clusters: Optional[np.ndarray] = None
 ) -> Optional[Paired]:
-    """``ours - theirs``.
+    """Return the paired difference ``ours - theirs`` with its interval and p-value.
 
     Args:
         ours, theirs: float64 [Q]; NaN = the query has no value.
@@ -81,7 +81,7 @@ def paired(
 
 
 def permutation_p(gains: np.ndarray) -> float:
-    """Two-sided p of a sum of paired differences, if each might as well have the other sign.
+    """Return the two-sided sign-flip p-value of a sum of paired differences.
 
     All signs where they are few, else :data:`SIGNS` draws of them; needs scipy.
 
@@ -106,7 +106,7 @@ def permutation_p(gains: np.ndarray) -> float:
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """P-values of a family of tests, corrected for their number, in their order.
+    """Return Holm-corrected p-values of a family of tests, in their order.
 
     Source: Holm, "A Simple Sequentially Rejective Multiple Test Procedure", 1979.
 
@@ -129,7 +129,7 @@ def bootstrap(
     *,
     draws: int = DRAWS,
 ) -> tuple[float, float]:
-    """95 % percentile interval of the mean over seeds of a sum of means over queries.
+    """Return the 95 % percentile interval of a mean over seeds of a sum of means over queries.
 
     Each draw takes S of S seeds and Q of Q queries with replacement. All seeds meet the same test
     queries, so a draw takes the same ones for all; and the same ones for fields of equally many
@@ -161,7 +161,7 @@ def seeds_and_queries(
     *,
     draws: int = DRAWS,
 ) -> tuple[tuple[float, float], float]:
-    """95 % interval, and p of 0, of a mean over few seeds of a sum of means over many queries.
+    """Return the 95 % interval and p-value of a mean over seeds of a sum of means over queries.
 
     For what other seeds *and* other queries would give.  A handful of seeds cannot be resampled:
     draws of three show two thirds of their variance, and never more than their range.  So the
@@ -194,7 +194,7 @@ def seeds_and_queries(
 def _sums_of_drawn(
     fields: Sequence[np.ndarray], videos: Optional[Sequence[np.ndarray]], draws: int
 ) -> np.ndarray:
-    """Float64 [draws, S], sums over the fields of means over the queries that a draw takes."""
+    """Return bootstrap sums over fields of means over drawn queries, float64 [draws, S]."""
     if videos is None:
         drawn = [_counts(field.shape[1], draws) for field in fields]
         return sum(
@@ -208,7 +208,7 @@ def _sums_of_drawn(
 
 
 def _mean_of_drawn(counts: np.ndarray, places: np.ndarray, field: np.ndarray) -> np.ndarray:
-    """Float64 [draws, S], means over the queries of the drawn videos."""
+    """Return bootstrap means over the queries of drawn videos, float64 [draws, S]."""
     size = counts.shape[1]
     sums = np.stack([np.bincount(places, row, minlength=size) for row in field], axis=1)
     return counts @ sums / (counts @ np.bincount(places, minlength=size))[:, None]
@@ -216,18 +216,18 @@ def _mean_of_drawn(counts: np.ndarray, places: np.ndarray, field: np.ndarray) ->
 
 @lru_cache(maxsize=64)
 def _counts(number: int, draws: int, stream: int = 0) -> np.ndarray:
-    """Float64 [draws, number], how often each is drawn; always the same for the same arguments."""
+    """Return how often each index is drawn, float64 [draws, number]; fixed for equal arguments."""
     draw = np.random.default_rng([stream, number])
     return draw.multinomial(number, np.full(number, 1 / number), draws).astype(np.float64)
 
 
 def student(values: Sequence[float]) -> tuple[float, float]:
-    """95 % interval of the mean of a few normal values; infinite for one value."""
+    """Return the 95 % Student interval of the mean of a few values; infinite for one value."""
     return _of_values(values)[0]
 
 
 def student_p(values: Sequence[float]) -> float:
-    """Two-sided p of the mean of a few normal values being 0; 1 for one value."""
+    """Return the two-sided p-value of a zero mean of a few normal values; 1 for one value."""
     return _of_values(values)[1]
 
 
@@ -239,7 +239,7 @@ def _of_values(values: Sequence[float]) -> tuple[tuple[float, float], float]:
 
 
 def _student(mean: float, error: float, freedom: float) -> tuple[tuple[float, float], float]:
-    """Interval, and p of 0, of a mean with a standard error of so many degrees of freedom."""
+    """Return interval and p-value of a mean, given its standard error and degrees of freedom."""
     freedom = round(freedom, 1)  # few are told apart, and remembered
     half = student_quantile(freedom) * error
     if error == 0:
@@ -251,14 +251,14 @@ def _student(mean: float, error: float, freedom: float) -> tuple[tuple[float, fl
 
 @lru_cache(maxsize=1024)
 def student_quantile(freedom: float, level: float = LEVEL) -> float:
-    """Student's t that ``level`` of all ``|t|`` do not exceed."""
+    """Return the value that a share ``level`` of all ``|t|`` do not exceed."""
     angles, shares = _angles(freedom)
     return float(np.sqrt(freedom) * np.tan(np.interp(level, shares, angles)))
 
 
 @lru_cache(maxsize=16)
 def _angles(freedom: float) -> tuple[np.ndarray, np.ndarray]:
-    """Angles from 0 on, and the share of all ``|t|`` below sqrt(freedom) tan(angle).
+    """Return angles from 0 on, and the share of all ``|t|`` below sqrt(freedom) tan(angle).
 
     The density of the angle is cos(angle)^(freedom - 1).
     """
@@ -269,7 +269,7 @@ def _angles(freedom: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def seeds_needed(gains: Sequence[float], matters: float, most: int = 99) -> Optional[int]:
-    """Trainings that would resolve a difference of ``matters`` in four of five experiments.
+    """Return how many trainings resolve a difference of ``matters`` with a power of 80 %.
 
     The least n >= 2 whose (t of 95 % + t of 80 %) standard errors are no more than ``matters``, by
     the spread of the differences that were measured. Queries are the same for all seeds, so their

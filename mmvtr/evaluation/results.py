@@ -16,7 +16,7 @@ _TESTED = ('set', 'ids', 'texts', 'videos')
 
 
 class Results(NamedTuple):
-    """What a test gave.
+    """Numbers of a test and the protocol that they were measured with.
 
     Attributes:
         numbers: by key, ``retrieval/t2v_R1``.
@@ -33,16 +33,16 @@ class Results(NamedTuple):
 
     @property
     def trainings(self) -> Optional[list[dict[str, Any]]]:
-        """Facts of the trainings, as dicts; None = not known."""
+        """Facts of the trainings as dicts; None if they are not known."""
         return (self.protocol or {}).get('training')
 
     def as_dict(self) -> dict[str, Any]:
-        """As a file has them."""
+        """Return the results as they are written to a file."""
         return {**self.numbers, **({PROTOCOL: self.protocol} if self.protocol else {})}
 
 
 def results_from(content: Mapping[str, Any], name: str) -> Results:
-    """Results of a mapping, as :meth:`Results.as_dict` makes it.
+    """Return results read from a mapping that :meth:`Results.as_dict` made.
 
     Args:
         content: numbers by key, and their protocol where it is known.
@@ -76,7 +76,7 @@ def write_results(results: Results, path: Union[str, Path]) -> None:
 
 
 def write_about(path: Union[str, Path], about: Mapping[str, Any]) -> None:
-    """Say in a json beside a file of scores what they are of.
+    """Write a json beside a score file that states test set and trainings.
 
     Args:
         path: of the scores, which are written.
@@ -88,7 +88,7 @@ def write_about(path: Union[str, Path], about: Mapping[str, Any]) -> None:
 
 
 def read_about(path: Path) -> Results:
-    """What the json beside a file of scores says of them; no numbers.
+    """Return what the json beside a score file states, without numbers.
 
     Nothing where there is none, or where it is of other scores.
 
@@ -108,7 +108,7 @@ def read_about(path: Path) -> Results:
 
 
 def refuse_other_test(one: Results, other: Results, names: tuple[str, str]) -> None:
-    """See that two results are of one test set.
+    """Raise ValueError unless two results are of one test set.
 
     Raises:
         ValueError: they are not: names the set, the hash of ids or the counts that differ.
@@ -118,10 +118,10 @@ def refuse_other_test(one: Results, other: Results, names: tuple[str, str]) -> N
     mine, theirs = one.protocol['tested'], other.protocol['tested']
     for key in _TESTED:
         if mine.get(key) != theirs.get(key):
-            told = [f'{name}: {_tested(x)}' for name, x in zip(names, (mine, theirs))]
+            sets = [f'{name}: {_tested(x)}' for name, x in zip(names, (mine, theirs))]
             raise ValueError(
                 f'results on different test sets are not compared ({key} differs): '
-                f'{"; ".join(told)}'
+                f'{"; ".join(sets)}'
             )
 
 

@@ -20,7 +20,7 @@ V2T_PROTOCOLS = dict(max_over_captions='v2t', best_caption='v2t_caption')
 
 @METRICS.register_module()
 class RetrievalMetric(Metric):
-    """Ranks of the annotated matches, ties at their mean rank.
+    """R@K and ranks of the annotated matches; ties count at their mean rank.
 
     Text to video, each text is a query among all videos (``t2v_*``). Video to text, the literature
     has two tasks of different difficulty where videos have several captions:
@@ -120,7 +120,7 @@ class RetrievalMetric(Metric):
             yield 'v2t_caption', fn.rank_counts(scores.v2t, positives, dim=0)
 
     def by_query(self, scores: Union[Tensor, Directed], relation: Relation) -> dict[str, Tensor]:
-        """Whether each query finds a match among its first k, in percent.
+        """Return, in percent, whether each query finds a match among its first k.
 
         Returns:
             float64 [T] or [V] by key, ``t2v_R1`` ...: 0 or 100, ties at their mean rank; NaN where
@@ -150,7 +150,7 @@ class RetrievalMetric(Metric):
 
 
 def one_to_one(positives: Tensor) -> bool:
-    """Whether every text has one video, and no video two texts."""
+    """Return whether every text has one video and no video has two texts."""
     texts, videos = positives.nonzero(as_tuple=True)
     everywhere = torch.arange(len(positives), device=texts.device)
     return torch.equal(texts, everywhere) and len(videos.unique()) == len(videos)

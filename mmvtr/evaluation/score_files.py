@@ -22,7 +22,7 @@ Ids = tuple[Sequence[str], Sequence[str]]
 
 
 class ScoreFile(NamedTuple):
-    """Scores of a file.
+    """Scores read from a file.
 
     Attributes:
         scores: float [T, V] of both directions; NaN = not in the run.
@@ -36,7 +36,7 @@ class ScoreFile(NamedTuple):
 
 
 def read_score_file(path: Path, positives: Optional[PairValues] = None) -> ScoreFile:
-    """Read scores of any kind.
+    """Read scores of any supported format.
 
     Args:
         path: ``.npy``: [T, V]; ``.npz``: ``scores``, or ``t2v`` and ``v2t``, [T, V] each, and
@@ -68,7 +68,7 @@ def read_score_file(path: Path, positives: Optional[PairValues] = None) -> Score
 
 
 def read_matrix(path: Path, empty: str = '') -> Tensor:
-    """A matrix of finite scores in its own precision, float32 at least.
+    """Return a matrix of finite scores in its own precision, at least float32.
 
     Args:
         path: of a .npy file.
@@ -81,7 +81,7 @@ def read_matrix(path: Path, empty: str = '') -> Tensor:
 
 
 def read_array(path: Path) -> np.ndarray:
-    """The one array of a .npy file.
+    """Return the array of an .npy file.
 
     Raises:
         FileNotFoundError, ValueError: as of :func:`read_score_file`.
@@ -93,7 +93,7 @@ def read_array(path: Path) -> np.ndarray:
 
 
 def read_positives(path: Optional[Path], scores: Tensor) -> Tensor:
-    """Bool [T, V]; from a .npy file, or the diagonal of a square matrix.
+    """Return matches, bool [T, V], from an .npy file or the diagonal of a square matrix.
 
     Raises:
         FileNotFoundError, ValueError: as of :func:`read_score_file`; no file and no square, another
@@ -127,7 +127,7 @@ def read_positives(path: Optional[Path], scores: Tensor) -> Tensor:
 
 
 def named_positives(path: Path, pairs: PairValues, ids: Ids) -> Tensor:
-    """Bool [T, V] from qrels, grades above 0.
+    """Return matches, bool [T, V], from qrels with grades above 0.
 
     Args:
         path: where they come from, for an error.
@@ -148,13 +148,13 @@ def named_positives(path: Path, pairs: PairValues, ids: Ids) -> Tensor:
 
 
 def numbered(scores: Tensor) -> Ids:
-    """Numbers from 0 in the place of ids."""
+    """Return numbers from 0 as ids."""
     texts, videos = ([str(i) for i in range(size)] for size in scores.shape)
     return texts, videos
 
 
 def refuse_constant(path: Path, scores: Tensor) -> None:
-    """Raise ValueError where nothing is to be ranked."""
+    """Raise ValueError if all scores are equal."""
     if (scores == scores[0, 0]).all():
         raise ValueError(
             f'{path} {list(scores.shape)} is all one value ({scores[0, 0]:g}): nothing to rank'
@@ -198,7 +198,7 @@ def _read_archive(path: Path) -> ScoreFile:
 
 
 def _ids(path: Path, name: str, array: np.ndarray, size: int) -> list[str]:
-    """Strings that differ; numbers are their digits."""
+    """Return ids as distinct strings; numbers become their digits."""
     if array.shape != (size,):
         raise ValueError(f'{path}: {name} must be {size} ids that differ, not {list(array.shape)}')
     try:

@@ -13,7 +13,7 @@ from mmvtr.evaluation.score_files import Ids, named_positives, read_positives
 
 
 def add_truth(parser: argparse.ArgumentParser, positives: str) -> None:
-    """Add --positives, whose help is ``positives``, --judgments and --at-least."""
+    """Add the options --positives (with the help ``positives``), --judgments and --at-least."""
     parser.add_argument('--positives', type=Path, metavar='P', help=positives)
     parser.add_argument(
         '--judgments', type=Path, metavar='QRELS', help='judged pairs, query 0 item grade'
@@ -28,7 +28,7 @@ def add_truth(parser: argparse.ArgumentParser, positives: str) -> None:
 
 
 def read_matches(path: Optional[Path]) -> Optional[PairValues]:
-    """What --positives names, if these are qrels.
+    """Return the qrels that --positives names, or None if it names something else.
 
     Raises:
         FileNotFoundError, ValueError: as of :func:`~mmvtr.datasets.read_qrels`.
@@ -39,7 +39,7 @@ def read_matches(path: Optional[Path]) -> Optional[PairValues]:
 def positives_of(
     path: Optional[Path], matches: Optional[PairValues], scores: Tensor, ids: Ids
 ) -> Tensor:
-    """Bool [T, V] of --positives.
+    """Return the matches of --positives, bool [T, V].
 
     Args:
         path: what the option names.
@@ -56,7 +56,7 @@ def positives_of(
 
 
 def read_judgments(path: Path, ids: Ids) -> PairValues:
-    """Judged pairs, all of them of these texts and videos.
+    """Return judged pairs, which must all be of these texts and videos.
 
     Raises:
         FileNotFoundError, ValueError: as of :func:`~mmvtr.datasets.read_qrels`, or of others.

@@ -20,7 +20,7 @@ NEEDS = dict(P1='truth', mAP='truth', nDCG='relevance')
 
 @METRICS.register_module()
 class SemanticMetric(Metric):
-    """Precision@1, mAP and nDCG@K against the known truth, in both directions.
+    """Precision@1, mAP and nDCG@K against the full known truth, in both directions.
 
     Keys ``t2v_P1``, ``t2v_mAP``, ``t2v_nDCG50`` and the same for v2t, in percent. Queries without a
     true match are left out; ties get their expected value. Chance is the value of a constant

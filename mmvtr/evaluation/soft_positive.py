@@ -15,7 +15,7 @@ from mmvtr.structures import Relation
 
 @METRICS.register_module()
 class SoftPositiveMetric(Metric):
-    """Detection of soft positives, the aim of every debiasing weight.
+    """AUC and precision of detecting unannotated true pairs, the aim of every debiasing weight.
 
     Keys, in percent, for each matrix in ``reads``, over all pairs together:
 
@@ -76,7 +76,7 @@ class SoftPositiveMetric(Metric):
         return numbers
 
     def _of(self, name: str, matrix: Tensor, groups: Mapping[str, Tensor]) -> dict[str, float]:
-        """The numbers of one matrix [T, V]."""
+        """Return the numbers of one matrix [T, V]."""
         soft, negatives = matrix[groups['soft']], matrix[groups['negatives']]
         numbers = {}
         if name in self.low_is_soft:
@@ -104,7 +104,7 @@ class SoftPositiveMetric(Metric):
 
 
 def breakeven(soft: Tensor, negatives: Tensor) -> float:
-    """Expected precision = recall of flagging as many entries as are soft, the highest ones.
+    """Return expected precision (= recall) of flagging as many top entries as are soft positives.
 
     Args:
         soft: values [P] of the class to detect, P > 0.
@@ -127,7 +127,7 @@ def breakeven(soft: Tensor, negatives: Tensor) -> float:
 
 
 def flagged_below(soft: Tensor, negatives: Tensor, threshold: float) -> dict[str, float]:
-    """``recall`` and, where anything is flagged, ``precision``, shares in [0, 1].
+    """Return ``recall`` and, if anything is flagged, ``precision``, as shares in [0, 1].
 
     Arguments as in :func:`breakeven`.
 
@@ -143,7 +143,7 @@ def flagged_below(soft: Tensor, negatives: Tensor, threshold: float) -> dict[str
 
 
 def _groups(relation: Relation) -> dict[str, Tensor]:
-    """Masks bool [T, V] of positives, soft positives and true negatives."""
+    """Return masks, bool [T, V], of positives, soft positives and true negatives."""
     if relation.truth is None:
         raise ValueError(
             'SoftPositiveMetric needs the truth of the set, which its dataset does not give: '

@@ -22,7 +22,7 @@ WORSE, LEAST_MEDIAN = 1.5, 10
 
 
 class _Row(NamedTuple):
-    """One line of the table: keys that differ in their direction alone."""
+    """A line of the table: keys that differ only in their direction."""
 
     prefix: str
     name: str
@@ -30,7 +30,7 @@ class _Row(NamedTuple):
 
 
 def results_table(report: Report, of: Optional[str] = None) -> str:
-    """A plain-text table: metrics down, directions across, each with value, chance and ceiling.
+    """Return a text table: a row a metric, a column a direction, with value, chance and ceiling.
 
     Between them stands what a score gives that calls all true pairs alike.  It and the ceiling are
     left away where the truth of the set is not known.
@@ -56,7 +56,7 @@ def results_table(report: Report, of: Optional[str] = None) -> str:
 
 
 def transforms_table(report: Report) -> str:
-    """The raw numbers beside those after each test-time transform, one block a direction.
+    """Return a text table of raw numbers beside those of each test-time transform, by direction.
 
     Example:
         ::
@@ -79,22 +79,22 @@ def transforms_table(report: Report) -> str:
 
 
 def _far_below_chance(report: Report) -> list[str]:
-    """A note where matches stand at the end of the lists; none in small galleries."""
-    said = []
+    """Return a note if matches rank last in their lists; none for small galleries."""
+    notes = []
     for key, value in report.values.items():
         chance = report.chance.get(key, 0.0)
         if key.endswith('_MdR') and chance >= LEAST_MEDIAN and value > WORSE * chance:
-            said.append(f'{DIRECTIONS.get(key.split("/")[-1][:3])} {value:g} (chance {chance:g})')
-    if not said:
+            notes.append(f'{DIRECTIONS.get(key.split("/")[-1][:3])} {value:g} (chance {chance:g})')
+    if not notes:
         return []
     return [
-        f'note: matches stand at the end of the lists, median rank {", ".join(said)}: are these '
+        f'note: matches stand at the end of the lists, median rank {", ".join(notes)}: are these '
         'distances? Higher must be better: give -x. Or rows and columns are not of one order'
     ]
 
 
 def comparison_table(baseline: Mapping[str, float], method: Mapping[str, float]) -> str:
-    """Two results beside each other, with what changes: metrics down, directions across.
+    """Return a text table of two results and their difference, a column a direction.
 
     Example:
         ::
@@ -110,7 +110,7 @@ def comparison_table(baseline: Mapping[str, float], method: Mapping[str, float])
 
 
 def protocol_line(protocol: Mapping[str, object]) -> str:
-    """``protocol: name value | name value``, wrapped at 100 characters; None is left away.
+    """Return ``protocol: name value | ...`` wrapped at 100 characters, without None values.
 
     Example:
         ::
@@ -143,7 +143,7 @@ def _rows(keys: Sequence[str]) -> list[_Row]:
 
 
 def _blocks(keys: Sequence[str], columns: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """A block of the directions side by side, and one of what has no direction."""
+    """Return blocks of rows: the directions side by side, then rows without a direction."""
     rows = _rows(keys)
     directed = [row for row in rows if '' not in row.keys]
     present = [d for d in DIRECTIONS if any(d in row.keys for row in directed)]
@@ -180,7 +180,7 @@ def _block(
 def _narrower(
     directions: Sequence[str], cells: Mapping[str, int], room: int
 ) -> list[tuple[Sequence[str], list[str]]]:
-    """Directions and columns of the blocks that a block too wide for ``room`` is cut into.
+    """Return the directions and columns into which a block wider than ``room`` is cut.
 
     Each direction alone; one direction with its first column and as many others as fit.
     """
@@ -201,7 +201,7 @@ def _part(
     names: Sequence[str],
     columns: Mapping[str, Mapping[str, float]],
 ) -> str:
-    """The block of some directions and columns, without rows that are empty there."""
+    """Return the block of some directions and columns, without empty rows."""
     known = [row for row in rows if row.keys.keys() & {*directions}]
     return _block(known, directions, {name: columns[name] for name in names})
 
@@ -220,6 +220,6 @@ def _values(
 
 
 def _digits(key: str) -> int:
-    """Percentages and ranks need one decimal; means of raw scores and the like need three."""
+    """Return the number of decimals: one for percentages and ranks, three for mean scores."""
     fine = '_mean_' in key or key.endswith(('_error', '_hubness')) or 'modality_gap' in key
     return 3 if fine else 1

@@ -21,7 +21,7 @@ DROPPED = (0, 10, 20, 30, 40, 50)
 
 @METRICS.register_module()
 class UncertaintyMetric(Metric):
-    """Whether queries with a large sigma are those that fail.
+    """AUC of sigma as a detector of failing queries.
 
     Keys, for texts (``t2v_``) and videos (``v2t_``) as queries:
 
@@ -73,7 +73,7 @@ class UncertaintyMetric(Metric):
 
 @METRICS.register_module()
 class GeneralCaptionMetric(Metric):
-    """Detection of captions that say little, by the sigma of their text.
+    """AUC of the text's sigma as a detector of general captions.
 
     A caption is *general* if it truly holds for more than ``share`` of the videos. With the
     default these are exactly the planted corpus' captions of level 'general' (test and val).
@@ -136,7 +136,7 @@ class GeneralCaptionMetric(Metric):
 
 
 def sigma(matrices: Matrices, name: str, length: int) -> Tensor:
-    """A vector of the matrices, float [length].
+    """Return one vector of the matrices as float [length].
 
     Raises:
         KeyError, ValueError: see :class:`UncertaintyMetric`.

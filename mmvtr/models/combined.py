@@ -177,7 +177,7 @@ class CombinedSupervision(nn.Module):
         """
         if not self.kinds:
             return dict(made)
-        said = {
+        filled = {
             name: {w: pushed(one, known, w).masked_fill(known.positives, 1.0) for w in WAYS}
             for name, one in made.items()
             if judges(one, known) and not getattr(self.parts[name], 'exceeds_one', False)
@@ -185,7 +185,7 @@ class CombinedSupervision(nn.Module):
         spared = dict(made)
         for name, one in made.items():
             kinds = getattr(self.parts[name], 'kinds', ())
-            others = [by_way for other, by_way in said.items() if other != name]
+            others = [by_way for other, by_way in filled.items() if other != name]
             if not kinds or not others:
                 continue
             rule = RULES[self.spared_by]
@@ -194,7 +194,7 @@ class CombinedSupervision(nn.Module):
                 kinds,
                 known.positives,
                 {way: reduce(rule, [by_way[way] for by_way in others]) for way in WAYS},
-                rule if name in said else torch.mul,
+                rule if name in filled else torch.mul,
             )
             spared[name] = one._replace(columns=columns)
         return spared
@@ -230,8 +230,8 @@ class CombinedSupervision(nn.Module):
                 "relevant entries are no negatives, which spared_by='all' may make them: "
                 "take 'any', or leave the RelevanceSupervision out"
             )
-        beside = {slot: filled.pop(slot) for slot in [*filled] if slot not in Target._fields}
-        return target._replace(**filled).put(**beside)
+        extras = {slot: filled.pop(slot) for slot in [*filled] if slot not in Target._fields}
+        return target._replace(**filled).put(**extras)
 
 
 def _counts_of_both(one: ByDirection, other: ByDirection) -> ByDirection:
@@ -247,6 +247,6 @@ def _side_by_side(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str,
 
 
 def _slots(target: Target) -> dict[str, Any]:
-    """Return all slots that supervisions fill, including those in ``beside``, by name."""
+    """Return all slots that supervisions fill, including those in ``extras``, by name."""
     slots = target._asdict()
-    return {**slots.pop('beside'), **slots}
+    return {**slots.pop('extras'), **slots}

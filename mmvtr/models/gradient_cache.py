@@ -67,7 +67,9 @@ def uncached_autocast(device: str) -> Iterator[None]:
 
 
 @contextmanager
-def each_once(model: nn.Module, parts: Iterable[str] = ('encoder', 'heads')) -> Iterator[None]:
+def refuse_dependence_on_batch(
+    model: nn.Module, parts: Iterable[str] = ('encoder', 'heads')
+) -> Iterator[None]:
     """Refuse modules whose result depends on the other items of a part or on repeated encoding.
 
     Args:

@@ -29,7 +29,7 @@ class GradientWatch:
         self._warn = warn or _log
         self._zeros: Optional[Tensor] = None
         self._steps = 0
-        self._said = False
+        self._reported = False
 
     def __call__(self, sides: Sequence[Levels], why: Callable[[], str]) -> None:
         """Check the gradients of a training batch once they are computed.
@@ -40,7 +40,7 @@ class GradientWatch:
         """
         means = [level.mean for side in sides for level in side.values()]
         means = [mean for mean in means if mean.requires_grad and mean.numel()]
-        if means and not self._said and torch.is_grad_enabled():
+        if means and not self._reported and torch.is_grad_enabled():
             torch.autograd.graph.register_multi_grad_hook(
                 means, lambda gradients: self._count(gradients, why)
             )
@@ -48,13 +48,13 @@ class GradientWatch:
     @torch.no_grad()
     def _count(self, gradients: Sequence[Optional[Tensor]], why: Callable[[], str]) -> None:
         found = [gradient.any() for gradient in gradients if gradient is not None]
-        if not found or self._said:
+        if not found or self._reported:
             return
         zeros = 0 if self._zeros is None else self._zeros
         self._zeros = (zeros + 1) * ~torch.stack(found).any()
         self._steps += 1
         if self._steps % STEPS == 0 and int(self._zeros) >= STEPS:
-            self._said = True
+            self._reported = True
             self._warn(f'nothing is learned: no gradient for {int(self._zeros)} steps. {why()}')
 
 

@@ -16,7 +16,7 @@ from mmvtr.dist import gather_levels
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.models.annotation import JointIds, own_match
 from mmvtr.models.blocks import losses_in_blocks, whole_needed
-from mmvtr.models.gradient_cache import each_once, encode_in_parts
+from mmvtr.models.gradient_cache import encode_in_parts, refuse_dependence_on_batch
 from mmvtr.models.gradient_watch import GradientWatch, why_nothing
 from mmvtr.models.layers.pooling import empty_levels
 from mmvtr.models.similarities.cosine import token_levels
@@ -109,7 +109,7 @@ class VideoTextRetriever(BaseModel):
         super().__init__(data_preprocessor=data_preprocessor, init_cfg=init_cfg)
         self.micro_batch = micro_batch
         self.block_rows = block_rows
-        self._told = False
+        self._reported = False
         self.encoder = build(encoder)
         if hasattr(self.data_preprocessor, 'normalise_as'):
             self.data_preprocessor.normalise_as(getattr(self.encoder, 'frames', None))
@@ -205,7 +205,7 @@ class VideoTextRetriever(BaseModel):
 
     def _encode_in_parts(self, inputs: dict[str, Tensor]) -> tuple[Levels, Levels]:
         """Encode texts and videos in the memory of ``micro_batch`` of them."""
-        with each_once(self):
+        with refuse_dependence_on_batch(self):
             return (
                 encode_in_parts(self.encode_text, of_side(inputs, 'text'), self.micro_batch),
                 encode_in_parts(self.encode_video, of_side(inputs, 'video'), self.micro_batch),
@@ -229,8 +229,9 @@ class VideoTextRetriever(BaseModel):
             for side, levels in zip((texts, videos), self.belief.own_levels(inputs)):
                 side.update(gather_levels(levels))
         if self._in_blocks(known.shape):
-            target, how = None, dict(rows=self.block_rows, retrieval=self.stage != 'uncertainty')
-            losses = losses_in_blocks(self, texts, videos, known, **how)
+            target = None
+            options = dict(rows=self.block_rows, retrieval=self.stage != 'uncertainty')
+            losses = losses_in_blocks(self, texts, videos, known, **options)
         else:
             own = LocalBatch(inputs, own_texts, own_videos, own_match(data_samples, device))
             target, losses = self._losses_of_matrix(texts, videos, known, own)
@@ -289,12 +290,12 @@ class VideoTextRetriever(BaseModel):
         Args:
             shape: (T, V) of the joint batch.
         """
-        asked, entries = self.block_rows is not None, math.prod(shape)
+        requested, entries = self.block_rows is not None, math.prod(shape)
         reason = self.no_blocks or whole_needed(self)
-        blocks = asked and not reason
-        if not self._told and not blocks and (asked or entries >= LARGE):
-            self._told = True
-            effect = f'block_rows={self.block_rows} has no effect: ' if asked else ''
+        blocks = requested and not reason
+        if not self._reported and not blocks and (requested or entries >= LARGE):
+            self._reported = True
+            effect = f'block_rows={self.block_rows} has no effect: ' if requested else ''
             size = f'{list(shape)} scores, {4e-9 * entries:.1f} GB a matrix'
             print_log(
                 f'{effect}{reason or "block_rows is not set"} ({size})', 'current', logging.WARNING

@@ -71,7 +71,7 @@ class Target(NamedTuple):
             over texts (t2v), or by direction, ``{'t2v': [T], 'v2t': [V]}``; None: all alike.
         columns: by direction, what else stands in the denominators of a contrastive loss, or None.
         known: what the dataset knows of the pairs.
-        beside: what one supervision leaves for one loss, by name: ``relevant`` (bool [T, V], which
+        extras: what one supervision leaves for one loss, by name: ``relevant`` (bool [T, V], which
             unannotated entries RAN has found relevant), ``teacher`` (float [T, V], scores that the
             model's are to follow), ``hinges`` (several :class:`Hinge` of each pair, CMGSD),
             ``labels`` (float [T, V] in [0, 1], of videos that are mixed, for a pairwise loss),
@@ -87,11 +87,11 @@ class Target(NamedTuple):
     counts: Optional[ByDirection] = None
     columns: Optional[Mapping[str, Sequence[Columns]]] = None
     known: Annotation = Annotation()
-    beside: Mapping[str, Any] = {}
+    extras: Mapping[str, Any] = {}
 
-    def put(self, **beside: Any) -> Target:
-        """Return the target with further entries in ``beside``."""
-        return self._replace(beside={**self.beside, **beside})
+    def put(self, **extras: Any) -> Target:
+        """Return the target with further entries in ``extras``."""
+        return self._replace(extras={**self.extras, **extras})
 
     def weigh(self, weights: ByDirection) -> Target:
         """Return the target with its negatives also multiplied by these weights."""

@@ -13,7 +13,7 @@ from mmvtr.retrievers.hits import Documents, check_documents, hits
 
 @component
 class DebiasedRetriever:
-    """Documents of a gallery without hubs; a document's score is the debiased one.
+    """Retriever of documents with debiased ranks; a document's score is the debiased one.
 
     Args:
         fitted: of :func:`mmvtr.fit`.

@@ -12,7 +12,7 @@ Documents = Union[Sequence[Any], Mapping[Any, Any]]
 
 
 class Hit(NamedTuple):
-    """A place of a list.
+    """One place of a result list.
 
     Attributes:
         document: of the item.
@@ -26,7 +26,7 @@ class Hit(NamedTuple):
 
 
 def check_documents(fitted: Debiaser, documents: Documents) -> None:
-    """See that there is a document for each item.
+    """Raise unless there is a document for each item.
 
     Raises:
         TypeError: no Debiaser.

@@ -13,7 +13,7 @@ from mmvtr.retrievers.hits import check_documents, hits
 
 
 class DebiasedRetriever(BaseRetriever):
-    """Documents of a gallery without hubs; metadata get ``score``, ``debiased``, ``probability``.
+    """Debiased retriever; metadata gain ``score``, ``debiased`` and ``probability``.
 
     Args:
         fitted: of :func:`mmvtr.fit`.

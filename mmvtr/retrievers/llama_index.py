@@ -12,7 +12,7 @@ from mmvtr.retrievers.hits import Documents, check_documents, hits
 
 
 class DebiasedRetriever(BaseRetriever):
-    """Nodes of a gallery without hubs; a node's score is the debiased one.
+    """Retriever of nodes with debiased ranks; a node's score is the debiased one.
 
     Args:
         fitted: of :func:`mmvtr.fit`.

@@ -140,7 +140,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
     def forward(
         self, sentence_features: Iterable[dict[str, Tensor]], labels: Optional[Tensor]
     ) -> Tensor:
-        """Features of C columns of B rows and labels int64 [B] or None -> 0-dim loss."""
+        """Return the loss, 0-dim, of features of C columns, and labels int64 [B] or None."""
         columns = [dict(column) for column in sentence_features]
         if len(columns) < 2:
             raise ValueError(
@@ -163,7 +163,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         *,
         with_backward: bool = False,
     ) -> Tensor:
-        """Embeddings of each column, in parts -> 0-dim loss; see ``CachedLossMixin``.
+        """Return the loss (0-dim) of each column's embeddings in parts; see ``CachedLossMixin``.
 
         With ``with_backward`` the parts get their gradients.  Those of the loss's own weights are
         kept until the backward pass says what they are to be multiplied with.
@@ -186,7 +186,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
     # -- from vectors to the loss ----------------------------------------------------------------
 
     def _compute(self, columns: list[Tensor], labels: Optional[Tensor]) -> Tensor:
-        """Vectors of the columns, float [B, D] each, and labels int64 [B] -> 0-dim loss."""
+        """Return the loss, 0-dim, of the columns' vectors, float [B, D], and labels int64 [B]."""
         labels = self._joint_labels(labels, len(columns[0]), columns[0].device)
         nobody = torch.full_like(labels, NOBODY)
         known = [labels, labels, *[nobody] * (len(columns) - 2)]
@@ -210,7 +210,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
     def _losses(
         self, texts: Levels, documents: Levels, known: Labels
     ) -> tuple[Optional[Target], dict[str, Tensor]]:
-        """Target of the joint batch (None where it is made in blocks), losses and figures."""
+        """Return the joint batch's target (None if made in blocks), losses and log figures."""
         temperature = torch.as_tensor(self.temperature, device=texts['global'].mean.device)
         parts = SimpleNamespace(
             temperature=lambda: temperature,
@@ -239,7 +239,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
             )
 
     def _levels(self, vectors: Tensor, column: int) -> Levels:
-        """Of the joint batch, a column's levels."""
+        """Return a column's levels of the joint batch."""
         levels = {'global': Embedding(vectors)}
         if self._guided is not None:
             levels[LEVEL] = Embedding(self._guided[column])
@@ -253,12 +253,12 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         return joint if labels is not None else torch.arange(len(joint), device=device)
 
     def _see(self, texts: Levels, documents: Levels) -> None:
-        """The levels of a joint batch, before they are compared."""
+        """Levels of a joint batch, before they are compared."""
 
     # -- weights of its own ----------------------------------------------------------------------
 
     def _own_parameters(self) -> list[nn.Parameter]:
-        """Those of supervision and heads."""
+        """Return the parameters of supervision and heads."""
         parts = [self.heads] + ([] if self.supervision is None else [self.supervision])
         return [p for part in parts for p in part.parameters()]
 
@@ -285,7 +285,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
     # -- what sentence-transformers asks for -----------------------------------------------------
 
     def get_config_dict(self) -> dict[str, Any]:
-        """For the model card."""
+        """Return the settings for the model card."""
         return dict(
             temperature=self.temperature,
             supervision=None if self.supervision is None else type(self.supervision).__name__,
@@ -298,7 +298,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
 
 
 def _supervision(given: nn.Module | dict | str) -> nn.Module:
-    """Built of a module, a config or a name.
+    """Return a part built from a module, a config or a name.
 
     Raises:
         ValueError: one that reads what the datasets of this package alone have.
@@ -321,7 +321,7 @@ def _cat(parts: list[Levels]) -> Levels:
 
 
 def _one_token(vectors: Tensor) -> Embedding:
-    """float [N, D] -> unit vectors, each its own and only token: heads read tokens."""
+    """Return unit vectors of [N, D], each also as its only token, since heads read tokens."""
     unit = nn.functional.normalize(vectors, dim=1)
     mask = torch.ones(len(unit), 1, dtype=torch.bool, device=unit.device)
     return Embedding(unit, unit[:, None], mask)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any, Optional, Sequence
 
@@ -13,15 +14,20 @@ from torch import Tensor
 from mmvtr.arrays.debiaser import Debiaser
 from mmvtr.functional import median_rank, ranks, recall_at
 
+logger = logging.getLogger(__name__)
+
 #: The transform of a bank where none is named; a folder of a model keeps it with the bank.
 DEFAULT = 'sinkhorn'
 
 
 class DebiasedEvaluator(BaseEvaluator):
-    """Recall and median rank of queries in a corpus, ``raw_...`` and ``debiased_...``.
+    """Evaluator of recall and median rank in a corpus, ``raw_...`` and ``debiased_...``.
 
     The debiased ranks are those of the scores with the biases that a bank of other queries gives
     the corpus (:func:`mmvtr.fit`): no test query is asked about another.
+
+    ``primary_metric``, ``NAME_debiased_recall@K`` with the smallest K of ``ks``, ``raw`` without a
+    bank, is what a trainer's ``metric_for_best_model`` takes, whether debiasing helps or not.
 
     Args:
         queries: Q texts, or whatever the model encodes.
@@ -32,9 +38,10 @@ class DebiasedEvaluator(BaseEvaluator):
             tensor or an array; or a loss with ``bank()``, which has the queue of its training; or
             two of them, ``(queries, items)``, row i of both one pair; or a Path, the folder of a
             saved model into which :meth:`mmvtr.Debiaser.save` has written, as
-            :class:`.LossCallback` does, with transform and options.
+            :class:`.LossCallback` does, with transform and options.  Where a loss has none yet the
+            debiased figures are the raw ones, which a warning says.
         transform: as of :class:`mmvtr.arrays.Debiaser`.
-        ks: of R@k.
+        ks: of R@k, one or more.
         batch_size: of ``encode``.
         name: before the names of all figures.
         **options: of the transform.
@@ -61,6 +68,8 @@ class DebiasedEvaluator(BaseEvaluator):
         if not len(queries) or not len(corpus):
             raise ValueError(f'there are {len(queries)} queries and {len(corpus)} items')
         Debiaser(transform, **options)  # refuses what is unknown
+        if not len(ks) or min(ks) < 1:
+            raise ValueError(f'ks must be ranks of 1 or more, not {ks}')
         if isinstance(bank, Path):
             if options or transform != DEFAULT:
                 raise ValueError(f'{bank} has its transform and options: name none')
@@ -71,20 +80,30 @@ class DebiasedEvaluator(BaseEvaluator):
         self.bank = bank
         self.how = dict(transform=transform, **options)
         self.ks, self.batch_size, self.name = tuple(ks), batch_size, name
-        self.primary_metric = 'raw_recall@1' if bank is None else 'debiased_recall@1'
+        kind = 'raw' if bank is None else 'debiased'
+        self.primary_metric = f'{name}_{kind}_recall@{min(ks)}'.removeprefix('_')
 
     def __call__(
         self, model: Any, output_path: Optional[str] = None, epoch: int = -1, steps: int = -1
     ) -> dict[str, float]:
-        """The figures of a model, in [0, 1] but for the median ranks."""
+        """Return the metrics of a model, in [0, 1] except the median ranks."""
         queries, corpus = self._encode(model, self.queries), self._encode(model, self.corpus)
         metrics = self._figures('raw', Debiaser(None).fit(corpus).scores(queries))
         fitted = self._fitted(model, corpus)
         if fitted is not None:
+            self._warn(fitted.asked_before(queries))
             metrics.update(self._figures('debiased', fitted.scores(queries)))
+        elif self.bank is not None:
+            self._warn('the loss has no bank yet: debiased figures are the raw ones')
+            raw = metrics.items()
+            metrics = {**metrics, **{key.replace('raw', 'debiased', 1): x for key, x in raw}}
         metrics = self.prefix_name_to_metrics(metrics, self.name)
         self.store_metrics_in_model_card_data(model, metrics, epoch, steps)
         return metrics
+
+    def _warn(self, said: str) -> None:
+        if said:
+            logger.warning('%s: %s', self.name or type(self).__name__, said)
 
     def _fitted(self, model: Any, corpus: Tensor) -> Optional[Debiaser]:
         if isinstance(self.bank, Path):
@@ -101,7 +120,7 @@ class DebiasedEvaluator(BaseEvaluator):
         return self._rows(model, bank)
 
     def _rows(self, model: Any, bank: Any) -> Tensor:
-        """float32 [K, D] of items or of their embeddings."""
+        """Return float32 [K, D] of items or of their embeddings."""
         if isinstance(bank, np.ndarray) and np.issubdtype(bank.dtype, np.floating):
             bank = torch.from_numpy(bank.astype(np.float32))
         if isinstance(bank, Tensor) and bank.is_floating_point() and bank.ndim == 2:
@@ -109,7 +128,7 @@ class DebiasedEvaluator(BaseEvaluator):
         return self._encode(model, list(bank))
 
     def _encode(self, model: Any, items: list[Any]) -> Tensor:
-        """Vectors, float32 [N, D], on the CPU."""
+        """Return embeddings, float32 [N, D], on the CPU."""
         vectors = model.encode(
             items, batch_size=self.batch_size, convert_to_tensor=True, show_progress_bar=False
         )
@@ -121,12 +140,12 @@ class DebiasedEvaluator(BaseEvaluator):
         return {**figures, f'{name}_median_rank': float(median_rank(found))}
 
     def get_config_dict(self) -> dict[str, Any]:
-        """For the model card."""
+        """Return the settings for the model card."""
         return dict(self.how)
 
 
 def _positives(relevant: Optional[Sequence], queries: int, items: int) -> Tensor:
-    """bool [Q, N]."""
+    """Return the relevant documents of each query, bool [Q, N]."""
     if relevant is None and queries != items:
         raise ValueError(
             f'there are {queries} queries and {items} items: say by `relevant` what belongs to whom'

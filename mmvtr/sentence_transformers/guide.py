@@ -18,7 +18,7 @@ LEVEL = f'{PREFIX}guide'
 
 
 class Reader:
-    """Gives a guide the texts of a batch, which reach a loss as ids of the student's tokenizer.
+    """Recovers texts from the student's token ids for a guide with another tokenizer.
 
     Args:
         guide: with ``encode(list of str, convert_to_tensor=True)``, as a SentenceTransformer has;
@@ -33,7 +33,7 @@ class Reader:
 
     @torch.no_grad()
     def read(self, columns: Sequence[dict[str, Any]]) -> list[Tensor]:
-        """The guide's vectors of each column, float [N, D].
+        """Return the guide's vectors of each column, float [N, D].
 
         Args:
             columns: features of the texts, of their documents, and of hard negatives.
@@ -66,6 +66,6 @@ class Reader:
 
 
 def is_text(column: dict[str, Any]) -> bool:
-    """Whether the features of a column are those of texts alone."""
+    """Return whether a column's features are of texts alone."""
     seen = any(key.startswith(('pixel_values', 'input_features', 'input_values')) for key in column)
     return 'input_ids' in column and not seen

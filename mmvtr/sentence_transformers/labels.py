@@ -18,7 +18,7 @@ FEW = 4
 
 
 def with_labels(dataset: Any, by: str) -> Any:
-    """A dataset with the column ``label``, in which rows of one id have one number.
+    """Return a dataset with a column ``label``: rows with the same id have the same number.
 
     A trainer of sentence-transformers would take a column of ids for texts, and trains on it; as
     ``label`` they say which items belong together.
@@ -54,7 +54,7 @@ def pairs_dataset(
     *,
     read: Optional[Callable[[Any], Any]] = None,
 ) -> Any:
-    """A dataset of texts and their videos or images, which are read when they are asked for.
+    """Return a dataset of texts and their videos or images, read when accessed.
 
     Args:
         texts: N texts.
@@ -94,7 +94,7 @@ def pairs_dataset(
 
 
 class Labels:
-    """What the labels of a joint batch say of texts and documents.
+    """Matches of texts and documents in a joint batch, by label.
 
     Args:
         texts: int64 [T].
@@ -109,16 +109,16 @@ class Labels:
         self.shape = len(texts), len(documents)
 
     def target(self, rows: slice = slice(None)) -> Target:
-        """Positives of some texts (all) among all documents."""
+        """Return the positives of some (default: all) texts among all documents."""
         return Target(self._texts[rows, None] == self._documents)
 
     def pairs(self) -> Pairs:
-        """The pairs that belong together, by text."""
+        """Return the matching pairs, by text."""
         return Pairs.of(self.target().positives)
 
 
 def checked_labels(labels: Optional[Tensor], count: int, device: torch.device) -> Tensor:
-    """int64 [N], one a row of the batch; without labels each row is a pair of its own.
+    """Return a label per row, int64 [N]; without labels each row is a pair of its own.
 
     Raises:
         ValueError: labels that are no whole numbers of one dimension, or negative ones.

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class NormalizedContrastiveLoss(DebiasedContrastiveLoss):
-    """Normalised contrastive learning (NCL; Park et al., 2022), and a queue of its queries.
+    """Sinkhorn-normalised contrastive loss (NCL; Park et al., 2022) with a queue of queries.
 
     The last ``queue`` embeddings of texts stay in :meth:`bank`, with the weights of their step: by
     them scores are normalised at test time
@@ -56,7 +56,7 @@ class NormalizedContrastiveLoss(DebiasedContrastiveLoss):
         return losses.NormalizedContrastiveLoss(**self._ncl, **how)
 
     def bank(self) -> Optional[Tensor]:
-        """float [K, D], unit vectors of the queries in the queue; None while there are none."""
+        """Unit vectors of the queries in the queue, float [K, D]; None while it is empty."""
         filled = self.queue.levels['global'].mean[: len(self.queue)]
         return filled.clone() if len(filled) else None
 

@@ -33,7 +33,7 @@ SECONDS, SPREAD, FPS = 12.0, 0.6, 30
 
 @DATASETS.register_module()
 class SimulatedDataset(VideoTextDataset):
-    """As many videos and texts as a real split has, with simulated frames and word ids.
+    """Dataset of the size of a real split, with simulated frames and word ids.
 
     Args:
         name: of what it stands for.
@@ -118,8 +118,8 @@ class SimulatedDataset(VideoTextDataset):
         owner = np.arange(texts) % videos if members is None else np.array([m[0] for m in members])
         text_numbers = self.first * 64 + np.arange(texts)
         place = (uniform(world.seed, 11, text_numbers, 1)[:, 0] * world.moments).astype(np.int64)
-        self.told = world.tell(text_numbers, numbers[owner] * world.moments + place)
-        sentences = world.words(text_numbers, self.told)
+        self.meaning = world.texts_of(text_numbers, numbers[owner] * world.moments + place)
+        sentences = world.words(text_numbers, self.meaning)
         rows = [
             dict(
                 text_id=f'text{t}',
@@ -133,11 +133,11 @@ class SimulatedDataset(VideoTextDataset):
         ]
         if self.has_classes:
             _classify(records, world.facts(numbers * world.moments))
-            _classify(rows, world.facts(self.told.moment))
+            _classify(rows, world.facts(self.meaning.moment))
         return records, rows
 
     def _seconds(self, numbers: np.ndarray, verbs: np.ndarray) -> np.ndarray:
-        """Float64 [V]: lognormal, and some verbs take longer than others."""
+        """Return lognormal lengths that depend on the verb, float64 [V]."""
         draws = uniform(self.world.seed, 12, numbers, 2)
         normal = np.sqrt(-2 * np.log1p(-draws[:, 0])) * np.cos(2 * np.pi * draws[:, 1])
         return SECONDS * np.exp(SPREAD * normal + 0.08 * (verbs - verbs.mean()))
@@ -151,14 +151,14 @@ class SimulatedDataset(VideoTextDataset):
     # -- truth -------------------------------------------------------------------------------
 
     def holds(self, texts: Sequence[int], videos: Sequence[int]) -> np.ndarray:
-        """Bool [T, V], whether texts (by position) are true of videos (by position)."""
+        """Return whether texts (by position) are true of videos (by position), bool [T, V]."""
         rows = np.array([self.texts[t]['row'] for t in texts], dtype=np.int64)
-        told = type(self.told)(*(field[rows] for field in self.told))
+        meaning = type(self.meaning)(*(field[rows] for field in self.meaning))
         numbers = np.array([self.videos[v]['number'] for v in videos], dtype=np.int64)
-        return self.world.holds(told, numbers)
+        return self.world.holds(meaning, numbers)
 
     def truth(self) -> Optional[np.ndarray]:
-        """For a set small enough to be tested; None of a training set."""
+        """Return the truth of a test set; None for a training set."""
         if len(self.texts) * len(self.videos) > 2**24:
             return None
         return self.holds(range(len(self.texts)), range(len(self.videos)))
@@ -166,7 +166,7 @@ class SimulatedDataset(VideoTextDataset):
     # -- items -------------------------------------------------------------------------------
 
     def __getitems__(self, keys: Sequence[Any]) -> list[dict[str, Any]]:
-        """All items of a batch at once, which DataLoader asks for where it can."""
+        """Return all items of a batch at once, as DataLoader may ask."""
         chosen = [self._choose_by(item_key(key)) for key in keys]
         videos = self._videos([v for v, _ in chosen])
         items = []
@@ -184,7 +184,7 @@ class SimulatedDataset(VideoTextDataset):
         return self.__getitems__([key])[0]
 
     def _choose_by(self, key: ItemKey) -> tuple[int, list[int]]:
-        """The video and the texts of an item, drawn from its key."""
+        """Return the video and texts of an item, drawn from its key."""
         draw = uniform(key.seed + 1, 13 + key.epoch, [key.index], 1)[0, 0]
         if self.epoch_unit == 'text':
             own = self.texts[key.index]['video_idx']
@@ -230,7 +230,7 @@ class SimulatedDataset(VideoTextDataset):
         return items
 
     def _expert_rows(self, numbers: np.ndarray) -> tuple[list[torch.Tensor], list[dict]]:
-        """Each expert sees the frames in a space of its own; a fifth of the videos lack some."""
+        """Return experts' features, each in a space of its own; a fifth of the videos lack some."""
         widths, count = list(self.experts.values()), self.expert_rows
         there = uniform(self.world.seed, 14, numbers, len(widths)) > 0.2
         there[:, 0] = True
@@ -254,7 +254,7 @@ class SimulatedDataset(VideoTextDataset):
 
     @torch.no_grad()
     def _add_sentences(self, texts: list[dict[str, Any]]) -> None:
-        """What the teacher makes of texts, all at once."""
+        """Return the teacher's vectors of all texts."""
         name, width = self.teacher
         if self._sentences is None:
             self._sentences = SimulatedText(width, trained=False)
@@ -276,14 +276,14 @@ class SimulatedDataset(VideoTextDataset):
         if self.extra is not None:
             item['extra'] = EXTRA[self.extra](record['ids'])
         if self.vectors.get('text'):
-            told = Basis.of(self.world.seed, VECTORS).words[record['ids']].sum(0, keepdim=True)
-            told = torch.nn.functional.normalize(told, dim=-1)
-            item['vectors'] = {name: told for name in self.vectors['text']}
+            meaning = Basis.of(self.world.seed, VECTORS).words[record['ids']].sum(0, keepdim=True)
+            meaning = torch.nn.functional.normalize(meaning, dim=-1)
+            item['vectors'] = {name: meaning for name in self.vectors['text']}
         return item
 
 
 def _members(facts: np.ndarray, texts: int, group: int) -> list[list[int]]:
-    """Videos of each text: up to ``group`` of one verb and noun; every video is in one."""
+    """Return the videos of each text: up to ``group`` of one verb and noun; all videos are used."""
     order = np.lexsort((facts[:, 1], facts[:, 0]))
     meaning = facts[order, 0] * 10_000 + facts[order, 1]
     borders = np.flatnonzero(np.diff(meaning)) + 1
@@ -295,7 +295,7 @@ def _members(facts: np.ndarray, texts: int, group: int) -> list[list[int]]:
 
 
 def _classify(records: list[dict], facts: Facts) -> None:
-    """Classes finer than the words, so that about as many pairs share one as in EPIC (11 %)."""
+    """Return classes finer than the words, shared by about as many pairs as in EPIC (11 %)."""
     verbs = facts.kinds[:, 0] * 2 + facts.names[:, 0] % 2
     nouns = facts.kinds[:, 1] * 3 + facts.names[:, 1] % 3
     for record, verb, noun in zip(records, verbs.tolist(), nouns.tolist()):
@@ -303,7 +303,7 @@ def _classify(records: list[dict], facts: Facts) -> None:
 
 
 def _graph(ids: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Verb, noun and scene of a sentence, the verb linked to both."""
+    """Return a graph of verb, noun and scene, with the verb linked to both."""
     words = ids.tolist()
     verbs = [[i] for i, w in enumerate(words) if FIRST_VERB <= w < FIRST_NOUN]
     nouns = [('ARG1', [i]) for i, w in enumerate(words) if FIRST_NOUN <= w]
@@ -313,10 +313,10 @@ def _graph(ids: torch.Tensor) -> dict[str, torch.Tensor]:
 
 
 def _interest(ids: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Float32 [LONGEST]: verbs and nouns weigh alike, and their weights sum to 1 where any are."""
+    """Return token weights, float32 [LONGEST]: equal for verbs and nouns, their sum 1."""
     weights = torch.zeros(LONGEST)
-    told = (ids >= FIRST_VERB) & (ids < FIRST_SCENE)
-    weights[: len(ids)] = told / told.sum().clamp(min=1)
+    meaning = (ids >= FIRST_VERB) & (ids < FIRST_SCENE)
+    weights[: len(ids)] = meaning / meaning.sum().clamp(min=1)
     return dict(interest=weights)
 
 

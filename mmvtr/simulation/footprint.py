@@ -34,24 +34,24 @@ class Need(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """How something grows with a batch: by its items, and by its pairs of a text and a video."""
+    """Growth of a quantity with a batch: per item, and per pair."""
 
     items: float
     pairs: float
 
     def of(self, share: int, joint: int) -> float:
-        """On one card, which scores its share against the joint batch."""
+        """Return the cost on one GPU that scores its share against the joint batch."""
         return self.items * share + self.pairs * share * joint
 
     @classmethod
     def through(cls, of_few: float, of_twice: float) -> Growth:
-        """From what :data:`FEW` items and twice as many take."""
+        """Return the growth from the cost of :data:`FEW` items and twice as many."""
         pairs = max((of_twice - 2 * of_few) / (2 * FEW**2), 0.0)
         return cls(max(of_few / FEW - pairs * FEW, 0.0), pairs)
 
 
 def behind_towers(cfg: Config) -> tuple[Need, int, int]:
-    """What is behind pretrained towers, on a few simulated items.
+    """Measure the parts behind pretrained towers on a few simulated items.
 
     Returns:
         Its two numbers as :class:`Growth`, trained parameters, batches an epoch.
@@ -75,7 +75,7 @@ def behind_towers(cfg: Config) -> tuple[Need, int, int]:
 
 
 def step_of(model: nn.Module, data: dict[str, Any]) -> tuple[FlopCounterMode, Kept]:
-    """FLOPs of forward and backward, and what was kept between them."""
+    """Return the FLOPs of forward and backward, and the bytes kept between them."""
     with FlopCounterMode(display=False) as counter:
         with Kept(model) as saved:
             losses, _ = model.parse_losses(model(**data, mode='loss'))
@@ -84,7 +84,7 @@ def step_of(model: nn.Module, data: dict[str, Any]) -> tuple[FlopCounterMode, Ke
 
 
 class Kept:
-    """Bytes that a forward pass keeps for the backward one, without the parameters."""
+    """Return the bytes that a forward pass keeps for backward, without parameters."""
 
     def __init__(self, model: nn.Module) -> None:
         self.own = {p.untyped_storage().data_ptr() for p in model.parameters()}
@@ -114,12 +114,12 @@ def numel(model: nn.Module, *, grad: bool) -> int:
 
 
 def encoder_of(cfg: Config) -> dict[str, Any]:
-    """That of the retriever, or of its first member; nothing of a model without any."""
+    """Return the setting of the retriever or its first member; None without any."""
     return next(retrievers(cfg.model), {}).get('encoder') or {}
 
 
 def open_clip_towers(cfg: Config, *, plain: bool = False) -> Iterator[tuple]:
-    """Towers of open_clip, random, each built when it is asked for, and not kept.
+    """Yield open_clip's towers with random weights, each built on demand and not kept.
 
     Args:
         cfg: the config.
@@ -142,7 +142,7 @@ def open_clip_towers(cfg: Config, *, plain: bool = False) -> Iterator[tuple]:
 
 
 def towers_of(cfg: Config, amp: bool) -> tuple[Need, float]:
-    """Of open_clip's towers: what an item needs (all its frames and a text), bytes of weights."""
+    """Return an item's cost in open_clip's towers (all frames and a text), and their bytes."""
     need, fixed = Need(0.0, 0.0), 0.0
     for tower, one, times, checkpointing in open_clip_towers(cfg, plain=True):
         found = tried(tower, amp, *one)
@@ -155,7 +155,7 @@ def towers_of(cfg: Config, amp: bool) -> tuple[Need, float]:
 
 
 def peak_of_towers(cfg: Config, items: int, amp: bool, device: str = 'cuda') -> float:
-    """Bytes that open_clip's towers take at the most in a training step, measured on a card.
+    """Return the peak bytes of open_clip's towers in a training step, measured on a GPU.
 
     Weights are random, inputs noise; checkpointing is as in the config.  The optimizer's two
     moments are added, as no step is taken.
@@ -184,7 +184,7 @@ def peak_of_towers(cfg: Config, items: int, amp: bool, device: str = 'cuda') -> 
 
 
 def _one_pass(tower: nn.Module, given: list[Tensor], amp: bool, device: str) -> None:
-    """Forward, and backward where something is trained."""
+    """Run forward, and backward if something is trained."""
     with torch.autocast(device, torch.bfloat16, enabled=amp):
         out = tower(*given)
     total = sum(x.float().sum() for x in (out if isinstance(out, tuple) else (out,)))
@@ -193,21 +193,21 @@ def _one_pass(tower: nn.Module, given: list[Tensor], amp: bool, device: str) -> 
 
 
 def uncounted(cfg: Config) -> list[str]:
-    """Towers that :func:`towers_of` leaves out: those whose networks are on the hub."""
+    """Return the towers that :func:`towers_of` skips because their networks are on the hub."""
     encoder = encoder_of(cfg)
     kinds = [bare_name(encoder[side]) for side in ('frames', 'text') if encoder.get(side)]
     return [kind for kind in kinds if kind.startswith(('Transformers', 'Torchvision'))]
 
 
 def one_frame(tower: nn.Module, cfg: Config) -> tuple[tuple[Tensor, ...], int]:
-    """One frame of noise, and how many an item has."""
+    """Return one frame of noise, and the number of frames per item."""
     steps = cfg.train_dataloader.dataset.video_pipeline
     frames = [step.num_frames for step in steps if step.get('num_frames')]
     return (torch.randn(1, 3, *tower.image_size),), min(frames, default=12)
 
 
 def one_text(tower: nn.Module, cfg: Config) -> tuple[tuple[Tensor, ...], int]:
-    """One text of the full length, and 1."""
+    """Return one text of full length, and 1."""
     steps = cfg.train_dataloader.dataset.text_pipeline
     words = [step.context_length for step in steps if step.get('context_length')]
     # Towers that read their own padding want all of their context.
@@ -218,7 +218,7 @@ def one_text(tower: nn.Module, cfg: Config) -> tuple[tuple[Tensor, ...], int]:
 
 
 def tried(tower: nn.Module, amp: bool, *inputs: Tensor) -> Need:
-    """Bytes that one more item keeps, and its FLOPs, in a forward pass."""
+    """Return the bytes kept and the FLOPs per further item of a forward pass."""
     kept, flops = [], []
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # one operation, which the counter does not know
@@ -235,7 +235,7 @@ def tried(tower: nn.Module, amp: bool, *inputs: Tensor) -> Need:
 
 
 def checkpointed(tower: nn.Module, need: Need) -> float:
-    """Bytes that are kept where blocks are computed again: one block, and each block's input."""
+    """Return the bytes kept with gradient checkpointing: one block, and each block's input."""
     lists = (nn.ModuleList, nn.Sequential)
     blocks = max((len(m) for m in tower.modules() if isinstance(m, lists)), default=1)
     # A block of a transformer keeps some 16 times its input.

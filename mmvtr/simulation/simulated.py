@@ -40,14 +40,14 @@ OWN_VIDEOS, OWN_TEXTS = 200, 2
 
 
 class Simulated(NamedTuple):
-    """A config to train on simulated data, and what was changed, in words."""
+    """Config for training on simulated data, and the changes in words."""
 
     cfg: Config
     notes: list[str]
 
 
 def simulate(cfg: Config, size: Size) -> Simulated:
-    """The config with simulated towers and datasets.
+    """Return the config with simulated towers and datasets.
 
     Raises:
         Unknown: an encoder, tower or dataset that it does not know, nothing to train, or a training
@@ -97,7 +97,7 @@ def _check_hooks(cfg: Config) -> None:
 
 
 def _shrink_batch(loader: ConfigDict, size: Size, notes: list[str]) -> float:
-    """The share of its batch that a step has."""
+    """Return the share of its batch that a step has."""
     share = min(1.0, (size.batch or loader.batch_size) / loader.batch_size)
     if share < 1:
         notes.append(f'batch {size.batch} in place of {loader.batch_size}, the set in proportion')
@@ -171,14 +171,14 @@ def _dataset(
 
 
 class Count(NamedTuple):
-    """Videos and texts of a set."""
+    """Return the numbers of videos and texts of a set."""
 
     videos: int
     texts: int
 
 
 def _size_of(kind: Optional[type], dataset: ConfigDict, notes: list[str]) -> Count:
-    """As published; or as the table says, if it is there."""
+    """Return the published counts, or the table's if it exists."""
     if kind is not None and issubclass(kind, PublishedDataset):
         split = kind.splits[dataset.split]
         return Count(split.videos, split.texts)
@@ -198,7 +198,7 @@ def _size_of(kind: Optional[type], dataset: ConfigDict, notes: list[str]) -> Cou
 
 
 def _environments(component: ConfigDict, train: ConfigDict, notes: list[str]) -> ConfigDict:
-    """Those that read a test set read a simulated one, which has classes of its own."""
+    """Point parts that read a test set to a simulated one with its own classes."""
     component = copy.deepcopy(component)
     for part in (component, component.get('like') or {}):
         if part.get('action') is not None:
@@ -213,7 +213,7 @@ def _environments(component: ConfigDict, train: ConfigDict, notes: list[str]) ->
 
 
 def _frames(dataset: ConfigDict, size: Size, notes: list[str]) -> int:
-    """How many frames the pipeline gives a video."""
+    """Return how many frames the pipeline gives per video."""
     counts = [step.num_frames for step in dataset.video_pipeline if step.get('num_frames')]
     count = min(counts) if counts else 12
     if size.frames and count > size.frames:
@@ -223,7 +223,7 @@ def _frames(dataset: ConfigDict, size: Size, notes: list[str]) -> int:
 
 
 def _quiet(cfg: Config, notes: list[str]) -> None:
-    """No files but the log's, no validation: what is looked at is looked at by the rehearsal."""
+    """Disable validation and all files but the log; the rehearsal evaluates by itself."""
     cfg.val_dataloader = cfg.val_cfg = cfg.val_evaluator = None
     cfg.default_hooks = {**default_hooks(cfg.get('default_hooks')), 'checkpoint': None}
     cfg.load_from, cfg.resume = None, False

@@ -21,7 +21,7 @@ BATCHES = dict(
 
 
 class Size(NamedTuple):
-    """How large a rehearsal is.
+    """Size of a rehearsal.
 
     Attributes:
         width: of tokens and of the trunk; None: the config's own.
@@ -40,11 +40,11 @@ FULL, NARROW = Size(), Size(width=48, batch=32, frames=16, layers=1)
 
 
 class Unknown(ValueError):
-    """What the simulator cannot stand in for, and what to give it."""
+    """Raised if the simulator cannot replace a part; says what to give it."""
 
 
 def retrievers(model: ConfigDict) -> Iterator[ConfigDict]:
-    """The model, or what members it is built from, each once."""
+    """Yield the model, or each distinct member config."""
     if 'encoder' in model:
         yield model
     done: list[ConfigDict] = []
@@ -57,7 +57,7 @@ def retrievers(model: ConfigDict) -> Iterator[ConfigDict]:
 
 
 class Inputs(NamedTuple):
-    """What the encoder reads.
+    """Return the kinds of input that the encoder reads.
 
     Attributes:
         width: of the frames.
@@ -107,7 +107,7 @@ def simulate_model(model: ConfigDict, size: Size) -> Inputs:
 
 
 def _stored_vectors(supervision: ConfigDict) -> Optional[dict[str, list[str]]]:
-    """By side, the names of the stored vectors that it reads; None: none."""
+    """Return the stored vectors that it reads, by side; None without any."""
     if supervision and bare_name(supervision) == 'GuideSupervision':
         if supervision.get('guide', 'vectors') != 'vectors':
             return None
@@ -127,10 +127,12 @@ def _frames(encoder: ConfigDict, width: int, *, trained: bool = False) -> None:
     encoder.frames = dict(type='SimulatedFrames', dim=width, trained=trained)
 
 
-def _text(encoder: ConfigDict, dim: int, sentence: str, *, trained: bool, **how: Any) -> None:
-    """``how``: arguments of :class:`~mmvtr.simulation.towers.SimulatedText` that are not usual."""
-    how = dict(dict(aligned=False), **how)
-    encoder.text = dict(type='SimulatedText', dim=dim, trained=trained, sentence=sentence, **how)
+def _text(encoder: ConfigDict, dim: int, sentence: str, *, trained: bool, **options: Any) -> None:
+    """Return a simulated text tower; ``how`` holds non-default arguments."""
+    options = dict(dict(aligned=False), **options)
+    encoder.text = dict(
+        type='SimulatedText', dim=dim, trained=trained, sentence=sentence, **options
+    )
 
 
 def _trained(tower: ConfigDict) -> bool:
@@ -138,7 +140,7 @@ def _trained(tower: ConfigDict) -> bool:
 
 
 def _dual(encoder: ConfigDict, size: Size) -> Inputs:
-    """CLIP's two towers of one width, or what stands in for one of them."""
+    """Simulate CLIP's two towers of one width, or replacements of one of them."""
     width, text = size.width or _joint_width(encoder), encoder.text
     _frames(encoder, width, trained=_trained(encoder.frames))
     if size.layers and bare_name(encoder) in ('CLIP2Video', 'UATVR'):
@@ -152,7 +154,7 @@ def _dual(encoder: ConfigDict, size: Size) -> Inputs:
 
 
 def _features(encoder: ConfigDict, size: Size) -> Inputs:
-    """Stored frame and word features behind encoders of a width of their own."""
+    """Simulate stored frame and word features behind encoders of their own width."""
     widths = encoder.frames.in_dim, encoder.text.in_dim
     frames, words = (size.width or width for width in widths)
     _frames(encoder, frames)
@@ -163,7 +165,7 @@ def _features(encoder: ConfigDict, size: Size) -> Inputs:
 
 
 def _hgr(encoder: ConfigDict, size: Size) -> Inputs:
-    """Its word table is trained, so it stays: only the words' numbers are others."""
+    """Keep the trained word table and replace the word ids alone."""
     width = size.width or encoder.frames.in_dim
     _frames(encoder, width)
     encoder.text.update(words=VOCABULARY, pretrained=None)
@@ -179,7 +181,7 @@ def _experts(encoder: ConfigDict, size: Size) -> Inputs:
 
 
 def _mmt(encoder: ConfigDict, size: Size) -> Inputs:
-    """A transformer over experts, of MMT, HiT or TACo."""
+    """Simulate a transformer over experts, of MMT, HiT or TACo."""
     text = encoder.text
     _text(encoder, size.width or _hidden(text), 'first', trained=_trained(text))
     if size.width:
@@ -190,7 +192,7 @@ def _mmt(encoder: ConfigDict, size: Size) -> Inputs:
 
 
 def _ce(encoder: ConfigDict, size: Size) -> Inputs:
-    """Rows of experts and words, which are stored: all that learns is its own."""
+    """Simulate stored rows of experts and words; all learning parts are its own."""
     _text(encoder, size.width or encoder.text.in_dim, 'none', trained=False)
     if size.width:
         encoder.dim = None if encoder.get('gating', 'pairwise') is None else size.width
@@ -230,7 +232,7 @@ ENCODERS = dict(
 
 
 def _joint_width(encoder: ConfigDict) -> int:
-    """Width of the space of two towers."""
+    """Return the common width of two towers."""
     frames = encoder.frames
     if bare_name(frames) == 'FeatureFrames':
         return frames.get('dim') or frames.in_dim
@@ -247,7 +249,7 @@ def _joint_width(encoder: ConfigDict) -> int:
 
 
 def _hidden(text: ConfigDict) -> int:
-    """Hidden width of a transformer, by the name or the dict of its config."""
+    """Return a transformer's hidden width, from its config's name or dict."""
     model = text.get('model')
     if isinstance(model, dict):
         return model.get('hidden_size') or model.get('d_model')
@@ -260,7 +262,7 @@ def _hidden(text: ConfigDict) -> int:
 
 
 def _t5(width: int) -> dict[str, Any]:
-    """A small decoder of the simulated words."""
+    """Return a small decoder of the simulated words."""
     return dict(
         model_type='t5',
         vocab_size=VOCABULARY,
@@ -274,7 +276,7 @@ def _t5(width: int) -> dict[str, Any]:
 
 
 def shrink(model: ConfigDict, share: float, notes: list[str]) -> None:
-    """What is as many items as it is because of the batch: of a smaller one there are fewer.
+    """Scale down counts that depend on the batch size.
 
     The hard negatives of a cascade are the best of a batch, and a bank remembers some batches.
     """

@@ -25,7 +25,7 @@ from mmvtr.simulation.world import (
 
 
 class Adapter(nn.Module):
-    """``x + A x`` with A = 0 at the start: moves with the rate of the tower that it stands for.
+    """Map ``x + A x``, A = 0 at the start, trained at the rate of the tower it replaces.
 
     Args:
         dim: D.
@@ -37,13 +37,13 @@ class Adapter(nn.Module):
         self.weight = nn.Parameter(torch.zeros(dim, dim), requires_grad=trained)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Float [..., D] -> the same shape."""
+        """Return features of the same shape, float [..., D]."""
         return x + x @ self.weight
 
 
 @MODELS.register_module()
 class SimulatedFrames(nn.Module):
-    """A frame tower whose frames are simulated already.
+    """Frame tower that passes simulated frames through.
 
     Args:
         dim: D.
@@ -56,13 +56,13 @@ class SimulatedFrames(nn.Module):
         self.adapter = Adapter(dim, trained=trained)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Float [N, D] -> float [N, D]."""
+        """Return features, float [N, D]."""
         return self.adapter(x)
 
 
 @MODELS.register_module()
 class SimulatedText(nn.Module):
-    """A text tower that knows the content of each word of :mod:`~mmvtr.simulation.world`.
+    """Text tower that knows the content of each word of :mod:`~mmvtr.simulation.world`.
 
     A word is its content and what all texts share; one of them, CLIP's last or BERT's first, is the
     whole sentence.
@@ -102,7 +102,7 @@ class SimulatedText(nn.Module):
         self.text_projection = nn.Identity() if projected is None else nn.Linear(dim, projected)
 
     def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """int64 [T, L] and bool [T, L] -> words float [T, L, D] and pooled float [T, D].
+        """Return words float [T, L, D] and pooled float [T, D] of ids int64 and mask bool [T, L].
 
         Raises:
             ValueError: see :func:`~mmvtr.models.towers.base.check_text`.
@@ -127,7 +127,7 @@ class SimulatedText(nn.Module):
         return tokens, tokens[torch.arange(len(ids), device=ids.device), place]
 
     def states(self, ids: Tensor, mask: Tensor, layers: Sequence[int]) -> list[Tensor]:
-        """Words behind some layers of a transformer: here all are alike, [T, L, D] each.
+        """Return the words after some transformer layers, [T, L, D] each; here all are alike.
 
         Raises:
             ValueError: as of :meth:`forward`.

@@ -45,14 +45,14 @@ NOISES = 4096
 
 
 class Facts(NamedTuple):
-    """Of N moments: int64 [N, 3] verb, noun and scene, and int64 [N, 2] words of the name."""
+    """Return verb, noun and scene, int64 [N, 3], and name words, int64 [N, 2], of N moments."""
 
     kinds: np.ndarray
     names: np.ndarray
 
 
 class Texts(NamedTuple):
-    """Of N texts, what they tell: int64 [N], -1 where a text does not say.
+    """Facts that N texts state: int64 [N] each, -1 if unstated.
 
     ``moment`` is the number of the moment that it is about, ``named`` whether it tells the name.
     """
@@ -65,7 +65,7 @@ class Texts(NamedTuple):
 
 
 class World:
-    """Facts, texts and vectors.
+    """A simulated world: facts, texts and vectors.
 
     Args:
         seed: another one, another world.
@@ -79,7 +79,7 @@ class World:
     # -- facts -------------------------------------------------------------------------------
 
     def facts(self, moments: np.ndarray) -> Facts:
-        """Of moments int64 [N] by number: ``video * self.moments + place``."""
+        """Return facts of moments, int64 [N], numbered ``video * self.moments + place``."""
         draws = uniform(self.seed, 1, moments, 3)
         kinds = np.stack(
             [np.searchsorted(zipf(n), draws[:, k]) for k, n in enumerate((VERBS, NOUNS, SCENES))],
@@ -99,33 +99,37 @@ class World:
         """Bool [N]."""
         return uniform(self.seed, 5, texts, 1)[:, 0] < GENERAL
 
-    def tell(self, texts: np.ndarray, moments: np.ndarray) -> Texts:
-        """What texts int64 [N] say of their moments int64 [N]."""
+    def texts_of(self, texts: np.ndarray, moments: np.ndarray) -> Texts:
+        """Return what texts, int64 [N], state of their moments, int64 [N]."""
         kinds = self.facts(moments).kinds
         general = self.is_general(texts)
         scene = ~general & (uniform(self.seed, 6, texts, 1)[:, 0] < 0.5)
         return Texts(moments, kinds[:, 0], kinds[:, 1], np.where(scene, kinds[:, 2], -1), ~general)
 
     def holds(self, texts: Texts, videos: np.ndarray) -> np.ndarray:
-        """Bool [T, V], whether the text is true of some moment of the video."""
+        """Return whether each text is true of some moment of each video, bool [T, V]."""
         numbers = (videos[:, None] * self.moments + np.arange(self.moments)).ravel()
         kinds = self.facts(numbers).kinds.reshape(len(videos), self.moments, 3)
         right = texts.moment[:, None, None] == numbers.reshape(len(videos), -1)
-        told = np.stack([texts.verb, texts.noun, texts.scene], 1)[:, None, None]
-        fits = ((told == kinds) | (told < 0)).all(-1)
+        meaning = np.stack([texts.verb, texts.noun, texts.scene], 1)[:, None, None]
+        fits = ((meaning == kinds) | (meaning < 0)).all(-1)
         return (right | fits & ~texts.named[:, None, None]).any(-1)
 
-    def words(self, texts: np.ndarray, told: Texts) -> list[np.ndarray]:
-        """Ids int64 [L] of each of N texts: start, content among fillers, end."""
-        names = FIRST_NAME + self.facts(told.moment).names
+    def words(self, texts: np.ndarray, meaning: Texts) -> list[np.ndarray]:
+        """Return ids, int64 [L], of each of N texts: start, content among fillers, end."""
+        names = FIRST_NAME + self.facts(meaning.moment).names
         fillers = EOT + 1 + (uniform(self.seed, 7, texts, 6) * FILLERS).astype(np.int64)
         counts = 2 + (uniform(self.seed, 8, texts, 1)[:, 0] * 5).astype(np.int64)
         sentences = []
         for row in range(len(texts)):
-            content = [fillers[row, 0], FIRST_VERB + told.verb[row], FIRST_NOUN + told.noun[row]]
-            if told.scene[row] >= 0:
-                content.append(FIRST_SCENE + told.scene[row])
-            if told.named[row]:
+            content = [
+                fillers[row, 0],
+                FIRST_VERB + meaning.verb[row],
+                FIRST_NOUN + meaning.noun[row],
+            ]
+            if meaning.scene[row] >= 0:
+                content.append(FIRST_SCENE + meaning.scene[row])
+            if meaning.named[row]:
                 content += names[row].tolist()
             content += fillers[row, 1 : counts[row]].tolist()
             sentences.append(np.array([SOT, *content, EOT]))
@@ -134,7 +138,7 @@ class World:
     # -- vectors -----------------------------------------------------------------------------
 
     def frames(self, videos: np.ndarray, count: int, width: int) -> Tensor:
-        """Float32 [N, F, D]: frames of N videos, which lie evenly over their moments."""
+        """Return frames of N videos spread evenly over their moments, float32 [N, F, D]."""
         basis = Basis.of(self.seed, width)
         place = np.arange(count) * self.moments // count
         numbers = videos[:, None] * self.moments + np.arange(self.moments)
@@ -151,7 +155,7 @@ class World:
 
 
 class Basis:
-    """The vectors of a space of D dimensions.
+    """Vectors of a space of D dimensions.
 
     There are two of each width: ``'shared'``, that of frames and of words that are aligned with
     them, and ``'words'``.
@@ -182,7 +186,7 @@ class Basis:
 
     @classmethod
     def of(cls, seed: int, width: int, space: str = 'shared') -> 'Basis':
-        """Made once a process."""
+        """Return the vectors, made once per process."""
         if width < 16:
             raise ValueError(f'simulated tokens need a width of at least 16, not {width}')
         key = seed, width, space
@@ -191,7 +195,7 @@ class Basis:
         return cls._made[key]
 
     def content(self, facts: Facts) -> Tensor:
-        """Float32 [N, D], the unit content of moments."""
+        """Return the unit content of moments, float32 [N, D]."""
         ids = np.concatenate(
             [facts.kinds + (FIRST_VERB, FIRST_NOUN, FIRST_SCENE), facts.names + FIRST_NAME], 1
         )
@@ -207,13 +211,13 @@ class Basis:
 
 
 def zipf(count: int) -> np.ndarray:
-    """Float64 [count], cumulated shares that fall as 1 / (rank + 1), ranks from 1."""
+    """Return cumulative shares that fall as 1 / (rank + 1), float64 [count]."""
     shares = 1 / (np.arange(count) + 2.0)
     return np.cumsum(shares) / shares.sum()
 
 
 def uniform(seed: int, stream: int, items: Sequence[int] | np.ndarray, count: int) -> np.ndarray:
-    """Float64 [N, count] in [0, 1), a function of (seed, stream, item, place) alone.
+    """Return numbers in [0, 1), float64 [N, count], that depend on (seed, stream, item, place).
 
     splitmix64's finaliser on a counter: one pass of arithmetic for any number of items.
     """

@@ -36,7 +36,7 @@ CHUNK = 1 << 20
 
 
 def write_array(path: Union[str, Path], array: np.ndarray) -> None:
-    """Write an npy file, which appears when it is complete.
+    """Write an .npy file atomically.
 
     Raises:
         OSError: it cannot be written.
@@ -45,12 +45,12 @@ def write_array(path: Union[str, Path], array: np.ndarray) -> None:
 
 
 def write_arrays(path: Union[str, Path], **arrays: np.ndarray) -> None:
-    """Write an npz file of arrays by name; as :func:`write_array`."""
+    """Write named arrays as an .npz file, as :func:`write_array`."""
     write_atomically(path, lambda file: np.savez(file, **arrays))
 
 
 class Layout(NamedTuple):
-    """What the header of an npy file says: a shape, whether columns come first, and a type."""
+    """The header of an .npy file: shape, column order and type."""
 
     shape: tuple[int, ...]
     fortran: bool
@@ -58,7 +58,7 @@ class Layout(NamedTuple):
 
 
 def read_array(path: Union[str, Path]) -> np.ndarray:
-    """The array of an npy file, in this machine's order of bytes.
+    """Return the array of an .npy file in native byte order.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -72,7 +72,7 @@ def read_array(path: Union[str, Path]) -> np.ndarray:
 
 
 def array_names(path: Union[str, Path]) -> list[str]:
-    """The names of the arrays in an npz file.
+    """Return the names of the arrays in an .npz file.
 
     Raises:
         FileNotFoundError, ValueError: as of :func:`read_arrays`.
@@ -86,7 +86,7 @@ def array_names(path: Union[str, Path]) -> list[str]:
 def read_arrays(
     path: Union[str, Path], names: Optional[Iterable[str]] = None
 ) -> dict[str, np.ndarray]:
-    """Arrays of an npz file by name, each as of :func:`read_array`.
+    """Return named arrays of an .npz file, each as :func:`read_array`.
 
     Args:
         path: of the file.
@@ -115,7 +115,7 @@ def read_arrays(
 
 
 def array_in(raw: np.ndarray) -> np.ndarray:
-    """The array of an npy file that is in memory, without a copy where none is needed.
+    """Return the array of an .npy file held in memory, without a copy if possible.
 
     Args:
         raw: uint8 [N], the whole file.
@@ -146,13 +146,13 @@ def array_in(raw: np.ndarray) -> np.ndarray:
 
 
 def memory() -> int:
-    """Bytes of memory that this machine has."""
+    """Return the bytes of memory of this machine."""
     return os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE')
 
 
 @lru_cache(maxsize=256)  # files of a folder have few different headers, which numpy parses slowly
 def _layout(version: int, header: bytes) -> Layout:
-    """What a header says, its length before it."""
+    """Return the layout that a header states."""
     read = getattr(np.lib.format, f'read_array_header_{version}_0')
     try:
         with warnings.catch_warnings():  # of a header of python 2, which is read as well
@@ -173,7 +173,7 @@ def _layout(version: int, header: bytes) -> Layout:
 
 
 def _size(path: Union[str, Path]) -> int:
-    """Bytes of an ordinary file; from a named pipe one would read forever."""
+    """Return the bytes of a regular file; raise for others (reading a named pipe would block)."""
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode):
         raise ValueError('a folder or a pipe stands there')
@@ -181,7 +181,7 @@ def _size(path: Union[str, Path]) -> int:
 
 
 def _members(archive: ZipFile) -> dict[str, ZipInfo]:
-    """By the name of the array; what else there is does not count."""
+    """Return the members of an archive by array name."""
     found: dict[str, ZipInfo] = {}
     for member in archive.infolist():
         name = member.filename.removesuffix('.npy')

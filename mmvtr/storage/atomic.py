@@ -16,7 +16,7 @@ ABANDONED = 300.0
 
 
 def write_atomically(path: Union[str, Path], write: Callable[[BinaryIO], None]) -> None:
-    """Let ``write`` fill a file that takes its place at ``path`` when it is complete and on disk.
+    """Write a file through ``write`` and rename it to ``path`` once it is complete on disk.
 
     Until then it is ``PATH.HOST-PLACE-PID.part``, so that two processes never share one.
 
@@ -41,14 +41,14 @@ def write_atomically(path: Union[str, Path], write: Callable[[BinaryIO], None]) 
 
 
 def write_text(path: Union[str, Path], text: str, *, errors: str = 'strict') -> None:
-    """:func:`write_atomically` of a text in UTF-8; ``errors`` as of :meth:`str.encode`."""
+    """Write a text in UTF-8 with :func:`write_atomically`; ``errors`` as in :meth:`str.encode`."""
     content = text.encode(errors=errors)
     write_atomically(path, lambda file: file.write(content))
 
 
 @contextmanager
 def naming(path: Union[str, Path]) -> Iterator[None]:
-    """Let an OSError without a file name ``path``: of a full disk python does not know the file."""
+    """Add ``path`` to an OSError that names no file, such as one of a full disk."""
     try:
         yield
     except OSError as error:
@@ -58,12 +58,12 @@ def naming(path: Union[str, Path]) -> Iterator[None]:
 
 
 def part_name(path: Union[str, Path]) -> str:
-    """Where this process writes what is to become ``path``."""
+    """Return the temporary name under which this process writes ``path``."""
     return f'{path}.{this_process().tag}.part'
 
 
 def leftovers(folder: Union[str, Path]) -> list[str]:
-    """Names of the incomplete files in ``folder`` whose writers live no longer.
+    """Return the unfinished files in ``folder`` whose writing processes have ended.
 
     Of a writer that cannot be seen from here (another machine, an older version) a file is one if
     it has not been written to for :data:`ABANDONED` seconds.

@@ -20,7 +20,7 @@ _PIECE = 1 << 20
 
 
 def file_digest(path: Union[str, Path]) -> str:
-    """Hexadecimal SHA-256 of a file, which may be of any size.
+    """Return the hexadecimal SHA-256 of a file of any size.
 
     Raises:
         OSError: it cannot be read.
@@ -30,7 +30,7 @@ def file_digest(path: Union[str, Path]) -> str:
 
 
 def write_with_digest(content: bytes, file: BinaryIO) -> None:
-    """Write content whose first field ``sha256`` is :data:`ROOM`, with the digest in its place."""
+    """Write content whose first ``sha256`` field, :data:`ROOM`, is replaced by the digest."""
     start, end = _FIELD.search(content).span(1)
     view = memoryview(content)
     file.write(view[:start])
@@ -39,7 +39,7 @@ def write_with_digest(content: bytes, file: BinaryIO) -> None:
 
 
 def own_digest_holds(head: bytes, rest: BinaryIO) -> Optional[bool]:
-    """Whether the digest that a file carries is that of the file.
+    """Return whether the digest stored in a file matches the file.
 
     Args:
         head: its first bytes, which hold the field.
@@ -57,7 +57,7 @@ def own_digest_holds(head: bytes, rest: BinaryIO) -> Optional[bool]:
 
 
 def digest_of(file: BinaryIO, size: float = math.inf, *, start: bytes = b'') -> hashlib._Hash:
-    """SHA-256 of ``start`` and the next ``size`` bytes of a file, default all, read in pieces."""
+    """Return the SHA-256 of ``start`` and the next ``size`` bytes of a file (default: all)."""
     digest = hashlib.sha256(start)
     while piece := file.read(min(size, _PIECE)):
         digest.update(piece)

@@ -12,7 +12,7 @@ from mmvtr.storage.atomic import naming, part_name
 
 
 def load_h5py(path: Path) -> Any:
-    """The module h5py.
+    """Return the module h5py, or raise with the extra to install.
 
     Args:
         path: of the file that needs it, for the error.
@@ -29,7 +29,7 @@ def load_h5py(path: Path) -> Any:
 
 @contextmanager
 def new_hdf5(path: Path, *, keep: bool = False) -> Iterator[Any]:
-    """An h5py.File, open for writing, which takes its place when the block ends well.
+    """Open an h5py.File for writing that replaces ``path`` if the block ends without an error.
 
     Args:
         path: of the file; its folder is made.
@@ -54,7 +54,7 @@ def new_hdf5(path: Path, *, keep: bool = False) -> Iterator[Any]:
 
 
 def name_in_hdf5(name: str, what: str) -> str:
-    """The name of an item as that of a dataset in a hdf5 file.
+    """Return the hdf5 dataset name of an item.
 
     Args:
         name: of the item.

@@ -35,11 +35,11 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 
 class FolderInUse(RuntimeError):
-    """Another process, which lives or may live, holds the lock of a folder."""
+    """Raised if another process that may be alive holds the lock of a folder."""
 
 
 class FolderLock:
-    """The right to write in a folder.
+    """Exclusive write lock of a folder.
 
     A holder that is seen to be gone (its process of this machine has ended, or has another start
     than the lock says) loses the lock at once; one that cannot be seen (another machine or
@@ -65,7 +65,7 @@ class FolderLock:
         self._thread: Optional[threading.Thread] = None
 
     def take(self) -> Optional[str]:
-        """Hold the lock from now on.
+        """Acquire the lock.
 
         Returns:
             What to say of a holder that is gone and whose lock was taken over, else None.
@@ -95,7 +95,7 @@ class FolderLock:
         return note
 
     def release(self) -> None:
-        """Give it back, if this process (not one that was forked from it) still holds it."""
+        """Release the lock if this process, not a forked child, still holds it."""
         if self._owner != os.getpid():
             return
         self._owner = None
@@ -107,7 +107,7 @@ class FolderLock:
             self.path.unlink(missing_ok=True)
 
     def _place(self) -> bool:
-        """Put the lock where there is none."""
+        """Create the lock file if there is none."""
         mine = self._write()
         try:
             return _link(mine, self.path)
@@ -121,7 +121,7 @@ class FolderLock:
         return mine
 
     def _clear(self) -> Optional[str]:
-        """Remove the lock of a holder that is gone; returns what to say of it."""
+        """Remove the lock of an ended process and return the sentence that says so."""
         found = _read(self.path)
         holder = _holder(found)
         living = None if holder is None else lives(Process(*holder[:4]))
@@ -156,7 +156,7 @@ class FolderLock:
         return f'{self.path} is taken over from {who}, which is gone'
 
     def _age(self) -> Optional[float]:
-        """Seconds since the last touch by the clock of the file system; None: no lock."""
+        """Return seconds since the last touch, by the file system's clock; None: no lock."""
         mine = self._write()
         try:
             return max(0.0, mine.stat().st_mtime - self.path.stat().st_mtime)
@@ -166,7 +166,7 @@ class FolderLock:
             mine.unlink()
 
     def _keep(self) -> None:
-        """Touch the lock, or end the process if another one has it."""
+        """Touch the lock periodically; end the process if another one holds it."""
         while not self._ended.wait(self._beat):
             try:
                 if _read(self.path) == self._text:
@@ -192,7 +192,7 @@ class FolderLock:
 
 
 def in_use(folder: Union[str, Path]) -> bool:
-    """Whether a process that lives, or may live, holds the lock of a folder."""
+    """Return whether a process that may be alive holds the lock of a folder."""
     path = Path(folder, NAME)
     holder = _holder(_read(path))
     living = None if holder is None else lives(Process(*holder[:4]))
@@ -205,7 +205,7 @@ def in_use(folder: Union[str, Path]) -> bool:
 
 
 def _link(source: Path, target: Path) -> bool:
-    """Give a file a second name, unless that is taken."""
+    """Hard-link a file under a second name, unless the name is taken."""
     try:
         os.link(source, target)
     except FileExistsError:
@@ -223,7 +223,7 @@ def _link(source: Path, target: Path) -> bool:
 
 
 def _lock_folder(folder: Path) -> Optional[int]:
-    """A folder that is opened and locked; None: another process has locked it."""
+    """Return an open, locked folder; None if another process has locked it."""
     if fcntl is None:
         return -1
     found = os.open(folder, os.O_RDONLY)
@@ -238,7 +238,7 @@ def _lock_folder(folder: Path) -> Optional[int]:
 
 
 def _unlock_folder(found: int) -> None:
-    """Let others lock a folder, also if a child of this process has it open."""
+    """Release the lock of a folder, also if a child process still has it open."""
     if found < 0:
         return
     try:
@@ -256,11 +256,11 @@ def _read(path: Path) -> Optional[str]:
 
 
 def _holder(text: Optional[str]) -> Optional[tuple[str, str, int, int, str]]:
-    """Host, place, pid, start and since, as a lock says; None if it says nothing of the kind."""
+    """Return host, place, pid, start and since from a lock file; None if it is malformed."""
     try:
-        said = json.loads(text or '')
-        host, place, since = (str(said[key])[:80] for key in ('host', 'place', 'since'))
-        pid, started = int(said['pid']), int(said['started'])
+        holder = json.loads(text or '')
+        host, place, since = (str(holder[key])[:80] for key in ('host', 'place', 'since'))
+        pid, started = int(holder['pid']), int(holder['started'])
     except (ValueError, TypeError, KeyError, OverflowError):
         return None
     return (host, place, pid, started, since) if 0 < pid < 2**31 else None

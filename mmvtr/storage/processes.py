@@ -10,7 +10,7 @@ from typing import NamedTuple, Optional
 
 
 class Process(NamedTuple):
-    """A process, so that no other one is taken for it.
+    """Identity of a process that survives reuse of its pid.
 
     Attributes:
         host: name of its machine.
@@ -27,19 +27,19 @@ class Process(NamedTuple):
 
     @property
     def tag(self) -> str:
-        """Its name as a part of file names."""
+        """The process' name as part of file names."""
         return f'{self.host}-{self.place}-{self.pid}'
 
 
 def this_process() -> Process:
-    """The one that asks."""
+    """Return the identity of the current process."""
     pid = os.getpid()
     _, started = _look(pid) or ('', 0)
     return Process(platform.node(), _place(), pid, started)
 
 
 def lives(process: Process) -> Optional[bool]:
-    """Whether a process lives; None: of another place, which cannot be seen from here."""
+    """Return whether a process is alive; None if it is in another place and cannot be checked."""
     if (process.host, process.place) != (platform.node(), _place()):
         return None
     try:
@@ -57,7 +57,7 @@ def lives(process: Process) -> Optional[bool]:
 
 
 def _look(pid: int) -> Optional[tuple[str, int]]:
-    """State and start of a process as /proc tells them."""
+    """Return state and start time of a process from /proc."""
     try:
         text = Path(f'/proc/{pid}/stat').read_text()
     except OSError:

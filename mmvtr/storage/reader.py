@@ -25,7 +25,7 @@ _LEGACY = b'\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.'
 
 
 def read_plain(path: Union[str, Path], *, kind: str, map_location: Any = 'cpu') -> Any:
-    """What a file of tensors and plain data holds.
+    """Return the tensors and plain data of a file, without running code.
 
     A file with a digest (:mod:`mmvtr.storage.seal`) is read only if that holds.  One that never
     had one is read with a warning: of an archive the checksums of its records must hold.
@@ -57,7 +57,7 @@ def read_plain(path: Union[str, Path], *, kind: str, map_location: Any = 'cpu') 
 
 
 def _examine(file: BinaryIO, name: str) -> Optional[str]:
-    """What speaks against reading a file; warns of one without a digest."""
+    """Return why a file must not be read; warn if it has no digest."""
     start = file.read(len(_LEGACY))
     if start == _LEGACY:
         _warn(f'{name} is of an old format: nothing tells whether it is damaged')
@@ -83,14 +83,14 @@ def _examine(file: BinaryIO, name: str) -> Optional[str]:
 
 @cache
 def _warn(text: str) -> None:
-    """Once for each file, by one process."""
+    """Warn once per file, on one process."""
     if is_main_process():
         print_log(text, 'current', logging.WARNING)
 
 
 def _reason(error: Exception) -> str:
-    """In our words: torch's advise to switch its check off."""
-    asked = re.search(r'GLOBAL (\S+)', str(error))
-    if asked:
-        return f'it asks for {asked[1][:80]}, and only tensors and plain data are read'
+    """Return torch's error without its advice to disable the check."""
+    refused = re.search(r'GLOBAL (\S+)', str(error))
+    if refused:
+        return f'it asks for {refused[1][:80]}, and only tensors and plain data are read'
     return f'it is damaged, or holds more than tensors and plain data ({type(error).__name__})'

@@ -25,7 +25,7 @@ _DIGITS = 64
 
 
 def write_plain(content: Any, path: Union[str, Path]) -> None:
-    """Write tensors and plain data as a sealed file, which appears when it is complete."""
+    """Write tensors and plain data atomically, with a digest."""
 
     def write(file: BinaryIO) -> None:
         try:
@@ -38,7 +38,7 @@ def write_plain(content: Any, path: Union[str, Path]) -> None:
 
 
 def seal(file: BinaryIO) -> None:
-    """Add record and digest to an archive of ``torch.save``.
+    """Append record and digest to an archive of ``torch.save``.
 
     Args:
         file: open for writing and reading; it may be of any size, as it is read in pieces.
@@ -53,7 +53,7 @@ def seal(file: BinaryIO) -> None:
 
 
 def digest_holds(file: BinaryIO) -> Optional[bool]:
-    """Whether the digest at the end of a file is that of the file; None: there is none."""
+    """Return whether the digest at the end of a file matches the file; None if there is none."""
     size = file.seek(0, 2)
     file.seek(max(0, size - len(_LABEL) - _DIGITS))
     end = file.read()
@@ -63,12 +63,12 @@ def digest_holds(file: BinaryIO) -> Optional[bool]:
 
 
 def was_sealed(archive: ZipFile) -> bool:
-    """Whether an archive says that it has a digest."""
+    """Return whether an archive states that it has a digest."""
     return any(name.endswith(f'/{_RECORD}') for name in archive.namelist())
 
 
 def _digest(file: BinaryIO) -> bytes:
-    """Hexadecimal SHA-256 of all but the last 64 bytes."""
+    """Return the hexadecimal SHA-256 of all but the last 64 bytes."""
     size = file.seek(0, 2) - _DIGITS
     file.seek(0)
     return digest_of(file, size).hexdigest().encode()

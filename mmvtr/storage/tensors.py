@@ -27,7 +27,7 @@ SAFETENSORS = '.safetensors'
 def write_tensors(
     tensors: Mapping[str, Tensor], path: Union[str, Path], *, meta: Mapping[str, Any] = {}
 ) -> None:
-    """Write tensors by name; the file appears when it is complete.
+    """Write named tensors atomically as safetensors.
 
     Tensors that share memory (tied weights) are written each.
 
@@ -57,7 +57,7 @@ def write_tensors(
 
 
 def read_tensors(path: Union[str, Path], *, kind: str, device: Any = 'cpu') -> dict[str, Tensor]:
-    """What :func:`write_tensors`, or another writer of the format, has written.
+    """Return the tensors of a safetensors file, by whatever program it was written.
 
     A file with a digest is read only if that holds; those of other writers have none.
 
@@ -90,7 +90,7 @@ def read_tensors(path: Union[str, Path], *, kind: str, device: Any = 'cpu') -> d
 
 
 def read_meta(path: Union[str, Path]) -> dict[str, Any]:
-    """What :func:`write_tensors` has written as ``meta``; nothing of a file of another writer.
+    """Return the ``meta`` that :func:`write_tensors` wrote; empty for other writers' files.
 
     Raises:
         RuntimeError: it is no dict in json.
@@ -109,7 +109,7 @@ def read_meta(path: Union[str, Path]) -> dict[str, Any]:
 
 
 def _digest_holds(path: Union[str, Path]) -> Optional[bool]:
-    """Whether the digest of a file is that of the file; None: there is none."""
+    """Return whether the digest of a file matches the file; None if there is none."""
     with open(path, 'rb') as file:
         size = file.read(8)
         length = int.from_bytes(size, 'little')  # of the json that follows

@@ -24,7 +24,7 @@ _CONTAINERS = ('state_dict', 'model')
 def read_checkpoint(
     path: Union[str, Path], *, map_location: Any = 'cpu', kind: str = 'checkpoint'
 ) -> dict[str, Any]:
-    """A checkpoint's content.
+    """Return the content of a checkpoint.
 
     Args:
         path: of the file; one that ends in ``.safetensors`` holds weights and ``meta`` alone.
@@ -70,7 +70,7 @@ def read_checkpoint(
 def unwrapped(
     weights: Mapping[str, Tensor], fits: Callable[[str], bool], path: Union[str, Path]
 ) -> dict[str, Tensor]:
-    """Weights without what a wrapper has put before all of their names; the log says so.
+    """Return weights without a wrapper's common name prefix, which is logged.
 
     Args:
         weights: by name.
@@ -87,7 +87,7 @@ def unwrapped(
 def wrapper_before(
     names: Iterable[str], fits: Callable[[str], bool], path: Union[str, Path]
 ) -> str:
-    """What wrappers have put before the names in a file, ``'module._orig_mod.'``; mostly ``''``.
+    """Return the wrapper prefix of the names in a file, ``'module._orig_mod.'``; mostly ``''``.
 
     Args:
         names: in the file.
@@ -112,7 +112,7 @@ def wrapper_before(
         )
     start = min(whole or found, key=len, default='')
     if start:
-        _say(f'{path}: its names begin with {start!r}, of a wrapper, which is left out')
+        _log_once(f'{path}: its names begin with {start!r}, of a wrapper, which is left out')
     return start
 
 
@@ -122,7 +122,7 @@ def check_weights(
     path: Union[str, Path],
     prefixes: Sequence[str] = ('',),
 ) -> dict[str, Tensor]:
-    """See that ``weights`` are those of ``model``: the same names and shapes, and finite numbers.
+    """Raise unless ``weights`` match ``model`` in names and shapes and are finite.
 
     Args:
         model: any.
@@ -161,7 +161,7 @@ def check_weights(
 
 
 def refuse_not_finite(weights: Mapping[str, Tensor], path: Union[str, Path]) -> None:
-    """Raise RuntimeError where a weight has a NaN or an infinite number (names the first)."""
+    """Raise RuntimeError naming the first weight with a NaN or infinite number."""
     wrong = [
         name
         for name, weight in weights.items()
@@ -177,13 +177,13 @@ def refuse_not_finite(weights: Mapping[str, Tensor], path: Union[str, Path]) -> 
 
 
 def first_of(names: Sequence[str], limit: int = 2) -> str:
-    """The first few of many names, long ones shortened."""
+    """Return the first few of many names as text, long names shortened."""
     shown = ', '.join(name if len(name) < 80 else f'...{name[-75:]}' for name in names[:limit])
     return shown + (', ...' if len(names) > limit else '')
 
 
 def _starts(name: str) -> Iterator[str]:
-    """'', 'module.', 'module._orig_mod.' of 'module._orig_mod.x'."""
+    """Yield '', 'module.', 'module._orig_mod.' for 'module._orig_mod.x'."""
     start, rest = '', name
     while True:
         yield start
@@ -194,7 +194,7 @@ def _starts(name: str) -> Iterator[str]:
 
 
 @cache
-def _say(text: str) -> None:
-    """Once for each file, by one process."""
+def _log_once(text: str) -> None:
+    """Log once per file, on one process."""
     if is_main_process():
         print_log(text, 'current', logging.INFO)

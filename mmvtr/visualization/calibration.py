@@ -27,7 +27,7 @@ def negatives_of_query(
     query: str = '',
     queries: Optional[int] = None,
 ) -> 'canvas.Figure':
-    """Loss of each negative of a query against its eta, and how eta is spread (DVTR Fig. 4).
+    """Draw the loss of a query's negatives against eta, and the spread of eta (DVTR Fig. 4).
 
     Args:
         eta: [N] in [0, 1], weight of each of the query's negatives.
@@ -67,7 +67,7 @@ def _losses(
     *,
     known: bool,
 ) -> None:
-    """Hollow: as every negative is pushed alike; filled: as it is with its eta."""
+    """Draw losses: hollow with equal weights, filled with weights eta."""
     kinds = [('true negatives' if known else 'negatives', ~holds, canvas.OTHER, 'o')]
     kinds += [('true, not annotated', holds, canvas.TRUE, '^')] if known else []
     for name, members, colour, marker in kinds:
@@ -77,8 +77,8 @@ def _losses(
         before, after = (np.maximum(y[members], LEAST) for y in (plain, debiased))
         axis.vlines(x, after, before, color=colour, alpha=0.25, linewidth=0.8)
         look = dict(s=22, linewidths=0.9)
-        said = f'{name} ({members.sum():,}), all alike'
-        canvas.dots(axis, x, before, said, colour, marker, facecolors='none', alpha=0.7, **look)
+        label = f'{name} ({members.sum():,}), all alike'
+        canvas.dots(axis, x, before, label, colour, marker, facecolors='none', alpha=0.7, **look)
         canvas.dots(axis, x, after, f'{name}, weighed by eta', colour, marker, alpha=0.8, **look)
     axis.set_yscale('log')
     axis.set_xlim(-0.03, 1.03)
@@ -109,7 +109,7 @@ def _spread(axis: 'canvas.Axes', spread: np.ndarray, queries: Optional[int]) -> 
 
 
 def reliability_curve(probabilities: Any, matches: Any, *, bins: int = 10) -> 'canvas.Figure':
-    """Share of matches among pairs of like P(match), and how many pairs these are.
+    """Draw the share of matches per bin of P(match), and the pairs in each bin.
 
     Args:
         probabilities: [M] in [0, 1].
@@ -123,17 +123,19 @@ def reliability_curve(probabilities: Any, matches: Any, *, bins: int = 10) -> 'c
     y = canvas.array('matches', matches, p.shape)
     found = reliability(torch.as_tensor(p), torch.as_tensor(y), bins=bins)
     held = found.pairs > 0
-    said, true, pairs = (x[held].numpy() for x in found)
+    predicted, true, pairs = (x[held].numpy() for x in found)
     figure = canvas.new_figure(4.6)
     left, right = figure.subplots(1, 2, width_ratios=(1.5, 1))
     left.plot((0, 1), (0, 1), color=canvas.GREY, linestyle='--', linewidth=1)
-    spread = 1.96 * (said * (1 - said) / pairs) ** 0.5
-    left.errorbar(said, true, yerr=spread, color=canvas.BLUE, marker='o', capsize=2, linewidth=1.2)
+    spread = 1.96 * (predicted * (1 - predicted) / pairs) ** 0.5
+    left.errorbar(
+        predicted, true, yerr=spread, color=canvas.BLUE, marker='o', capsize=2, linewidth=1.2
+    )
     left.set_xlim(-0.02, 1.02)
     left.set_ylim(-0.02, 1.02)
     title = f'calibration error {found.error:.3f} (noise of {len(p):,} pairs {found.noise:.3f})'
     canvas.style(left, title, 'P(match) as said', 'share of matches')
-    right.bar(said, pairs, width=0.7 / bins, color=canvas.BLUE, alpha=0.6)
+    right.bar(predicted, pairs, width=0.7 / bins, color=canvas.BLUE, alpha=0.6)
     right.set_xlim(-0.02, 1.02)
     canvas.style(right, f'{len(p):,} pairs', 'P(match) as said', 'pairs')
     return figure

@@ -35,7 +35,7 @@ ANNOTATED, TRUE, OTHER = GREEN, ORANGE, BLUE
 
 
 def new_figure(height: float, title: str = '', *, width: float = WIDTH, dpi: int = DPI) -> 'Figure':
-    """An empty figure of ``width`` x ``height`` inches, laid out so that nothing overlaps."""
+    """Return an empty figure of ``width`` x ``height`` inches with a constrained layout."""
     from mmvtr.visualization.picture import Picture
 
     figure = Picture(figsize=(width, height), dpi=dpi, layout='constrained')
@@ -45,13 +45,13 @@ def new_figure(height: float, title: str = '', *, width: float = WIDTH, dpi: int
 
 
 def side_by_side(figure: 'Figure', what: Iterable[T], **options: Any) -> list[tuple['Axes', T]]:
-    """An axis for each of some things, in one row; ``options`` are those of ``subplots``."""
+    """Return one axis per item in a row; ``options`` go to ``subplots``."""
     what = list(what)
     return list(zip(figure.subplots(1, len(what), squeeze=False, **options)[0], what))
 
 
 def style(axis: 'Axes', title: str, x: str, y: str) -> None:
-    """The title and labels of an axis, and a light grid."""
+    """Set title, axis labels and a light grid."""
     axis.set_title(title, fontsize=11)
     axis.set_xlabel(x, fontsize=10)
     axis.set_ylabel(y, fontsize=10)
@@ -63,7 +63,7 @@ def style(axis: 'Axes', title: str, x: str, y: str) -> None:
 def dots(
     axis: 'Axes', x: Any, y: Any, label: str, colour: str, marker: str = 'o', **look: Any
 ) -> None:
-    """Points that let others shine through."""
+    """Draw semi-transparent scatter points."""
     look = dict(s=18, alpha=0.45, linewidths=0) | look
     axis.scatter(x, y, color=colour, marker=marker, label=label, **look)
 
@@ -71,7 +71,7 @@ def dots(
 def legend(
     figure: 'Figure', columns: int, *axes: 'Axes', handles: Optional[Sequence['Artist']] = None
 ) -> None:
-    """What marks mean, below the panels: those of some axes, or some handles, or all there are."""
+    """Draw a legend below the panels, of some axes, some handles, or all."""
     if axes:
         handles = [one for axis in axes for one in axis.get_legend_handles_labels()[0]]
     shown = {} if handles is None else dict(handles=handles)
@@ -84,13 +84,13 @@ def legend(
 
 
 def words(text: str, most: int) -> str:
-    """A text of users on one line, at most so many characters."""
+    """Return user text on one line of at most so many characters."""
     line = ' '.join(''.join(c if c.isprintable() else ' ' for c in text).split())
     return line if len(line) <= most else line[: most - 1].rstrip() + '…'
 
 
 def wrapped(text: str, width: int, lines: int) -> str:
-    """As :func:`words`, on several lines."""
+    """Return user text wrapped over several lines; see :func:`words`."""
     broken = textwrap.wrap(words(text, width * lines), width, break_on_hyphens=False)
     if len(broken) > lines:
         broken = [*broken[: lines - 1], broken[lines - 1][: width - 1].rstrip(' …') + '…']
@@ -98,7 +98,7 @@ def wrapped(text: str, width: int, lines: int) -> str:
 
 
 def pixels(figure: 'Figure') -> np.ndarray:
-    """A figure as uint8 RGB [H, W, 3]."""
+    """Return a figure as an RGB image, uint8 [H, W, 3]."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas = FigureCanvasAgg(figure)
@@ -107,7 +107,7 @@ def pixels(figure: 'Figure') -> np.ndarray:
 
 
 def show(visualizer: Visualizer, name: str, figure: 'Figure', step: int) -> None:
-    """Hand a figure to all backends of a visualizer: files, TensorBoard, WandB, MLflow.
+    """Pass a figure to all backends of a visualizer: files, TensorBoard, W&B, MLflow.
 
     Args:
         visualizer: of a runner.
@@ -122,7 +122,7 @@ def show(visualizer: Visualizer, name: str, figure: 'Figure', step: int) -> None
 
 
 def save(figure: 'Figure', path: Union[str, Path], *, colours: Optional[int] = None) -> None:
-    """Write a picture, whole or not at all; its folder is made if need be.
+    """Write a picture atomically and create its folder.
 
     Args:
         figure: what to write.
@@ -149,7 +149,7 @@ def save(figure: 'Figure', path: Union[str, Path], *, colours: Optional[int] = N
 
 
 def plain(x: Any) -> np.ndarray:
-    """An array of what may be a tensor, of half precision too."""
+    """Return an array or tensor (half precision too) as a numpy array."""
     if isinstance(x, Tensor):
         x = x.detach().cpu()
         return (x.float() if x.is_floating_point() and x.element_size() < 4 else x).numpy()
@@ -157,7 +157,7 @@ def plain(x: Any) -> np.ndarray:
 
 
 def array(name: str, x: Any, shape: Sequence[Optional[int]]) -> np.ndarray:
-    """Numbers to draw, floating or bool.
+    """Return the numbers to draw as a floating or bool array.
 
     Args:
         name: what to call them.
@@ -187,7 +187,7 @@ def array(name: str, x: Any, shape: Sequence[Optional[int]]) -> np.ndarray:
 
 
 def mask(name: str, x: Any, shape: Sequence[Optional[int]]) -> np.ndarray:
-    """As :func:`array`, of truth values.
+    """Return truth values to draw as a bool array; see :func:`array`.
 
     Raises:
         ValueError: also numbers other than 0 and 1.

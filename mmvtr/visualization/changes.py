@@ -10,7 +10,7 @@ from mmvtr.visualization import canvas
 
 
 def moved_ranks(before: Any, after: Any, *, names: tuple[str, str], title: str) -> 'canvas.Figure':
-    """The rank of each query's match with two models; below the diagonal it has risen.
+    """Draw each query's match rank in two models; points below the diagonal improved.
 
     Args:
         before, after: [Q], ranks, at least 1.
@@ -35,9 +35,11 @@ def moved_ranks(before: Any, after: Any, *, names: tuple[str, str], title: str) 
     ):
         if members.any():
             moved = abs(after - before)[members].sum()
-            said = f'{label}: {members.sum():,}' + (f', {moved:,.0f} ranks in all' if moved else '')
+            legend = f'{label}: {members.sum():,}' + (
+                f', {moved:,.0f} ranks in all' if moved else ''
+            )
             canvas.dots(
-                axis, before[members], after[members], said, colour, marker, s=26, alpha=0.6
+                axis, before[members], after[members], legend, colour, marker, s=26, alpha=0.6
             )
     axis.set(xscale='log', yscale='log', xlim=(0.8, most), ylim=(0.8, most))
     for side in (axis.xaxis, axis.yaxis):
@@ -50,7 +52,7 @@ def moved_ranks(before: Any, after: Any, *, names: tuple[str, str], title: str) 
 def sigma_over_epochs(
     epochs: Sequence[int], directions: Mapping[str, tuple[Any, Any]]
 ) -> 'canvas.Figure':
-    """R@1 and mean sigma of the queries, epoch by epoch (UATVR Fig. 3).
+    """Draw R@1 and the mean sigma of the queries by epoch (UATVR Fig. 3).
 
     Args:
         epochs: E of them, at least two, rising.
@@ -65,19 +67,19 @@ def sigma_over_epochs(
     figure = canvas.new_figure(4.2, 'Uncertainty and recall in the course of a training')
     for axis, (name, sides) in canvas.side_by_side(figure, directions.items()):
         recall, sigma = (canvas.array(name, x, (len(epochs),)) for x in sides)
-        beside = axis.twinx()
+        right_axis = axis.twinx()
         axis.plot(epochs, recall, color=canvas.BLUE, marker='o', label='R@1 (left axis)')
-        said = 'mean sigma of the queries (right axis)'
-        beside.plot(epochs, sigma, color=canvas.ORANGE, marker='^', linestyle='--', label=said)
+        label = 'mean sigma of the queries (right axis)'
+        right_axis.plot(epochs, sigma, color=canvas.ORANGE, marker='^', linestyle='--', label=label)
         moved = np.corrcoef(recall, sigma)[0, 1] if min(np.ptp(recall), np.ptp(sigma)) else np.nan
         known = len(epochs) > 3 and not np.isnan(moved)
-        said = f', correlation {moved:+.2f}' if known else ''
-        canvas.style(axis, f'{name}{said}', 'epoch', 'R@1 (%)')
+        label = f', correlation {moved:+.2f}' if known else ''
+        canvas.style(axis, f'{name}{label}', 'epoch', 'R@1 (%)')
         axis.yaxis.label.set_color(canvas.BLUE)
-        beside.set_ylabel('sigma (geometric mean)', color=canvas.ORANGE, fontsize=10)
-        beside.tick_params(labelsize=9)
+        right_axis.set_ylabel('sigma (geometric mean)', color=canvas.ORANGE, fontsize=10)
+        right_axis.tick_params(labelsize=9)
         axis.xaxis.get_major_locator().set_params(integer=True)
-    canvas.legend(figure, 2, axis, beside)
+    canvas.legend(figure, 2, axis, right_axis)
     return figure
 
 
@@ -88,7 +90,7 @@ def recall_by_size(
     *,
     title: str,
 ) -> 'canvas.Figure':
-    """R@1 after a transform that reads so many stored queries (NCL Fig. 5).
+    """Draw R@1 of a test-time transform by the number of stored queries (NCL Fig. 5).
 
     Args:
         sizes: S of them, rising.

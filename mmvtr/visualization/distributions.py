@@ -13,7 +13,7 @@ LOOKS = ((canvas.BLUE, '-'), (canvas.ORANGE, '--'), (canvas.GREEN, '-.'), (canva
 
 
 class Spread(NamedTuple):
-    """A panel.
+    """Data of one panel.
 
     Attributes:
         kinds: by name the numbers of a kind, [N]; N may differ, and be 0.
@@ -29,7 +29,7 @@ class Spread(NamedTuple):
 def distributions(
     spreads: Sequence[Spread], *, title: str, y: str, bins: int = 60
 ) -> 'canvas.Figure':
-    """The share of each kind that lies in each bin.
+    """Draw the histogram of each kind of pair.
 
     Args:
         spreads: a panel each.

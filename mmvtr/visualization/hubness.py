@@ -27,7 +27,7 @@ MASS_EDGES = tuple(2.0**i for i in range(-4, 5))
 
 
 def hubs(before: Any, after: Mapping[str, Any] = {}, *, k: int = 10) -> 'canvas.Figure':
-    """Distribution of N_k, how often an item is among a query's best k, in both directions.
+    """Draw the distribution of N_k, how often an item is in a top-k list, in both directions.
 
     A few items that everybody finds ("hubs") make a long tail, large skewness, and leave others
     that nobody finds.
@@ -103,7 +103,7 @@ def occurrence_and_errors(
     k: int,
     title: str,
 ) -> 'canvas.Figure':
-    """How often items are found, and the errors that go with that; a row a direction.
+    """Draw how often items are retrieved and the related errors, a row per direction.
 
     Args:
         matrices: by name scores [T, V] of both directions (text to video, read by rows; video to
@@ -133,7 +133,7 @@ def occurrence_and_errors(
 
 
 def _occurrences(axis: 'canvas.Axes', counts: Mapping[str, np.ndarray]) -> None:
-    """Share of items in doubling classes of N_k; raw as bars, others as lines."""
+    """Draw the share of items per doubling class of N_k; raw as bars, others as lines."""
     tops = [0, *(2**i for i in range(int(max(x.max() for x in counts.values())).bit_length() + 1))]
     borders = [-0.5, *(top + 0.5 for top in tops)]  # ties leave fractions of an occurrence
     for name, x in counts.items():
@@ -147,7 +147,7 @@ def _occurrences(axis: 'canvas.Axes', counts: Mapping[str, np.ndarray]) -> None:
 
 
 def mass_errors(rates: Mapping[str, ErrorRates], *, title: str) -> 'canvas.Figure':
-    """False retrievals of items by their relative mass, a panel a direction (NCL Fig. 3).
+    """Draw false retrievals of items by relative mass, a panel per direction (NCL Fig. 3).
 
     Args:
         rates: by direction (``'text to video'``), in bins between ``MASS_EDGES``.
@@ -160,7 +160,7 @@ def mass_errors(rates: Mapping[str, ErrorRates], *, title: str) -> 'canvas.Figur
 
 
 def _rates(axis: 'canvas.Axes', rates: ErrorRates, direction: str, title: str) -> None:
-    """Both error rates by relative mass, and how many items each point stands for."""
+    """Draw both error rates by relative mass, and the number of items at each point."""
     item = direction.split(' to ')[1]
     borders = [MASS_EDGES[0] / 2, *MASS_EDGES, 2 * MASS_EDGES[-1]]
     share = 100 * rates.items / rates.items.sum()
@@ -182,8 +182,8 @@ def _rates(axis: 'canvas.Axes', rates: ErrorRates, direction: str, title: str) -
     ):
         axis.plot(mass, 100 * values, color=colour, marker=marker, label=name)
     axis.axvline(1, ymax=100 / 140, color='0.4', linewidth=0.8, linestyle='--')
-    said = f'retrieval probability of a {item}, summed (1 = fair share)'
-    canvas.style(axis, title, said, '%')
+    label = f'retrieval probability of a {item}, summed (1 = fair share)'
+    canvas.style(axis, title, label, '%')
     axis.set_xscale('log', base=2)
     ticks = [f'{edge:g}' if edge >= 1 else f'1/{1 / edge:g}' for edge in MASS_EDGES]
     axis.set_xticks(MASS_EDGES, ticks)
@@ -195,7 +195,7 @@ def _rates(axis: 'canvas.Axes', rates: ErrorRates, direction: str, title: str) -
 def mass_by_bias(
     points: Mapping[str, Mapping[str, tuple[Any, Any]]], *, title: str
 ) -> 'canvas.Figure':
-    """Relative mass of items by their implicit bias (NCL App. D), a panel a kind of item.
+    """Draw relative mass of items by implicit bias (NCL App. D), a panel per kind of item.
 
     Args:
         points: by kind of item (``'videos'``), then by name of a model (at most two): biases over

@@ -16,7 +16,7 @@ OPEN = (canvas.GREY, 's')
 
 
 class Difference(NamedTuple):
-    """A row.
+    """A row: a difference with its interval, and the queries gained and lost.
 
     Attributes:
         name: of what is measured.
@@ -35,7 +35,7 @@ class Difference(NamedTuple):
 
 
 def differences(rows: Sequence[Difference], *, title: str) -> 'canvas.Figure':
-    """Differences with their intervals, and beside them the queries gained and lost.
+    """Draw differences with their intervals, and the queries gained and lost beside them.
 
     Args:
         rows: the first one above.
@@ -69,7 +69,7 @@ def interval(
     within: tuple[float, float] = (-math.inf, math.inf),
     **marker: Any,
 ) -> 'Line2D | None':
-    """A mean and its interval, on a line of its own.
+    """Draw a mean and its interval on a row.
 
     Args:
         axis: where to draw.
@@ -85,8 +85,8 @@ def interval(
     (mean, low, high), (colour, shape), (least, most) = numbers, looks, within
     if not least < mean < most:
         edge, side, arrow = (most, 'right', '\u2192') if mean > 0 else (least, 'left', '\u2190')
-        said = f'{mean:+.0f} {arrow}'
-        axis.text(edge, place, said, ha=side, va='center', size=8, color=colour)
+        label = f'{mean:+.0f} {arrow}'
+        axis.text(edge, place, label, ha=side, va='center', size=8, color=colour)
         return None
     if math.isfinite(low) and math.isfinite(high):
         ends = [max(low, least), min(high, most)]

@@ -13,7 +13,7 @@ ACTIONS = 'actions of both sets'
 
 
 def length_gaps(gaps: Any, *, unit: str, linear: float) -> 'canvas.Figure':
-    """Mean length in test - train of each action, in descending order (Fig. 2).
+    """Draw the mean length in test minus train of each action, sorted (Fig. 2).
 
     Args:
         gaps: [A].
@@ -44,7 +44,7 @@ def length_gaps(gaps: Any, *, unit: str, linear: float) -> 'canvas.Figure':
 
 
 def absolute_gaps(gaps: Any, thresholds: Sequence[float], *, unit: str) -> 'canvas.Figure':
-    """Absolute difference of each action, in descending order (Fig. 8).
+    """Draw the absolute length difference of each action, sorted (Fig. 8).
 
     Args:
         gaps: [A].
@@ -61,11 +61,11 @@ def absolute_gaps(gaps: Any, thresholds: Sequence[float], *, unit: str) -> 'canv
     axis.fill_between(np.arange(len(gaps)), gaps, step='mid', color='0.8', linewidth=0)
     many, most = thresholds
     _ranked(axis, gaps, many)
-    for gap, count, said, look in (
+    for gap, count, words, look in (
         (many, (gaps > many).sum(), f'more than {many:g}', '--'),
         (most, (gaps >= most).sum(), f'at least {most:.4g}', ':'),
     ):
-        label = f'{said}: {count:,} actions'
+        label = f'{words}: {count:,} actions'
         axis.axhline(gap, linewidth=1.2, linestyle=look, color='0.3', label=label)
     title = 'How much the mean lengths of each action differ'
     canvas.style(axis, title, ACTIONS, f'|mean length in test - train| ({unit})')
@@ -74,7 +74,7 @@ def absolute_gaps(gaps: Any, thresholds: Sequence[float], *, unit: str) -> 'canv
 
 
 def _ranked(axis: 'canvas.Axes', gaps: np.ndarray, linear: float) -> None:
-    """Whole actions below, and a scale on which a few large differences hide no others."""
+    """Set whole-number action ticks and a scale on which few large values hide no others."""
     axis.margins(x=0)
     axis.xaxis.get_major_locator().set_params(integer=True)
     if abs(gaps).max() > linear:
@@ -82,7 +82,7 @@ def _ranked(axis: 'canvas.Axes', gaps: np.ndarray, linear: float) -> None:
 
 
 def mean_lengths(train: Any, test: Any, *, unit: str) -> 'canvas.Figure':
-    """Mean length in test against train, without and with outliers (Fig. 7).
+    """Draw the mean length in test against train, without and with outliers (Fig. 7).
 
     Args:
         train, test: [A], mean lengths of the same actions.
@@ -107,6 +107,6 @@ def mean_lengths(train: Any, test: Any, *, unit: str) -> 'canvas.Figure':
 
 
 def _fence(x: np.ndarray) -> float:
-    """Above it is an outlier: 1.5 interquartile ranges over the third quartile (Tukey)."""
+    """Return Tukey's outlier fence: the third quartile plus 1.5 interquartile ranges."""
     first, third = np.quantile(x, (0.25, 0.75))
     return third + 1.5 * (third - first)

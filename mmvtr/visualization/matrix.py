@@ -30,7 +30,7 @@ def score_matrix(
     video_names: Optional[Sequence[str]] = None,
     whole: Optional[tuple[int, int]] = None,
 ) -> 'canvas.Figure':
-    """Scores, darker for more, annotated pairs outlined; weights of the pairs beside them.
+    """Draw a score matrix with annotated pairs outlined, and the pairs' weights beside it.
 
     Args:
         scores: [T, V].
@@ -70,8 +70,8 @@ def score_matrix(
     height = np.clip(side * tall / wide, 2.0, 7.5) + (1.2 if named[1] is None else 2.0)
     whole = whole or shape
     cut = '' if (tall, wide) == tuple(whole) else f', cut from {whole[0]:,} x {whole[1]:,}'
-    said = ['outlined: annotated'] + ([] if soft is None else ['dot: true, not annotated'])
-    figure = canvas.new_figure(height, f'{tall} texts x {wide} videos{cut} ({"; ".join(said)})')
+    legend = ['outlined: annotated'] + ([] if soft is None else ['dot: true, not annotated'])
+    figure = canvas.new_figure(height, f'{tall} texts x {wide} videos{cut} ({"; ".join(legend)})')
     width = 2.0 if max(tall, wide) <= NAMED else 1.2
     for axis, (title, values) in canvas.side_by_side(figure, panels, sharey=True):
         limits = {} if title == 'score' else dict(vmin=0.0, vmax=max(1.0, weights.max()))
@@ -103,7 +103,7 @@ def compared_matrices(
     text_names: Optional[Sequence[str]] = None,
     video_names: Optional[Sequence[str]] = None,
 ) -> 'canvas.Figure':
-    """N texts and their N videos; text i belongs to video i (DVTR Fig. 3).
+    """Draw the scores of N texts and their N videos in several models (DVTR Fig. 3).
 
     The largest score of each row (what a text finds) has a red frame, that of each column (what a
     video finds) a red triangle in its corner.
@@ -132,11 +132,11 @@ def compared_matrices(
     numbers = [str(i) for i in range(size)]
     texts = _names('text_names', text_names, size) or numbers
     videos = _names('video_names', video_names, size) or numbers
-    said = ['red frame: largest of its row', 'triangle: largest of its column']
-    said += [] if soft is None else ['dot: holds, not annotated']
+    legend = ['red frame: largest of its row', 'triangle: largest of its column']
+    legend += [] if soft is None else ['dot: holds, not annotated']
     head = f'Scores of {size} texts with the videos of these; pairs are on the diagonal'
     height = 5.6 if len(drawn) == 2 else 6.6
-    figure = canvas.new_figure(height, f'{head}\n({"; ".join(said)})')
+    figure = canvas.new_figure(height, f'{head}\n({"; ".join(legend)})')
     # Square cells shrink the axes after they were laid out, and long names then leave the picture.
     figure.get_layout_engine().set(rect=(0, 0.035, 0.965, 0.965))
     for axis, (name, values) in canvas.side_by_side(figure, drawn.items(), sharey=True):
@@ -173,7 +173,7 @@ def _places(name: str, given: Optional[Sequence[int]], size: int) -> list[int]:
 
 
 def _names(kind: str, given: Optional[Sequence[str]], size: int) -> Optional[list[str]]:
-    """The names of a side, if there are some."""
+    """Set the names of a side, if any."""
     if given is None:
         return None
     if len(given) != size:
@@ -182,13 +182,13 @@ def _names(kind: str, given: Optional[Sequence[str]], size: int) -> Optional[lis
 
 
 def _cells(axis: 'canvas.Axes', title: str, *, first: bool) -> None:
-    """Titles of a panel, which has cells and no grid; the first one's say what its rows are."""
+    """Set the titles of a panel of cells without a grid; the first panel names its rows."""
     canvas.style(axis, title, 'video', 'text' if first else '')
     axis.grid(visible=False)
 
 
 def _frame(axis: 'canvas.Axes', row: int, column: int, size: float, **look: Any) -> None:
-    """A frame around a cell."""
+    """Draw a frame around a cell."""
     from matplotlib.patches import Rectangle
 
     corner = (column - size / 2, row - size / 2)
@@ -196,7 +196,7 @@ def _frame(axis: 'canvas.Axes', row: int, column: int, size: float, **look: Any)
 
 
 def _mark(axis: 'canvas.Axes', values: np.ndarray) -> None:
-    """Frames around the best of each row, triangles in the best of each column."""
+    """Draw frames around each row's best cell and triangles in each column's best cell."""
     from matplotlib.patches import Polygon
 
     for row, column in enumerate(values.argmax(1).tolist()):
@@ -208,7 +208,7 @@ def _mark(axis: 'canvas.Axes', values: np.ndarray) -> None:
 
 
 def _numbers(axis: 'canvas.Axes', values: np.ndarray) -> None:
-    """Each score to two digits, in ink that can be read."""
+    """Write each score with two digits, in a colour of enough contrast."""
     dark = (values - values.min()) / max(float(np.ptp(values)), 1e-9)
     for (row, column), value in np.ndenumerate(values):
         ink = 'white' if dark[row, column] > 0.6 else 'black'

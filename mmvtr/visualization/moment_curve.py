@@ -18,7 +18,7 @@ def moment_curve(
     text: str = '',
     video: str = '',
 ) -> 'canvas.Figure':
-    """The score of a text with each frame of a video, and the moments that are known.
+    """Draw a text's score with each frame of a video, and the annotated moments.
 
     Args:
         curve: [F], scores of the frames, which share the video evenly.
@@ -54,9 +54,9 @@ def moment_curve(
         axis.axvspan(begin * length, min(end, 1.0) * length, label=name, **look)
     spread = max(float(np.ptp(curve)), 1e-6)
     axis.set(xlim=(0, length), ylim=(curve.min() - 0.1 * spread, curve.max() + 0.1 * spread))
-    said = [f'"{canvas.wrapped(text, 90, 2)}"'] if text else []
-    said += [f'along the video {canvas.words(video, 70)}'] if video else []
+    lines = [f'"{canvas.wrapped(text, 90, 2)}"'] if text else []
+    lines += [f'along the video {canvas.words(video, 70)}'] if video else []
     where = 'share of the video' if duration is None else 'seconds of the video'
-    canvas.style(axis, '\n'.join(said) or 'A text along a video', where, 'score')
+    canvas.style(axis, '\n'.join(lines) or 'A text along a video', where, 'score')
     canvas.legend(figure, 3)
     return figure

@@ -29,10 +29,10 @@ _UNFIT = ('last resort', 'color emoji', 'colour emoji', 'emojione')
 
 
 class Picture(Figure):
-    """A figure; one warning counts its texts with letters that no font of this machine has."""
+    """A figure that warns once about texts with letters that no installed font has."""
 
     def draw(self, renderer: Any) -> None:
-        """See to the texts first."""
+        """Check the fonts of all texts, then draw."""
         texts = [text for text in self.findobj(Text) if text.get_text()]
         for text in texts:
             text.set_parse_math(bool(_NUMBER.fullmatch(text.get_text())))
@@ -45,7 +45,7 @@ class Picture(Figure):
 
 
 def _give_fonts(text: Text) -> set[str]:
-    """Add fonts for the letters that a text's own has not; those that no font has."""
+    """Add fallback fonts for letters that a text's font lacks; return letters that no font has."""
     letters = {letter for letter in text.get_text() if letter.isprintable()}
     if all(letter.isascii() for letter in letters):
         return set()
@@ -66,7 +66,7 @@ def _give_fonts(text: Text) -> set[str]:
 
 @cache
 def _fonts() -> list[tuple[str, str]]:
-    """Name and file of the upright fonts of this machine, also of those that are newly there."""
+    """Return name and file of the installed upright fonts, newly installed ones included."""
     manager = font_manager.fontManager
     known = {str(font.fname) for font in manager.ttflist}
     for path in font_manager.findSystemFonts():
@@ -101,7 +101,7 @@ def _has(path: str, letter: str) -> bool:
 
 @cache
 def _warn(count: int, letters: str) -> None:
-    """Once for the same texts: they are drawn after each epoch."""
+    """Warn once per set of texts, since they are redrawn each epoch."""
     shown = letters.split(' ')
     some = ', '.join(f'{letter} (U+{ord(letter):04X})' for letter in shown[:5])
     print_log(

@@ -16,7 +16,7 @@ METHODS = ('pca', 'tsne')
 def modality_plane(
     spaces: Mapping[str, tuple[Any, Any]], positives: Any, *, method: str = 'pca', seed: int = 0
 ) -> 'canvas.Figure':
-    """Unit vectors of texts and videos in two dimensions, their means, and some pairs joined.
+    """Draw unit vectors of texts and videos in two dimensions, their means, and some joined pairs.
 
     Args:
         spaces: one or two by name, each (texts [T, D], videos [V, D]); D may differ between them.
@@ -63,17 +63,17 @@ def modality_plane(
         gap = float(np.linalg.norm(texts.mean(0) - videos.mean(0)))
         cosines = (texts[pairs[:, 0]] * videos[pairs[:, 1]]).sum(1)
         cosine = float(cosines.mean()) if len(pairs) else 0
-        said = f'means {gap:.2f} apart, cosine of a pair {cosine:.2f}'
-        canvas.style(axis, f'{canvas.words(name, 44)}\n{said}', *labels)
+        subtitle = f'means {gap:.2f} apart, cosine of a pair {cosine:.2f}'
+        canvas.style(axis, f'{canvas.words(name, 44)}\n{subtitle}', *labels)
         axis.set_aspect('equal', adjustable='datalim')
     canvas.legend(figure, 4, axis)
-    said = f'lines join {len(pairs)} pairs'
-    figure.suptitle(f'Texts and videos in their common space ({said})', fontsize=11)
+    subtitle = f'lines join {len(pairs)} pairs'
+    figure.suptitle(f'Texts and videos in their common space ({subtitle})', fontsize=11)
     return figure
 
 
 def _units(name: str, x: Any) -> np.ndarray:
-    """Rows of unit length, float64 [N, D]."""
+    """Return rows scaled to unit length, float64 [N, D]."""
     x = canvas.array(name, x, (None, None)).astype(np.float64)
     if len(x) < 2:
         raise ValueError(f'{name}: {len(x)} of them, at least two are needed')
@@ -84,7 +84,7 @@ def _units(name: str, x: Any) -> np.ndarray:
 
 
 def _flat(x: np.ndarray, method: str, seed: int) -> tuple[np.ndarray, tuple[str, str]]:
-    """float [N, D] -> [N, 2], and names of the two axes."""
+    """Return points projected from [N, D] to [N, 2], and the names of the two axes."""
     if method == 'tsne':
         from sklearn.manifold import TSNE
 
@@ -106,7 +106,7 @@ def bars(
     title: str,
     y: str,
 ) -> 'canvas.Figure':
-    """Groups of bars with their numbers (NCL Fig. 2 and 8).
+    """Draw grouped bars with their numbers (NCL Fig. 2 and 8).
 
     Args:
         groups: by name (its colour) a number for each of ``names``.

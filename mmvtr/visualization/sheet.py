@@ -55,7 +55,7 @@ def retrieval_sheet(
     query: Union[str, np.ndarray],
     items: Sequence[SheetItem],
     *,
-    said: str = '',
+    subtitle: str = '',
     sigma: Optional[float] = None,
 ) -> 'canvas.Figure':
     """A query and its hits, one row each, the best first.
@@ -63,7 +63,7 @@ def retrieval_sheet(
     Args:
         query: a text, or the frames of a video, uint8 [F, H, W, 3].
         items: the hits in their order.
-        said: a line on what was searched, for whom it is shown to.
+        subtitle: a line on what was searched.
         sigma: how uncertain the model is of the query.
 
     Raises:
@@ -89,7 +89,7 @@ def retrieval_sheet(
     # Texts found for a video have the whole width.
     whole = len(rows) > len(items) and not any(len(item.frames) for item in items)
     heights = [_height(row, whole and place > 0) for place, row in enumerate(rows)]
-    heading = ['' if sigma is None else f'sigma of the query {sigma:.3g}', said]
+    heading = ['' if sigma is None else f'sigma of the query {sigma:.3g}', subtitle]
     heading = '\n'.join([named, ', '.join(filter(None, heading))]).rstrip()
     figure = canvas.new_figure(sum(heights) + 0.21 * heading.count('\n') + 0.85, heading)
     grid = figure.add_gridspec(len(rows), 2, width_ratios=(2.5, 6.5), height_ratios=heights)

@@ -62,13 +62,13 @@ def token_picture(
         frames_in_a_row(axes[0], images)
         axes[0].set(xlim=(0, columns), ylim=(0, 1))
         axes[0].axis('off')
-    said: Optional[str] = None
+    previous: Optional[str] = None
     for axis, (pair, side) in zip(axes[len(above) :], sides):
         strip(axis, side, columns)
-        if pair.text != said:
+        if pair.text != previous:
             text = canvas.wrapped(pair.text, 12 * width, 2)
             axis.set_title(f'"{text}"   score {pair.score:.3f}', loc='left', fontsize=10)
-        said = pair.text
+        previous = pair.text
     return figure
 
 

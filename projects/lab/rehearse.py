@@ -23,6 +23,7 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import yaml
 from mmengine.config import Config
 
 from mmvtr.command_line import Parser, count, tool
@@ -120,9 +121,13 @@ def keep(folder: Path, new: dict[str, dict]) -> None:
 
 
 def configs() -> list[Path]:
-    """Of the trainings that are for real, and are not over in minutes."""
+    """Of the trainings that are for real, rows with presets among them, not over in minutes."""
     left_out = ('planted', 'captions', 'zeroshot')
-    found = sorted((ROOT / 'configs').glob('*.py'))
+    files = [
+        yaml.safe_load(path.read_text()) for path in (ROOT / 'configs').glob('metafiles/*.yml')
+    ]
+    rows = {ROOT / f'configs/{model["Name"]}.py' for file in files for model in file['Models']}
+    found = sorted({*(ROOT / 'configs').glob('*.py'), *rows})
     return [path for path in found if not any(word in path.stem for word in left_out)]
 
 

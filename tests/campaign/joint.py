@@ -21,32 +21,28 @@ from mmvtr_gallery.store import GalleryStore, create_store, open_store
 from mmvtr_gallery.store.moments import MomentStore, Windows
 
 DIM, ITEMS, EACH, BANK, SECONDS = 8, 20, 2, 60, 0.05
-ENGINES, CHANGES = ('faiss', 'lance'), ('refit', 'undo')
 #: Changes of files that python sees in such a change: a kill falls before one of them.
-STEPS = {
-    **{('faiss', 'refit'): 20, ('faiss', 'undo'): 22},
-    **{('lance', 'refit'): 22, ('lance', 'undo'): 24},
-}
+STEPS = dict(refit=26, undo=28)
 
 
 def run(count: int, seed: int, folder: Path) -> list[Trial]:
-    """Kill joint changes, each engine and kind of change in turn."""
+    """Kill joint changes, of each kind in turn."""
     folder.mkdir(parents=True, exist_ok=True)
-    kinds = [(engine, change) for change in CHANGES for engine in ENGINES]
+    kinds = list(STEPS)
     trials = []
     for number in range(count):
-        engine, change = kinds[number % len(kinds)]
+        change = kinds[number % len(kinds)]
         draw = random.Random(f'{seed}-{number}')
-        step = draw.randrange(STEPS[engine, change])
-        trials.append(attempt(engine, change, folder / str(number), step))
+        step = draw.randrange(STEPS[change])
+        trials.append(attempt(change, folder / str(number), step))
     return trials
 
 
-def attempt(engine: str, change: str, place: Path, step: int) -> Trial:
+def attempt(change: str, place: Path, step: int) -> Trial:
     """One kill, before a change of a file: read, mended, read, taken back, read."""
-    row, log = f'{engine}, {change}', place.parent / f'{place.name}.txt'
-    whole = place.parent / engine
-    code = 0 if whole.exists() else in_child(log, make, whole, engine)
+    row, log = change, place.parent / f'{place.name}.txt'
+    whole = place.parent / 'whole'
+    code = 0 if whole.exists() else in_child(log, make, whole)
     if code == 0:
         shutil.copytree(whole, place)
         code = in_child(log, work, place, change, step)
@@ -74,9 +70,9 @@ def names() -> list[str]:
     return [f'i{n}' for n in range(ITEMS)]
 
 
-def make(place: Path, engine: str) -> None:
+def make(place: Path) -> None:
     """A gallery with windows, refitted once."""
-    with create_store(place, DIM, engine=engine) as store:
+    with create_store(place, DIM) as store:
         with MomentStore.create(store, place) as moments:
             parts = {
                 name: Windows([0.0, 2.0], [4.0, 6.0], units(EACH, 10 + n))

@@ -84,7 +84,9 @@ FAULTS = {
         VIDEOS, 'sound = not frame.is_corrupt and (sound or _stands_alone(frame))', 'sound = True',
     )),
     'the length is not checked': _fault('videos', (
-        VIDEOS, 'if states_length and missing >', 'if False and missing >',
+        'mmvtr/datasets/videos/listed_packets.py',
+        'if states_length and missing >',
+        'if False and missing >',
     )),
     'a path is taken for a protocol': _fault('videos', (
         'mmvtr/datasets/videos/video_files.py', "av.open('file:' + path,", 'av.open(path,',

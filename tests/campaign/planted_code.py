@@ -50,8 +50,8 @@ FAULTS = {
     ),
     'repeats of a bank count as often as they stand there': _fault(
         'functional/similarities/distinct.py',
-        '(part.double() / step).round().long().numpy()',
-        '(part.double() / step + torch.rand(part.shape)).round().long().numpy()',
+        'equal = later[_equal(rows, later, like[later], STEP * size)]',
+        'equal = later[:0]',
         'test_arrays/test_repeats.py',
     ),
     "Platt's target of the negatives": _fault(
@@ -144,10 +144,11 @@ FAULTS = {
         'test_store/test_engines.py',
     ),
     'an add forgets the highest bias of before': _gallery(
-        'store/folder.py',
-        'highest=max(float(biases.max()), old.highest if old.count else -np.inf),',
-        'highest=float(biases.max()),',
+        'store/qdrant.py',
+        "highest = max(float(biases.max()), old['highest'] if old['count'] else -np.inf)",
+        'highest = float(biases.max())',
         'test_store/test_engines.py',
+        'test_store/test_qdrant.py',
     ),
     'one address may have half of a sample': _gallery(
         'serving/sampling.py',

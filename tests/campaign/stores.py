@@ -25,7 +25,7 @@ from mmvtr.datasets.videos.video_io import decode_all
 from mmvtr_gallery.store import create_store, open_store
 from mmvtr_gallery.store.replacing import replace_store
 
-DIM, ITEMS, ENGINES = 8, 30, ('faiss', 'lance')
+DIM, ITEMS = 8, 30
 #: Changes that a replacement makes in the folder, and more.
 CHANGES = 60
 
@@ -36,9 +36,9 @@ def run(count: int, seed: int, folder: Path) -> list[Trial]:
     trials = []
     for number in range(count):
         draw = random.Random(f'{seed}-{number}')
-        engine, place = ENGINES[number // 3 % 2], folder / str(number)
+        place = folder / str(number)
         kinds = (failed_command, killed_replacement, killed_replacement)
-        trials.append(kinds[number % 3](engine, place, draw))
+        trials.append(kinds[number % 3](place, draw))
     return trials
 
 
@@ -77,10 +77,10 @@ def held(place: Path) -> Held:
 # -- a command that fails ------------------------------------------------------------------------
 
 
-def failed_command(engine: str, place: Path, draw: random.Random) -> Trial:
+def failed_command(place: Path, draw: random.Random) -> Trial:
     """``search.py DIR --delete ... --add ...``, and what is added cannot be, for two reasons."""
-    row = f'{engine}, delete and add'
-    with create_store(place, DIM, engine=engine, geometry='inner_product') as store:
+    row = 'delete and add'
+    with create_store(place, DIM, geometry='inner_product') as store:
         store.add(names(0), vectors(0))
         store.persist()
     gone = draw.sample(names(0), draw.randint(1, 5))
@@ -128,14 +128,14 @@ def _search(arguments: list[str], ids: list[str] | None) -> None:
 # -- a replacement that is killed ----------------------------------------------------------------
 
 
-def killed_replacement(engine: str, place: Path, draw: random.Random) -> Trial:
+def killed_replacement(place: Path, draw: random.Random) -> Trial:
     """A process that ends before its n-th change of the folder."""
-    row = f'{engine}, killed while it is replaced'
-    with create_store(place, DIM, engine=engine, geometry='inner_product') as store:
+    row = 'killed while it is replaced'
+    with create_store(place, DIM, geometry='inner_product') as store:
         store.add(names(0), vectors(0))
         store.persist()
     step, log = draw.randrange(CHANGES), place.parent / f'{place.name}.txt'
-    code = in_child(log, _replace, place, engine, step)
+    code = in_child(log, _replace, place, step)
     if code not in (0, -signal.SIGKILL):
         return Trial(row, 'raw', f'step {step}: {code}, {log.read_text()[-300:]}')
     try:
@@ -147,8 +147,8 @@ def killed_replacement(engine: str, place: Path, draw: random.Random) -> Trial:
     return Trial(row, 'lost', f'step {step}: {found.items} items, of no gallery')
 
 
-def _replace(place: Path, engine: str, step: int) -> None:
+def _replace(place: Path, step: int) -> None:
     die_before(step, place)
-    with replace_store(place, DIM, engine=engine, geometry='inner_product') as store:
+    with replace_store(place, DIM, geometry='inner_product') as store:
         store.add(names(1), vectors(1))
         store.persist()

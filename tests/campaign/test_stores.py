@@ -18,12 +18,6 @@ from mmvtr_gallery.store import create_store  # noqa: E402
 pytest.importorskip('faiss')
 
 
-@pytest.fixture(autouse=True)
-def without_lance(monkeypatch):
-    """Its files are written by another language."""
-    monkeypatch.setattr(stores, 'ENGINES', ('faiss', 'faiss'))
-
-
 def test_what_was_there_stays(tmp_path):
     trials = stores.run(3, 1, tmp_path)
     assert len(trials) == 3
@@ -31,7 +25,7 @@ def test_what_was_there_stays(tmp_path):
 
 
 def fill(place, generations):
-    with create_store(place, stores.DIM, engine='faiss', geometry='inner_product') as store:
+    with create_store(place, stores.DIM, geometry='inner_product') as store:
         for names, vectors in generations:
             store.add(names, vectors)
         store.persist()

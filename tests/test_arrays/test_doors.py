@@ -223,7 +223,7 @@ def of_inferencer(case, folder):
     own = case.resolved
     check_transform(case.name, 'video', bank=bank, captions=None, options=own)
     how = dict(bank=bank, transform=case.name, options=own)
-    debiaser = fitted_to_bank(model(), 'video', items, **how)
+    debiaser, _ = fitted_to_bank(model(), 'video', items, **how)
     gallery = Gallery(vector_inputs(case.videos, 'video'), items, debiaser=debiaser)
     asked = vector_inputs(case.texts, 'text')
     found = list(rank(model(), asked, levels(case.texts), gallery, K))
@@ -267,7 +267,7 @@ def of_hook(case, folder):
 
 def of_store(case, folder, engine='faiss'):
     created = pytest.importorskip('mmvtr_gallery.store').create_store
-    needs = dict(faiss='faiss', lance='lancedb', qdrant='qdrant_client')
+    needs = dict(faiss='faiss', qdrant='qdrant_client')
     pytest.importorskip(needs[engine])
     if engine == 'qdrant':
         from qdrant_client import QdrantClient
@@ -276,7 +276,7 @@ def of_store(case, folder, engine='faiss'):
 
         store = QdrantStore.create('x', WIDTH, client=QdrantClient(':memory:'))
     else:
-        store = created(folder / engine, WIDTH, engine=engine)
+        store = created(folder / engine, WIDTH)
     seen = case.pair[1] if case.reads_items else None
     how = dict(case.options, transform=case.name, fewer=True, paired=case.name == 'auto')
     with store:
@@ -294,10 +294,6 @@ def of_store(case, folder, engine='faiss'):
             store.undo()  # biases are found anew, of the Debiaser that was kept
 
 
-def of_lance(case, folder):
-    of_store(case, folder, 'lance')
-
-
 def of_qdrant(case, folder):
     of_store(case, folder, 'qdrant')
 
@@ -311,7 +307,7 @@ def of_moments(case, folder):
     if case.name not in KEPT:
         return  # as of_store
     names = [str(i) for i in range(len(case.videos))]
-    with create_store(folder / 'm', WIDTH, engine='faiss') as store:
+    with create_store(folder / 'm', WIDTH) as store:
         with MomentStore.create(store, folder / 'm') as moments:
             store.add(names, case.videos)
             windows = {
@@ -349,7 +345,6 @@ DOORS = {
     ],
     of_hook: [],
     of_store: [GALLERY + 'store/refits.py: refit'],
-    of_lance: [],
     of_qdrant: [],
     of_moments: [],
 }
@@ -368,7 +363,7 @@ def test_all_doors_agree(name, seed, tmp_path):
     if name == 'auto':
         assert 'held-out bank pairs' in case.fitted.why_ and (case.fitted.transform_ or seed)
     for door in DOORS:
-        if seed and door in (of_lance, of_qdrant):
+        if seed and door is of_qdrant:
             continue  # slow
         door(copy.copy(case), tmp_path)
 
@@ -398,7 +393,7 @@ def test_auto_by_texts_alone(tmp_path):
     unit = [torch.nn.functional.normalize(x, dim=1) for x in (case.bank, case.texts, case.videos)]
     scores = mmvtr.Debiaser('auto').fit_scores(unit[0] @ unit[2].T).changed(unit[1] @ unit[2].T)
     assert scores.topk(K).indices.tolist() == found.ids.tolist()
-    with create_store(tmp_path / 'store', WIDTH, engine='faiss') as store:
+    with create_store(tmp_path / 'store', WIDTH) as store:
         store.add([str(i) for i in range(len(case.videos))], case.videos)
         store.refit(case.bank, transform='auto')
         hits = store.search(case.texts, K)
@@ -424,7 +419,7 @@ def test_auto_at_a_store_refuses(given, words, tmp_path):
     case = Case('auto', 0)
     if given.get('items'):
         given = dict(given, items=case.seen)
-    with create_store(tmp_path / 'store', WIDTH, engine='faiss') as store:
+    with create_store(tmp_path / 'store', WIDTH) as store:
         store.add([str(i) for i in range(len(case.videos))], case.videos)
         with pytest.raises(ValueError, match=words):
             store.refit(case.bank, transform='auto', **given)
@@ -499,7 +494,7 @@ def stored(videos, bank, texts, folder):
     pytest.importorskip('faiss')
     from mmvtr_gallery.store import create_store
 
-    with create_store(folder / 'store', WIDTH, engine='faiss') as store:
+    with create_store(folder / 'store', WIDTH) as store:
         store.add([str(i) for i in range(len(videos))], videos)
         store.refit(bank, transform='sinkhorn', fewer=True)
         return [[int(hit.item.id) for hit in hits] for hits in store.search(texts, 3)]

@@ -5,6 +5,7 @@ import ast
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import normalize
 
 import mmvtr
 from children import ROOT
@@ -23,11 +24,15 @@ LOG = BANK[OFTEN]
 
 
 def test_equal_rows_are_found_in_any_encoding_noise():
-    rows = torch.randn(300, 64)
-    again = rows[torch.arange(600) % 300]
-    assert distinct_rows(again).tolist() == list(range(300))
-    noisy = again + 1e-9 * torch.randn(600, 64)
-    assert len(distinct_rows(noisy)) < 305
+    for width, noise in ((64, 1e-9), (64, 1e-6), (512, 1e-7), (512, 1e-6)):
+        rows = normalize(torch.randn(300, width), dim=1)
+        again = rows[torch.arange(600) % 300]
+        assert distinct_rows(again).tolist() == list(range(300))
+        noisy = again + noise * torch.randn(600, width)
+        assert 300 <= len(distinct_rows(noisy)) < 305
+        assert 300 <= len(distinct_rows(noisy.double().numpy())) < 305
+    close = rows + 0.01 * torch.randn(300, 512) / 512**0.5
+    assert len(distinct_rows(torch.cat([rows, close]))) == 600
     assert distinct_rows(torch.zeros(4, 2)).tolist() == [0]
     assert distinct_rows(torch.tensor([[0.0, 1.0], [-0.0, 1.0]])).tolist() == [0]
 

@@ -89,11 +89,11 @@ def test_fields_and_names():
     with pytest.raises(ValueError, match="entry 3, 'a': expected a number from 0, found None"):
         values.field(dict(a=None), 'a', values.number, PLACE)
     places = [Place('f', f'line {i}') for i in range(3)]
-    assert values.once(zip('abc', places), 'video') == ['a', 'b', 'c']
+    assert values.unique(zip('abc', places), 'video') == ['a', 'b', 'c']
     with pytest.raises(ValueError, match="^f: line 2: a second video 'a', the first is line 0$"):
-        values.once(zip('aba', places), 'video')
+        values.unique(zip('aba', places), 'video')
     with pytest.raises(ValueError, match="^g: a second video 'a', the first is f: line 0$"):
-        values.once([('a', places[0]), ('a', Place('g'))], 'video')
+        values.unique([('a', places[0]), ('a', Place('g'))], 'video')
 
 
 @pytest.mark.parametrize(

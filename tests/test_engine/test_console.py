@@ -13,7 +13,7 @@ from mmengine.runner import Runner
 
 import toy
 from children import run_tool
-from mmvtr.engine.launch.console import file_only, is_new, raise_on_full_disk, said_once
+from mmvtr.engine.launch.console import file_only, is_new, raise_on_full_disk, without_repeats
 from mmvtr.engine.launch.timed_logger import TimedLoggerHook
 from tiny_sets import of_planted
 
@@ -202,7 +202,7 @@ def test_file_only(logger, tmp_path):
 
 def test_what_is_done_twice_is_said_once(logger, tmp_path):
     logger.handlers[0].addFilter(is_new)
-    with said_once(logger):
+    with without_repeats(logger):
         for line in ('a set of 5 clips', 'a set of 7 clips', 'a set of 5 clips'):
             logger.info(line)
     for handler in logger.handlers[:1]:

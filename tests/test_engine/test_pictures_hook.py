@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 import mmvtr.engine.hooks.pictures as pictures
 from mmvtr.engine.hooks.pictures import PICTURES, lacking
-from mmvtr.engine.hooks.pictures_hook import PicturesHook, asked_of, figures
+from mmvtr.engine.hooks.pictures_hook import PicturesHook, figures, request_for
 from mmvtr.engine.hooks.study import Study
 from mmvtr.engine.loop.evaluation import Encoded, Evaluation
 from mmvtr.engine.transforms.score_transforms import SinkhornHook
@@ -87,7 +87,7 @@ def evaluation():
 def drawn(evaluation, dataset, queries=3, chosen=tuple(PICTURES), transforms=(), **options):
     """(Name -> figure, warnings)."""
     said = []
-    asked = asked_of(Study(evaluation, dataset, transforms), queries, **options)
+    asked = request_for(Study(evaluation, dataset, transforms), queries, **options)
     return dict(figures(asked, chosen, said.append)), said
 
 
@@ -211,8 +211,8 @@ def test_sheets(evaluation, dataset, sheets):
             best = scores[row].argsort(descending=True)[:4].tolist()
             assert [item.title for item in items] == [f'v{ENCODED[v]}' for v in best]
             rank = scores[row].argsort(descending=True).tolist().index(row % V) + 1
-            assert 'best 4 of 6 videos' in options['said']
-            assert options['said'].endswith(f'has rank {rank}')
+            assert 'best 4 of 6 videos' in options['subtitle']
+            assert options['subtitle'].endswith(f'has rank {rank}')
             assert options['sigma'] == float(evaluation.matrices['text_sigma'][row])
             for v, item in zip(best, items):
                 right = 'annotated' if v == row % V else 'judged' if (row, v) in ALSO else None
@@ -226,7 +226,7 @@ def test_sheets(evaluation, dataset, sheets):
                     assert item.bias == pytest.approx(float(bias[v]), abs=1e-5)
                 else:
                     assert item.bias is None
-            assert ('bias of sinkhorn' in options['said']) == ('sinkhorn' in transforms)
+            assert ('bias of sinkhorn' in options['subtitle']) == ('sinkhorn' in transforms)
     assert {item.right for _, items, _ in sheets for item in items} >= {'judged', None}
 
 
@@ -412,8 +412,8 @@ def test_queries(runner, evaluation, dataset):
     with pytest.raises(ValueError, match="no text has the id 'x'; the 9 that there are: t0, t1"):
         PicturesHook(queries=['t1', 'x']).before_run(runner)
     study = Study(evaluation, dataset)
-    assert asked_of(study, ['t5', 'x', 't1']).rows() == [5, 1]
-    draws = [asked_of(study, 4, seed=seed).queries for seed in (0, 0, 1)]
+    assert request_for(study, ['t5', 'x', 't1']).rows() == [5, 1]
+    draws = [request_for(study, 4, seed=seed).queries for seed in (0, 0, 1)]
     assert draws[0] == draws[1] != draws[2] and len(set(draws[0])) == 4
     found, said = drawn(evaluation, dataset, ['of another set'], ['sheet', 'moment'])
     reason = 'the set has none of the queries'

@@ -136,7 +136,7 @@ def test_groups_of_the_same_sizes_and_other_parameters_are_refused(trained):
 
 
 def test_the_page_has_the_table():
-    assert table() in (ROOT / 'docs' / 'get_started.md').read_text()
+    assert table() in (ROOT / 'docs' / 'training.md').read_text()
 
 
 def test_values_that_a_checkpoint_can_hold():

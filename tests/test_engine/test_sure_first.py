@@ -33,14 +33,15 @@ GALLERY = ['it moves', 'a star rests', 'a blue box hops', 'a red box hops', 'a b
 
 def records(clips=CLIPS):
     texts = [dict(text=caption, video_idx=[v]) for v, own in enumerate(clips) for caption in own]
-    return SimpleNamespace(videos=[{} for _ in clips], texts=texts)
+    return SimpleNamespace(videos=[dict(video_id=f'v{v}') for v in range(len(clips))], texts=texts)
 
 
 @pytest.fixture
 def runner():
     """Evaluates a set in which the gallery stands in the reverse order."""
-    texts = [dict(text=text) for text in GALLERY[::-1]]
-    loop = SimpleNamespace(dataloader=SimpleNamespace(dataset=SimpleNamespace(texts=texts)))
+    texts = [dict(text=text, video_idx=[0]) for text in GALLERY[::-1]]
+    tested = SimpleNamespace(texts=texts, videos=[dict(video_id='x')])
+    loop = SimpleNamespace(dataloader=SimpleNamespace(dataset=tested))
     return SimpleNamespace(test_loop=loop, val_loop=loop, logger=logging.getLogger('sure'))
 
 
@@ -88,6 +89,21 @@ def test_a_clip_is_told_what_surely_holds_before_what_was_written_for_it(runner,
         'sure_first/retrieval/t2v_R1',
         'sure_first/transductive',
     }
+
+
+def test_captions_of_the_test_set_are_its_labels(runner, evaluation):
+    """Other clips with equal captions are none."""
+    tested = runner.test_loop.dataloader.dataset
+    known = records()
+    known.videos += tested.videos
+    for shared, texts in ((False, GALLERY[:2]), (True, GALLERY[:3])):
+        added = [dict(text=text, video_idx=[len(CLIPS)]) for text in texts]
+        own = SimpleNamespace(videos=known.videos, texts=known.texts + added)
+        evaluation.transformed.clear()
+        first(SureFirstHook(captions=own), runner, evaluation)
+        assert (evaluation.transductive == {'sure_first'}) == shared
+        said = 'transductive: 3 of the 5 test pairs are in captions=' in str(evaluation.notes)
+        assert said == shared
 
 
 @pytest.mark.parametrize('temperature', [None, 0.2])

@@ -159,3 +159,15 @@ def test_samples_in_parts_are_those_of_all_at_once(dtype):
 def test_no_samples_are_refused(pairs):
     with pytest.raises(ValueError, match=r'num_samples \(K\) must be at least 1, not 0'):
         gaussian.sample(pairs[0], pairs[1], 0)
+
+
+@pytest.mark.parametrize('dtype', [torch.float64, torch.float32, torch.bfloat16])
+def test_a_value_stored_at_its_limit_is_at_it_in_any_type(dtype):
+    """-log(0.01) is larger in float32 than in float64: the temperature of CLIP at its end."""
+    limit = -math.log(0.01)
+    x = torch.tensor([limit, -limit]).to(dtype).requires_grad_()
+    gaussian.bounded(x, -limit, limit).backward(torch.tensor([-1.0, 1.0], dtype=dtype))
+    assert x.grad.tolist() == [-1.0, 1.0]
+    beyond = torch.tensor([limit + 0.1, -limit - 0.1], dtype=dtype, requires_grad=True)
+    gaussian.bounded(beyond, -limit, limit).backward(torch.tensor([-1.0, 1.0], dtype=dtype))
+    assert beyond.grad.tolist() == [0.0, 0.0]

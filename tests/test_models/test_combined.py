@@ -70,9 +70,9 @@ def test_what_one_fills_is_taken_and_sets_are_joined(target):
         b=Fills(margins=B, positives=other, counts=counts, teacher=A),
     )
     found, _ = CombinedSupervision(parts=parts)({}, {}, target)
-    assert found.weights is A and found.margins is B and found.beside['teacher'] is A
+    assert found.weights is A and found.margins is B and found.extras['teacher'] is A
     assert found.positives.all() and torch.equal(found.ambiguous, ~one)
-    assert torch.equal(found.counts, counts**2) and 'relevant' not in found.beside
+    assert torch.equal(found.counts, counts**2) and 'relevant' not in found.extras
 
 
 def test_soft_positives_are_joined_with_others(target):
@@ -171,7 +171,7 @@ def test_the_largest_weight_goes_with_no_relevant_entries(target):
     relevant = torch.tensor([[0, 1], [0, 0]]).bool()
     parts = dict(a=Fills(relevant=relevant, weights=1 - relevant.float()), b=Fills(weights=A))
     found, _ = CombinedSupervision(parts=parts)({}, {}, target)
-    assert torch.equal(found.beside['relevant'], relevant) and found.weights[0, 1] == 0
+    assert torch.equal(found.extras['relevant'], relevant) and found.weights[0, 1] == 0
     with pytest.raises(ValueError, match='relevant entries are no negatives'):
         CombinedSupervision(parts=parts, spared_by='all')({}, {}, target)
 

@@ -144,7 +144,7 @@ def test_official_branches_and_scores(golden, official):
         close(matrices[name], golden[f'{name}.cos_max'])
         close(matrices[f'{name}_dot'], golden[f'{name}.dot_max'])
     close(matrices['scores'], 0.7 * golden['inherit.cos_max'] + 0.3 * golden['explore.cos_max'])
-    close(target.beside['teacher'], golden['teacher.dot_max'])
+    close(target.extras['teacher'], golden['teacher.dot_max'])
 
 
 def test_official_losses(golden, official):

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from mmengine.config import Config
 from mmengine.optim import OptimWrapper
 from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
@@ -20,19 +19,24 @@ from mmvtr.registry import MODELS
 from mmvtr.simulation.simulated import simulate
 from mmvtr.simulation.simulated_model import NARROW
 from mmvtr.structures import Embedding
+from mmvtr.utils import read_config
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs'
 
 #: One of each kind of encoder, head, supervision, objective and loss.
 KINDS = [
-    *('arl_tvr_clip', 'causal_ranp_hgr_msrvtt', 'dvtr_c2v_msrvtt', 'ncl_clip4clip_msrvtt'),
+    *('arl_tvr_clip', 'causal_hgr_msrvtt+ranp', 'dvtr_c2v_msrvtt', 'ncl_clip4clip_msrvtt'),
     'uatvr_vitb16_msrvtt',
     *(
         pytest.param(name, marks=pytest.mark.nightly)
         for name in (
-            *('clip4clip_seqtransf_msrvtt', 'dua_soft_vitb16_msrvtt', 'dvtr_pcme_msrvtt_full'),
+            *(
+                'clip4clip_msrvtt+seqtransf',
+                'uatvr_vitb16_msrvtt+dua+soft',
+                'dvtr_c2v_msrvtt_full+pcme',
+            ),
             *('egonce_clip_epic', 'gmmformer_tvr_i3d', 'mmt_msrvtt', 'mssl_charades_i3d'),
-            *('ncl_ssb_msrvtt', 'uatvr_official_vitb16_msrvtt'),
+            *('ncl_ssb_msrvtt', 'uatvr_vitb16_msrvtt+official'),
         )
     ),
 ]
@@ -43,7 +47,7 @@ class Case:
 
     def __init__(self, name):
         init_default_scope('mmvtr')
-        cfg, _ = simulate(Config.fromfile(CONFIGS / f'{name}.py'), NARROW)
+        cfg, _ = simulate(read_config(CONFIGS / f'{name}.py'), NARROW)
         loader = cfg.train_dataloader
         loader.batch_size, loader.num_workers = 7, 0
         loader.pop('persistent_workers', None)
@@ -273,7 +277,7 @@ def test_members_take_it_from_the_whole():
 @pytest.mark.nightly
 def test_peak_memory_falls_with_the_part():
     torch.manual_seed(0)
-    cfg = Config.fromfile(CONFIGS / 'dvtr_c2v_planted.py')
+    cfg = read_config(CONFIGS / 'dvtr_c2v_planted.py')
     init_default_scope('mmvtr')
     model = MODELS.build(cfg.model).train()
     batch = batch_of(32)

@@ -54,7 +54,7 @@ def test_labels_of_two_processes():
     mixes = [build(mixed=1.0)(batch(), training=True) for _ in range(2)]
     levels = [supervision.own_levels(*m.values(), torch.device('cpu'))[1] for m in mixes]
     target, logs = supervision({}, cat_levels(levels), Target(torch.eye(10).bool()))
-    labels, positives = target.beside['labels'], target.positives
+    labels, positives = target.extras['labels'], target.positives
     assert torch.equal(positives, torch.eye(10).bool())
     for v in range(10):
         share = mixes[v // 5]['data_samples']['video_mix'][v % 5, 0].item()

@@ -139,6 +139,45 @@ def test_the_evaluator_is_scores_by_hand(tmp_path):
     assert not any('debiased' in name for name in raw)
 
 
+@pytest.mark.parametrize(
+    ('more', 'primary'),
+    [
+        (dict(bank=TEXTS[12:], name='debiased'), 'debiased_debiased_recall@1'),
+        (dict(bank=TEXTS[12:], ks=(5, 3)), 'debiased_recall@3'),
+        (dict(name='dev'), 'dev_raw_recall@1'),
+    ],
+)
+def test_the_primary_metric_is_known_before_a_call_and_is_among_the_figures(
+    tmp_path, more, primary
+):
+    evaluate = DebiasedEvaluator(TEXTS[:10], TEXTS[10:20], **more)
+    assert evaluate.primary_metric == primary
+    assert primary in evaluate(tiny_embedders.text_model(tmp_path))
+    assert evaluate.primary_metric == primary
+
+
+def test_the_trainer_chooses_its_best_model_by_the_primary_metric(tmp_path, caplog):
+    """From a loss whose queue is empty before the first step."""
+    model = tiny_embedders.text_model(tmp_path / 'model')
+    data = pairs_dataset(TEXTS, TEXTS[1:] + TEXTS[:1], LABELS)
+    loss = NormalizedContrastiveLoss(model, queue=20)
+    dev = DebiasedEvaluator(TEXTS[:12], TEXTS[12:24], bank=loss, name='dev')
+    own = arguments(
+        tmp_path / 'run', max_steps=6, save_strategy='steps', save_steps=2,
+        eval_strategy='steps', eval_steps=2, eval_on_start=True,
+        load_best_model_at_end=True, metric_for_best_model=dev.primary_metric,
+    )  # fmt: skip
+    with caplog.at_level(logging.WARNING):
+        trainer = train(model, data, loss, own, evaluator=dev)
+    assert caplog.text.count('dev: the loss has no bank yet') == 1
+    key = 'eval_dev_debiased_recall@1'
+    seen = {row['step']: row[key] for row in trainer.state.log_history if key in row}
+    assert [*seen] == [0, 2, 4, 6] and trainer.args.greater_is_better
+    assert trainer.state.best_metric == max(seen[step] for step in (2, 4, 6))
+    best = next(step for step in (2, 4, 6) if seen[step] == trainer.state.best_metric)
+    assert trainer.state.best_model_checkpoint.endswith(f'checkpoint-{best}')
+
+
 def test_what_the_evaluator_cannot_do_is_refused(tmp_path):
     for wrong, reason in [
         (dict(queries=[]), 'there are 0 queries and 3 items'),
@@ -146,6 +185,7 @@ def test_what_the_evaluator_cannot_do_is_refused(tmp_path):
         (dict(relevant=[0, 1]), 'relevant is of 2 queries'),
         (dict(relevant=[0, 1, 3]), 'query 2 belongs to .3.: positions are 0 to 2'),
         (dict(bank=[]), 'the bank is empty'),
+        (dict(ks=()), 'ks must be ranks'),
         (dict(transform='magic'), "transform must be 'auto', None or one of"),
     ]:
         given = dict(queries=['a'] * 3, corpus=['b'] * 3)

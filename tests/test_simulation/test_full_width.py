@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from mmengine.config import Config
 from mmengine.optim import build_optim_wrapper
 
 from mmvtr.registry import MODELS
 from mmvtr.simulation.simulated_model import retrievers
-from mmvtr.utils import register_all_modules
+from mmvtr.utils import read_config, register_all_modules
 
 ROOT = Path(__file__).parents[2]
 #: As the hub has them, without their weights.
@@ -20,10 +19,10 @@ FAMILIES = (
     *(
         pytest.param(name, marks=pytest.mark.nightly)
         for name in (
-            *('uatvr_vitb16_msrvtt', 'dvtr_c2v_msrvtt_bert', 'ssb_msrvtt', 'moee_msrvtt_full'),
+            *('uatvr_vitb16_msrvtt', 'dvtr_c2v_msrvtt+bert', 'ssb_msrvtt', 'moee_msrvtt_full'),
             *('clip4clip_msrvtt', 'mmt_msrvtt', 'gmmformer_tvr_i3d', 'mssl_tvr_i3d'),
             *('dvtr_hit_msvd', 'dvtr_ce_msrvtt_full', 'taco_msrvtt', 'xpool_msrvtt', 'dldkd_tvr'),
-            *('causal_ranp_hgr_epic', 'egonce_clip_epic'),
+            *('causal_hgr_epic+ranp', 'egonce_clip_epic'),
         )
     ),
 )
@@ -98,7 +97,7 @@ def batch(model) -> dict:
 @pytest.mark.parametrize('name', FAMILIES)
 def test_one_step_at_full_width(name):
     register_all_modules()
-    cfg = Config.fromfile(ROOT / 'configs' / f'{name}.py')
+    cfg = read_config(ROOT / 'configs' / f'{name}.py')
     without_weights(cfg.model)
     torch.manual_seed(0)
     with torch.no_grad():

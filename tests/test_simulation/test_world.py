@@ -12,8 +12,8 @@ from mmvtr.simulation.world import SCENES, VOCABULARY, World, uniform
 def encoded(width: int, count: int = 800):
     """Texts, pooled unit frames, mean unit words, and who holds for whom."""
     world, items = World(), np.arange(count)
-    told = world.tell(items, items)
-    sentences = world.words(items, told)
+    meaning = world.texts_of(items, items)
+    sentences = world.words(items, meaning)
     length = max(map(len, sentences))
     ids, mask = torch.zeros(count, length, dtype=torch.long), torch.zeros(count, length).bool()
     for row, sentence in enumerate(sentences):
@@ -22,14 +22,14 @@ def encoded(width: int, count: int = 800):
     words, _ = SimulatedText(width, trained=False)(ids, mask)
     means = (words * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
     videos = world.frames(items, 12, width).mean(1)
-    truth = torch.from_numpy(world.holds(told, items))
-    return world, told, normalize(means, dim=-1) @ normalize(videos, dim=-1).t(), truth
+    truth = torch.from_numpy(world.holds(meaning, items))
+    return world, meaning, normalize(means, dim=-1) @ normalize(videos, dim=-1).t(), truth
 
 
 @pytest.mark.parametrize('width', [64, 512])
 def test_mean_pooled_tokens_have_the_cosines_of_clip(width):
     """Pairs about .25, others about .1, one in a hundred of them above .2 (a few at 64)."""
-    world, told, cosines, truth = encoded(width)
+    world, meaning, cosines, truth = encoded(width)
     own = torch.eye(len(cosines)).bool()
     assert 0.22 < cosines[own].mean() < 0.29
     assert 0.08 < cosines[~truth].mean() < 0.12
@@ -42,22 +42,22 @@ def test_mean_pooled_tokens_have_the_cosines_of_clip(width):
     rows, columns = cosines.mean(1), cosines.mean(0)
     assert rows[general].mean() > rows[~general].mean() + 0.01
     assert columns[hubs].mean() > columns[~hubs].mean() + 0.03
-    assert not told.named[general].any() and told.named[~general].all()
+    assert not meaning.named[general].any() and meaning.named[~general].all()
 
 
 def test_truth_is_that_of_a_loop_over_facts():
     world = World(seed=3, moments=3)
     texts, videos = np.arange(40), np.arange(30)
-    told = world.tell(texts, texts % 30 * 3 + texts % 3)
-    got = world.holds(told, videos)
+    meaning = world.texts_of(texts, texts % 30 * 3 + texts % 3)
+    got = world.holds(meaning, videos)
     for t in texts:
         for v in videos:
             expected = False
             for moment in range(3 * v, 3 * v + 3):
                 verb, noun, scene = world.facts(np.array([moment])).kinds[0]
-                fits = (told.verb[t], told.noun[t]) == (verb, noun)
-                fits &= told.scene[t] in (-1, scene)
-                expected |= told.moment[t] == moment or (fits and not told.named[t])
+                fits = (meaning.verb[t], meaning.noun[t]) == (verb, noun)
+                fits &= meaning.scene[t] in (-1, scene)
+                expected |= meaning.moment[t] == moment or (fits and not meaning.named[t])
             assert got[t, v] == expected, (t, v)
     assert got.sum() > len(texts)  # there are soft positives
 
@@ -76,7 +76,7 @@ def test_everything_is_a_function_of_the_numbers_of_items():
 
 def test_words_are_in_the_vocabulary_and_bad_widths_are_refused():
     items = np.arange(50)
-    sentences = World().words(items, World().tell(items, items))
+    sentences = World().words(items, World().texts_of(items, items))
     assert all(s[0] == 1 and s[-1] == 2 and s.max() < VOCABULARY for s in sentences)
     with pytest.raises(ValueError, match='at least 16'):
         World().frames(items, 2, 8)

@@ -163,7 +163,7 @@ def of_several(folder, printed):
 
 def of_a_figure(folder, printed):
     """What stands beside a figure of two models, and the epoch that a figure is of."""
-    from mmvtr.figures import study
+    from mmvtr.apis.figures import study
     from mmvtr.utils import load_config
 
     made = study(load_config('other.py', {'custom_hooks': []}), 'w/epoch_1.pth')
@@ -204,13 +204,13 @@ DOORS = {
     'mmvtr/apis/pretrained/folder.py': of_a_model_in_python,
     'tools/model_converters/fuse.py': of_several,
     'mmvtr/engine/hooks/study.py': of_a_figure,
-    'mmvtr/figures/study.py': of_a_figure,
+    'mmvtr/apis/figures/study.py': of_a_figure,
     'tools/analysis_tools/compare.py': of_a_comparison,
-    # Asked by tests of their own.
-    'tools/analysis_tools/figures.py': 'test_figures/test_figures.py',
+    # Tested in files of their own.
+    'tools/analysis_tools/figures.py': 'test_apis/test_figures/test_figures.py',
     'mmvtr/engine/launch/against.py': 'test_tools/test_train_against.py',
     'mmvtr/sweeps.py': 'test_sweeps.py',
-    'tools/train.py': 'test_engine/test_facts.py',
+    'mmvtr/engine/launch/training.py': 'test_engine/test_facts.py',
     'mmvtr/engine/loop/facts.py': 'test_engine/test_facts.py',
 }
 #: Who reads the plan of a training from its config: to check, build, simulate or estimate it.
@@ -218,6 +218,7 @@ PLANS = (
     'mmvtr/engine/loop/resuming.py',  # builds the schedule that goes on
     *('mmvtr/engine/checks/', 'projects/lab/rehearsal/', 'mmvtr/engine/launch/starting_weights.py'),
     *('mmvtr/sweeps.py', 'tools/preflight.py', 'tools/train.py', 'tools/sweep.py'),
+    'mmvtr/engine/launch/training.py',
     'tools/analysis_tools/papers.py',
     *('projects/lab/rehearse.py', 'tools/analysis_tools/cost.py', 'mmvtr/engine/loop/protocol.py'),
     *('mmvtr/engine/launch/launching.py', 'mmvtr/engine/loop/facts_of_run.py', 'mmvtr/utils.py'),

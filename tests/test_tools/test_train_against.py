@@ -76,7 +76,7 @@ def test_both_are_trained_and_compared(tmp_path):
 def test_what_both_report_is_compared(tmp_path):
     write(tmp_path, **{'retrieval/t2v_R1': 12.0, 'retrieval/rsum': 100.0, 'eta': 1.0})
     write(tmp_path / 'baseline', **{'retrieval/t2v_R1': 13.5, 'retrieval/rsum': 90.0})
-    shown = against.beside(tmp_path, tmp_path / 'baseline', ('ours', 'theirs'))
+    shown = against.results_table(tmp_path, tmp_path / 'baseline', ('ours', 'theirs'))
     numbers = re.findall(r'R@1 +(.*)|rsum +(.*)', shown)
     assert [''.join(x).split() for x in numbers] == [
         ['13.5', '12.0', '-1.5'],
@@ -138,7 +138,7 @@ def test_a_baseline_has_the_options_that_its_config_has(options, both):
 def test_the_heading_says_in_what_trainings_differ(tmp_path, facts, words):
     write(tmp_path, trained(), **{'retrieval/rsum': 90.0})
     write(tmp_path / 'baseline', trained(**facts), **{'retrieval/rsum': 80.0})
-    shown = against.beside(tmp_path, tmp_path / 'baseline', ('ours', 'theirs'))
+    shown = against.results_table(tmp_path, tmp_path / 'baseline', ('ours', 'theirs'))
     assert words in ' '.join(shown.split()) and '+10.0' in shown
 
 
@@ -146,10 +146,10 @@ def test_rates_of_parameters_that_one_alone_has_are_no_difference(tmp_path):
     more = trained(processes=2, rates=[[0.001, 3], [0.01, 2]])
     write(tmp_path, more, **{'retrieval/rsum': 90.0})
     write(tmp_path / 'baseline', trained(done=3), **{'retrieval/rsum': 80.0})
-    shown = against.beside(tmp_path, tmp_path / 'baseline', ('ours', 'theirs'))
+    shown = against.results_table(tmp_path, tmp_path / 'baseline', ('ours', 'theirs'))
     assert 'differs' not in shown
     write(tmp_path / 'unknown', **{'retrieval/rsum': 80.0})
-    shown = against.beside(tmp_path, tmp_path / 'unknown', ('ours', 'theirs'))
+    shown = against.results_table(tmp_path, tmp_path / 'unknown', ('ours', 'theirs'))
     assert 'how theirs was trained is unknown' in shown
 
 
@@ -159,7 +159,7 @@ def test_other_test_sets_are_refused(tmp_path, key):
     other = trained(tested={**PLANTED, key: 'other'})
     write(tmp_path / 'baseline', other, **{'retrieval/rsum': 80.0})
     with pytest.raises(ValueError, match=f'different test sets are not compared .{key} differs'):
-        against.beside(tmp_path, tmp_path / 'baseline', ('ours', 'theirs'))
+        against.results_table(tmp_path, tmp_path / 'baseline', ('ours', 'theirs'))
 
 
 def test_other_test_sets_are_refused_before_a_training(tmp_path):
@@ -179,14 +179,15 @@ def test_two_processes_each(tmp_path, write_video):
     command = [sys.executable, '-m', 'torch.distributed.run', '--nproc_per_node=2']
     command += [f'--master_port={free_port()}', str(ROOT / 'tools/train.py'), 'r.py']
     command += ['--launcher', 'pytorch', '--against', 'r.py', '--work-dir', 'w']
-    command += ['--cfg-options', 'train_cfg.max_epochs=1']
+    command += ['--cfg-options', 'train_cfg.max_epochs=4']
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     assert done.stdout.count('first the baseline') == 1
-    assert 'r beside its baseline r' in done.stdout and 'differs' not in done.stdout
+    end = done.stdout[done.stdout.index('r beside its baseline r') :]
+    assert 'train_cfg.max_epochs=4 for both' in end and 'differs' not in end
     for folder in ('w', 'w/baseline'):
         facts = read_checkpoint(tmp_path / folder / 'best.pth')['meta']['training']
-        assert (facts['processes'], facts['batch'], facts['epochs']) == (2, 4, 1)
+        assert (facts['processes'], facts['batch'], facts['epochs']) == (2, 4, 4)
 
 
 def test_a_baseline_that_fails_ends_the_training(tmp_path):

@@ -8,7 +8,6 @@ import numpy as np
 import open_clip
 import pytest
 import torch
-from mmengine.config import Config
 from PIL import Image
 
 from children import ROOT, run_tool
@@ -17,11 +16,15 @@ from mmvtr.apis import load_retriever
 from mmvtr.datasets import read_frames
 from mmvtr.engine.launch.zero_shot import pretrained_parts, untrained_parts
 from mmvtr.storage import write_plain
-from mmvtr.utils import load_config, register_all_modules
+from mmvtr.utils import load_config, read_config, register_all_modules
 
-CONFIGS = sorted((ROOT / 'configs').glob('zeroshot_*.py'))
-#: The others are of an embedder as a whole (tests/test_models/test_embedders).
-TOWERS = [path for path in CONFIGS if not any(x in path.stem for x in ('_st_', '_remote_'))]
+FILES = sorted((ROOT / 'configs').glob('zeroshot_*.py'))
+#: Those of an embedder as a whole are tested elsewhere (tests/test_models/test_embedders).
+TOWERS = [
+    path.with_stem(f'{path.stem}{tower}')
+    for path in FILES
+    for tower in ('', '+vitl14', '+siglip2', '+pe')
+]
 
 CONFIG = f"""
 _base_ = ['{ROOT}/configs/_base_/default_runtime.py', '{ROOT}/configs/_base_/zeroshot_towers.py']
@@ -291,7 +294,7 @@ def test_config(path):
     names = {encoder.frames.model, encoder.text.model, resize.model, tokenize.model}
     assert len(names) == 1 and (load.num_frames, load.sampling) == (12, 'per_second')
     (name,) = names
-    tag = Config.fromfile(path).model.encoder.frames.pretrained
+    tag = read_config(path).model.encoder.frames.pretrained
     assert tag in open_clip.list_pretrained_tags_by_model(name)
     assert registry.TRANSFORMS.build(resize).size
     for part in ('train', 'val'):
@@ -306,17 +309,17 @@ def test_config(path):
 
 
 def test_configs_of_three_sets():
-    sets = {path.stem.split('_')[2] for path in CONFIGS}
+    sets = {path.stem.split('_')[1] for path in FILES}
     assert sets >= {'msrvtt', 'msvd', 'vatex', 'lsmdc', 'own'}
 
 
-OWN = [path for path in CONFIGS if path.stem.endswith('_own')]
+OWN = [ROOT / f'configs/zeroshot_own{preset}.py' for preset in ('', '+pe', '+st', '+remote')]
 
 
 @pytest.mark.parametrize('path', OWN, ids=lambda path: path.stem)
 def test_all_of_your_own_table(path):
     """The shortcuts of own.py reach the one set that there is; none names a set that is gone."""
-    cfg = Config.fromfile(path)
+    cfg = read_config(path)
     options = dict.fromkeys(('table', 'videos', 'missing', 'on_broken', 'split_seed'), 'x')
     assert options.keys() < cfg.shortcuts.keys() and 'batch' not in cfg.shortcuts
     dataset = load_config(str(path), options | {'columns.text': 'txt'}).test_dataloader.dataset

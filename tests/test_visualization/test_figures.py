@@ -135,7 +135,7 @@ def test_sheet_of_a_text():
         SheetItem('two', NONE, 0.5, 'judged', moment=(0.5, 1.0), lacking='broken'),
         SheetItem('three', flat(blue), 0.25),
     ]
-    figure = retrieval_sheet('a $5 dog for $6', items, said='best 3', sigma=0.25)
+    figure = retrieval_sheet('a $5 dog for $6', items, subtitle='best 3', sigma=0.25)
     assert figure.get_suptitle() == '"a $5 dog for $6"\nsigma of the query 0.25, best 3'
     said = [axis.texts[-1].get_text() for axis in figure.axes if axis.texts]
     assert said[0] == '1. one\nscore 0.750, bias -0.125, sigma 0.5\n2.0 to 3.0 s'

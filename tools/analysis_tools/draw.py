@@ -63,8 +63,8 @@ def main() -> None:
 def draw_model(cfg: Config, args: argparse.Namespace) -> None:
     """Test the model as tools/test.py does, with a hook that draws."""
     # Only now what takes seconds to import.
+    from mmvtr.apis.figures import tested
     from mmvtr.engine.checks.config_checks import check_config
-    from mmvtr.figures import tested
 
     check_config(cfg, args.cfg_options)
     tested(cfg, args.checkpoint, [make_hook(args)], random=args.random_weights)
@@ -88,7 +88,7 @@ def draw_scores(cfg: Config, args: argparse.Namespace) -> None:
 
     from mmvtr.engine import Evaluation
     from mmvtr.engine.hooks.pictures import lacking
-    from mmvtr.engine.hooks.pictures_hook import asked_of, figures
+    from mmvtr.engine.hooks.pictures_hook import figures, request_for
     from mmvtr.engine.hooks.study import Study, refuse_unknown
     from mmvtr.engine.launch import launching as launch
     from mmvtr.engine.loop.evaluation import Encoded
@@ -106,11 +106,11 @@ def draw_scores(cfg: Config, args: argparse.Namespace) -> None:
     evaluation = Evaluation(None, torch.device('cpu'), texts, videos, dict(scores=scores), relation)
     if not isinstance(hook.queries, int):
         refuse_unknown(hook.queries, texts.ids)
-    asked = asked_of(Study(evaluation, dataset), hook.queries, top=hook.top, seed=hook.seed)
+    request = request_for(Study(evaluation, dataset), hook.queries, top=hook.top, seed=hook.seed)
     without = [name for name in hook.pictures if name in lacking(None)]
     if args.pictures and without:
         raise ValueError(f'{", ".join(without)}: needs a model, not scores alone')
-    for name, figure in figures(asked, hook.pictures, print):
+    for name, figure in figures(request, hook.pictures, print):
         save(figure, args.out / f'{name}.png')
         print(args.out / f'{name}.png')
 

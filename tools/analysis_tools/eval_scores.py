@@ -16,7 +16,7 @@ import argparse
 import json
 import math
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple, Optional, Union
+from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
 import torch
 from torch import Tensor
@@ -53,7 +53,7 @@ from mmvtr.evaluation.score_options import (
 )
 from mmvtr.functional import untied
 from mmvtr.functional.metrics import hubness
-from mmvtr.functional.similarities.distinct import distinct_rows, row_groups
+from mmvtr.functional.similarities.distinct import asked_before, distinct_rows, row_groups
 from mmvtr.functional.similarities.tiles import inner_products
 from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
 from mmvtr.storage import write_text
@@ -168,15 +168,17 @@ def main() -> None:
         report = with_tie_range(report, scores, relation)
     if args.save:
         save(args.save, scores, transformed, ids)
-    print(describe(args, scores, positives, banks.queries, f'{temperature:g} ({why})'))
+    again = transductive(args.query_source, scores, banks.queries)
+    print(describe(args, scores, positives, banks.queries, f'{temperature:g} ({why})', again))
     print('\n' + table(report))
     if args.out:
-        results = as_json(report, temperature, args.query_source, used)
+        how = dict(query_source=args.query_source, transductive=bool(again))
+        results = as_json(report, temperature, how, used)
         write_json(args.out, results)
     if args.plot:
         title = f'{args.scores.name}, temperature {temperature:g}'
         if args.transform:
-            title += f', query source: {source_of(args)}'
+            title += f', query source: {source_of(args, again)}'
         plot(args.plot, title, {'raw': scores, **transformed}, positives, temperature)
 
 
@@ -399,7 +401,12 @@ def transform(
 
 
 def describe(
-    args: argparse.Namespace, scores: Tensor, positives: Tensor, banks: Directed, temperature: str
+    args: argparse.Namespace,
+    scores: Tensor,
+    positives: Tensor,
+    banks: Directed,
+    temperature: str,
+    again: Sequence[str],
 ) -> str:
     """The protocol, and a line for each thing that a reader must not miss."""
     texts, videos = scores.shape
@@ -413,24 +420,14 @@ def describe(
         'ties': f'mean rank ({ties_at_top(scores)} tie at the top)',
         'temperature of the error': temperature,
     }
-    notes = []
+    notes = [*again]
     if args.transform:
-        protocol['query source'] = source_of(args)
+        protocol['query source'] = source_of(args, again)
         told = [f'{name} {value}' for name, value in numbers_given(args).items()]
         protocol['options'] = ', '.join(told) or 'those of the table'
-    if args.query_source == 'test':
-        notes.append('transductive: the transforms have read all test queries at once')
     if args.query_source == 'bank':
         bank_texts, bank_videos = len(banks.t2v), banks.v2t.shape[1]
         protocol['bank'] = f'{bank_texts} different texts, {bank_videos} different videos'
-        for bank, own, what in (
-            (banks.t2v, scores, 'texts'),
-            (banks.v2t.t(), scores.t(), 'videos'),
-        ):
-            again = len(bank) + len(own) - len(distinct_rows(torch.cat([bank, own]).float()))
-            again -= len(own) - len(distinct_rows(own))
-            if again > len(own) / 2:
-                notes.append(f'transductive: {again} of the {len(own)} test {what} are in the bank')
         if bank_texts < videos:
             notes.append(f'a bank of {bank_texts} texts for {videos} videos is small, it may hurt')
         if bank_videos < texts:
@@ -438,8 +435,19 @@ def describe(
     return '\n'.join([protocol_line(protocol), *(f'note: {note}' for note in notes)])
 
 
-def source_of(args: argparse.Namespace) -> str:
-    return 'test (transductive)' if args.query_source == 'test' else args.query_source
+def source_of(args: argparse.Namespace, again: Sequence[str]) -> str:
+    return args.query_source + ' (transductive)' * bool(again)
+
+
+def transductive(source: Optional[str], scores: Tensor, banks: Directed) -> list[str]:
+    """A line for each way in which the transforms have read the test queries."""
+    if source == 'test':
+        return ['transductive: the transforms have read all test queries at once']
+    if source is None:
+        return []
+    again = asked_before(banks.t2v, scores, 'test texts')
+    back = asked_before(banks.v2t.t(), scores.t(), 'test videos')
+    return [said for said in (again, back) if said]
 
 
 def table(report: Report) -> str:
@@ -453,7 +461,7 @@ def table(report: Report) -> str:
 def as_json(
     report: Report,
     temperature: float,
-    source: Optional[str],
+    how: Mapping[str, Any],
     used: Mapping[str, list[Optional[float]]],
 ) -> dict[str, dict]:
     """The numbers by transform; keys have no prefix."""
@@ -473,7 +481,7 @@ def as_json(
             row[f'{direction}_hubness'] = values[f'normalisation/{direction}_hubness']
         row['temperature'] = temperature
         if name != 'raw':
-            row.update(query_source=source, transductive=source == 'test')
+            row.update(how)
             both = zip(('t2v_temperature', 'v2t_temperature'), used[name])
             row.update({key: x for key, x in both if x is not None})
         results[name] = row

@@ -65,7 +65,7 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     # Only now what takes seconds to import.
-    from mmvtr.figures import FIGURES
+    from mmvtr.apis.figures import FIGURES
 
     if args.list:
         for name, figure in FIGURES.items():
@@ -81,25 +81,25 @@ def main() -> None:
 
 def draw(args: argparse.Namespace) -> int:
     """Make the figures that were asked for; returns how many could be made."""
+    from mmvtr.apis.figures import FIGURES
     from mmvtr.engine.hooks.study import drawn
-    from mmvtr.figures import FIGURES
     from mmvtr.visualization import save
 
     figures = [FIGURES[name] for name in dict.fromkeys(args.figure)]
-    asked = ask(args, not all(one.by_tool for one in figures))
+    request = ask(args, not all(one.by_tool for one in figures))
     args.out.mkdir(parents=True, exist_ok=True)
     refused = []
-    for name, picture in drawn(figures, asked, lambda *why: refused.append(why)):
+    for name, picture in drawn(figures, request, lambda *why: refused.append(why)):
         save(picture, args.out / f'{name}.png')
         print(args.out / f'{name}.png')
-    if asked.said:
-        print('\n'.join(asked.said))
+    if request.notes:
+        print('\n'.join(request.notes))
     for one, error in refused:
         print(f'{one.name} ({one.paper}) is left out: {error}', file=sys.stderr)
     return len(figures) - len(refused)
 
 
-def asked_queries(given: Optional[list[str]]) -> Any:
+def queries_of(given: Optional[list[str]]) -> Any:
     """Ids of texts, or a number of them.
 
     Raises:
@@ -123,12 +123,12 @@ def ask(args: argparse.Namespace, of_models: bool) -> Any:
     Raises:
         ValueError: of a model that cannot be compared with another; see ``study``.
     """
-    from mmvtr.figures import Asked
+    from mmvtr.apis.figures import FigureRequest
 
-    queries = asked_queries(args.queries)
+    queries = queries_of(args.queries)
     models, against = tested_models(args) if of_models else ([], None)
     written = [f'{key}={value}' for key, value in args.cfg_options.items()]
-    return Asked(
+    return FigureRequest(
         models,
         against,
         queries,
@@ -136,7 +136,7 @@ def ask(args: argparse.Namespace, of_models: bool) -> Any:
         args.seed,
         args.method,
         args.out,
-        said=[],
+        notes=[],
         cfg=load_config(args.config, args.cfg_options, args.work_dir),
         line=[args.config, *args.checkpoint[-1:]],
         options=['--cfg-options', *written] if written else [],
@@ -145,9 +145,9 @@ def ask(args: argparse.Namespace, of_models: bool) -> Any:
 
 def tested_models(args: argparse.Namespace) -> tuple[list[Any], Any]:
     """Those of the config, one a checkpoint, and what they are compared with, if it is given."""
+    from mmvtr.apis.figures import study
     from mmvtr.engine.checks.config_checks import check_config
     from mmvtr.engine.loop.facts import differing
-    from mmvtr.figures import study
 
     def one(config: str, checkpoint: Optional[str], name: Optional[str] = None) -> Any:
         cfg = load_config(config, args.cfg_options, args.work_dir)

@@ -20,8 +20,7 @@ from mmengine.config import Config
 from torch import nn
 
 from mmvtr.apis import encode_texts, encode_videos, load_retriever
-from mmvtr.command_line import Parser, check_files, output_folder, query, tool
-from mmvtr.figures.attention import (
+from mmvtr.apis.figures.attention import (
     Item,
     compare,
     describe,
@@ -29,6 +28,7 @@ from mmvtr.figures.attention import (
     pieces_of,
     refuse_without_matches,
 )
+from mmvtr.command_line import Parser, check_files, output_folder, query, tool
 from mmvtr.registry import TRANSFORMS
 from mmvtr.utils import load_config
 from mmvtr.visualization import save

@@ -28,6 +28,7 @@ def parse_args() -> argparse.Namespace:
     add('--results', metavar='FILE', help='json of tools/test.py --out, for the model card')
     add('--protocol', metavar='LINE', help='of results without one, or the log that has it')
     add('--name', help="of the model in its card; default: the repository's, or the config's")
+    add('--license', metavar='NAME', help="of the weights, for the card: 'apache-2.0'")
     add('--push', metavar='REPO', help="upload to this repository of the hub, 'NAME/MODEL'")
     add('--private', action='store_true', help='make the repository a private one')
     parser.add_cfg_options()
@@ -52,7 +53,15 @@ def main() -> None:
         check_repo_id(args.push)
     model, _ = load_retriever(cfg, args.checkpoint, device='cpu')
     name = args.name or args.push
-    save_pretrained(model, cfg, args.out, results=args.results, protocol=protocol, name=name)
+    save_pretrained(
+        model,
+        cfg,
+        args.out,
+        results=args.results,
+        protocol=protocol,
+        name=name,
+        license=args.license,
+    )
     print(f'{args.out}: {sum(p.numel() for p in model.parameters()):,} parameters')
     if args.results and protocol is None and read_results(args.results, None).line is None:
         print('warning: the card has results without their protocol: see --protocol')

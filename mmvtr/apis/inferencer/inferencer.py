@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import fnmatch
 import json
+import logging
 import os
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, Callable, Literal, Mapping, Optional, Union
 import torch
 from mmengine.config import Config
 from mmengine.infer import BaseInferencer
+from mmengine.logging import print_log
 from torch import nn
 
 from mmvtr.apis import TextEncoder, encode_videos, load_retriever, refuse_stored_words
@@ -58,14 +60,14 @@ from mmvtr.engine.loop.evaluation import Encoded
 from mmvtr.engine.transforms.stored_queries import OTHER
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.storage import write_text
-from mmvtr.utils import config_names, named_config
+from mmvtr.utils import config_names, is_config_file, named_config, read_config
 from mmvtr.visualization import save
 
 Kind = Literal['text', 'video']
 
 
 class VideoRetrievalInferencer(BaseInferencer):
-    """Finds in a gallery of videos what texts tell, or in one of texts what videos show.
+    """Inferencer that finds videos for texts, or texts for videos, in a gallery.
 
     Texts and videos are read as those of the config's test set.
 
@@ -126,7 +128,7 @@ class VideoRetrievalInferencer(BaseInferencer):
     def from_pretrained(
         cls, source: Union[str, Path], *, revision: Optional[str] = None, **kwargs: Any
     ) -> VideoRetrievalInferencer:
-        """From what :meth:`save_pretrained` wrote: a folder, or a repository of the hub.
+        """Return an inferencer from a folder of :meth:`save_pretrained` or a repository of the hub.
 
         Args:
             source: the folder, or the id of the repository.
@@ -152,12 +154,12 @@ class VideoRetrievalInferencer(BaseInferencer):
         return save_pretrained(self.model, self.cfg, folder, **card)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Upload the model, see :func:`mmvtr.apis.pretrained.push_to_hub`; returns its address."""
+        """Upload the model, see :func:`mmvtr.apis.pretrained.push_to_hub`; return its address."""
         return push_to_hub(self.model, repo_id, cfg=self.cfg, **options)
 
     @staticmethod
     def list_models(pattern: Optional[str] = None) -> list[str]:
-        """Names that ``model`` may be, those that fit a pattern such as ``'dvtr_*msrvtt*'``."""
+        """Return the names for ``model`` that fit a pattern such as ``'dvtr_*msrvtt*'``."""
         names = config_names()
         return names if pattern is None else fnmatch.filter(names, pattern)
 
@@ -225,7 +227,8 @@ class VideoRetrievalInferencer(BaseInferencer):
             changed['surely'] = surely_of(self.model, given, items, **common)
         elif transform is not None:
             how = dict(bank=bank, transform=transform, options=options)
-            changed['debiaser'] = fitted_to_bank(self.model, kind, items, **how)
+            found = fitted_to_bank(self.model, kind, items, **how)
+            changed['debiaser'], changed['bank'] = found
         self.gallery = Gallery(given, items, flat_of(self.model, items), **changed)
 
     # -- asking ---------------------------------------------------------------------------
@@ -244,7 +247,7 @@ class VideoRetrievalInferencer(BaseInferencer):
         out_dir: Optional[Union[str, Path]] = None,
         show_progress: Optional[bool] = None,
     ) -> dict[str, Any]:
-        """The best of the gallery for each query, of one kind of queries.
+        """Return the best gallery items for each query; all queries are of one kind.
 
         Args:
             texts: a text, a list of them, or a dict id -> text; of a gallery of videos.
@@ -280,8 +283,10 @@ class VideoRetrievalInferencer(BaseInferencer):
         _check_counts(topk=topk, num_frames=num_frames)
         given = self._queries(texts, videos, vectors)
         queries = self.preprocess(given, batch_size, show_progress)
+        if said := self.gallery.asked_before(self.model, queries):
+            print_log(said, 'current', logging.WARNING)
         samples = self.forward((given, queries), topk=topk)
-        predictions = self._told(samples)
+        predictions = self._as_predictions(samples)
         visualization = self.visualize(
             given.sources, predictions, visualize=visualize, num_frames=num_frames
         )
@@ -298,13 +303,13 @@ class VideoRetrievalInferencer(BaseInferencer):
         batch_size: Optional[int] = None,
         show_progress: Optional[bool] = None,
     ) -> Items:
-        """Queries, encoded as those of the test set."""
+        """Yield batches of queries, encoded like those of the test set."""
         _, items = self.pipeline(inputs, batch_size, show_progress=show_progress)
         check_items(self.model, items, 'the queries', self.gallery.items)
         return items
 
     def forward(self, inputs: tuple[Inputs, Items], topk: int = 10) -> list[RankingSample]:
-        """Encoded queries -> the best of the gallery for each."""
+        """Return the best gallery items for each encoded query."""
         return list(rank(self.model, *inputs, self.gallery, topk))
 
     def visualize(
@@ -315,7 +320,7 @@ class VideoRetrievalInferencer(BaseInferencer):
         visualize: bool = False,
         num_frames: int = 6,
     ) -> Optional[list[Any]]:
-        """A figure for each query, see ``__call__``; ``show`` opens them in windows."""
+        """Return a figure for each query (see ``__call__``); ``show`` opens them in windows."""
         if not (visualize or show):
             return None
         files = [file for prediction in preds for file in files_of(prediction)]
@@ -341,10 +346,10 @@ class VideoRetrievalInferencer(BaseInferencer):
         return_datasamples: bool = False,
         out_dir: Optional[Union[str, Path]] = None,
     ) -> dict[str, Any]:
-        """Results as a dict, written to ``out_dir`` if there is one."""
+        """Return results as a dict, and write them to ``out_dir`` if given."""
         if out_dir is not None:
-            told = self._told(preds) if return_datasamples else preds
-            text = json.dumps(told, indent=1, ensure_ascii=False) + '\n'
+            predictions = self._as_predictions(preds) if return_datasamples else preds
+            text = json.dumps(predictions, indent=1, ensure_ascii=False) + '\n'
             path = Path(out_dir, 'predictions.json')
             # Bytes of a file's name that are no UTF-8 become escapes of json.
             write_text(path, text, errors='backslashreplace')
@@ -363,13 +368,13 @@ class VideoRetrievalInferencer(BaseInferencer):
         return self._encode
 
     def _init_collate(self, cfg: Config) -> None:
-        """Encoding collates by itself."""
+        """Return no collate function, since encoding collates by itself."""
 
     def _init_visualizer(self, cfg: Config) -> None:
-        """Sheets are drawn without mmengine's Visualizer, which would write to a work dir."""
+        """Return None: sheets need no mmengine Visualizer, which would write to a work dir."""
 
     def _find(self, model: Any, weights: Any) -> Config:
-        """The config that ``model`` means; a saved folder is remembered."""
+        """Return the config that ``model`` names; remember a saved folder."""
         if isinstance(model, Config):
             cfg = model
         elif not isinstance(model, (str, Path)):
@@ -377,11 +382,11 @@ class VideoRetrievalInferencer(BaseInferencer):
                 'model: the name of a config, a config, its file, a saved folder or an id of the '
                 f'hub expected, found a {type(model).__name__}'
             )
-        elif os.path.isfile(model):
-            cfg = _read_config(str(model))
         elif os.path.isdir(model):
             self._saved = read_saved(model)
             cfg = self._saved.config
+        elif is_config_file(model):
+            cfg = _read_config(str(model))
         elif isinstance(model, Path) or str(model).endswith(('.py', '.json', '.yaml', '.yml')):
             raise FileNotFoundError(f'no config file, and no folder: {str(model)[-200:]}')
         elif is_repo_id(model):
@@ -448,8 +453,8 @@ class VideoRetrievalInferencer(BaseInferencer):
             _check_counts(batch_size=batch_size)
         progress = self.show_progress if show_progress is None else show_progress
         if given.kind == 'text':
-            how = dict(batch_size=batch_size, progress=progress, warn=True)
-            encoded = self._encode_texts(given.sources, **how)
+            options = dict(batch_size=batch_size, progress=progress, warn=True)
+            encoded = self._encode_texts(given.sources, **options)
         else:
             cfg = self._reading(given, batch_size)
             paths = [path or name for name, path in zip(given.ids, given.sources)]
@@ -466,11 +471,11 @@ class VideoRetrievalInferencer(BaseInferencer):
 
     @cached_property
     def _encode_texts(self) -> TextEncoder:
-        """Built when the first text comes: other inferencers have no text pipeline."""
+        """The text encoder, built for the first text: some inferencers have no text pipeline."""
         return TextEncoder(self.model, self.cfg)
 
     def _reading(self, given: Inputs, batch_size: Optional[int]) -> Config:
-        """The config that reads these: in batches of this size, by no more workers than batches."""
+        """Return the config that reads these in batches of this size."""
         cfg = Config(dict(test_dataloader=copy.deepcopy(self.cfg.test_dataloader)))
         loader = cfg.test_dataloader
         if batch_size is not None:
@@ -484,8 +489,8 @@ class VideoRetrievalInferencer(BaseInferencer):
             loader.dataset.video_pipeline[0].path = given.store
         return cfg
 
-    def _told(self, samples: list[RankingSample]) -> list[dict[str, Any]]:
-        """Samples in types that json knows."""
+    def _as_predictions(self, samples: list[RankingSample]) -> list[dict[str, Any]]:
+        """Return predictions in types that json can write."""
         seconds: dict[str, tuple[float, float]] = {}
         return [in_words(sample, seconds) for sample in samples]
 
@@ -499,7 +504,7 @@ def _check_counts(**numbers: int) -> None:
 
 def _read_config(path: str) -> Config:
     try:
-        return Config.fromfile(path)
+        return read_config(path)
     except Exception as error:  # configs are code: anything can be wrong in one
         reason = f'{type(error).__name__}: {str(error)[:200]}'
         raise ValueError(f'config {path[-200:]} cannot be read: {reason}') from error

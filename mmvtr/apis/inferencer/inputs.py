@@ -24,7 +24,7 @@ Vectors = Union[Encoded, Tensor]
 
 
 class Inputs(NamedTuple):
-    """N texts or videos.
+    """N texts or videos with their ids.
 
     Attributes:
         kind: 'text' or 'video'.
@@ -41,13 +41,13 @@ class Inputs(NamedTuple):
     store: Optional[str] = None
 
     def keep(self, ids: Sequence[str]) -> Inputs:
-        """Those that were encoded: broken videos are not."""
+        """Return the inputs that were encoded; broken videos are not."""
         source = dict(zip(self.ids, self.sources))
         return self._replace(ids=list(ids), sources=[source[name] for name in ids])
 
 
 def text_inputs(texts: Texts) -> Inputs:
-    """One text, several, or a dict id -> text; ids of the first two are '0', '1' ...
+    """Return texts by id; a string or list gets the ids '0', '1' ...
 
     Raises:
         TypeError: something else.
@@ -65,7 +65,7 @@ def text_inputs(texts: Texts) -> Inputs:
 
 
 def video_inputs(videos: Videos, cfg: Config) -> Inputs:
-    """Videos as the test set's pipeline reads them.
+    """Return videos as the test set's pipeline reads them.
 
     Args:
         videos: a file; a folder of videos in any depth; a list of files, whose ids are their names
@@ -112,7 +112,7 @@ def video_inputs(videos: Videos, cfg: Config) -> Inputs:
 
 
 def vector_inputs(vectors: Any, kind: str) -> Inputs:
-    """Items that are encoded already.
+    """Return items that are already encoded.
 
     Args:
         vectors: :class:`~mmvtr.engine.loop.evaluation.Encoded` items, as ``encode_texts`` and
@@ -156,7 +156,7 @@ def refuse_paths(texts: Inputs) -> None:
 
 
 def _listed(items: Any, name: str, expected: str) -> dict[str, Any]:
-    """By id: the keys of a dict, or the places in a list."""
+    """Return items by id: the keys of a dict, or positions in a list."""
     if isinstance(items, Mapping):
         strange = [key for key in items if not isinstance(key, str)]
         if strange:
@@ -172,7 +172,7 @@ def _listed(items: Any, name: str, expected: str) -> dict[str, Any]:
 
 
 def _of_folder(folder: Path, first: str) -> Inputs:
-    """All videos, or all features, in a folder; their ids are their paths in it without suffix."""
+    """Return all videos or features in a folder; ids are relative paths without suffix."""
     sources = open_sources(folder)
     expected = dict(LoadVideo='clips', LoadFeatures='features').get(first)
     if sources.kind != expected:

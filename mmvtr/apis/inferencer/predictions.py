@@ -26,5 +26,5 @@ def in_words(sample: RankingSample, seconds: dict[str, tuple[float, float]]) -> 
         hit['moment_unit'] = 'share' if path is None else 'seconds'
         if path is not None:
             hit['duration'] = end
-    told = dict(query_id=sample.query_id, query=sample.query, kind=sample.kind, hits=hits)
-    return told | (dict(sigma=sample.sigma.item()) if 'sigma' in sample else {})
+    prediction = dict(query_id=sample.query_id, query=sample.query, kind=sample.kind, hits=hits)
+    return prediction | (dict(sigma=sample.sigma.item()) if 'sigma' in sample else {})

@@ -13,7 +13,9 @@ from mmvtr.apis.inferencer.inputs import Inputs
 from mmvtr.arrays import Debiaser
 from mmvtr.engine.hooks.moments_hook import matches_of
 from mmvtr.engine.loop.evaluation import Encoded, check_levels, score_tiles
+from mmvtr.engine.transforms.query_queue import Queries
 from mmvtr.functional.metrics.first_places import expected_truth, sure_first
+from mmvtr.functional.similarities.distinct import asked_before
 from mmvtr.functional.similarities.tiles import Tiles, inner_products
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
@@ -27,7 +29,7 @@ Items = Union[Levels, Tensor]
 
 
 class Gallery(NamedTuple):
-    """What is searched.
+    """A gallery: encoded items with their ids and transforms.
 
     Attributes:
         given: the N items.
@@ -35,6 +37,7 @@ class Gallery(NamedTuple):
         flat: float32 [N, D'], of a model whose scores are inner products: made once, as to
             normalise all items for each query takes longer than to score them.
         debiaser: a test-time transform that a bank was fitted for.
+        bank: the queries of that bank.
         surely: of texts, what says how surely they hold of a video; lists begin with what does.
         calibration: what makes P(match) of raw scores, or of debiased ones.
     """
@@ -43,12 +46,22 @@ class Gallery(NamedTuple):
     items: Items
     flat: Optional[Tensor] = None
     debiaser: Optional[Debiaser] = None
+    bank: Optional[Queries] = None
     surely: Optional[Surely] = None
     calibration: Optional[Calibration] = None
 
+    def asked_before(self, model: nn.Module, queries: Items) -> str:
+        """What is said where most queries, two or more, are in the bank, or ``''``."""
+        if self.bank is None or length(queries) < 2:
+            return ''
+        if isinstance(queries, Tensor):
+            flat = flat_of(model, self.bank.levels)
+            return asked_before(flat, queries, 'queries')
+        return self.bank.asked_before(queries, 'queries')
+
 
 class Surely(NamedTuple):
-    """What texts imply the texts of a gallery, and how surely a first one has to hold.
+    """Implications between texts and a gallery's texts, with the required certainty.
 
     Attributes:
         implied: in [0, 1], [A, N]: how surely each of A texts implies each of the gallery; a
@@ -64,14 +77,14 @@ class Surely(NamedTuple):
     sure: float
 
     def truth(self, model: nn.Module, queries: Items, raw: Tensor) -> Tensor:
-        """Float32 [Q, N]: how surely each text holds of Q videos with the scores ``raw``."""
+        """Return how surely each text holds of Q videos with scores ``raw``, float32 [Q, N]."""
         own = raw if self.written is None else score(model, 'video', queries, self.written)
         own = own.to(model.data_preprocessor.device)
         return expected_truth(own, self.implied, temperature=self.temperature).cpu()
 
 
 class RankingSample(BaseDataElement):
-    """The K best of a gallery for one query, best first.
+    """The K best gallery items for one query, best first.
 
     Meta fields: ``query_id``, ``query`` (text or file; None where unknown), ``kind`` of the
     query ('text' or 'video'), ``ids`` of the K items, ``sources`` (their texts or files).  Data
@@ -92,7 +105,7 @@ def items_of(given: Inputs, encoded: Optional[Encoded]) -> Items:
 
 @torch.no_grad()
 def flat_of(model: nn.Module, items: Items) -> Optional[Tensor]:
-    """The one vector an item whose inner products are the scores, where there are such."""
+    """Return one vector per item whose inner products are the scores, if the model has such."""
     if isinstance(items, Tensor):
         return items
     similarity = model.similarity
@@ -101,12 +114,12 @@ def flat_of(model: nn.Module, items: Items) -> Optional[Tensor]:
 
 
 def length(items: Items) -> int:
-    """How many there are."""
+    """Return the number of items."""
     return len(items if isinstance(items, Tensor) else next(iter(items.values())).mean)
 
 
 def rows_of(items: Items, rows: slice) -> Items:
-    """Some of them."""
+    """Return the items at these positions."""
     return items[rows] if isinstance(items, Tensor) else take(items, rows)
 
 
@@ -119,7 +132,7 @@ def check_items(model: nn.Module, items: Items, name: str, gallery: Optional[Ite
 
 
 def score(model: nn.Module, kind: str, queries: Items, gallery: Items) -> Tensor:
-    """Raw scores of every pair.
+    """Return the raw scores of every pair.
 
     Args:
         model: a retriever.
@@ -150,7 +163,7 @@ def score(model: nn.Module, kind: str, queries: Items, gallery: Items) -> Tensor
 def rank(
     model: nn.Module, given: Inputs, queries: Items, gallery: Gallery, topk: int
 ) -> Iterator[RankingSample]:
-    """The best of the gallery for each query.
+    """Return the best gallery items for each query.
 
     Args:
         model: a retriever.
@@ -207,7 +220,7 @@ def rank(
 def probabilities(
     gallery: Gallery, raw: Tensor, final: Tensor, columns: Tensor
 ) -> Optional[Tensor]:
-    """P(match) of the best of each query, float64 [Q, K]; None without a calibration.
+    """Return P(match) of each query's best items, float64 [Q, K]; None without a calibration.
 
     Args:
         gallery: what is searched.
@@ -226,7 +239,7 @@ def probabilities(
 
 
 def sigma(items: Items) -> Optional[Tensor]:
-    """How uncertain a probabilistic model is of each item, float [N] (UATVR Fig. 3)."""
+    """Return a probabilistic model's uncertainty of each item, float [N] (UATVR Fig. 3)."""
     if isinstance(items, Tensor) or 'gaussian' not in items:
         return None
     return geometric_sigma(items['gaussian'].log_std).cpu()
@@ -235,7 +248,7 @@ def sigma(items: Items) -> Optional[Tensor]:
 def moments(
     model: nn.Module, kind: str, queries: Items, gallery: Items, columns: Tensor
 ) -> Optional[Tensor]:
-    """Where in the video each of Q K pairs matches, as shares of it.
+    """Return where in the video each of Q K pairs matches, as shares of its length.
 
     Args:
         model: a retriever.

@@ -9,7 +9,7 @@ from mmvtr.visualization import SheetItem, retrieval_sheet
 
 
 def draw_sheet(prediction: dict[str, Any], strips: dict[str, FilmStrip]) -> Any:
-    """A matplotlib figure of one query and what was found.
+    """Return a matplotlib figure of one query and its results.
 
     Args:
         prediction: as the inferencer gives it.
@@ -33,7 +33,7 @@ def draw_sheet(prediction: dict[str, Any], strips: dict[str, FilmStrip]) -> Any:
 
 
 def files_of(prediction: dict[str, Any]) -> list[Optional[str]]:
-    """The videos of a sheet; None where nobody knows one's file."""
+    """Return the videos of a sheet; None for those without a known file."""
     if prediction['kind'] == 'video':
         return [prediction['query']]
     return [hit['item'] for hit in prediction['hits']]

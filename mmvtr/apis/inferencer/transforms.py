@@ -13,6 +13,7 @@ from mmvtr.apis.inferencer.inputs import Inputs
 from mmvtr.apis.inferencer.ranking import QUERIES, Items, Surely, check_items, flat_of
 from mmvtr.arrays import Debiaser
 from mmvtr.datasets import CaptionImplication
+from mmvtr.engine.transforms.query_queue import Queries
 from mmvtr.engine.transforms.stored_queries import (
     OTHER,
     captions_of,
@@ -40,7 +41,7 @@ def check_transform(
     captions: Any,
     options: Mapping[str, Any],
 ) -> None:
-    """See that what was given for a gallery goes together, before it is encoded.
+    """Raise if a gallery's options are inconsistent, before it is encoded.
 
     Args:
         transform: a name of the table of transforms; None = raw scores.
@@ -94,7 +95,7 @@ def sure_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_calibration(calibration: Any, transform: Optional[str]) -> None:
-    """See that a calibration is one, of what ranks the gallery.
+    """Raise unless a calibration is one of the scores that rank the gallery.
 
     Raises:
         TypeError: it is none.
@@ -124,7 +125,7 @@ def surely_of(
     temperature: Optional[float],
     sure: float,
 ) -> Surely:
-    """What says how surely texts hold of a video (docs/agreement.md).
+    """Return the implications of texts for a video's texts (docs/agreement.md).
 
     Args:
         model: a retriever.
@@ -179,8 +180,8 @@ def fitted_to_bank(
     bank: str,
     transform: str,
     options: Mapping[str, Any],
-) -> Debiaser:
-    """Return a test-time transform fitted to the scores of a bank with a gallery.
+) -> tuple[Debiaser, Queries]:
+    """Return a test-time transform fitted to a bank's scores with a gallery, and its queries.
 
     Args:
         model: a retriever.
@@ -208,4 +209,4 @@ def fitted_to_bank(
     found = Debiaser(transform, **given).fit_scores(read.pop('bank'), beside=read, pairs=pairs)
     if found.transform_ is None:
         print_log(found.why_, 'current', logging.WARNING)
-    return found
+    return found, stored[OTHER[kind]]

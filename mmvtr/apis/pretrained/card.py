@@ -38,11 +38,33 @@ The weights are safetensors, the config is json, and loading runs no code of thi
 
 {training}
 
+## Data
+
+{data}
+
+## Limits
+
+{limits}
+
 ## Results
 
 {results}
 """
 _READ_ALL = '/transductive'
+_DATA = """| | set |
+|---|---|
+| trained on | {trained} |
+| tested on | {tested} |
+
+No video or caption is part of this folder. `docs/reproduce/sources.md` of mmvtr says where the
+files of each set come from, and under which licence. Licence of these weights: {license}."""
+_LIMITS = """- {reads}
+- It ranks videos for texts and texts for videos of the kind that it was trained on. Other
+  languages, kinds of video and lengths were not tested{without}.
+- It answers every query, with whatever is nearest: a score is no probability of a match until one
+  is fitted (`docs/arrays.md` of mmvtr).
+- It repeats what its captions and its pretrained towers say of people. Do not use it to decide
+  about people."""
 _WITHOUT = 'None were given.'
 _NO_PROTOCOL = (
     'Protocol: not stated. Without it (split, ids, ties, seed) these numbers compare with no '
@@ -55,7 +77,7 @@ def read_results(
     protocol: Optional[str],
     trainings: Optional[Sequence[Training]] = None,
 ) -> Results:
-    """Numbers by key and how they were measured, of a mapping or of a json file.
+    """Return numbers by key and their protocol, from a mapping or a json file.
 
     Args:
         results: as ``tools/test.py --out`` writes them, or numbers alone.
@@ -118,14 +140,16 @@ def model_card(
     *,
     results: Results,
     trainings: Optional[Sequence[Training]] = None,
+    license: Optional[str] = None,
 ) -> str:
-    """The text of ``README.md``: YAML that the hub reads, and a page for people.
+    """Return the text of ``README.md``: YAML for the hub, and a page for people.
 
     Args:
         name: of the model; that of a repository if it has a slash.
         data: its config as plain data.
         results: see :func:`read_results`.
         trainings: facts of what the weights are from; None: unknown.
+        license: of the weights, as the hub names it ('apache-2.0'); None: not stated.
     """
     model, dataset = data['model'], data['test_dataloader']['dataset']
     similarity, encoder = (_type_in(model, key) for key in ('similarity', 'encoder'))
@@ -134,6 +158,8 @@ def model_card(
         pipeline_tag='feature-extraction',  # the hub has no tag of its own for retrieval
         tags=['text-video-retrieval', 'video-retrieval', 'mmengine', encoder],
     )
+    if license:
+        front['license'] = license
     numbers = results.numbers
     if numbers:
         shown = _tested_on(results, dataset)
@@ -159,20 +185,49 @@ def model_card(
         encoder=encoder,
         similarity=similarity,
         training=_training(trainings),
+        data=_DATA.format(
+            trained=_trained_on(trainings),
+            tested=_tested_on(results, dataset) if numbers else 'no results were given',
+            license=license or 'not stated',
+        ),
+        limits=_LIMITS.format(
+            reads=_reads(data['test_dataloader']['dataset']),
+            without='' if numbers else ', and neither was any other set',
+        ),
         results=_table(numbers, results.line) if numbers else _WITHOUT,
     )
 
 
 def _tested_on(results: Results, dataset: Mapping[str, Any]) -> str:
-    """Of results without a protocol it is the config's test set that is meant."""
+    """Return the tested set: the protocol's, or the config's test set."""
     if results.protocol and 'tested' in results.protocol:
         return str(results.protocol['tested'].get('set'))
     kind, split = str(dataset.get('type')).rpartition('.')[2], dataset.get('split')
     return ' '.join(filter(None, (kind, split)))
 
 
+def _trained_on(trainings: Optional[Sequence[Training]]) -> str:
+    """Return the training set of each member with its counts, or that it is unknown."""
+    sets = dict.fromkeys(one.items().get('trained on') or 'unknown' for one in trainings or [])
+    return '; '.join(sets) or 'unknown'
+
+
+def _reads(dataset: Mapping[str, Any]) -> str:
+    """Return what the model reads of a video and of a text, from the test pipelines."""
+    frames = _first(dataset.get('video_pipeline'), ('num_frames',))
+    tokens = _first(dataset.get('text_pipeline'), ('context_length', 'max_length', 'max_words'))
+    video = f'{frames} frames' if frames else 'the frames that its pipeline takes'
+    text = f'at most {tokens} tokens' if tokens else 'the tokens that its pipeline takes'
+    return f'It reads {video} of a video and {text} of a text, and nothing in between or behind.'
+
+
+def _first(pipeline: Any, keys: Sequence[str]) -> Optional[int]:
+    """Return the first of these arguments that a step of a pipeline has."""
+    return next((step[key] for step in pipeline or [] for key in keys if step.get(key)), None)
+
+
 def _training(trainings: Optional[Sequence[Training]]) -> str:
-    """A table of the facts, a row each."""
+    """Return a table of the facts, a row each."""
     if not trainings:
         return 'Unknown: these weights were given without a checkpoint.'
     cells = {name: str(value).replace('|', r'\|') for name, value in together(trainings).items()}
@@ -181,14 +236,14 @@ def _training(trainings: Optional[Sequence[Training]]) -> str:
 
 
 def _type_in(model: Any, key: str) -> str:
-    """The type of a retriever's part, or of that of its first member."""
+    """Return the type of a retriever's part, or of its first member's."""
     while isinstance(model, dict) and key not in model:
         model = model.get('member') or next(iter(model.get('members') or []), None)
     return str(model[key]['type']).rpartition('.')[2] if isinstance(model, dict) else 'unknown'
 
 
 def _measured(results: Mapping[str, float]) -> dict[str, float]:
-    """Without what says how a number was measured."""
+    """Return the numbers without keys that state how they were measured."""
     return {key: x for key, x in results.items() if not key.endswith(_READ_ALL)}
 
 

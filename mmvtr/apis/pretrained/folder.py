@@ -23,7 +23,7 @@ FORMAT = 1
 
 
 class Saved(NamedTuple):
-    """A folder that was found whole.
+    """A saved folder that was found complete.
 
     Attributes:
         config: of the retriever.
@@ -44,6 +44,7 @@ def save_pretrained(
     results: Optional[Union[str, Path, Mapping[str, Any]]] = None,
     protocol: Optional[str] = None,
     name: Optional[str] = None,
+    license: Optional[str] = None,
 ) -> Path:
     """Write a retriever that ``from_pretrained`` reads: no pickle, no code, all it needs.
 
@@ -61,6 +62,7 @@ def save_pretrained(
             which has their protocol.
         protocol: the protocol line of numbers that come without.
         name: in the model card; default that of the config's file, or of the folder.
+        license: of the weights, for the model card; None: not stated.
 
     Returns:
         ``folder``.
@@ -83,7 +85,8 @@ def save_pretrained(
     write_tensors(model.state_dict(), folder / WEIGHTS, meta=meta)
     write_text(folder / CONFIG, json.dumps(data, indent=1, ensure_ascii=False))
     name = name or (Path(cfg.filename).stem if cfg.filename else folder.name)
-    write_text(folder / CARD, model_card(name, data, results=results, trainings=trainings))
+    card = model_card(name, data, results=results, trainings=trainings, license=license)
+    write_text(folder / CARD, card)
     about = dict(
         format=FORMAT,
         version=VERSION,
@@ -95,7 +98,7 @@ def save_pretrained(
 
 
 def read_saved(folder: Union[str, Path]) -> Saved:
-    """See that a folder is whole, of this version and without code; builds nothing.
+    """Return a saved folder after checks: complete, of this version, without code; builds nothing.
 
     Raises:
         FileNotFoundError, RuntimeError, ValueError: as of ``from_pretrained``.
@@ -127,7 +130,7 @@ def read_saved(folder: Union[str, Path]) -> Saved:
 
 
 def _refuse_links_outward(folder: Path) -> None:
-    """What is read or uploaded as the folder's lies in it, or in the blobs of its cache.
+    """Raise for links that leave the folder, except into the blobs of the hub's cache.
 
     In a cache of the hub a folder is ``snapshots/REVISION``, whose files are links into ``blobs``.
     """
@@ -144,7 +147,7 @@ def _refuse_links_outward(folder: Path) -> None:
 
 
 def _check_about(about: Any, path: Path) -> None:
-    """Of this format, and with all that is read of it."""
+    """Raise unless the description is of this format and complete."""
     known = isinstance(about, dict) and isinstance(about.get('format'), int)
     if not known:
         raise ValueError(

@@ -32,7 +32,7 @@ _WORD = r'[A-Za-z0-9][\w.-]{0,95}'
 
 
 def is_repo_id(name: str) -> bool:
-    """Whether a name may be that of a repository, ``'NAME/MODEL'``."""
+    """Return whether a name may be a repository, ``'NAME/MODEL'``."""
     return re.fullmatch(f'{_WORD}/{_WORD}', name) is not None
 
 
@@ -43,7 +43,7 @@ def check_repo_id(name: str) -> None:
 
 
 def local_folder(source: Union[str, Path], *, revision: Optional[str] = None) -> Path:
-    """A folder as it is; of a repository the folder to which it was fetched.
+    """Return a folder unchanged, and for a repository the folder it was fetched to.
 
     Raises:
         FileNotFoundError: neither a folder nor the id of a repository.
@@ -64,7 +64,7 @@ def from_pretrained(
     device: Optional[Union[str, torch.device]] = None,
     revision: Optional[str] = None,
 ) -> tuple[nn.Module, Config]:
-    """A retriever in eval mode and its config, from what :func:`save_pretrained` wrote.
+    """Return a retriever in eval mode and its config, saved by :func:`save_pretrained`.
 
     Args:
         source: the folder, or the id of a repository on the hub (``'NAME/MODEL'``).
@@ -84,7 +84,7 @@ def from_pretrained(
 def load_saved(
     saved: Saved, *, device: Optional[Union[str, torch.device]] = None
 ) -> tuple[nn.Module, Config]:
-    """The retriever of a folder that :func:`read_saved` found whole; errors as there."""
+    """Return the retriever of a folder checked by :func:`read_saved`; errors as there."""
     try:
         return load_retriever(saved.config, saved.weights, device=device)
     except (AssertionError, AttributeError, KeyError, TypeError) as error:
@@ -96,7 +96,7 @@ def load_saved(
 
 
 def fetch(repo_id: str, *, revision: Optional[str] = None) -> Path:
-    """The folder to which a repository was fetched, now or before.
+    """Return the folder to which a repository is or was fetched.
 
     Raises:
         OSError: there is no such repository, or no network; says what else can be done.
@@ -126,7 +126,7 @@ def push_to_hub(
     message: str = 'Add a retriever of mmvtr',
     **card: Any,
 ) -> str:
-    """Upload a folder of :func:`save_pretrained`, or a retriever that is saved for it.
+    """Upload a folder of :func:`save_pretrained`, or a retriever, which is saved first.
 
     Only what belongs to the retriever is uploaded, whatever else lies in the folder.
 

@@ -16,7 +16,7 @@ Results = dict[str, Any]
 
 @TRANSFORMS.register_module()
 class CaptionFrames(BaseTransform):
-    """The word vectors of an item's ``captions`` as its ``features``, one word after the other.
+    """Give the word vectors of an item's ``captions``, concatenated, as its ``features``.
 
     Args:
         words: folder of the words and their vectors, see
@@ -52,7 +52,7 @@ class CaptionFrames(BaseTransform):
 
 @TRANSFORMS.register_module()
 class CaptionWords(BaseTransform):
-    """``text`` to ``token_ids``: words by number, all unknown ones by the number after the last.
+    """Map the words of ``text`` to ``token_ids``; unknown words share the last id.
 
     Args:
         words: folder of the words, as of :class:`CaptionFrames`.

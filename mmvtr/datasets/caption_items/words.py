@@ -20,7 +20,7 @@ VECTORS = 'words.npy'
 
 
 class KnownWords(NamedTuple):
-    """Words by number, and a vector of each.
+    """A vocabulary with a vector for each word.
 
     Attributes:
         numbers: word -> 0 to W - 1.
@@ -40,7 +40,7 @@ class KnownWords(NamedTuple):
 def learn_words(
     items: Sequence[Sequence[str]], *, dim: int, min_count: int, prior: float = 0.3
 ) -> KnownWords:
-    """Vectors of which the products are the words' mutual information, its eigenvalues' size taken.
+    """Return word vectors whose inner products approximate pointwise mutual information.
 
     Rows of ``U sqrt(|E|)`` of the pointwise mutual information's ``dim`` eigenvalues E of largest
     size, scaled so that words are of length 1 on average; a word that goes with everything ("a") is
@@ -55,8 +55,8 @@ def learn_words(
     Raises:
         ValueError: no item has two captions, or fewer than ``dim`` words are known.
     """
-    said = [[WORD.findall(caption.lower()) for caption in item] for item in items]
-    counts = Counter(word for item in said for caption in item for word in caption)
+    words_of_items = [[WORD.findall(caption.lower()) for caption in item] for item in items]
+    counts = Counter(word for item in words_of_items for caption in item for word in caption)
     numbers = {
         word: n
         for n, word in enumerate(
@@ -66,7 +66,7 @@ def learn_words(
     if len(numbers) < dim:
         raise ValueError(f'{len(numbers)} words occur {min_count} times, dim {dim} needs as many')
     bags, owners = [], []
-    for item in said:
+    for item in words_of_items:
         owners.append([*range(len(bags), len(bags) + len(item))])
         bags += [sorted({numbers[word] for word in caption if word in numbers}) for caption in item]
     values, basis = np.linalg.eigh(word_pmi(bags, owners, len(numbers), prior))
@@ -77,14 +77,14 @@ def learn_words(
 
 
 def write_words(folder: Path, known: KnownWords) -> None:
-    """``words.txt``, a word a line, and ``words.npy``."""
+    """Write ``words.txt``, one word a line, and ``words.npy``."""
     words = '\n'.join(known.numbers) + '\n'
     write_atomically(folder / VOCABULARY, lambda file: file.write(words.encode()))
     write_array(folder / VECTORS, known.vectors)
 
 
 def read_words(folder: Path) -> KnownWords:
-    """What :func:`write_words` wrote.
+    """Return the words that :func:`write_words` wrote.
 
     Raises:
         FileNotFoundError: a file is missing.

@@ -130,8 +130,8 @@ class CaptionAgreement:
         within, between, mean = caption_covariances(bags, owners, len(self.known))
         noise = self.ridge / max(sum(len(own) for own in owners if len(own) > 1), 1)
         basis = same_on_all(canonical_directions(within, between, noise, self.dim))
-        said = np.array([bool(bag) for bag in bags])[:, None]
-        texts = (_projected(bags, basis) - mean @ basis) * said
+        has_words = np.array([bool(bag) for bag in bags])[:, None]
+        texts = (_projected(bags, basis) - mean @ basis) * has_words
         videos = _units(_of_videos(texts, owners))
         texts = _units(texts)
         return texts, videos * (self.canonical / _deviation(texts, videos))
@@ -140,7 +140,7 @@ class CaptionAgreement:
 def word_pmi(
     bags: Sequence[Sequence[int]], owners: Sequence[Sequence[int]], words: int, prior: float
 ) -> np.ndarray:
-    """Pointwise mutual information of words in different captions of one video.
+    """Return the pointwise mutual information of words in different captions of one video.
 
     Args:
         bags: the different words of each caption, numbers below ``words``.
@@ -213,7 +213,7 @@ def canonical_directions(
 
 
 def _of_videos(texts: np.ndarray, owners: Sequence[Sequence[int]]) -> np.ndarray:
-    """Float64 [V, D], the means over each video's texts; 0 without a text."""
+    """Return the means over each video's texts, float64 [V, D]; 0 without a text."""
     means = np.zeros((len(owners), texts.shape[1]))
     for mean, own in zip(means, owners):
         if own:
@@ -222,7 +222,7 @@ def _of_videos(texts: np.ndarray, owners: Sequence[Sequence[int]]) -> np.ndarray
 
 
 def _units(rows: np.ndarray) -> np.ndarray:
-    """Rows of unit length; zeros stay."""
+    """Return rows scaled to unit length; zero rows stay zero."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(lengths > 0, lengths, 1.0)
 
@@ -239,7 +239,7 @@ def _means(bags: Sequence[Sequence[int]], basis: np.ndarray, weights: np.ndarray
 
 
 def _projected(bags: Sequence[Sequence[int]], basis: np.ndarray) -> np.ndarray:
-    """Float64 [N, D], captions as unit vectors of their words, times [W, D]."""
+    """Return captions, as unit word vectors, times [W, D]: float64 [N, D]."""
     starts = range(0, len(bags), ROWS)
     return np.concatenate(
         [_units(bag_rows(bags[n : n + ROWS], len(basis))) @ basis for n in starts]

@@ -16,7 +16,7 @@ WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
 
 class CaptionBags(NamedTuple):
-    """What is read of the captions of a set.
+    """Captions of a set as bags of words.
 
     Attributes:
         known: the W most frequent words.
@@ -45,7 +45,7 @@ def read_captions(
 
 
 class WordPairs(NamedTuple):
-    """Counts in the captions of videos that have several.
+    """Co-occurrence counts of words in the captions of videos that have several.
 
     Attributes:
         together: float64 [W, W], symmetric: how often two words stand in different captions of one
@@ -91,7 +91,7 @@ def count_pairs(
 
 
 def bag_rows(bags: Sequence[Sequence[int]], words: int) -> np.ndarray:
-    """Float64 [N, W] of 0 and 1."""
+    """Return bags of words as float64 [N, W] of 0 and 1."""
     matrix = np.zeros((len(bags), words))
     for row, bag in zip(matrix, bags):
         row[list(bag)] = 1.0
@@ -99,7 +99,7 @@ def bag_rows(bags: Sequence[Sequence[int]], words: int) -> np.ndarray:
 
 
 def largest_directions(matrix: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues [D] of largest size of a symmetric [W, W] and their vectors [W, D].
+    """Return the largest eigenvalues [D] by size of a symmetric [W, W], and their vectors [W, D].
 
     They are those of rank 0 on all processes: products of vectors that two processes made would be
     wrong without a word.
@@ -111,7 +111,7 @@ def largest_directions(matrix: np.ndarray, dim: int) -> tuple[np.ndarray, np.nda
 
 
 def same_on_all(array: np.ndarray) -> np.ndarray:
-    """That of rank 0: signs, and turns among equal eigenvalues, are up to the machine."""
+    """Return rank 0's array on all ranks: signs and rotations of eigenvectors differ by machine."""
     of_rank_0 = [array]
     broadcast_object_list(of_rank_0)
     return of_rank_0[0]

@@ -106,7 +106,7 @@ class CaptionImplication:
     def learn(
         self, videos: Sequence[dict[str, Any]], texts: Sequence[dict[str, Any]]
     ) -> tuple[list[list[int]], list[list[int]]]:
-        """Count words, and keep which imply which; records stay as they are.
+        """Count words and store which imply which; the records stay unchanged.
 
         Returns:
             The words of each caption and the captions of each video, as numbers.
@@ -154,28 +154,28 @@ class CaptionImplication:
         """
         if self.implied is None:
             raise RuntimeError('CaptionImplication: call learn(videos, texts) first')
-        said = self._bags(captions)
-        asked = said if others is None else self._bags(others)
-        logs = np.full((len(said), len(self.known)), np.log(self.least), dtype=np.float32)
-        for row, (known, _) in zip(logs, said):
+        premises = self._bags(captions)
+        conclusions = premises if others is None else self._bags(others)
+        logs = np.full((len(premises), len(self.known)), np.log(self.least), dtype=np.float32)
+        for row, (known, _) in zip(logs, premises):
             if known:
                 row[:] = np.log(self.implied[known].max(0))
         held, never = torch.from_numpy(logs).to(device), math.log(self.least)
         place: dict[str, int] = {}
-        for _, unknown in said:
+        for _, unknown in premises:
             for word in unknown:
                 place.setdefault(word, len(place))
-        own = [(n, place[word]) for n, (_, unknown) in enumerate(said) for word in unknown]
+        own = [(n, place[word]) for n, (_, unknown) in enumerate(premises) for word in unknown]
         having = torch.sparse_coo_tensor(
             torch.tensor(own, dtype=torch.long).reshape(-1, 2).t(),
             torch.ones(len(own)),
-            (len(said), len(place)),
+            (len(premises), len(place)),
             device=held.device,
             check_invariants=True,
         ).coalesce()
 
         def columns(part: slice) -> Tensor:
-            some = asked[part]
+            some = conclusions[part]
             wanted = torch.zeros(len(self.known), len(some))
             shared = torch.zeros(len(place), len(some))
             for column, (known, unknown) in enumerate(some):
@@ -188,7 +188,7 @@ class CaptionImplication:
                 found = held @ wanted.to(held) + never * missed
             return found.clamp_(max=0).exp_()
 
-        return Tiles.of((len(said), len(asked)), columns, name='implied')
+        return Tiles.of((len(premises), len(conclusions)), columns, name='implied')
 
     def _bags(self, captions: Sequence[str]) -> list[tuple[list[int], list[str]]]:
         """Of each caption the numbers of its known words, and its other words; of one without any
@@ -207,19 +207,19 @@ class CaptionImplication:
         bags: Sequence[Sequence[int]],
         owners: Sequence[Sequence[int]],
     ) -> np.ndarray:
-        """p_wv, float64 [V, W], from ``implied``, [U, W]."""
+        """Return p_wv, float64 [V, W], from ``implied``, [U, W]."""
         found = np.full((len(owners), implied.shape[1]), self.least)
         for row, own in zip(found, owners):
-            said = sorted({word for t in own for word in bags[t]})
-            if said:
-                row[:] = implied[said].max(0)
+            words = sorted({word for t in own for word in bags[t]})
+            if words:
+                row[:] = implied[words].max(0)
         return found
 
 
 def implications(
     bags: Sequence[Sequence[int]], owners: Sequence[Sequence[int]], words: int, prior: float
 ) -> np.ndarray:
-    """How surely a word holds of a video of which another one is said.
+    """Return how surely each word holds for a video that another word is said of.
 
     Args:
         bags: the different words of each caption, numbers below ``words``.
@@ -244,10 +244,10 @@ def implications(
     """
     pairs = count_pairs(bags, owners, words)
     frequency = pairs.alone / pairs.captions
-    said = (pairs.together + prior * frequency) / (pairs.alone + prior)[:, None]
+    stated = (pairs.together + prior * frequency) / (pairs.alone + prior)[:, None]
     again = np.diag(pairs.together)
     mean = again.sum() / max(pairs.alone.sum(), 1.0)
     label = (again + prior * mean) / (pairs.alone + prior)
-    found = np.minimum(said / np.where(label > 0, label, 1.0), 1.0)
+    found = np.minimum(stated / np.where(label > 0, label, 1.0), 1.0)
     np.fill_diagonal(found, 1.0)
     return found

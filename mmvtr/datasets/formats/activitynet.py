@@ -30,7 +30,7 @@ SPLITS = {
 
 @DATASETS.register_module()
 class ActivityNetDataset(PublishedDataset):
-    """ActivityNet Captions, a whole video and its paragraph.
+    """ActivityNet Captions: whole videos and their paragraphs.
 
     Papers train on 'train' and test on 'val1'; 'val2' describes videos of val1 a second time. A
     text has the id of its video, ``'v_...'``.
@@ -47,11 +47,11 @@ class ActivityNetDataset(PublishedDataset):
     root = 'data/activitynet'
 
     def read_split(self) -> Annotations:
-        """Videos of the split's list, or else all of its json, in its order."""
+        """Return the videos of the split's list, or all of its json, in its order."""
         return self.listed(self._paragraphs(SPLITS[self.split].source))
 
     def held_out(self) -> Iterator[tuple[str, list[str]]]:
-        """Videos of val1 and val2."""
+        """Return the videos of val1 and val2."""
         for name in ('val_1.json', 'val_2.json'):
             if (self.ann_root / name).is_file():
                 yield name, list(read_json(self.ann_root / name, ()))

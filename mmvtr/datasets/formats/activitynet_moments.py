@@ -30,7 +30,7 @@ SPLITS = {
 
 @DATASETS.register_module()
 class ActivityNetMomentsDataset(PRVRDataset):
-    """ActivityNet Captions, whole videos and the sentences of their moments.
+    """ActivityNet Captions: whole videos and the sentences of their moments.
 
     The field takes 9,043 videos of train, and 4,430 of val_1 to test on; MS-SL's text files list
     them. Without these files all videos of the json are read, and the log says so.
@@ -48,7 +48,7 @@ class ActivityNetMomentsDataset(PRVRDataset):
     root = 'data/activitynet'
 
     def read_official(self, split: str) -> Official:
-        """Sentences and their timestamps, in the order of the file."""
+        """Return sentences and their timestamps, in the order of the file."""
         path = self.file(SPLITS[split].source)
         return {
             identifier(name, Place(path)): _read_video(entry, Place(path).key(name))

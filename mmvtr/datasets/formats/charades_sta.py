@@ -9,9 +9,9 @@ from mmvtr.datasets.annotation_files import read_lines, read_table
 from mmvtr.datasets.annotation_values import (
     duration,
     field,
-    once_in,
     problem,
     shown,
+    unique_in,
     wrong,
 )
 from mmvtr.datasets.formats.prvr import Official, PRVRDataset, Untrimmed, read_moment
@@ -27,7 +27,7 @@ SPLITS = {
 
 @DATASETS.register_module()
 class CharadesSTADataset(PRVRDataset):
-    """Charades-STA, whole videos and captions of their moments.
+    """Charades-STA: whole videos and captions of their moments.
 
     The times come from ``charades_sta_*.txt``, the lengths of the videos from Charades' own
     ``Charades_v1_*.csv``. Every seventh moment ends up to 1.5 s after its video.
@@ -51,7 +51,7 @@ class CharadesSTADataset(PRVRDataset):
     root = 'data/charades'
 
     def read_official(self, split: str) -> Official:
-        """Lines ``VIDEO start end##caption``."""
+        """Return the moments of lines ``VIDEO start end##caption``."""
         lengths = _read_lengths(self.file(f'Charades_v1_{split}.csv'))
         path = self.file(SPLITS[split].source)
         videos: Official = {}
@@ -69,6 +69,6 @@ class CharadesSTADataset(PRVRDataset):
 
 def _read_lengths(path: Path) -> dict[str, float]:
     rows = read_table(path, ('id', 'length'))
-    names = once_in(rows, 'id', 'video')
+    names = unique_in(rows, 'id', 'video')
     lengths = [field(row, 'length', duration, place) for place, row in rows]
     return dict(zip(names, lengths))

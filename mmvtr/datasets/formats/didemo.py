@@ -27,7 +27,7 @@ SPLITS = {
 
 @DATASETS.register_module()
 class DiDeMoDataset(PublishedDataset):
-    """DiDeMo, the first 30 s of a video and its paragraph.
+    """DiDeMo: the first 30 s of videos and their paragraphs.
 
     Videos are those of Collaborative Experts' lists or, without a list, all of the json. A text has
     the id of its video, a file name such as ``USER_NUMBER_HASH.mov``.
@@ -46,7 +46,7 @@ class DiDeMoDataset(PublishedDataset):
     suffix = ''
 
     def read_split(self) -> Annotations:
-        """Videos of the split's list, or else all of its json, in its order."""
+        """Return the videos of the split's list, or all of its json, in its order."""
         sentences: dict[str, list[str]] = {}
         path = self.file(SPLITS[self.split].source)
         for place, row in read_rows(path):
@@ -59,14 +59,14 @@ class DiDeMoDataset(PublishedDataset):
         return self.listed(captions)
 
     def held_out(self) -> Iterator[tuple[str, list[str]]]:
-        """Videos that the json files of val and test describe."""
+        """Return the videos in the json files of val and test."""
         for name in ('val_data.json', 'test_data.json'):
             if (self.ann_root / name).is_file():
                 rows = read_rows(self.ann_root / name)
                 yield name, [field(row, 'video', identifier, place) for place, row in rows]
 
     def video_record(self, name: str) -> dict[str, Any]:
-        """The file of that name, up to second 30."""
+        """Return the record of a video file, cut at second 30."""
         stem = (self.video_suffix and name.rpartition('.')[0]) or name
         path = file_of(self.video_dir, stem, self.video_suffix)
         return dict(video_id=name, path=str(path), end=SECONDS)

@@ -23,10 +23,10 @@ from mmvtr.datasets.annotation_values import (
     field,
     identifier,
     number,
-    once_in,
     problem,
     seconds,
     shown,
+    unique_in,
     wrong,
 )
 from mmvtr.datasets.files import file_of
@@ -68,7 +68,7 @@ class Clip(NamedTuple):
 
     @property
     def labels(self) -> dict[str, Any]:
-        """What the records of a clip and of its narration have in common."""
+        """Return the record keys that a clip and its narration share."""
         return dict(
             classes=dict(verb=[self.verb_class], noun=list(dict.fromkeys(self.noun_classes))),
             actions=[(self.verb_class, self.noun_class)],
@@ -76,13 +76,13 @@ class Clip(NamedTuple):
 
     @property
     def meaning(self) -> tuple[int, frozenset[int]]:
-        """Equal for two clips where their relevance to each other is 1."""
+        """Return a key that is equal for clips of relevance 1 to each other."""
         return self.verb_class, frozenset(self.noun_classes)
 
 
 @DATASETS.register_module()
 class EPICKitchensDataset(PublishedDataset):
-    """EPIC-KITCHENS-100, its clips and the narrations of their actions.
+    """EPIC-KITCHENS-100: clips and the narrations of their actions.
 
     To train on, every clip has its own narration: 67,217 pairs, as the official code and HGR train.
     To test, the 3,842 sentences of the sentence csv ask; each belongs to all clips of relevance 1
@@ -129,7 +129,7 @@ class EPICKitchensDataset(PublishedDataset):
         super().__init__(split, video_dir=video_dir, **kwargs)
 
     def load_annotations(self) -> tuple[Records, Records]:
-        """Clips of the split in the csv's order, and its texts."""
+        """Return the split's clips in the csv's order, and its texts."""
         table, sentences = self.splits[self.split][:2]
         clips = read_clips(self.file(table))
         self._files = (table, sentences or table)
@@ -163,13 +163,13 @@ class EPICKitchensDataset(PublishedDataset):
         return {kind: class_table(self.texts, kind) for kind in self.texts[0]['classes']}
 
     def video_record(self, name: str) -> dict[str, Any]:
-        """A clip's video is in its name: P01_01_0 is clip 0 of participant P01's video P01_01."""
+        """Return a clip's record; its name holds its video: P01_01_0 is clip 0 of P01_01."""
         video = name.rpartition('_')[0]
         folder = f'{self.video_dir}/{video.partition("_")[0]}/videos'
         return dict(video_id=name, path=str(file_of(folder, video, self.video_suffix)))
 
     def held_out(self) -> Iterator[tuple[str, list[str]]]:
-        """Clips of the test split."""
+        """Return the clips of the test split."""
         path = self.ann_root / TEST
         if path.is_file():
             yield TEST, read_column(path, 'narration_id')
@@ -183,12 +183,12 @@ def read_clips(path: Path) -> list[Clip]:
         ValueError: a column is missing, or a row is malformed.
     """
     rows = read_table(path, COLUMNS)
-    once_in(rows, 'narration_id', 'clip', _clip_id)
+    unique_in(rows, 'narration_id', 'clip', _clip_id)
     return [_clip(row, place) for place, row in rows]
 
 
 def _clip_id(value: str, place: Place) -> str:
-    """An id that says which video the clip is of."""
+    """Return an id that names the clip's video."""
     if not all(identifier(value, place).rpartition('_')[0].partition('_')):
         raise wrong(place, "an id 'PARTICIPANT_VIDEO_NUMBER'", value)
     return value
@@ -229,13 +229,13 @@ def _facts(clip: Clip) -> dict[str, Any]:
 
 
 def _sentences(path: Path, clips: list[Clip], table: str) -> Records:
-    """The texts of a sentence csv; each belongs to all clips that mean the same."""
+    """Return the texts of a sentence csv; each belongs to all clips of the same meaning."""
     by_name = {clip.name: clip for clip in clips}
     same: dict[tuple[int, frozenset[int]], list[int]] = {}
     for v, clip in enumerate(clips):
         same.setdefault(clip.meaning, []).append(v)
     rows = read_table(path, ('narration_id', 'narration'))
-    once_in(rows, 'narration_id', 'text')
+    unique_in(rows, 'narration_id', 'text')
     texts = []
     for place, row in rows:
         clip = by_name.get(row['narration_id'])
@@ -257,7 +257,7 @@ def _text(clip: Clip, text: str, video_idx: list[int]) -> dict[str, Any]:
 
 
 def _clock(clock: str, place: Place) -> float:
-    """``HH:MM:SS.ss`` in seconds."""
+    """Return ``HH:MM:SS.ss`` in seconds."""
     parts = clock.split(':')
     if len(parts) != 3:
         raise wrong(place, 'a time HH:MM:SS.ss', clock)
@@ -281,7 +281,7 @@ def _numbers(text: str, place: Place) -> tuple[int, ...]:
 
 @lru_cache(maxsize=10_000)
 def _parse_list(text: str) -> tuple[Any, ...]:
-    """A python list, of which nothing is run; () if it is none."""
+    """Parse a Python list literal without running code; () if it is none."""
     try:
         values = ast.literal_eval(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):

@@ -29,7 +29,7 @@ COUNT = 5
 
 @DATASETS.register_module()
 class Flickr8kCaptionsDataset(PublishedDataset):
-    """Flickr8k as text alone: some captions of an image are the item, others ask for it.
+    """Flickr8k as text alone: some captions of an image are the item, the others the queries.
 
     A record of an item has ``captions``, the list of those that it is known by, for
     :class:`~mmvtr.datasets.CaptionFrames`; no image is opened.  Caption n of an image has the id
@@ -73,7 +73,7 @@ class Flickr8kCaptionsDataset(PublishedDataset):
         super().__init__(split, **kwargs)
 
     def read_split(self) -> Annotations:
-        """Images of the split's list, and of each the captions that ask."""
+        """Return the images of the split's list and the query captions of each."""
         table = self.splits[self.split].table
         names = read_ids(self.file(table))
         self._captions = read_captions(self.file(TOKENS))
@@ -81,14 +81,14 @@ class Flickr8kCaptionsDataset(PublishedDataset):
         return Annotations(table, names, asks, [TOKENS])
 
     def video_record(self, name: str) -> dict[str, Any]:
-        """With the ``captions`` that are the item."""
+        """Return an item's record with its ``captions``."""
         own = self._captions.get(name, ())
-        said = [text for place, (_, text) in enumerate(own) if place in self.seen]
-        return dict(super().video_record(name), captions=said)
+        texts = [text for place, (_, text) in enumerate(own) if place in self.seen]
+        return dict(super().video_record(name), captions=texts)
 
 
 def read_captions(path: Path) -> Captions:
-    """``Flickr8k.token.txt``: lines of ``IMAGE#n``, a tab and a caption, n from 0 to 4.
+    """Read ``Flickr8k.token.txt``: lines of ``IMAGE#n``, a tab and a caption, n from 0 to 4.
 
     Raises:
         FileNotFoundError: no such file.

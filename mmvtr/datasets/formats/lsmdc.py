@@ -19,9 +19,9 @@ from mmvtr.datasets.annotation_values import (
     caption,
     identifier,
     name_of,
-    once,
     problem,
     shown,
+    unique,
     wrong,
 )
 from mmvtr.datasets.files import file_of
@@ -55,7 +55,7 @@ _TIME = re.compile(r'[0-9]+([.:][0-9]+)+')
 
 
 class Irregular(NamedTuple):
-    """What was done about a row, for one reason; a row may have several.
+    """How rows with one kind of irregularity were handled; a row may have several.
 
     Attributes:
         file: the name of the annotation file.
@@ -125,7 +125,7 @@ class LSMDCDataset(PublishedDataset):
         super().__init__(split, **kwargs)
 
     def read_split(self) -> Annotations:
-        """Clips in the order of their first sentence."""
+        """Return the clips in the order of their first sentence."""
         path = self._table(self.split)
         rows, irregular = _read_rows(path)
         captions: Captions = {}
@@ -142,21 +142,21 @@ class LSMDCDataset(PublishedDataset):
         return Annotations(path.name, list(kept), kept, [path.name])
 
     def held_out(self) -> Iterator[tuple[str, list[str]]]:
-        """Clips of the files of val and test that are there."""
+        """Return the clips of the val and test files that exist."""
         for split in ('val', 'test'):
             path = self._present(split)
             if path is not None:
                 yield path.name, [row.clip for row in _read_rows(path)[0]]
 
     def video_record(self, name: str) -> dict[str, Any]:
-        """The clip's file, in the folder of its movie."""
+        """Return the record of a clip's file in the folder of its movie."""
         movie = name.rpartition('_')[0]
         return dict(
             video_id=name, path=str(file_of(self.video_dir, f'{movie}/{name}', self.video_suffix))
         )
 
     def _present(self, split: str) -> Optional[Path]:
-        """The file of a split under either name, None if there is none."""
+        """Return a split's file under either name; None if there is none."""
         plain = self.ann_root / self.splits[split].table
         later = plain.with_name(f'{plain.stem}{LATER}.csv')
         return next((path for path in (plain, later) if path.is_file()), None)
@@ -172,7 +172,7 @@ class LSMDCDataset(PublishedDataset):
         captions: Captions,
         kept: Captions,
     ) -> None:
-        """Tell what was irregular, and keep it."""
+        """Log and store what was irregular."""
         self.irregular = tuple(sorted(irregular, key=lambda one: one.line))
         reasons = Counter(one.reason for one in self.irregular)
         texts = sum(map(len, kept.values()))
@@ -200,7 +200,7 @@ class LSMDCDataset(PublishedDataset):
         return f'{"lines" if len(lines) > 1 else "line"} {", ".join(lines[:5])}{more}'
 
     def _compare_with_published(self, videos: int, texts: int) -> None:
-        """By rows: how many clips the field's sets have is printed nowhere."""
+        """Compare counts by rows, since published clip counts do not exist."""
         rows, published = self.counts['rows'], self.splits[self.split].texts
         if rows < published:
             self._short = f'{rows:,} of {published:,} rows'
@@ -212,7 +212,7 @@ class LSMDCDataset(PublishedDataset):
 
 
 def _read_rows(path: Path) -> tuple[list[_Row], list[Irregular]]:
-    """All rows of a file, and what is irregular about each alone."""
+    """Return all rows of a file and the irregularities of each."""
     rows, irregular = [], []
     # By line ends alone: a quote opens nothing, and a sentence may hold other breaks.
     for number, line in enumerate(re.split('\r\n|\n|\r', read_text(path)), 1):
@@ -224,7 +224,7 @@ def _read_rows(path: Path) -> tuple[list[_Row], list[Irregular]]:
 
 
 def _row(number: int, line: str, place: Place) -> tuple[_Row, list[str]]:
-    """A line, and its reasons to be irregular."""
+    """Return a line as a row, and its irregularities."""
     fields = line.split('\t')
     name, reasons = _clip(fields[0], place)
     # Who strips a line without a sentence is left with five fields.
@@ -238,7 +238,7 @@ def _row(number: int, line: str, place: Place) -> tuple[_Row, list[str]]:
 
 
 def _clip(found: str, place: Place) -> tuple[str, list[str]]:
-    """The id of a clip as its file has it, and what was irregular about it."""
+    """Return the id of a clip, and what was irregular in how the file writes it."""
     reasons, name = [], found
     if name.lstrip().startswith('"'):
         reasons.append(QUOTED)
@@ -257,7 +257,7 @@ def _clip(found: str, place: Place) -> tuple[str, list[str]]:
 
 
 def _read_skip(skip: Any) -> frozenset[str]:
-    """Ids of clips to leave out."""
+    """Return the ids of clips to leave out."""
     if isinstance(skip, (str, Path)):
         path = Path(skip)
         if not path.is_file():
@@ -267,7 +267,7 @@ def _read_skip(skip: Any) -> frozenset[str]:
     if not isinstance(skip, (list, tuple, set, frozenset)):
         raise wrong(place, 'ids of clips or the path of a file of them', skip)
     names = ((_clip(_string(name, place), place)[0], place) for name in skip)
-    return frozenset(once(names, 'clip'))
+    return frozenset(unique(names, 'clip'))
 
 
 def _string(name: Any, place: Place) -> str:

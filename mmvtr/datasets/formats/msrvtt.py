@@ -20,11 +20,11 @@ from mmvtr.datasets.annotation_values import (
     listing,
     mapping,
     number,
-    once_in,
     problem,
     seconds,
     shown,
     string,
+    unique_in,
 )
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
 from mmvtr.datasets.records import Records
@@ -46,7 +46,7 @@ SPLITS = {
 
 
 class _Json(NamedTuple):
-    """The json files, by video id."""
+    """Content of the json files, by video id."""
 
     split: dict[str, str]
     captions: Captions
@@ -78,7 +78,7 @@ class MSRVTTDataset(PublishedDataset):
     root = 'data/msrvtt'
 
     def load_annotations(self) -> tuple[Records, Records]:
-        """Videos and texts of the split, and how long the videos are."""
+        """Return videos and texts of the split, with the videos' lengths."""
         videos, texts = super().load_annotations()
         durations = self._known().durations
         for video in videos:
@@ -87,7 +87,7 @@ class MSRVTTDataset(PublishedDataset):
         return videos, texts
 
     def read_split(self) -> Annotations:
-        """Videos of the split's list, and their captions."""
+        """Return the videos of the split's list and their captions."""
         if self.split == '1kA_test':
             return _read_test(self.file(TEST_1KA))
         files, known = [path.name for path in self._json_files()], self._known()
@@ -101,19 +101,19 @@ class MSRVTTDataset(PublishedDataset):
         return Annotations(table, names, known.captions, files)
 
     def held_out(self) -> Iterator[tuple[str, list[str]]]:
-        """Test videos of 1k-A; Full's splits are the json's own."""
+        """Return the test videos of 1k-A; Full's splits are the json's own."""
         path = self.ann_root / TEST_1KA
         if self.split.startswith('1kA') and path.is_file():
             yield TEST_1KA, read_column(path, 'video_id')
 
     def _json_files(self) -> list[Path]:
-        """Those that are there."""
+        """Return the json files that exist."""
         merged = self.ann_root / MERGED
         wanted = [merged] if merged.is_file() else [self.ann_root / part for part in PARTS]
         return [path for path in wanted if path.is_file()]
 
     def _known(self) -> _Json:
-        """What the json files that are there say; nothing where there are none."""
+        """Return the content of the json files that exist, or nothing."""
         files = self._json_files()
         known = _Json({}, {}, {}, set())
         for path in files:
@@ -132,10 +132,10 @@ class MSRVTTDataset(PublishedDataset):
 
 
 def _read_test(path: Path) -> Annotations:
-    """The pairs of 1k-A's csv; a text's id is its key."""
+    """Return the pairs of 1k-A's csv; a text's id is its key."""
     rows = read_table(path, ('key', 'video_id', 'sentence'))
     names, keys = (
-        once_in(rows, column, kind) for column, kind in (('video_id', 'video'), ('key', 'text'))
+        unique_in(rows, column, kind) for column, kind in (('video_id', 'video'), ('key', 'text'))
     )
     texts = [field(row, 'sentence', caption, place) for place, row in rows]
     captions = {name: [(key, text)] for name, key, text in zip(names, keys, texts)}
@@ -154,9 +154,9 @@ def _read_json(path: Path, mtime: int) -> _Json:
         ]
         for kind in ('videos', 'sentences')
     )
-    names = once_in(videos, 'video_id', 'video')
+    names = unique_in(videos, 'video_id', 'video')
     split = {name: field(v, 'split', string, place) for name, (place, v) in zip(names, videos)}
-    ids = once_in(sentences, 'sen_id', 'text', _sentence_id)
+    ids = unique_in(sentences, 'sen_id', 'text', _sentence_id)
     captions: Captions = {name: [] for name in split}
     for text_id, (place, sentence) in zip(ids, sentences):
         name = field(sentence, 'video_id', string, place)
@@ -172,7 +172,7 @@ def _read_json(path: Path, mtime: int) -> _Json:
 
 
 def _sentence_id(value: Any, place: Place) -> str:
-    """A ``sen_id``, which is a number in the published files."""
+    """Return a ``sen_id`` as a string; it is a number in the published files."""
     return identifier(value, place) if isinstance(value, str) else str(number(value, place))
 
 

@@ -54,7 +54,7 @@ class MSVDDataset(PublishedDataset):
     suffix = '.avi'
 
     def read_split(self) -> Annotations:
-        """Clips of the split's list."""
+        """Return the clips of the split's list."""
         table = SPLITS[self.split].table
         path = self._caption_file()
         pickled = path.name == PICKLE

@@ -17,9 +17,9 @@ from mmvtr.datasets.annotation_values import (
     Place,
     caption,
     identifier,
-    once,
     problem,
     seconds,
+    unique,
     wrong,
 )
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset
@@ -27,7 +27,7 @@ from mmvtr.datasets.records import Records
 
 
 class Moment(NamedTuple):
-    """A caption and the seconds of its video that it tells of, as the annotation has them."""
+    """A caption and the annotated seconds of its video that it describes."""
 
     text: str
     start: float
@@ -35,7 +35,7 @@ class Moment(NamedTuple):
 
 
 class Untrimmed(NamedTuple):
-    """A video of the official annotations: its seconds, and its moments in the file's order."""
+    """A video of the official annotations: its duration, and its moments in the file's order."""
 
     duration: float
     moments: list[Moment]
@@ -46,7 +46,7 @@ Official = dict[str, Untrimmed]
 
 
 class PRVRDataset(PublishedDataset):
-    """One split of a PRVR dataset: implement :meth:`read_official`.
+    """Base class of a PRVR dataset split; subclasses implement :meth:`read_official`.
 
     With ``TextData/<collection><split>.caption.txt`` in ``ann_root`` the set is what that file
     lists, else all of the official file. The field tests on one set that it calls val or test, so
@@ -73,7 +73,7 @@ class PRVRDataset(PublishedDataset):
         raise NotImplementedError
 
     def load_annotations(self) -> tuple[Records, Records]:
-        """Videos and texts of the split, with times where they are known."""
+        """Return videos and texts of the split, with times if they are known."""
         self._official = self.read_official(self.split) if self._has_official(self.split) else None
         videos, texts = super().load_annotations()
         note = self._add_times(videos, texts)
@@ -82,7 +82,7 @@ class PRVRDataset(PublishedDataset):
         return videos, texts
 
     def read_split(self) -> Annotations:
-        """The captions of the text file, or else of the official file."""
+        """Return the captions of the text file, or else of the official file."""
         path = self._caption_file(self.split)
         if path is not None:
             captions = read_captions(path)
@@ -95,7 +95,7 @@ class PRVRDataset(PublishedDataset):
         return Annotations(source, list(captions), captions, [source])
 
     def held_out(self) -> Iterator[tuple[str, list[str]]]:
-        """Videos of the test split."""
+        """Return the videos of the test split."""
         path = self._caption_file('test')
         if path is not None:
             yield path.name, list(read_captions(path))
@@ -151,12 +151,12 @@ class PRVRDataset(PublishedDataset):
 
 
 def caption_id(video: str, number: int) -> str:
-    """MS-SL's id of a caption."""
+    """Return MS-SL's id of a caption."""
     return f'{video}#enc#{number}'
 
 
 def letters(text: str) -> str:
-    """What is left of a text without case, punctuation and spaces, which MS-SL's files change."""
+    """Return a text without case, punctuation and spaces, which MS-SL's files change."""
     return re.sub(r'[\W_]+', '', text).lower()
 
 
@@ -167,7 +167,7 @@ def read_captions(path: Path) -> Captions:
         ValueError: a line without video, '#' or caption, an id twice, or no line at all.
     """
     lines = read_lines(path)
-    ids = once(((_caption_id(line, place), place) for place, line in lines), 'text')
+    ids = unique(((_caption_id(line, place), place) for place, line in lines), 'text')
     captions: Captions = {}
     for text_id, (place, line) in zip(ids, lines):
         text = caption(line[len(text_id) + 1 :].strip(), place)
@@ -187,7 +187,7 @@ def _caption_id(line: str, place: Place) -> str:
 
 
 def read_moment(text: Any, times: Any, place: Place) -> Moment:
-    """A moment from a caption and its two times.
+    """Return a moment from a caption and its two times.
 
     Raises:
         ValueError: no caption, or the times are not two times; names ``place``.

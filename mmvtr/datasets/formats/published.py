@@ -22,7 +22,7 @@ Captions = dict[str, list[tuple[str, str]]]
 
 
 class Split(NamedTuple):
-    """The list of a split's videos, the source of their captions, and the published size.
+    """A split's video list, the source of its captions, and its published size.
 
     ``source`` is a file, or what the annotations call this split.
     """
@@ -34,16 +34,16 @@ class Split(NamedTuple):
 
 
 class Annotations(NamedTuple):
-    """The videos of a split, the file that lists them, captions of at least these, their files."""
+    """A split's videos, the file that lists them, their captions and the captions' files."""
 
     listed_in: str
     names: list[str]
     captions: Captions
-    told_in: Sequence[str]
+    described_in: Sequence[str]
 
 
 class PublishedDataset(VideoTextDataset):
-    """One split of a published dataset: implement :meth:`read_split`.
+    """Base class of a published dataset's split; subclasses implement :meth:`read_split`.
 
     Args:
         split: one of ``splits``.
@@ -98,23 +98,23 @@ class PublishedDataset(VideoTextDataset):
         raise NotImplementedError
 
     def origin(self) -> str:
-        """The dataset, its split and its files."""
+        """Return the dataset, its split and its files for messages."""
         return f'{self.title} {self.split} by {" and ".join(dict.fromkeys(self._files))}'
 
     def held_out(self) -> Iterator[tuple[str, list[str]]]:
-        """Lists at hand, by file, of videos that a training split must not have."""
+        """Return the videos, by list file, that a training split must not contain."""
         for name, split in self.splits.items():
             if 'train' not in name and (self.ann_root / split.table).is_file():
                 yield split.table, read_ids(self.ann_root / split.table)
 
     def video_record(self, name: str) -> dict[str, Any]:
-        """What :meth:`load_annotations` says of a video."""
+        """Return a video's record for :meth:`load_annotations`."""
         return dict(video_id=name, path=str(file_of(self.video_dir, name, self.video_suffix)))
 
     def load_annotations(self) -> tuple[Records, Records]:
-        """Videos and texts of the split, texts grouped by video."""
+        """Return videos and texts of the split, texts grouped by video."""
         annotations = self.read_split()
-        self._files = (annotations.listed_in, *annotations.told_in)
+        self._files = (annotations.listed_in, *annotations.described_in)
         self._refuse_unknown(annotations)
         self._refuse_leak(annotations.listed_in, annotations.names)
         videos = [self.video_record(name) for name in annotations.names]
@@ -128,7 +128,7 @@ class PublishedDataset(VideoTextDataset):
         return videos, texts
 
     def lacks(self) -> Optional[str]:
-        """How much of the published set the annotation files have, where that is not all."""
+        """Return how much of the published set the annotation files hold, if not all."""
         return '; '.join(filter(None, (self._short, super().lacks()))) or None
 
     def file(self, name: str) -> Path:
@@ -147,7 +147,7 @@ class PublishedDataset(VideoTextDataset):
         return path
 
     def listed(self, captions: Captions) -> Annotations:
-        """The videos of the split's list where there is one, else all that have captions."""
+        """Return the videos of the split's list if there is one, else all with captions."""
         table, source = self.splits[self.split][:2]
         if (self.ann_root / table).is_file():
             return Annotations(table, read_ids(self.ann_root / table), captions, [str(source)])
@@ -159,7 +159,7 @@ class PublishedDataset(VideoTextDataset):
         if unknown:
             raise ValueError(
                 f'{self.title} {self.split}: no captions of {len(unknown)} of {len(names)} videos '
-                f'of {annotations.listed_in} in {" and ".join(annotations.told_in)} '
+                f'of {annotations.listed_in} in {" and ".join(annotations.described_in)} '
                 f'({name_of(self.ann_root)}), e.g. {shown(unknown[:5])}'
             )
 

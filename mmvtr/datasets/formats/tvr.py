@@ -26,7 +26,7 @@ SPLITS = {
 
 @DATASETS.register_module()
 class TVRDataset(PRVRDataset):
-    """TVR, whole clips and captions of their moments.
+    """TVR: whole clips and captions of their moments.
 
     'test' is the public validation set: the official test sets do not say which clip a caption
     belongs to. The clips themselves are not published, features are.

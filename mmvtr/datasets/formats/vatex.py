@@ -7,7 +7,7 @@ two, by HGR (Chen et al., CVPR 2020) and again, otherwise, by CLIP2Video.
 from __future__ import annotations
 
 from mmvtr.datasets.annotation_files import read_rows
-from mmvtr.datasets.annotation_values import caption, field, listing, once_in
+from mmvtr.datasets.annotation_values import caption, field, listing, unique_in
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
 from mmvtr.registry import DATASETS
 
@@ -53,7 +53,7 @@ class VATEXDataset(PublishedDataset):
         path = self.file(name)
         rows = read_rows(path)
         captions: Captions = {}
-        for clip, (place, entry) in zip(once_in(rows, 'videoID', 'clip'), rows):
+        for clip, (place, entry) in zip(unique_in(rows, 'videoID', 'clip'), rows):
             texts = field(entry, 'enCap', listing, place)
             captions[clip] = [
                 (f'{clip}#{n}', caption(text, place.at(f"'enCap' {n}")))

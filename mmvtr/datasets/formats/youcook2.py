@@ -20,11 +20,11 @@ from mmvtr.datasets.annotation_values import (
     listing,
     mapping,
     number,
-    once,
     present,
     problem,
     shown,
     string,
+    unique,
     wrong,
 )
 from mmvtr.datasets.formats.prvr import read_moment
@@ -138,7 +138,7 @@ def _read_segments(path: Path, subset: str) -> dict[str, _Segment]:
                 _segment(annotation, here.at(f'annotation {i}'))
                 for i, annotation in enumerate(annotations)
             ]
-            names = once(((f'{video}_{n}', at) for n, at, _ in found), 'segment')
+            names = unique(((f'{video}_{n}', at) for n, at, _ in found), 'segment')
             segments.update(zip(names, (segment for *_, segment in found)))
     return segments
 
@@ -157,7 +157,7 @@ def _segment(value: Any, place: Place) -> tuple[int, Place, _Segment]:
 def _read_rates(path: Path) -> dict[str, float]:
     """Frames a second by video, from lines of video, seconds and frames."""
     rows = read_bare_table(path, 3)
-    names = once(((identifier(row[0], place), place) for place, row in rows), 'video')
+    names = unique(((identifier(row[0], place), place) for place, row in rows), 'video')
     return dict(zip(names, (_rate(row, place) for place, row in rows)))
 
 

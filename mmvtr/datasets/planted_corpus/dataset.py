@@ -29,7 +29,7 @@ from mmvtr.registry import DATASETS
 
 
 def _numbered(meanings: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
-    """Phrase -> number of its meaning; phrases of one meaning share it."""
+    """Return the number of each phrase's meaning; synonyms share it."""
     distinct = list(dict.fromkeys(meanings.values()))
     return {phrase: distinct.index(meaning) for phrase, meaning in meanings.items()}
 
@@ -135,7 +135,7 @@ class PlantedDataset(VideoTextDataset):
         return videos, texts
 
     def truth(self) -> np.ndarray:
-        """Bool [T, V]: the text truly holds for the clip."""
+        """Return which texts truly hold for which clips, bool [T, V]."""
         return self._truth.holds
 
     def relevance(self) -> np.ndarray:
@@ -152,7 +152,7 @@ class PlantedDataset(VideoTextDataset):
 
     @cached_property
     def _truth(self) -> Truth:
-        """Of the texts and videos that environments have left here."""
+        """Return the truth of the texts and videos that environments keep."""
         text_rows, video_rows = self._rows
         truth = read_truth(self.folder, self.split, len(video_rows))
         left = np.ix_(
@@ -168,17 +168,17 @@ def _positions(records: list[dict[str, Any]], key: str) -> dict[str, int]:
 
 def _add_classes(videos: list[dict[str, Any]], texts: list[dict[str, Any]]) -> None:
     """Give the records their ``classes`` and ``actions``."""
-    said_of: list[list[dict[str, str]]] = [[] for _ in videos]
+    facts_of: list[list[dict[str, str]]] = [[] for _ in videos]
     for text in texts:
         text.update(_classes(text['says']))
         for v in text['video_idx']:
-            said_of[v] += text['says']
-    for video, says in zip(videos, said_of):
+            facts_of[v] += text['says']
+    for video, says in zip(videos, facts_of):
         video.update(_classes(says))
 
 
 def _classes(says: list[dict[str, str]]) -> dict[str, Any]:
-    """``classes`` and ``actions`` of what is said of some objects; one dict an object."""
+    """Return ``classes`` and ``actions`` of object descriptions, one dict per object."""
     pairs = [
         (CLASSES['verb'].get(thing.get('action')), CLASSES['noun'].get(thing.get('shape')))
         for thing in says

@@ -36,7 +36,7 @@ _SUBPIXEL = 4  # bits
 
 
 class Pose(NamedTuple):
-    """Where an object is, relative to its home, at one frame (pixels, radians)."""
+    """Position and angle of an object relative to its start, at one frame (pixels, radians)."""
 
     x: float = 0.0
     y: float = 0.0
@@ -77,7 +77,7 @@ POLYGONS = dict(
 
 
 def pose(action: str, frame: int, frames: int) -> Pose:
-    """The pose of an acting object at ``frame`` of ``frames``.
+    """Return the pose of an acting object at ``frame`` of ``frames``.
 
     What goes from here to there (moves, grows, shrinks) does so once a moment, and a moment has
     two bounces; the rest (circles, spins, blinks) keeps a pace of its own, which shows at any
@@ -138,7 +138,7 @@ def _paint(
 
 
 def _homes(objects: list[dict[str, str]], rng: np.random.Generator) -> list[np.ndarray]:
-    """Centres: two objects in opposite quarters; straight paths are centred along their way."""
+    """Return start centres: two objects in opposite quarters; straight paths are centred."""
     side = rng.choice((-1, 1), size=2)
     homes = []
     for number, thing in enumerate(objects):
@@ -155,7 +155,7 @@ def _homes(objects: list[dict[str, str]], rng: np.random.Generator) -> list[np.n
 
 
 def _texture(background: str, rng: np.random.Generator) -> np.ndarray:
-    """Float32 [64, 64], the relief of a background in grey levels around 0."""
+    """Return a background's relief in grey levels around 0, float32 [64, 64]."""
     y, x = np.mgrid[:PIXELS, :PIXELS].astype(float)
     x, y = x + rng.uniform(0, 16), y + rng.uniform(0, 16)
     k = 2 * np.pi / rng.uniform(11, 14)

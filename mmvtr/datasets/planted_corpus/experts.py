@@ -49,7 +49,7 @@ SPOKEN, IDLE = (3, 6), 0.3
 
 @dataclass(frozen=True)
 class Experts:
-    """What can be chosen about experts.
+    """Options of the planted experts.
 
     Attributes:
         path: folder of the stores; of one corpus and one choice.
@@ -84,9 +84,9 @@ class Experts:
                 )
 
     def made_of(self, knobs: Knobs) -> dict[str, Any]:
-        """What decides about every number."""
+        """Return all that determines the experts' numbers."""
         choice = dict(lacking=dict(sorted(self.lacking.items())), noise=self.noise)
-        return dict(version=EXPERTS_VERSION, knobs=knobs.told, **choice)
+        return dict(version=EXPERTS_VERSION, knobs=knobs.identity, **choice)
 
 
 def make_experts(experts: Experts, knobs: Knobs) -> None:
@@ -108,7 +108,7 @@ def make_experts(experts: Experts, knobs: Knobs) -> None:
 
 
 def check_experts(experts: Experts, knobs: Knobs) -> None:
-    """See that the stores are those of a corpus and a choice.
+    """Raise unless the stores belong to this corpus and these options.
 
     Raises:
         RuntimeError: they are not, or the folder is something else.
@@ -127,36 +127,36 @@ def check_experts(experts: Experts, knobs: Knobs) -> None:
 
 
 def rows_of_clip(experts: Experts, knobs: Knobs, split: str, clip: int) -> dict[str, np.ndarray]:
-    """Float32 [F, WIDTHS[name]] of each expert that a clip has, F = 1 of scene and object."""
+    """Return each expert's features of a clip, float32 [F, width]; F = 1 of scene and object."""
     moments = draw_clip(knobs, split, clip)
     rng = stream(knobs, split, clip, 4)
     lacks = {name: rng.random() < experts.lacking.get(name, 0) for name in WIDTHS}
     if all(lacks.values()):
         lacks['scene'] = False
-    told = dict(
+    signal = dict(
         audio=_audio(moments),
         object=_object(moments)[None],
         scene=_scene(moments)[None],
         speech=_speech(moments, rng),
     )
     spread = {name: experts.noise / math.sqrt(width) for name, width in WIDTHS.items()}
-    noisy = {name: x + spread[name] * rng.standard_normal(x.shape) for name, x in told.items()}
+    noisy = {name: x + spread[name] * rng.standard_normal(x.shape) for name, x in signal.items()}
     return {name: x.astype(np.float32) for name, x in noisy.items() if not lacks[name]}
 
 
 def rows_of_words(text: str) -> np.ndarray:
-    """Float32 [L, WORD_WIDTH] of the words of a caption."""
+    """Return the word vectors of a caption, float32 [L, WORD_WIDTH]."""
     return np.stack([_words()[word] for word in text.split()]).astype(np.float32)
 
 
 def _scene(moments: list[Facts]) -> np.ndarray:
-    """[D]: the backgrounds, and not in which order."""
+    """Return the unordered backgrounds, [D]."""
     codes = _codes('background', len(BACKGROUNDS), WIDTHS['scene'])
     return np.mean([codes[BACKGROUNDS.index(m['background'])] for m in moments], axis=0)
 
 
 def _object(moments: list[Facts]) -> np.ndarray:
-    """[D]: how the objects look, each whole and by its colour, shape and size."""
+    """Return the objects' looks, [D]: as a whole and by colour, shape and size."""
     width = WIDTHS['object']
     seen = []
     for moment in moments:
@@ -175,7 +175,7 @@ def _object(moments: list[Facts]) -> np.ndarray:
 
 
 def _audio(moments: list[Facts]) -> np.ndarray:
-    """[F, D]: what is done, an object after the other, a row every half second."""
+    """Return the objects' actions in turn, [F, D], a row every half second."""
     codes = _codes('action', len(OBJECT['action']), WIDTHS['audio'])
     rows = []
     for moment, frames in zip(moments, num_frames(moments)):
@@ -186,7 +186,7 @@ def _audio(moments: list[Facts]) -> np.ndarray:
 
 
 def _speech(moments: list[Facts], rng: np.random.Generator) -> np.ndarray:
-    """[F, D]: words of somebody who sees the clip, some of them idle; vectors as in captions."""
+    """Return the speech of somebody who sees the clip, word vectors [F, D] with fillers."""
     words = []
     for _ in range(rng.integers(SPOKEN[0], SPOKEN[1] + 1)):
         thing = one_of(rng, one_of(rng, moments)['objects'])
@@ -199,13 +199,13 @@ def _speech(moments: list[Facts], rng: np.random.Generator) -> np.ndarray:
 
 @cache
 def _words() -> dict[str, np.ndarray]:
-    """The vector of each word that the grammar can say."""
+    """Return the vector of each word of the grammar."""
     words = vocabulary()
     return dict(zip(words, _codes('word', len(words), WORD_WIDTH)))
 
 
 @cache
 def _codes(kind: str, count: int, width: int) -> np.ndarray:
-    """Float64 [count, width], unit vectors of the values of a kind; the same in every corpus."""
+    """Return unit vectors of a kind's values, float64 [count, width]; equal in every corpus."""
     codes = np.random.default_rng(list(kind.encode())).standard_normal((count, width))
     return codes / np.linalg.norm(codes, axis=1, keepdims=True)

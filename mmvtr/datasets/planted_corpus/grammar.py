@@ -95,14 +95,14 @@ MEANING['action'] |= BROADER
 
 
 def vocabulary() -> list[str]:
-    """All words that any planted caption can contain, sorted; the same for all knobs."""
+    """Return all words of the grammar, sorted; equal for all knobs."""
     phrases = [phrase for meanings in MEANING.values() for phrase in meanings]
     phrases += [*NOUNS, *PREPOSITIONS, 'a', 'an', 'and', 'something', 'there is']
     return sorted({word for phrase in phrases for word in phrase.split()})
 
 
 def caption_counts(knobs: Knobs, split: str) -> np.ndarray:
-    """Captions per clip of ``split``, int [V], at least one each.
+    """Return the captions per clip of ``split``, int [V], at least one each.
 
     ``imbalance`` is of the training clips, ``uneven`` of the others: see ``Knobs``.
     """

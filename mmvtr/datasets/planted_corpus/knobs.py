@@ -19,7 +19,7 @@ LATER = ('uneven', 'near_duplicates', 'medium')
 
 @dataclass(frozen=True)
 class Knobs:
-    """What can be chosen about a planted corpus.
+    """Parameters of a planted corpus.
 
     Attributes:
         seed: corpora of different seeds are independent draws from the same world.
@@ -90,18 +90,18 @@ class Knobs:
             )
 
     def num_clips(self, split: str) -> int:
-        """Clips of ``split``."""
+        """Return the number of clips of ``split``."""
         return getattr(self, f'num_{split}')
 
     @property
-    def told(self) -> dict[str, Any]:
-        """What a corpus is told from others by, as its files hold it."""
+    def identity(self) -> dict[str, Any]:
+        """The knobs that identify a corpus, as its files store them."""
         untold = {f.name for f in fields(self) if getattr(self, f.name) == f.default} & {*LATER}
         return {name: value for name, value in asdict(self).items() if name not in untold}
 
     @property
     def key(self) -> str:
-        """Folder name: two readable knobs, and a hash of what it is told by and of the version."""
-        content = json.dumps([GENERATOR_VERSION, self.told], sort_keys=True)
+        """Folder name: two readable knobs, and a hash of all knobs and the version."""
+        content = json.dumps([GENERATOR_VERSION, self.identity], sort_keys=True)
         digest = hashlib.sha256(content.encode()).hexdigest()[:8]
         return f'seed{self.seed}_general{round(100 * self.general)}_{digest}'

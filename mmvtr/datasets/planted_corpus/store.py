@@ -2,7 +2,7 @@
 
 A folder holds ``corpus.json`` (knobs, videos with their facts, texts with their meaning),
 ``truth.npz`` (``<split>_holds`` as packed bits, ``<split>_relevance``), ``vocab.txt`` (every word
-the grammar can say, one a line) and ``videos/<split>_<number>.mp4``.
+the grammar can say, one a line), ``videos/<split>_<number>.mp4`` and ``README.md``, a data card.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 from mmengine.logging import print_log
 
 from mmvtr.datasets.annotation_files import read_json
+from mmvtr.datasets.planted_corpus.card import data_card
 from mmvtr.datasets.planted_corpus.drawing import draw
 from mmvtr.datasets.planted_corpus.grammar import caption_counts, draw_captions, vocabulary
 from mmvtr.datasets.planted_corpus.knobs import GENERATOR_VERSION, SPLITS, Knobs
@@ -40,7 +41,7 @@ _MAX_PROCESSES = 8
 
 @contextmanager
 def drafted(folder: Path) -> Iterator[Path]:
-    """A temporary folder, which becomes ``folder`` when the block ends well.
+    """Yield a temporary folder that is renamed to ``folder`` if the block succeeds.
 
     Safe against an interruption (no ``folder`` then) and against several makers at once (the
     first to finish wins, the others throw their copies away).
@@ -82,7 +83,7 @@ def publish_vocabulary(data_root: Path) -> None:
 
 
 def draw_split(knobs: Knobs, split: str) -> tuple[Records, Records]:
-    """Videos and texts of one split, as :func:`open_corpus` gives them."""
+    """Return videos and texts of one split, as :func:`open_corpus`."""
     videos, texts = [], []
     for v, count in enumerate(caption_counts(knobs, split)):
         name = f'{split}_{v:04d}'
@@ -115,7 +116,7 @@ def open_corpus(folder: Path, knobs: Knobs, split: str) -> tuple[Records, Record
         corpus = read_json(_present(folder, 'corpus.json'), ('sha256', 'splits'))
     except ValueError as error:
         raise RuntimeError(f'{error}; {_advice(folder)}') from error
-    for name, expected in dict(version=GENERATOR_VERSION, knobs=knobs.told).items():
+    for name, expected in dict(version=GENERATOR_VERSION, knobs=knobs.identity).items():
         if corpus.get(name) != expected:
             problem = f'{name} is {corpus.get(name)}, expected {expected}'
             raise RuntimeError(f'{folder / "corpus.json"}: {problem}; {_advice(folder)}')
@@ -137,7 +138,7 @@ def read_truth(folder: Path, split: str, num_videos: int) -> Truth:
 
 def _write(folder: Path, knobs: Knobs) -> None:
     (folder / 'videos').mkdir()
-    splits, arrays, jobs = {}, {}, []
+    splits, arrays, jobs, counts = {}, {}, [], {}
     for split in SPLITS:
         videos, texts = draw_split(knobs, split)
         truth = judge(texts, [video['moments'] for video in videos])
@@ -147,13 +148,15 @@ def _write(folder: Path, knobs: Knobs) -> None:
         share = 100 * false_negative_share(truth.holds, own)
         print_log(f'{split}: {share:.3f} % of the unannotated pairs are true', logger='current')
         splits[split] = dict(videos=videos, texts=texts)
+        counts[split] = len(videos), len(texts), share
         jobs += [(folder, knobs, split, v, video) for v, video in enumerate(videos)]
     _render(jobs)
     np.savez_compressed(folder / 'truth.npz', **arrays)
     (folder / 'vocab.txt').write_text(_vocabulary_text())
+    (folder / 'README.md').write_text(data_card(knobs, counts))
     corpus = dict(
         version=GENERATOR_VERSION,
-        knobs=knobs.told,
+        knobs=knobs.identity,
         sha256={name: _sha256(folder / name) for name in _CHECKED},
         splits=splits,
     )

@@ -15,7 +15,7 @@ _CHUNK = 512
 
 
 class Truth(NamedTuple):
-    """What T captions say of V clips.
+    """Truth and graded relevance of T captions for V clips.
 
     Attributes:
         holds: bool [T, V], every predicate of the caption is satisfied by different objects
@@ -67,7 +67,7 @@ def _judge(captions: Sequence[dict[str, Any]], facts: dict[str, np.ndarray]) -> 
 
 
 def _agreement(slot: str, captions: Sequence[dict[str, Any]], facts: np.ndarray) -> np.ndarray:
-    """Int8 [T, phrases, V, M, objects]: 1 where a phrase speaks of the slot and is true."""
+    """Return, int8 [T, phrases, V, M, objects], 1 where a phrase states the slot correctly."""
     values = _VALUES[slot]
     allowed = np.zeros((len(captions), _MAX_OBJECTS, len(values) + 1), dtype=np.int8)
     for t, caption in enumerate(captions):
@@ -80,7 +80,7 @@ def _agreement(slot: str, captions: Sequence[dict[str, Any]], facts: np.ndarray)
 
 
 def _facts_array(clips: Sequence[list[Facts]]) -> dict[str, np.ndarray]:
-    """Slot -> int [V, M, objects]; an absent object has -1, which no phrase covers."""
+    """Return the slots' values, int [V, M, objects]; -1 for an absent object."""
     shape = (len(clips), len(clips[0]))
     facts = {slot: np.full((*shape, _MAX_OBJECTS), -1) for slot in OBJECT}
     facts['background'] = np.zeros((*shape, 1), dtype=int)

@@ -37,7 +37,7 @@ Facts = dict[str, Any]
 
 
 def stream(knobs: Knobs, split: str, clip: int, purpose: int) -> np.random.Generator:
-    """The random stream of one clip for one purpose.
+    """Return the random generator of one clip for one purpose.
 
     With streams of its own a clip stays the same when another clip or a knob changes.
 
@@ -52,7 +52,7 @@ def stream(knobs: Knobs, split: str, clip: int, purpose: int) -> np.random.Gener
 
 
 def one_of(rng: np.random.Generator, options: Sequence[Any]) -> Any:
-    """Any of some, each as likely."""
+    """Return one of the options, drawn uniformly."""
     return options[rng.integers(len(options))]
 
 
@@ -86,7 +86,7 @@ def draw_clip(knobs: Knobs, split: str, clip: int) -> list[Facts]:
 
 
 def num_frames(moments: list[Facts]) -> list[int]:
-    """Frames of each moment."""
+    """Return the frames of each moment."""
     return [round(FPS * (moment['end'] - moment['start'])) for moment in moments]
 
 

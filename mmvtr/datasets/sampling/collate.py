@@ -77,7 +77,7 @@ def collate_retrieval(
 
 
 def collate_of(loader: Mapping[str, Any]) -> Callable[[Sequence[dict[str, Any]]], dict[str, Any]]:
-    """What makes a batch of items, as the config of a dataloader says.
+    """Return the collate function that a dataloader's config names.
 
     Args:
         loader: its ``collate_fn`` is a dict of the name of a function and of options; default
@@ -101,7 +101,7 @@ def _texts(item: dict[str, Any]) -> list[dict[str, Any]]:
 def _known(
     items: Sequence[dict[str, Any]], videos: list[dict[str, Any]], texts: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Environments, classes, agreement and true videos, of a dataset that has them.
+    """Return environments, classes, agreement and true videos, if the dataset has them.
 
     Broken items say so too: a batch of nothing else still has (empty) ones, since processes
     exchange them.
@@ -128,7 +128,7 @@ def _known(
 
 
 def _vectors(side: str, halves: list[dict[str, Any]]) -> dict[str, Any]:
-    """Stored vectors of all videos or texts by name, where they come with any."""
+    """Return the stored vectors of all videos or texts by name, if any item has them."""
     stacked = {}
     for name in halves[0].get('vectors', ()) if halves else ():
         rows = [half['vectors'][name] for half in halves]
@@ -144,7 +144,7 @@ def _vectors(side: str, halves: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _frame_vectors(videos: list[dict[str, Any]]) -> dict[str, Any]:
-    """Stored vectors of the frames of all videos by name, where they come with any."""
+    """Return the stored frame vectors of all videos by name, if any item has them."""
     names = videos[0].get('frame_vectors', ()) if videos else ()
     listed = {name: [video['frame_vectors'][name] for video in videos] for name in names}
     return {'video_frame_vectors': listed} if listed else {}

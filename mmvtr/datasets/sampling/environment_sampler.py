@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @DATA_SAMPLERS.register_module()
 class EnvironmentBatchSampler(Sampler):
-    """Every item once an epoch, in batches of one environment each.
+    """Visit every item once an epoch, in batches of one environment each.
 
     Items, batches and their order are a function of the sampler's seed and epoch. All ranks get
     equally many: an environment whose items do not divide by them repeats a few, and its last,
@@ -59,11 +59,11 @@ class EnvironmentBatchSampler(Sampler):
             yield [ItemKey(seed, epoch, index) for index in items.tolist()]
 
     def __len__(self) -> int:
-        """Batches an epoch."""
+        """Return the batches per epoch."""
         return sum(len(self._steps(items)) for items in self._items)
 
     def _steps(self, items: np.ndarray) -> list[np.ndarray]:
-        """Joint batches of all ranks."""
+        """Return the joint batches of all ranks."""
         world_size = self.sampler.world_size
         items = np.resize(items, math.ceil(len(items) / world_size) * world_size)
         joint = self.batch_size * world_size
@@ -71,7 +71,7 @@ class EnvironmentBatchSampler(Sampler):
 
 
 def _item_environments(dataset: VideoTextDataset) -> np.ndarray:
-    """Int64 [items], the environment of each item of an epoch."""
+    """Return the environment of each item of an epoch, int64 [items]."""
     of_video = getattr(dataset, 'environments', None)
     if of_video is None:
         raise ValueError(

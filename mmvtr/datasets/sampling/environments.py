@@ -28,7 +28,7 @@ from mmvtr.registry import TASK_UTILS
 
 
 class Environments:
-    """Implement :meth:`assign`.
+    """Base class of environments; subclasses implement :meth:`assign`.
 
     Attributes:
         note: one line on the last call: the rule, the counts, a hash of ids and environments.
@@ -50,7 +50,7 @@ class Environments:
         return keep(videos, texts, stay)
 
     def groups(self, videos: Records) -> np.ndarray:
-        """Int64 [V]: the environment of each video, -1 = it leaves; ``note`` says how."""
+        """Return each video's environment, int64 [V], -1 = removed; set ``note`` to the rule."""
         groups, rule = self.assign(videos)
         if groups.shape != (len(videos),):
             raise ValueError(
@@ -60,13 +60,13 @@ class Environments:
         return groups
 
     def assign(self, videos: Records) -> tuple[np.ndarray, str]:
-        """Int64 [V] as above, and the rule in words."""
+        """Return each video's environment, int64 [V], and the rule in words."""
         raise NotImplementedError
 
 
 @TASK_UTILS.register_module()
 class LengthSplit(Environments):
-    """Parts by length, the shortest videos in environment 0 (Satar et al., Sec. 3.3, Algorithm 2).
+    """Split by length, shortest videos in environment 0 (Satar et al., Sec. 3.3, Algorithm 2).
 
     The paper names the mean test length as its threshold, but its own counts are those of
     ``length < int(mean train length)``, the default here.
@@ -119,18 +119,18 @@ class LengthSplit(Environments):
     def assign(self, videos: Records) -> tuple[np.ndarray, str]:
         long = lengths(videos, self.unit, type(self).__name__)
         if self.rule == 'equal':
-            groups, said = equal_split(long, self.parts), 'equal'
+            groups, description = equal_split(long, self.parts), 'equal'
         elif self.share is not None:
             groups = adjusted_split(long, self.parts, share=self.share)
-            said = f'adjusted, share {self.share:g}'
+            description = f'adjusted, share {self.share:g}'
         else:
             threshold, source = self._threshold(long)
             groups = adjusted_split(long, self.parts, threshold=threshold)
-            said = f'adjusted, length < {threshold:g} {self.unit}, {source}'
-        return _keep(groups, self.only), f'{self.parts} parts by length, {said}'
+            description = f'adjusted, length < {threshold:g} {self.unit}, {source}'
+        return _keep(groups, self.only), f'{self.parts} parts by length, {description}'
 
     def _threshold(self, long: np.ndarray) -> tuple[float, str]:
-        """The threshold, and where it is from."""
+        """Return the length threshold and its origin."""
         if self.threshold == 'train_mean':
             divided = long[last_two(long, self.parts)]
             return self._mean(divided, 'the mean train length')
@@ -146,7 +146,7 @@ class LengthSplit(Environments):
 
 @TASK_UTILS.register_module()
 class RandomSplit(Environments):
-    """The control of a split: environments of the same sizes, drawn at random.
+    """Random environments of the same sizes as a length split, its control.
 
     Args:
         like: config of the split, e.g. a :class:`LengthSplit`.
@@ -166,7 +166,7 @@ class RandomSplit(Environments):
 
 @TASK_UTILS.register_module()
 class RemoveByLength(Environments):
-    """RmvAll and RmvOne (Satar et al., Algorithm 1): the train length of a class nears the test's.
+    """Removal that moves a class' mean train length to the test's (Satar et al., Algorithm 1).
 
     Shortest or longest videos of a class (verb, noun) leave, the others are environment 0. Only
     classes of both sets count. The mean test lengths are test statistics.
@@ -233,7 +233,7 @@ class RemoveByLength(Environments):
 
 @TASK_UTILS.register_module()
 class RemoveRandom(Environments):
-    """RmvRand, the control of a removal: as many videos leave, drawn at random.
+    """Random removal of as many videos (RmvRand), the control of a removal by length.
 
     Args:
         like: config of the removal, a :class:`RemoveByLength`.

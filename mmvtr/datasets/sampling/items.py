@@ -15,7 +15,7 @@ Pipeline = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def item_key(key: Union[ItemKey, int]) -> ItemKey:
-    """A bare index is that of seed 0, epoch 0."""
+    """Return an item key; a bare index means seed 0, epoch 0."""
     return key if isinstance(key, ItemKey) else ItemKey(0, 0, int(key))
 
 
@@ -49,7 +49,7 @@ def seeded(key: ItemKey) -> Iterator[None]:
 
 
 def frames_of(results: dict[str, Any]) -> torch.Tensor:
-    """``imgs`` as uint8 [F, 3, H, W], ``clips`` as they are, or ``features`` as float32 [F, D]."""
+    """Return ``imgs`` as uint8 [F, 3, H, W], ``clips``, or ``features`` as float32 [F, D]."""
     if 'clips' in results:
         return results['clips']
     if 'features' in results:
@@ -62,14 +62,14 @@ def frames_of(results: dict[str, Any]) -> torch.Tensor:
 
 
 def tokens_of(results: dict[str, Any]) -> torch.Tensor:
-    """``token_features`` as float32 [L, D], or ``token_ids`` as int64 [L]."""
+    """Return ``token_features`` as float32 [L, D], or ``token_ids`` as int64 [L]."""
     if 'token_features' in results:
         return torch.as_tensor(results['token_features'], dtype=torch.float32)
     return torch.as_tensor(results['token_ids'], dtype=torch.int64)
 
 
 def extra_of(results: dict[str, Any], side: str) -> dict[str, Any]:
-    """What else the pipeline has made, tensors by name."""
+    """Return the pipeline's further tensors by name."""
     key = f'{side}_extra'
     if key not in results:
         return {}
@@ -89,7 +89,7 @@ def vectors_of(results: dict[str, Any], side: str) -> dict[str, Any]:
 
 
 def known_of(record: dict[str, Any]) -> dict[str, Any]:
-    """What items carry of a record that no pipeline reads."""
+    """Return what an item carries of a record beside the pipeline's inputs."""
     return {key: record[key] for key in ('classes', 'agreement', 'environment') if key in record}
 
 
@@ -133,5 +133,5 @@ def text_item(t: int, record: dict[str, Any], pipeline: Pipeline) -> dict[str, A
 
 
 def true_videos_of(record: dict[str, Any]) -> dict[str, Any]:
-    """All videos that a text holds for, where the dataset knows."""
+    """Return all videos that a text holds for, if the dataset knows them."""
     return dict(true_videos=record['true_videos']) if 'true_videos' in record else {}

@@ -17,7 +17,7 @@ from mmvtr.registry import DATA_SAMPLERS
 
 
 class ItemKey(NamedTuple):
-    """Everything that an item's random choices depend on.
+    """Key that determines all random choices of an item: seed, epoch, index.
 
     Attributes:
         seed: non-negative seed of the run, the same on all ranks.
@@ -32,7 +32,7 @@ class ItemKey(NamedTuple):
 
 @DATA_SAMPLERS.register_module()
 class EpochSampler(Sampler):
-    """Every item once an epoch, in an order drawn from (seed, epoch), sliced over ranks.
+    """Visit every item once an epoch, in an order drawn from (seed, epoch), split over ranks.
 
     mmengine's loops call :meth:`set_epoch`; its Runner passes ``dataset`` and ``seed``.
 
@@ -68,10 +68,10 @@ class EpochSampler(Sampler):
             yield ItemKey(self.seed, self.epoch, index)
 
     def __len__(self) -> int:
-        """Items that this rank visits in an epoch."""
+        """Return how many items this rank visits in an epoch."""
         spare = self.world_size - 1 if self.round_up else self.world_size - 1 - self.rank
         return (len(self.dataset) + spare) // self.world_size
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next iteration belongs to."""
+        """Set the epoch of the next iteration."""
         self.epoch = epoch

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @DATA_SAMPLERS.register_module()
 class SceneBatchSampler(Sampler):
-    """Half a batch as its sampler orders it, each item joined by a neighbour.
+    """Batches of items, each joined by a neighbour of the same scene (EgoNCE).
 
     A neighbour is another clip of the same file (``path``) that begins less than ``window`` seconds
     earlier or later, drawn uniformly; a clip without one stays alone.  The neighbours come on top:
@@ -75,11 +75,11 @@ class SceneBatchSampler(Sampler):
             yield batch
 
     def __len__(self) -> int:
-        """Batches an epoch."""
+        """Return the batches per epoch."""
         return math.ceil(len(self.sampler) / (self.batch_size // 2))
 
     def neighbours(self, index: int) -> np.ndarray:
-        """Int64 [n], the items that may join item ``index``."""
+        """Return the items that may join item ``index``, int64 [n]."""
         items = self._items[self._recording[index]]
         near = np.abs(self._starts[items] - self._starts[index]) < self.window
         return items[near & (self._videos[items] != self._videos[index])]
@@ -92,7 +92,7 @@ class SceneBatchSampler(Sampler):
 
 
 def _item_videos(dataset: VideoTextDataset) -> np.ndarray:
-    """Int64 [items], the video of each, which has a file and a start."""
+    """Return the video of each item, int64 [items]; each needs a file and a start."""
     items = dataset.texts if dataset.epoch_unit == 'text' else dataset.videos_with_text
     if len(items) != len(dataset):
         raise ValueError(

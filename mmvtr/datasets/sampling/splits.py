@@ -18,7 +18,7 @@ Order = Literal['guard_first', 'as_printed']
 
 
 def equal_split(lengths: np.ndarray, parts: int) -> np.ndarray:
-    """Equally many videos a part, the shortest in part 0.
+    """Return parts of equally many videos, the shortest in part 0.
 
     Args:
         lengths: [V], positive; equal ones keep their order.
@@ -41,7 +41,7 @@ def adjusted_split(
     threshold: Optional[float] = None,
     share: Optional[float] = None,
 ) -> np.ndarray:
-    """Halve the sorted videos again and again, and divide the last two parts by a threshold.
+    """Halve the sorted videos repeatedly, and divide the last two parts by a threshold.
 
     Algorithm 2: part 0 is the shorter half, part 1 the shorter half of the rest, and so on; with
     M = 2 there is no halving, and the threshold divides all videos.
@@ -73,7 +73,7 @@ def adjusted_split(
 
 
 def last_two(lengths: np.ndarray, parts: int) -> np.ndarray:
-    """Int64 positions, shortest first, of the videos that :func:`adjusted_split`'s threshold parts.
+    """Return the videos, shortest first, that :func:`adjusted_split` divides by its threshold.
 
     With 2 parts these are all videos.
 
@@ -84,7 +84,7 @@ def last_two(lengths: np.ndarray, parts: int) -> np.ndarray:
 
 
 def random_like(groups: np.ndarray, seed: int) -> np.ndarray:
-    """Groups of the same sizes at random: the control of a split, and of a removal (RmvRand).
+    """Return random groups of the given sizes, the control of a split or removal (RmvRand).
 
     Args:
         groups: int [V].
@@ -105,7 +105,7 @@ def clips_to_remove(
     order: Order = 'guard_first',
     opposite: bool = False,
 ) -> np.ndarray:
-    """Algorithm 1 for one class: remove videos until the train mean is near the test mean.
+    """Apply Algorithm 1 to one class: remove videos until its train mean is near the test mean.
 
     The shortest go, one by one, while ``test_mean >= train mean + delta``, in the opposite case the
     longest while ``train mean >= test_mean + delta``. The train mean is that of the videos left.
@@ -149,7 +149,7 @@ def removals(
     test_means: Mapping[Action, float],
     **limits: Any,
 ) -> dict[Action, np.ndarray]:
-    """Algorithm 1 for class after class, in ascending order: RmvAll, or RmvOne with one class.
+    """Apply Algorithm 1 to each class in ascending order (RmvAll), or to one (RmvOne).
 
     A video of several classes leaves all of them: a later class no longer counts it, an earlier
     one may fall below ``alpha``.
@@ -181,7 +181,7 @@ def removals(
 
 
 def class_members(actions: Sequence[Sequence[Action]]) -> dict[Action, np.ndarray]:
-    """Int64 positions, ascending, of the videos of each class; classes in ascending order."""
+    """Return the ascending video positions of each class, int64; classes ascending."""
     members = defaultdict(list)
     for v, of_video in enumerate(actions):
         for action in set(of_video):
@@ -190,13 +190,13 @@ def class_members(actions: Sequence[Sequence[Action]]) -> dict[Action, np.ndarra
 
 
 def class_means(lengths: np.ndarray, actions: Sequence[Sequence[Action]]) -> dict[Action, float]:
-    """Mean length of the videos of each class; classes in ascending order."""
+    """Return the mean video length of each class, classes ascending."""
     lengths = np.asarray(lengths, dtype=np.float64)
     return {action: float(lengths[v].mean()) for action, v in class_members(actions).items()}
 
 
 def _halvings(lengths: np.ndarray, parts: int) -> list[np.ndarray]:
-    """Positions of the first M - 2 parts, and of what is left for the last two."""
+    """Return the positions of the first M - 2 parts, and the rest for the last two."""
     rest = _to_part(lengths, parts)
     halves = []
     for _ in range(parts - 2):

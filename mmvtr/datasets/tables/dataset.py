@@ -36,7 +36,7 @@ ALL = 'all'
 
 @DATASETS.register_module()
 class TableDataset(VideoTextDataset):
-    """One split of the videos and texts that a table tells of: a row, a text of a video.
+    """Dataset split read from a table: a row is a text of a video.
 
     Columns: ``video``, a file of ``videos`` by its name with or without suffix, or by its path in
     that folder; ``text``; optionally ``start`` and ``end`` (seconds: the video is that part of the
@@ -105,7 +105,7 @@ class TableDataset(VideoTextDataset):
         super().__init__(video_pipeline, **kwargs)
 
     def load_annotations(self) -> tuple[Records, Records]:
-        """Videos and texts of the split in the table's order."""
+        """Return the split's videos and texts in the table's order."""
         problems = Problems(name_of(self.table))
         rows, has = read_rows(self.table, self.columns, problems)
         sources = open_sources(self.root)
@@ -129,7 +129,9 @@ class TableDataset(VideoTextDataset):
         records = make_videos(here, seen.seconds)
         texts = make_texts(here)
         self.metadata = metadata_of(here, name_of(self.table))
-        self._say(records, texts, sources.others(pair.source for pair in pairs if pair.source))
+        self._log_summary(
+            records, texts, sources.others(pair.source for pair in pairs if pair.source)
+        )
         if again := repeated(chosen):
             MMLogger.get_current_instance().warning(
                 f'{self.origin()}: {len(again)} of {len(chosen)} rows repeat a video and its text, '
@@ -138,15 +140,15 @@ class TableDataset(VideoTextDataset):
         return records, texts
 
     def origin(self) -> str:
-        """The split and its table."""
+        """Return the split and its table for messages."""
         return f'{type(self).__name__} {self.split} by {name_of(self.table)}'
 
     def protocol(self) -> dict[str, Any]:
-        """As of the base, with how the split was drawn."""
+        """Return the base class' protocol and how the split was drawn."""
         return dict(super().protocol(), table=self.table.name, splits=self._drawn)
 
     def _check_kind(self, sources: Sources) -> None:
-        """Say it in words where the pipeline reads another kind than there is."""
+        """Raise with a clear message if the pipeline reads another kind of input than exists."""
         first = self._pipeline[0] if self._pipeline else {}
         if not isinstance(first, dict):
             return
@@ -169,12 +171,12 @@ class TableDataset(VideoTextDataset):
             )
 
     def _of_split(self, pairs: list[Pair], *, drawn: bool) -> list[Pair]:
-        """The pairs of the split, by the column or by lot."""
+        """Return the pairs of the split, by its column or drawn."""
         if self.split == ALL:
             return pairs
         if drawn:
-            told = ((pair.key, pair.row.text_id) for pair in pairs)
-            lots = divide(told, self.fractions, self.seed)
+            keys = ((pair.key, pair.row.text_id) for pair in pairs)
+            lots = divide(keys, self.fractions, self.seed)
             names = [lots[pair.key] for pair in pairs]
             self._drawn = f'drawn by video, seed {self.seed}'
         else:
@@ -188,18 +190,18 @@ class TableDataset(VideoTextDataset):
         return chosen
 
     def _refused(self, seen: Seen) -> bool:
-        """Whether files are missing or broken that nothing leaves out."""
+        """Return whether files are missing or broken that no option leaves out."""
         return bool(self._missing(seen) or (seen.broken and self.on_broken == 'raise'))
 
     def _missing(self, seen: Seen) -> list[Pair]:
-        """What ``missing`` refuses; of a video that ``on_broken`` lists nobody needs the file."""
+        """Return the missing files that are errors; files in ``on_broken`` lists are not needed."""
         if self.missing != 'raise':
             return []
         listed = {bare(one_spelling(name)) for name in read_on_broken(self.on_broken)}
         return [p for name, p in seen.gone.items() if listed.isdisjoint((name, p.key))]
 
     def _leave_out(self, listed: dict[str, str]) -> dict[str, str]:
-        """Also those whose files are listed by their names, or in another spelling of accents."""
+        """Return broken videos, also if listed by file name or in another Unicode spelling."""
         reasons = {one_spelling(name): reason for name, reason in listed.items()}
         named = {}
         for video in self.videos if listed else ():
@@ -235,29 +237,29 @@ class TableDataset(VideoTextDataset):
         raise error
 
     def _leave_rows(self, chosen: list[Pair], seen: Seen) -> None:
-        """Let the base say which rows of missing files are left out."""
+        """Record the missing videos and their texts as left out."""
         names = [pair.wanted.name + pair.wanted.span for pair in seen.gone.values()]
         texts = {pair.row.text_id for pair in chosen}
         lost = texts - {pair.row.text_id for pair in chosen if pair.source is not None}
         self.left_out = LeftOut(tuple(names), len(lost), seen.videos, len(texts))
 
-    def _say(self, videos: list[dict], texts: list[dict], unnamed: list[str]) -> None:
+    def _log_summary(self, videos: list[dict], texts: list[dict], unnamed: list[str]) -> None:
         counts = Counter(v for text in texts for v in text['video_idx'])
         pairs = sum(counts.values())
         low, high = min(counts.values()), max(counts.values())
         captions = f'{low}' if low == high else f'{low} to {high}'
-        said = (
+        summary = (
             f'{name_of(self.table)}, {self.split}: {len(videos)} videos, {len(texts)} texts, '
             f'{pairs} pairs, captions a video {captions}'
         )
-        said += f'; splits {self._drawn}' if self._drawn else ''
+        summary += f'; splits {self._drawn}' if self._drawn else ''
         if unnamed:
-            said += (
+            summary += (
                 f'; {len(unnamed)} files of {name_of(self.root)} that no row names: {some(unnamed)}'
             )
-        MMLogger.get_current_instance().info(f'{said}.')
+        MMLogger.get_current_instance().info(f'{summary}.')
 
 
 def _named(pair: Pair) -> str:
-    """A missing video, and its first row."""
+    """A missing video and its first row."""
     return f'{visible(pair.wanted.name + pair.wanted.span)} in {pair.row.place.inside}'

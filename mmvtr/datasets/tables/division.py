@@ -47,7 +47,7 @@ def check_fractions(fractions: Mapping[str, float]) -> None:
 
 
 def _groups(pairs: Iterable[tuple[str, str]]) -> list[list[str]]:
-    """Videos that share texts, directly or by others between them; sorted in a group."""
+    """Return groups of videos connected by shared texts, sorted."""
     leader: dict[str, str] = {}
 
     def find(video: str) -> str:
@@ -67,7 +67,7 @@ def _groups(pairs: Iterable[tuple[str, str]]) -> list[list[str]]:
 
 
 def _counts(total: int, fractions: Mapping[str, float]) -> dict[str, int]:
-    """How many groups each split has: its share rounded down, at least 1; the largest the rest."""
+    """Return the groups per split: shares rounded down, at least 1; the largest gets the rest."""
     wanted = {name: share for name, share in fractions.items() if share > 0}
     if total < len(wanted):
         raise ValueError(

@@ -39,7 +39,7 @@ class Wanted(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A video that is there.
+    """A video that was found.
 
     Attributes:
         video_id: its path in the folder without suffix, '/' between, and the span.
@@ -53,7 +53,7 @@ class Source(NamedTuple):
 
 
 class Sources(Protocol):
-    """Where the videos lie.
+    """Location of the videos or features; subclasses find them.
 
     Attributes:
         kind: what they are.
@@ -64,7 +64,7 @@ class Sources(Protocol):
     def find(
         self, wanted: Mapping[Wanted, Place], problems: Problems
     ) -> dict[Wanted, Optional[Source]]:
-        """Those that are there; None: missing.
+        """Return the videos that exist; None for missing ones.
 
         Args:
             wanted: with the place of a row each, for errors.
@@ -73,14 +73,14 @@ class Sources(Protocol):
         """
 
     def hint(self, wanted: Wanted) -> str:
-        """What there is instead of a missing video, if anything comes near."""
+        """Return a similar existing name for a missing video, if any."""
 
     def others(self, found: Iterable[Source]) -> list[str]:
-        """Names of the videos that are not among these, where they can be listed."""
+        """Return existing names that are not among these, if they can be listed."""
 
 
 def open_sources(path: Path) -> Sources:
-    """The videos, or the features, at a place.
+    """Return the location of the videos or features at a path.
 
     Args:
         path: a folder of videos, or of npy files; one of both in any depth.  A hdf5 file or a
@@ -116,7 +116,7 @@ def open_sources(path: Path) -> Sources:
 
 
 class Folder:
-    """Files in a folder, by their path in it, with or without suffix.
+    """Files of a folder, found by relative path with or without suffix.
 
     A name that differs from a file's in the spelling of its accents only (Unicode NFC, NFD) means
     that file.
@@ -179,7 +179,7 @@ class Folder:
         return self._clip(files[0], wanted) if files else None
 
     def _alike(self, names: Iterable[str], place: Place) -> Optional[str]:
-        """The name of the folder that is one of these but for how its accents are written."""
+        """Return the folder whose name differs only in its Unicode spelling."""
         alike = {one for name in names for one in self._spelt.get(one_spelling(name), ())}
         if len(alike) > 1:
             refuse(
@@ -192,7 +192,7 @@ class Folder:
         return alike.pop() if alike else None
 
     def _linked(self, inside: str, wanted: Wanted, place: Place) -> Optional[Source]:
-        """The same where the folder of a name is a link to one that is listed elsewhere."""
+        """Return the name through a folder that is a link to one listed elsewhere."""
         folder, name = posixpath.split(inside)
         listed_as = self._there.folders.get(identity(self.root / folder)) if folder else None
         if listed_as is None or listed_as == folder:
@@ -232,7 +232,7 @@ class Folder:
 
 
 class StoredFeatures:
-    """Features in one hdf5 file or BigFile folder, by id; an id may have the suffix of a video.
+    """Features in an hdf5 file or BigFile folder, by id; ids may have a video's suffix.
 
     Args:
         path: of the store.
@@ -269,18 +269,18 @@ class StoredFeatures:
 
 
 def _names_of_features(inside: str, span: str) -> list[str]:
-    """What the features of a video may be called: a table of videos is one of features, too."""
+    """Yield names that a video's features may have, so that a video table serves features, too."""
     return list(dict.fromkeys([bare(inside) + span, inside + span]))
 
 
 def _spellings(names: list[str]) -> list[str]:
-    """Names as they are, and then with their accents as one character and as two."""
+    """Yield names as given, then in Unicode NFC and NFD."""
     forms = [unicodedata.normalize(form, name) for name in names for form in ('NFC', 'NFD')]
     return list(dict.fromkeys([*names, *forms]))
 
 
 def file_key(name: str, root: Path, place: Place) -> str:
-    """A table's name of a file as a path in the folder, without the suffix of a video or features.
+    """Return a table's file name as a relative path without the suffix of a video or features.
 
     The same however its accents are written.
 
@@ -296,7 +296,7 @@ def file_key(name: str, root: Path, place: Place) -> str:
 
 
 def _inside(name: str, root: Path, place: Place) -> str:
-    """A table's name as a path in the folder."""
+    """Return a table's name as a relative path."""
     if posixpath.isabs(name):
         name = os.path.relpath(name, root.absolute())
     inside = posixpath.normpath(name)
@@ -314,7 +314,7 @@ def _stem(name: str) -> str:
 
 
 def bare(name: str) -> str:
-    """A name without the suffix of a video or of features."""
+    """Return a name without the suffix of a video or of features."""
     return _stem(name) if _suffix(name) in (*VIDEOS, FEATURES) else name
 
 

@@ -45,7 +45,7 @@ def _other(one: dict[str, Any], two: dict[str, Any], name: str) -> bool:
 
 
 def _typed(values: list[Any]) -> list[Value]:
-    """One column in one type."""
+    """Return one column in a single type."""
     values = [None if x is None or isinstance(x, str) and not x.strip() else x for x in values]
     there = [x for x in values if x is not None]
     if there and all(type(x) is bool for x in there):

@@ -13,7 +13,7 @@ from mmvtr.datasets.tables.rows import Row, refuse
 
 
 class Pair(NamedTuple):
-    """A text of a video.
+    """A row of the table: a text of a video.
 
     Attributes:
         row: what the table says.
@@ -29,17 +29,17 @@ class Pair(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the video, the same however the table writes it."""
+        """Id of the video, equal for all spellings of it in the table."""
         return self.source.video_id if self.source else self.key + self.wanted.span
 
     @property
     def file(self) -> str:
-        """Of the video's file."""
+        """Id of the video's file, equal for all spellings of it in the table."""
         return self.source.file if self.source else self.key
 
 
 def span_of(row: Row) -> str:
-    """What the id of a part of a file ends in; '' of a whole file."""
+    """Return the id suffix of a part of a file; '' for a whole file."""
     if row.start is None and row.end is None:
         return ''
     end = 'end' if row.end is None else f'{row.end:.12g}'
@@ -47,7 +47,7 @@ def span_of(row: Row) -> str:
 
 
 def pairs_of(rows: Sequence[Row], sources: Sources, root: Path, problems: Problems) -> list[Pair]:
-    """A pair of each row.
+    """Return a pair for each row.
 
     Args:
         rows: of the whole table.
@@ -65,7 +65,7 @@ def pairs_of(rows: Sequence[Row], sources: Sources, root: Path, problems: Proble
 
 
 def check_pairs(pairs: Sequence[Pair], problems: Problems, *, divided: bool) -> None:
-    """Note the rows that say something else than one before them.
+    """Record rows that contradict an earlier one.
 
     Args:
         pairs: of the whole table.
@@ -73,7 +73,7 @@ def check_pairs(pairs: Sequence[Pair], problems: Problems, *, divided: bool) -> 
         divided: the table has a column of splits.
     """
     texts: dict[str, Row] = {}
-    once: dict[tuple[str, str], Row] = {}
+    first: dict[tuple[str, str], Row] = {}
     splits: dict[str, Row] = {}
     durations: dict[str, Row] = {}
     for pair in pairs:
@@ -83,7 +83,7 @@ def check_pairs(pairs: Sequence[Pair], problems: Problems, *, divided: bool) -> 
                 what = f'text_id {shown(row.text_id)} has two texts'
                 _check_same(row, texts.setdefault(row.text_id, row), 'text', what)
             with problems.of('text_id twice for a video'):
-                _check_once(row, once.setdefault((pair.name, row.text_id), row))
+                _check_once(row, first.setdefault((pair.name, row.text_id), row))
         if divided:
             with problems.of('video of two splits'):
                 one = splits.setdefault(pair.key, row)
@@ -95,20 +95,20 @@ def check_pairs(pairs: Sequence[Pair], problems: Problems, *, divided: bool) -> 
 
 
 def repeated(pairs: Sequence[Pair]) -> list[str]:
-    """The rows whose video and text another row has already; it may be two people who agree."""
+    """Return rows that repeat the video and text of another row; two people may agree."""
     first: dict[tuple[str, str], Row] = {}
-    said = []
+    differing = []
     for pair in pairs:
         row = pair.row
         one = first.setdefault((pair.name, row.text), row)
         if one is not row and row.text:
             what = f'{shown(row.video, 40)}, {shown(row.text, 60)}'
-            said.append(f'{row.place.inside} as {one.place.inside}: {what}')
-    return said
+            differing.append(f'{row.place.inside} as {one.place.inside}: {what}')
+    return differing
 
 
 def with_text_ids(pairs: Sequence[Pair]) -> list[Pair]:
-    """The same pairs, all of whose texts have ids: the table's, or else VIDEO_ID#N."""
+    """Return the pairs with an id for each text: the table's, or else VIDEO_ID#N."""
     numbers: dict[str, Iterator[int]] = {}
     named = []
     for pair in pairs:
@@ -127,5 +127,5 @@ def _check_once(row: Row, first: Row) -> None:
 def _check_same(row: Row, first: Row, key: str, what: str) -> None:
     here, there = getattr(row, key), getattr(first, key)
     if here != there:
-        told = f'{there:g}' if isinstance(there, float) else shown(there)
-        refuse(row.place, what, f'{told} as in {first.place.inside}', here)
+        value = f'{there:g}' if isinstance(there, float) else shown(there)
+        refuse(row.place, what, f'{value} as in {first.place.inside}', here)

@@ -9,7 +9,7 @@ from mmvtr.datasets.tables.pairs import Pair
 
 
 def make_videos(pairs: Sequence[Pair], seconds: Mapping[str, tuple[float, float]]) -> Records:
-    """Records of the videos in the order of their first rows.
+    """Return video records in the order of their first rows.
 
     Args:
         pairs: whose videos are there.
@@ -22,7 +22,7 @@ def make_videos(pairs: Sequence[Pair], seconds: Mapping[str, tuple[float, float]
 
 
 def make_texts(pairs: Sequence[Pair]) -> Records:
-    """Records of the texts; rows of one id are one text of several videos.
+    """Return text records; rows with one id are one text of several videos.
 
     Args:
         pairs: with ids of the texts, whose videos are there.

@@ -40,7 +40,7 @@ NAMES, TIMES = ('video', 'text_id', 'split'), ('start', 'end', 'duration')
 
 
 class Row(NamedTuple):
-    """One text of one video.
+    """A row: one text of one video.
 
     Attributes:
         place: file and line, of parquet files the row from 1.
@@ -65,7 +65,7 @@ class Row(NamedTuple):
 
 
 class Table(NamedTuple):
-    """All rows, and which of our columns the table has."""
+    """Return all rows, and which expected columns the table has."""
 
     rows: list[Row]
     columns: set[str]
@@ -115,7 +115,7 @@ def read_rows(path: Path, columns: Mapping[str, str], problems: Optional[Problem
 
 
 def read_raw(path: Path, problems: Problems) -> list[tuple[Place, dict[str, Any]]]:
-    """Place and values of each row of a .jsonl or .parquet file, or of a csv file.
+    """Yield place and values of each row of a .jsonl, .parquet or csv file.
 
     Args:
         path: the file.
@@ -144,7 +144,7 @@ def read_raw(path: Path, problems: Problems) -> list[tuple[Place, dict[str, Any]
 
 
 def name_in(row: Mapping[str, Any], key: str, place: Place) -> str:
-    """A string or whole number of a row as a string of one line, not empty.
+    """Return a string or whole number of a row as a non-empty one-line string.
 
     Raises:
         ValueError: it is none.
@@ -161,7 +161,7 @@ def name_in(row: Mapping[str, Any], key: str, place: Place) -> str:
 
 
 def times_in(row: Mapping[str, Any], place: Place) -> dict[str, Optional[float]]:
-    """``start``, ``end`` and ``duration`` of a row in seconds; None of an empty value.
+    """Return ``start``, ``end`` and ``duration`` of a row in seconds; None for empty values.
 
     Raises:
         ValueError: no number, or times that do not fit each other.
@@ -180,7 +180,7 @@ def refuse(place: Place, what: str, expected: str, found: Any) -> NoReturn:
 
 
 def some(names: Sequence[str], most: int = 3) -> str:
-    """The first few names, each cut to 40 characters."""
+    """Return the first few names, each cut to 40 characters."""
     names = [*map(visible, names)]
     cut = [name if len(name) <= 40 else f'{name[:37]}...' for name in names[:most]]
     return ', '.join(cut) + (', ...' if len(names) > most else '')
@@ -205,7 +205,7 @@ def _read_parquet(path: Path) -> list[tuple[Place, dict[str, Any]]]:
 
 
 def _ours(path: Path, found: list[str], columns: Mapping[str, str]) -> dict[str, str]:
-    """From our names of columns to the table's, of those that it has."""
+    """Return a map from expected column names to the table's."""
     ours = {}
     for name, needed in COLUMNS.items():
         theirs = columns.get(name, name)
@@ -222,7 +222,7 @@ def _ours(path: Path, found: list[str], columns: Mapping[str, str]) -> dict[str,
 
 
 def _nearest(name: str, wanted: str, found: Sequence[str]) -> Optional[str]:
-    """A column that may be meant: one that is written alike, or a usual name."""
+    """Return a column that may be meant: one with a similar or a usual name."""
     small = {str(one).strip().lower(): str(one) for one in found}
     alike = difflib.get_close_matches(wanted.lower(), small, n=1)
     usual = [one for one in USUAL.get(name, ()) if one in small]
@@ -235,7 +235,7 @@ def _nearest(name: str, wanted: str, found: Sequence[str]) -> Optional[str]:
 def _rows_of(
     row: dict[str, Any], more: dict[str, Any], place: Place, problems: Problems
 ) -> list[Row]:
-    """The rows of one row of the table: one for each of its texts.
+    """Yield one row for each text of a table's row.
 
     One whose caption or times are noted as unfit has none of these: its file can still be looked
     for, so that one report tells of both.
@@ -273,7 +273,7 @@ def _texts(value: Any, place: Place) -> list[str]:
 
 
 def _is_empty(value: Any) -> bool:
-    """Nothing, spaces, or what pandas writes for an empty cell."""
+    """Return whether a value is empty: nothing, spaces, or what pandas writes for it."""
     nan = isinstance(value, float) and math.isnan(value)
     return value is None or nan or (isinstance(value, str) and not value.strip())
 

@@ -46,13 +46,13 @@ class Seen(NamedTuple):
         )
 
     def videos_there(self) -> Records:
-        """Records of the videos that are there, but for clips that have no pictures of it."""
+        """Return records of the videos found, without clips that lie outside of their file."""
         records = make_videos(self.here, self.seconds)
         return [record for record in records if record.get('duration', 1) > 0]
 
 
 def look(pairs: Sequence[Pair], problems: Problems, *, seconds: bool) -> Seen:
-    """See which files are there, and how long they are.
+    """Check which files exist and how long they are.
 
     Args:
         pairs: of a split, or of the whole table.
@@ -64,8 +64,8 @@ def look(pairs: Sequence[Pair], problems: Problems, *, seconds: bool) -> Seen:
         if pair.source is None:
             gone.setdefault(pair.name, pair)
     here = [pair for pair in pairs if pair.source is not None]
-    told = [(pair.source.file, pair.row.duration) for pair in here]
-    known = {file: (0.0, duration) for file, duration in told if duration is not None}
+    durations = [(pair.source.file, pair.row.duration) for pair in here]
+    known = {file: (0.0, duration) for file, duration in durations if duration is not None}
     paths = {pair.source.file: pair.source.path for pair in here if pair.source.path}
     paths = paths if seconds else {}
     broken = []

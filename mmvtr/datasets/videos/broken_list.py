@@ -17,7 +17,7 @@ OnBroken = Union[Literal['raise', 'skip'], dict[str, str]]
 
 
 def read_on_broken(on_broken: OnBroken) -> dict[str, str]:
-    """The broken videos that a dataset is told of.
+    """List of broken videos, given to a dataset.
 
     Args:
         on_broken: 'raise', 'skip', or ``dict(skip=FILE)``.
@@ -39,7 +39,7 @@ def read_on_broken(on_broken: OnBroken) -> dict[str, str]:
 
 
 def read_broken(path: Path) -> dict[str, str]:
-    """Reason by video id; blank lines are skipped.
+    """Return the reason by video id; blank lines are skipped.
 
     Raises:
         FileNotFoundError: no such file.

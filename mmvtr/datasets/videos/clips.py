@@ -53,7 +53,7 @@ class LoadClips(LoadVideo):
         self.max_bytes = max_bytes
 
     def transform(self, results: Results) -> Results:
-        """``path`` -> ``clips`` uint8 [n, L, 3, H, W]; raises :class:`BrokenVideoError`."""
+        """Set ``clips``, uint8 [n, L, 3, H, W], from ``path``; raises :class:`BrokenVideoError`."""
         parts: list[Tensor] = []
         whole = np.empty((1, self.model.frames), dtype=np.int64)
         step = max(1, AT_ONCE // self.model.frames)
@@ -76,7 +76,7 @@ class LoadClips(LoadVideo):
         return results
 
     def _sized(self, results: Results, select: Any) -> Tensor:
-        """The selected frames as the model wants them but for mean and std, uint8 [F, 3, H, W]."""
+        """Return the selected frames preprocessed without mean and std, uint8 [F, 3, H, W]."""
         from torchvision.transforms import functional
 
         frames = read_frames(

@@ -14,11 +14,11 @@ MAX_PICTURE = 2**27
 
 
 class TooMuchToDecode(ValueError):
-    """A video that would take longer, or more memory, than is allowed."""
+    """Raised for a video that exceeds the allowed time or memory."""
 
 
 class DecodingLimits(NamedTuple):
-    """What may be decoded of one file.
+    """Decoding limits of one file.
 
     Attributes:
         picture: pixels of a picture.
@@ -49,7 +49,7 @@ def decoding_within(limits: DecodingLimits) -> Iterator[None]:
 
 
 def limit_pictures(stream: av.VideoStream) -> None:
-    """Let the decoder refuse larger pictures before it has memory for them."""
+    """Make the decoder refuse larger pictures before it allocates memory."""
     limits = _LIMITS.get()
     largest = MAX_PICTURE if limits is None else min(limits.picture, MAX_PICTURE)
     stream.codec_context.options = {**stream.codec_context.options, 'max_pixels': str(largest)}

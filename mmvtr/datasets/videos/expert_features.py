@@ -19,7 +19,7 @@ Results = dict[str, Any]
 
 
 class Expert(NamedTuple):
-    """An expert's features.
+    """An expert's feature store.
 
     Attributes:
         store: where they are.
@@ -108,7 +108,7 @@ class LoadExperts(BaseTransform):
                 )
 
     def missing(self, videos: list[Results]) -> list[str]:
-        """Ids of the videos of which no expert has features.
+        """Return ids of the videos without features of any expert.
 
         Raises:
             FileNotFoundError: no such store.
@@ -122,7 +122,7 @@ class LoadExperts(BaseTransform):
         return [name for name in ids if name in nothing]
 
     def transform(self, results: Results) -> Results:
-        """``video_id`` -> ``features`` and ``video_extra``.
+        """Set ``features`` and ``video_extra`` from ``video_id``.
 
         ``features`` are float32 [F, W], W being the largest width and zeros following a narrower
         row.  ``video_extra`` holds, for each row, the number of its ``expert`` and the ``second``
@@ -163,7 +163,7 @@ class LoadExperts(BaseTransform):
         return rows, np.full(len(kept), number), seconds.astype(np.int64)
 
     def _padded(self, tags: np.ndarray) -> torch.Tensor:
-        """int64 [F] -> [R]."""
+        """Return the kept rows, int64 [F] -> [R]."""
         padded = torch.full((sum(e.max_tokens for e in self.experts.values()),), -1)
         padded[: len(tags)] = torch.from_numpy(tags)
         return padded
@@ -189,7 +189,7 @@ def _expert(
 
 
 def _read(name: str, expert: Expert, video_id: str) -> np.ndarray:
-    """Float [F, D] of one expert, F > 0."""
+    """Return one expert's features, float [F, D], F > 0."""
     try:
         features = expert.store.read(video_id)
     except ValueError as error:

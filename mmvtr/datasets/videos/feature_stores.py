@@ -36,7 +36,7 @@ ZIP = b'PK'
 
 
 def open_store(path: Path) -> FeatureStore:
-    """The store at ``path``: a ``.h5`` or ``.hdf5`` file, a BigFile folder, a folder of npy files.
+    """Return the store at ``path``: an hdf5 file, a BigFile folder, or a folder of npy files.
 
     Nothing is read before it is asked for.
     """
@@ -47,7 +47,7 @@ def open_store(path: Path) -> FeatureStore:
 
 @contextmanager
 def broken_videos() -> Iterator[None]:
-    """Let features that cannot be read be as a video that cannot: for ``on_broken``."""
+    """Turn unreadable features into a broken video, for ``on_broken``."""
     try:
         yield
     except ValueError as error:
@@ -55,7 +55,7 @@ def broken_videos() -> Iterator[None]:
 
 
 class FeatureStore(ABC):
-    """Features by name: implement :meth:`missing` and :meth:`load`."""
+    """Base class of feature stores; subclasses implement :meth:`missing` and :meth:`load`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -63,7 +63,7 @@ class FeatureStore(ABC):
         self._finite: set[str] = set()
 
     def check(self, names: Sequence[str], what: str) -> None:
-        """See that all are there, before anything is read.
+        """Raise if features are missing, before any are read.
 
         Args:
             names: ids of the items.
@@ -84,7 +84,7 @@ class FeatureStore(ABC):
             )
 
     def read(self, name: str) -> np.ndarray:
-        """Float [F, D] with F > 0, all finite.
+        """Return features, float [F, D], F > 0, all finite.
 
         Raises:
             ValueError: they cannot be read, are no numbers, are of another shape, or not finite
@@ -122,24 +122,24 @@ class FeatureStore(ABC):
 
     @property
     def listed_in(self) -> Path:
-        """What says which names there are."""
+        """The file that lists the stored names."""
         return self.path
 
     def file_of(self, name: str) -> Path:
-        """Where the features of a name are."""
+        """Return the file that holds the features of a name."""
         return self.path
 
     @abstractmethod
     def missing(self, names: Sequence[str]) -> list[str]:
-        """Those of the names that it lacks."""
+        """Return the names that the store lacks."""
 
     @abstractmethod
     def load(self, name: str) -> np.ndarray:
-        """What is stored under a name."""
+        """Return the features stored under a name."""
 
 
 class NpyFolder(FeatureStore):
-    """A folder with a file ``NAME.npy`` for each item."""
+    """A folder with one file ``NAME.npy`` per item."""
 
     def missing(self, names: Sequence[str]) -> list[str]:
         """By one listing of the folder."""
@@ -162,7 +162,7 @@ class NpyFolder(FeatureStore):
 
 
 class Hdf5File(FeatureStore):
-    """A hdf5 file with a dataset for each item.
+    """An hdf5 file with one dataset per item.
 
     Opened once a process, because opening a file of 100,000 captions takes 30 times as long as
     reading one of them; and once in every process, because a handle must not cross a fork.
@@ -210,7 +210,7 @@ class Hdf5File(FeatureStore):
 
 
 class BigFile(FeatureStore):
-    """A folder of ``feature.bin``, ``shape.txt``, ``id.txt`` and ``video2frames.txt``, as MS-SL's.
+    """A BigFile folder of MS-SL: ``feature.bin``, ``shape.txt``, ``id.txt``, ``video2frames.txt``.
 
     ``feature.bin`` holds the rows of all videos, float32 in little-endian order; ``shape.txt``
     their number and width; ``id.txt`` a name for each row, space between; ``video2frames.txt`` a
@@ -231,7 +231,7 @@ class BigFile(FeatureStore):
         return self.path / 'feature.bin'
 
     def missing(self, names: Sequence[str]) -> list[str]:
-        """Videos that ``video2frames.txt`` does not name."""
+        """Return videos that ``video2frames.txt`` does not name."""
         rows = self._index().rows
         return [name for name in names if name not in rows]
 
@@ -249,7 +249,7 @@ class BigFile(FeatureStore):
 
 
 class _Index(NamedTuple):
-    """What the text files of a BigFile say.
+    """Return the content of a BigFile's text files.
 
     ``shape`` is the number of all rows and their width; ``rows`` has int64 [F] for each video.
     """
@@ -289,7 +289,7 @@ def _read_shape(path: Path) -> tuple[int, int]:
 
 
 def _read_dict(path: Path) -> dict[str, list[str]]:
-    """A python dict of lists of strings, of which nothing is run."""
+    """Parse a Python dict of lists of strings without running code."""
     text, place = read_text(path), Place(path)
     content = _as_json(text)
     try:
@@ -300,7 +300,7 @@ def _read_dict(path: Path) -> dict[str, list[str]]:
 
 
 def _as_json(text: str) -> Any:
-    """A literal that is json but for its quotes, else None: 20 times faster, 1/20 of the memory."""
+    """Parse a literal as json with single quotes, or return None: 20 times faster, 1/20 memory."""
     if '"' in text or '\\' in text:
         return None
     try:

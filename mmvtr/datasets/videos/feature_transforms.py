@@ -40,7 +40,7 @@ class LoadTextFeatures(BaseTransform):
         self.store.check([text['text_id'] for text in texts], 'texts')
 
     def transform(self, results: Results) -> Results:
-        """``text_id`` -> ``token_features``; ValueError if they cannot be read."""
+        """Set ``token_features`` from ``text_id``; ValueError if they cannot be read."""
         words = self.store.read(results['text_id'])[: self.max_words].astype(np.float32)
         results['token_features'] = unit_rows(words) if self.normalise else words
         return results
@@ -79,7 +79,7 @@ class LoadVectors(BaseTransform):
             store.check(names, f'{self.side}s (vectors {name!r})')
 
     def transform(self, results: Results) -> Results:
-        """The id -> ``text_vectors`` or ``video_vectors``, float32 [E, D] by name.
+        """Set ``text_vectors`` or ``video_vectors``, float32 [E, D] by name, from the id.
 
         Raises:
             ValueError: those of a text cannot be read.
@@ -133,7 +133,7 @@ class LoadFrameVectors(BaseTransform):
             store.check(names, f'videos (frame vectors {name!r})')
 
     def transform(self, results: Results) -> Results:
-        """``video_id`` and ``features`` [F, D] -> ``video_frame_vectors``, float32 [F, D'] by name.
+        """Set ``video_frame_vectors``, float32 [F, D'] by name, from ``video_id`` and ``features``.
 
         Raises:
             BrokenVideoError: they cannot be read.
@@ -203,7 +203,7 @@ class TrimFeatures(BaseTransform):
 
 
 def mean_pool(x: np.ndarray, num: int) -> np.ndarray:
-    """Float [F, D] -> [num, D]: means of consecutive rows, about equally many each.
+    """Return means of consecutive rows, float [F, D] -> [num, D], about equally many each.
 
     Row i is the mean of rows e[i] up to but without e[i + 1], and row e[i] where there are none,
     with e[i] = min(round(i F / num), F - 1), halves to even. So where F > num the last mean lacks
@@ -217,5 +217,5 @@ def mean_pool(x: np.ndarray, num: int) -> np.ndarray:
 
 
 def unit_rows(x: np.ndarray, eps: float = 1e-5) -> np.ndarray:
-    """Float [L, D], each row divided by its length plus ``eps`` (MS-SL); zeros stay zeros."""
+    """Return rows divided by their length plus ``eps`` (MS-SL); zero rows stay zero."""
     return x / (np.linalg.norm(x, axis=-1, keepdims=True) + eps)

@@ -23,17 +23,17 @@ def spread(indices: np.ndarray, num_frames: int) -> np.ndarray:
 
 
 def uniform(times: np.ndarray, num_frames: int) -> np.ndarray:
-    """Evenly over all frames, first and last included."""
+    """Sample evenly over all frames, first and last included."""
     return spread(np.arange(len(times)), num_frames)
 
 
 def per_second(times: np.ndarray, num_frames: int) -> np.ndarray:
-    """The first frame of every second, then evenly over those (CLIP4Clip)."""
+    """Sample the first frame of every second, then evenly over those (CLIP4Clip)."""
     return spread(_first_of_each(times, 1), num_frames)
 
 
 def _first_of_each(times: np.ndarray, rate: int) -> np.ndarray:
-    """The first frame of every ``1 / rate`` s that has one: of N frames, whatever their span."""
+    """Sample the first frame of every ``1 / rate`` s that has one."""
     ticks = np.floor((times - times[0] + TIME_SLACK) * rate)
     ticks = np.unique([ticks, ticks + 1]) / rate  # + 1: a frame may stand just before a tick
     ticks = times[0] + ticks[ticks < times[-1] - times[0] + TIME_SLACK]
@@ -41,14 +41,14 @@ def _first_of_each(times: np.ndarray, rate: int) -> np.ndarray:
 
 
 def stride(times: np.ndarray, num_frames: int) -> np.ndarray:
-    """Every ``round(fps)``-th frame, then evenly over those (DRL)."""
+    """Sample every ``round(fps)``-th frame, then evenly over those (DRL)."""
     span = times[-1] - times[0]
     rate = (len(times) - 1) / span if span > 0 else 1.0
     return spread(np.arange(0, len(times), max(1, round(rate))), num_frames)
 
 
 def segment_random(times: np.ndarray, num_frames: int) -> np.ndarray:
-    """One random frame of each of ``num_frames`` equal segments (numpy's global generator)."""
+    """Sample a random frame of each of ``num_frames`` equal segments (numpy's generator)."""
     if len(times) <= num_frames:
         return np.arange(len(times))
     edges = _edges(len(times), num_frames)
@@ -56,7 +56,7 @@ def segment_random(times: np.ndarray, num_frames: int) -> np.ndarray:
 
 
 def segment_centre(times: np.ndarray, num_frames: int) -> np.ndarray:
-    """The middle frame of each segment: the test-time companion of :func:`segment_random`."""
+    """Sample the middle frame of each segment, for tests of :func:`segment_random`."""
     if len(times) <= num_frames:
         return np.arange(len(times))
     edges = _edges(len(times), num_frames)
@@ -77,7 +77,7 @@ SAMPLING: dict[str, Callable[[np.ndarray, int], np.ndarray]] = dict(
 
 
 def at_rate(times: np.ndarray, fps: Optional[int]) -> np.ndarray:
-    """What is stored of a clip: the first frame of every ``1 / fps`` s, and the last frame.
+    """Return what a store keeps of a clip: the first frame of every ``1 / fps`` s, and the last.
 
     On the times of what it keeps :func:`per_second` chooses the same frames as on all times: the
     first of each second is kept, and the end is known.
@@ -96,7 +96,7 @@ def at_rate(times: np.ndarray, fps: Optional[int]) -> np.ndarray:
 
 
 def windows(times: np.ndarray, *, length: int, rate: float, stride: float) -> np.ndarray:
-    """Windows of equally distant frames that cover a clip evenly, one about every ``stride`` s.
+    """Return windows of equally spaced frames that cover a clip, about one every ``stride`` s.
 
     Window k of n stands for k/n to (k + 1)/n of the clip and is centred there.  One that would
     begin before the clip, or end after it, is moved inside; where the clip is shorter than a
@@ -122,7 +122,7 @@ def windows(times: np.ndarray, *, length: int, rate: float, stride: float) -> np
 
 
 def window_count(times: np.ndarray, stride: float) -> int:
-    """How many :func:`windows` there are; broken timestamps may span billions of seconds."""
+    """Return the number of :func:`windows`, limited against broken timestamps."""
     return max(1, round(_seconds(times) / stride))
 
 
@@ -132,7 +132,7 @@ def _seconds(times: np.ndarray) -> float:
 
 
 def sampling_named(kind: str) -> Callable[[np.ndarray, int], np.ndarray]:
-    """The function of that name.
+    """Return the sampling function of that name.
 
     Raises:
         ValueError: no such kind.
@@ -143,7 +143,7 @@ def sampling_named(kind: str) -> Callable[[np.ndarray, int], np.ndarray]:
 
 
 def window(times: np.ndarray, start: Optional[float], end: Optional[float]) -> slice:
-    """Positions of the frames on screen between ``start`` and ``end``.
+    """Return positions of the frames on screen between ``start`` and ``end``.
 
     Args:
         times: seconds from the start of the file, float64 [N], increasing.

@@ -26,10 +26,10 @@ from mmvtr.datasets.annotation_values import (
     listing,
     mapping,
     number,
-    once,
     problem,
     seconds,
     string,
+    unique,
     wrong,
 )
 from mmvtr.datasets.videos.frame_sampling import at_rate
@@ -57,7 +57,7 @@ class Settings(NamedTuple):
 
 
 class StoredClip(NamedTuple):
-    """What a shard's json says of a clip.
+    """A clip's entry in a shard's json.
 
     ``times`` float64 [N], seconds in the file; ``offsets`` and ``bytes`` int64 [N], of the pictures
     in ``shard``; ``reason``: of a video that cannot be read, else None.
@@ -75,7 +75,7 @@ class StoredClip(NamedTuple):
 
 
 class FrameStore:
-    """Reads a folder of shards.  Files are open only while a clip is read, so any process may.
+    """Reader of a folder of shards; files are open only while a clip is read.
 
     Args:
         path: the folder.
@@ -99,7 +99,7 @@ class FrameStore:
 
     @property
     def clips(self) -> dict[str, StoredClip]:
-        """All clips by video id.
+        """Return all clips by video id.
 
         Raises:
             ValueError: a shard is cut short, or gone; its json is damaged, or has a clip that
@@ -107,12 +107,12 @@ class FrameStore:
         """
         if self._clips is None:
             stored = [one for index in complete(self.path) for one in _read_index(index)]
-            names = once(((name, place) for name, place, _ in stored), 'video')
+            names = unique(((name, place) for name, place, _ in stored), 'video')
             self._clips = dict(zip(names, (clip for *_, clip in stored)))
         return self._clips
 
     def check(self, videos: Sequence[dict[str, Any]]) -> None:
-        """See that every clip is there, as long as it is now.
+        """Raise unless the store holds every clip of these videos, whole.
 
         Raises:
             FileNotFoundError: no such store.
@@ -129,7 +129,7 @@ class FrameStore:
             self._find(video)
 
     def missing(self, videos: Sequence[dict[str, Any]]) -> list[str]:
-        """Ids of the videos that are not stored.
+        """Return ids of the videos that are not stored.
 
         Raises:
             FileNotFoundError: no such store.
@@ -139,7 +139,7 @@ class FrameStore:
         return [v['video_id'] for v in videos if v['video_id'] not in self.clips]
 
     def read(self, video: dict[str, Any], select: Select) -> list[np.ndarray]:
-        """Pictures of a clip.
+        """Return pictures of a clip.
 
         Args:
             video: its record: ``video_id``, where it has them ``start`` and ``end`` (seconds).
@@ -190,7 +190,7 @@ class FrameStore:
 
 
 def complete(folder: Path) -> list[Path]:
-    """The json files of the shards in ``folder`` that are complete, in order."""
+    """Return the json files of the complete shards in ``folder``, in order."""
     return sorted(path for path in folder.glob('*.json') if path.stem.isdigit())
 
 
@@ -223,7 +223,7 @@ def write_shard(
 
 
 def write_settings(folder: Path, settings: Settings) -> None:
-    """Note how the frames of a new store are made."""
+    """Record how a new store's frames are made."""
     _write_json(folder / SETTINGS, settings._asdict())
 
 
@@ -254,7 +254,7 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def _write_clip(tar: tarfile.TarFile, video: dict[str, Any], settings: Settings) -> dict[str, Any]:
-    """Append a clip's pictures; the clip's part of the json."""
+    """Append a clip's pictures and return its json entry."""
     name = video['video_id']
     about = dict(id=name, start=video.get('start'), end=video.get('end'))
     times, places, shape = [], [], (0, 0)
@@ -275,7 +275,7 @@ def _write_clip(tar: tarfile.TarFile, video: dict[str, Any], settings: Settings)
 def _decode(
     video: dict[str, Any], fps: Optional[int]
 ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-    """Times and pictures of what is to be kept, a part at a time."""
+    """Yield times and pictures to keep, in parts."""
     done, kept = 0, None
 
     def select(times: np.ndarray) -> np.ndarray:
@@ -307,7 +307,7 @@ def _append(tar: tarfile.TarFile, name: str, number: int, content: bytes) -> tup
 
 
 def _read_index(path: Path) -> list[tuple[str, Place, StoredClip]]:
-    """Id, place and clip of each entry of a shard's json."""
+    """Yield id, place and clip of each entry of a shard's json."""
     index, shard = read_json(path, ('bytes', 'clips')), path.with_suffix('.tar')
     found = shard.stat().st_size if shard.is_file() else 0
     expected = field(index, 'bytes', number, Place(path))
@@ -347,7 +347,7 @@ def _time(value: Any, place: Place) -> Optional[float]:
 
 
 def _array(value: list[Any], kinds: str, shape: tuple[int, ...], place: Place) -> np.ndarray:
-    """Finite numbers from a list, whose ``shape`` is right but for -1."""
+    """Return finite numbers from a list of the expected ``shape`` (-1: any)."""
     try:
         found = np.array(value)
     except (ValueError, OverflowError):  # of uneven lists

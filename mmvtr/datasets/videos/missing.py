@@ -16,7 +16,7 @@ Missing = Literal['raise', 'skip']
 
 
 class LeftOut(NamedTuple):
-    """What a set lacks of the whole one.
+    """Videos and texts that a set lacks.
 
     Attributes:
         names: of the videos without a file.
@@ -43,12 +43,12 @@ def check_missing(missing: Any) -> None:
 
 
 def skip_advice(prefix: str) -> str:
-    """What to do about them, for an error; ``prefix`` as of :func:`mmvtr.hints.option`."""
+    """Return advice about missing videos; ``prefix`` as in :func:`mmvtr.hints.option`."""
     return f'{option("missing", "skip", prefix=prefix)} leaves them out'
 
 
 def not_there(steps: Sequence[Callable], videos: Records) -> set[str]:
-    """Ids of the videos that a step of a pipeline does not find.
+    """Return ids of the videos that a pipeline step does not find.
 
     Args:
         steps: of the pipeline; those that read files have a method ``missing(videos)``.
@@ -63,7 +63,7 @@ def not_there(steps: Sequence[Callable], videos: Records) -> set[str]:
 def leave(
     videos: Records, texts: Records, gone: set[str], before: Optional[LeftOut], origin: str
 ) -> tuple[Records, Records, Optional[LeftOut]]:
-    """The records without some videos, and without texts of no other; the log says it.
+    """Return records without some videos and without texts of no other video; logged.
 
     Args:
         videos, texts: records of the set.
@@ -146,7 +146,7 @@ def subset(
 
 
 def refuse_other_lists(names: Sequence[str], origin: str) -> None:
-    """See that all processes miss the same videos, as each takes its share of one list.
+    """Raise unless all processes miss the same videos, since each takes a share of one list.
 
     Raises:
         ValueError: they do not; on every process.

@@ -18,7 +18,7 @@ BACK, JUMP = 0.1, 10.0
 
 
 class Clock:
-    """The clock of a player, on which times go on where those of a file start again or jump.
+    """A player's clock: continues where a file's timestamps restart or jump.
 
     Args:
         container: a file; in formats alone whose times may jump a jump ahead is joined, elsewhere a
@@ -59,7 +59,7 @@ class DoubledError(Exception):
 
 @dataclass
 class Damage:
-    """Which pictures of a file are damaged, judged packet by packet in the order of decoding.
+    """Judges packets in decoding order to find which pictures of a file are damaged.
 
     Attributes:
         source: the file, if it is a transport stream.
@@ -74,7 +74,7 @@ class Damage:
     _end: Optional[float] = None
 
     def see(self, packet: av.Packet) -> None:
-        """Take the next packet of the stream into account.
+        """Process the next packet of the stream.
 
         Raises:
             DoubledError: its data stand twice.
@@ -89,7 +89,7 @@ class Damage:
             self.pts.add(packet.pts)
 
     def _count(self, packet: av.Packet, source: BinaryIO) -> None:
-        """Judge the counters of a picture's packets in a transport stream."""
+        """Judge the continuity counters of a picture's packets in a transport stream."""
         if packet.is_keyframe:
             self._broken = False
         elif self._breaks & 1 and self._late(packet):

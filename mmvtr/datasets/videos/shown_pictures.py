@@ -12,7 +12,7 @@ RATIOS = 1 / 8, 8.0
 
 
 class ShownPictures:
-    """Converts the pictures of a stream.
+    """Converter of a stream's pictures to upright RGB with square pixels.
 
     One converter a file: ``frame.to_ndarray`` would set up a new one for each frame, half the time
     of reading a small clip.

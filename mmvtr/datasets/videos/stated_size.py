@@ -44,7 +44,7 @@ MAX_METADATA = 1 << 20
 
 
 def stated_size(file: BinaryIO, size: int) -> Optional[int]:
-    """Bytes that the file must have; a file of fewer was cut short.
+    """Return the bytes that the file must have; a shorter file was cut.
 
     Args:
         file: opened for reading, at any position.
@@ -78,7 +78,7 @@ def _at(file: BinaryIO, position: int, count: int) -> bytes:
 
 
 def _avi(file: BinaryIO) -> Optional[int]:
-    """Large files are several lists, one behind the other."""
+    """Return the stated size of an AVI; large files are several consecutive lists."""
     position = 0
     while True:
         header = _at(file, position, 12)
@@ -110,7 +110,7 @@ def _boxes(file: BinaryIO, size: int) -> Optional[int]:
 
 
 def _indexed(sidx: bytes) -> int:
-    """Bytes behind an index box that it refers to; 0 if it is damaged."""
+    """Return the bytes after an index box that it refers to; 0 if it is damaged."""
     wide = sidx[8:9] > b'\0'  # its version
     head = '>QHH' if wide else '>IHH'  # bytes skipped first, nothing, how many fragments
     place = 28 if wide else 24
@@ -138,7 +138,7 @@ def _matroska(file: BinaryIO) -> Optional[int]:
 
 
 def _vint(data: bytes) -> tuple[int, Optional[int]]:
-    """Bytes of an EBML number, and the number; None = unknown, which is all ones, or no number."""
+    """Return length and value of an EBML number; None for unknown or invalid ones."""
     width = 9 - data[0].bit_length()
     if width > 8 or len(data) < width:
         return width, None

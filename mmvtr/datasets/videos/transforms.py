@@ -57,12 +57,12 @@ class LoadVideo(BaseTransform):
             )
 
     def missing(self, videos: list[Results]) -> list[str]:
-        """Ids of the videos that have no file."""
+        """Return ids of the videos without a file."""
         missing = set(missing_files(Path(v['path']) for v in videos))
         return [v['video_id'] for v in videos if Path(v['path']) in missing]
 
     def transform(self, results: Results) -> Results:
-        """``path`` -> ``imgs``; raises :class:`BrokenVideoError`."""
+        """Set ``imgs`` from ``path``; raises :class:`BrokenVideoError`."""
         results['imgs'] = read_frames(
             results['path'],
             lambda times: self.select(times, self.num_frames),
@@ -95,11 +95,11 @@ class LoadFrames(BaseTransform):
         self.store.check(videos)
 
     def missing(self, videos: list[Results]) -> list[str]:
-        """Ids of the videos that are not stored; FileNotFoundError if there is no store."""
+        """Return ids of videos that are not stored; FileNotFoundError if there is no store."""
         return self.store.missing(videos)
 
     def transform(self, results: Results) -> Results:
-        """``video_id`` -> ``imgs``, ``stored_size``; raises :class:`BrokenVideoError`."""
+        """Set ``imgs`` and ``stored_size`` from ``video_id``; raises :class:`BrokenVideoError`."""
         results['imgs'] = self.store.read(
             results, lambda times: self.select(times, self.num_frames)
         )
@@ -153,7 +153,7 @@ class LoadFeatures(BaseTransform):
             store.check([video['video_id'] for video in videos], 'videos')
 
     def missing(self, videos: list[Results]) -> list[str]:
-        """Ids of the videos that a store lacks; FileNotFoundError if there is no such store."""
+        """Return ids of videos that a store lacks; FileNotFoundError if there is no store."""
         ids = [video['video_id'] for video in videos]
         lacking: set[str] = set()
         for store in self.stores:
@@ -162,7 +162,7 @@ class LoadFeatures(BaseTransform):
         return [name for name in ids if name in lacking]
 
     def transform(self, results: Results) -> Results:
-        """``video_id`` -> ``features``; raises :class:`BrokenVideoError`."""
+        """Set ``features`` from ``video_id``; raises :class:`BrokenVideoError`."""
         with broken_videos():
             parts = [store.read(results['video_id']) for store in self.stores]
         if self.num_frames is not None:

@@ -20,7 +20,7 @@ CLOCKS = {0x10: 6, 0x08: 6}
 
 
 class Continuity(NamedTuple):
-    """The packets that a picture's data came in, and those of the next one.
+    """Continuity counters of a picture's packets and of the next picture's.
 
     Attributes:
         lost: of both, whether a packet is missing inside or at the end (the last packet of a
@@ -75,7 +75,7 @@ def continuity(file: BinaryIO, position: int, pid: int) -> Continuity:
 
 
 def _packets(file: BinaryIO, position: int, pid: int) -> Iterator[_Packet]:
-    """The packets of a stream in the order of the file."""
+    """Yield the packets of a stream in file order."""
     file.seek(position)
     stride = _stride(file.read(STAMP + 1))
     file.seek(position)
@@ -96,14 +96,14 @@ def _packets(file: BinaryIO, position: int, pid: int) -> Iterator[_Packet]:
 
 
 def _stride(head: bytes) -> int:
-    """Bytes from packet to packet by the first bytes of one, 0 where none begins."""
+    """Return the distance of packets in bytes; 0 if no packet begins."""
     if head[:1] == bytes([SYNC]):
         return SIZE
     return SIZE + STAMP if head[STAMP:] == bytes([SYNC]) else 0
 
 
 class EachOnce(io.RawIOBase):
-    """A transport stream as a file in which no packet stands twice.
+    """A transport stream as a file without repeated packets.
 
     Args:
         path: a transport stream, packets of 188 or 192 bytes from its first byte on; as far as
@@ -131,7 +131,7 @@ class EachOnce(io.RawIOBase):
         return len(data)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move to a byte; returns it."""
+        """Move to a byte offset and return it."""
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
         self._at = max(0, base + offset)
         return self._at
@@ -151,7 +151,7 @@ class EachOnce(io.RawIOBase):
 
 
 def _copies(path: str, stride: int) -> np.ndarray:
-    """Numbers of the packets that repeat the one before of their stream, int64, increasing."""
+    """Return the indices of packets that repeat their predecessor, int64, increasing."""
     whole = os.path.getsize(path) // stride
     blocks = np.memmap(path, np.uint8, 'r', shape=(whole, stride))[:, stride - SIZE :]
     unlike = np.flatnonzero(blocks[:, 0] != SYNC)
@@ -166,5 +166,5 @@ def _copies(path: str, stride: int) -> np.ndarray:
 
 
 def _payload(block: np.ndarray) -> bytes:
-    """The data of a packet; its clock may differ from that of its copy."""
+    """Return the payload of a packet; its clock may differ from that of its copy."""
     return block[4 + (1 + int(block[4]) if block[3] & 0x20 else 0) :].tobytes()

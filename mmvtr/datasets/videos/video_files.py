@@ -116,7 +116,7 @@ def open_video(
 
 
 def _container(path: str) -> InputContainer:
-    """The file as ffmpeg opens it, and nothing but the file.
+    """Return the file as an ffmpeg container that opens no other file.
 
     Raises:
         BrokenVideoError: a list of other files.
@@ -135,7 +135,7 @@ def _container(path: str) -> InputContainer:
 
 @cache
 def _whole_files() -> str:
-    """The formats that ffmpeg reads from the file itself, for its option ``format_whitelist``."""
+    """Return the formats that ffmpeg reads from the file alone, for ``format_whitelist``."""
     return ','.join(sorted(name for name in av.formats_available if name not in LISTS))
 
 
@@ -152,7 +152,7 @@ def _rank(stream: av.VideoStream) -> tuple[bool, bool, int]:
 
 
 def duration_of(path: str) -> float:
-    """Seconds that a player shows: what the file states, or else what its packets say.
+    """Return the seconds that a player shows: the stated duration, else the packets'.
 
     They are on the clock of :func:`~mmvtr.datasets.videos.video_io.read_frames`: 0 is where the
     first stream begins, the sound counted.
@@ -169,7 +169,7 @@ def duration_of(path: str) -> float:
 
 
 def pictures_span(path: str) -> tuple[float, float]:
-    """Seconds of a file at which its first picture appears and its last one goes.
+    """Return the seconds at which a file's first picture appears and its last one ends.
 
     The clock and the errors are those of :func:`duration_of`; most files have pictures from 0 to
     there, but the sound may begin earlier or last longer.
@@ -206,7 +206,7 @@ def _may_start_again(container: InputContainer) -> bool:
 
 
 def _last_shown(container: InputContainer, stream: av.VideoStream) -> float:
-    """Second at which the last picture goes, on the joined clock; the sound may last longer."""
+    """Return the second at which the last picture ends on the joined clock."""
     clock, unit, last, whole = Clock(container), float(stream.time_base), 0, 0.0
 
     def of_stream() -> Iterator[av.Packet]:

@@ -12,9 +12,8 @@ what was listed either, the pictures are counted.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections import Counter
-from contextlib import contextmanager, nullcontext
+from bisect import bisect_left
+from contextlib import contextmanager
 from itertools import chain
 from typing import (
     BinaryIO,
@@ -36,7 +35,8 @@ from av.video.frame import PictureType
 
 from mmvtr.datasets.videos.decoding_limits import decoded
 from mmvtr.datasets.videos.frame_sampling import TIME_SLACK, window
-from mmvtr.datasets.videos.packet_times import Clock, Damage, DoubledError
+from mmvtr.datasets.videos.listed_packets import Listed, list_packets, runs
+from mmvtr.datasets.videos.packet_times import Clock, DoubledError
 from mmvtr.datasets.videos.shown_pictures import ShownPictures
 from mmvtr.datasets.videos.transport_stream import EachOnce
 from mmvtr.datasets.videos.video_files import (
@@ -47,18 +47,8 @@ from mmvtr.datasets.videos.video_files import (
     start_of,
 )
 
-#: Frames that a seek must skip to be worth its cost.
-MIN_JUMP = 8
-
-#: Share of its length that a header may promise and a file not hold, and seconds that it may.
-MAX_SHORTFALL = 0.1
-MAX_SECONDS_SHORT = 0.5
-
 #: Bytes that the chosen frames of a clip may take, as RGB: 170 of 3840 x 2160 pixels.
 MAX_BYTES = 4 << 30
-
-#: AVFMT_NOTIMESTAMPS of ffmpeg: of raw streams, whose times are guessed.
-NO_TIMESTAMPS = 0x80
 
 Select = Callable[[np.ndarray], np.ndarray]
 T = TypeVar('T')
@@ -194,29 +184,6 @@ class _Clip(NamedTuple):
             )
 
 
-class _Listed(NamedTuple):
-    """What the packets of the stream say: times of all, and of key frames, both increasing.
-
-    Attributes:
-        first: the time of the packet that the file begins with.
-        doubtful: it is no key frame, or all are, so that even the first picture may never be shown.
-        ordered: the times may be those of showing; else they are the order of the packets, and the
-            decoder shows them in another one (as of packed B-frames), or they start again, so that
-            a time is no place to jump to.
-        damaged: times of the pictures whose data, or whose references' data, lack something; a
-            decoder leaves some of them out and shows others out of order.
-        sound: times of the others.
-    """
-
-    pts: list[int]
-    keys: list[int]
-    first: int
-    doubtful: bool
-    ordered: bool
-    damaged: set[int]
-    sound: list[int]
-
-
 class _NotAsListedError(Exception):
     """What is decoded is not what the packets say."""
 
@@ -224,7 +191,7 @@ class _NotAsListedError(Exception):
 def _read_by_time(clip: _Clip) -> Optional[list[np.ndarray]]:
     """The selected frames; None where the packets do not say when they are shown."""
     with _open(clip) as (container, stream):
-        listed = _list_packets(container, stream, clip)
+        listed = list_packets(container, stream, clip.source, clip.missing)
         if listed is None:
             return None
         times = _on_the_clock(listed.pts, container, stream)
@@ -251,7 +218,7 @@ def _read_by_time(clip: _Clip) -> Optional[list[np.ndarray]]:
 def _read_with_jumps(
     container: InputContainer,
     stream: av.VideoStream,
-    listed: _Listed,
+    listed: Listed,
     wanted: Sequence[int],
     clip: _Clip,
 ) -> list[np.ndarray]:
@@ -259,65 +226,13 @@ def _read_with_jumps(
     if listed.doubtful:
         _check_first(container, stream, listed)
     frames: list[np.ndarray] = []
-    for key, run in _runs(wanted, listed):
+    for key, run in runs(wanted, listed):
         container.seek(key, stream=stream)
         frames += _pick(_from_here(container, stream, listed), stream, run, clip, len(wanted))
     return frames
 
 
-def _list_packets(
-    container: InputContainer, stream: av.VideoStream, clip: _Clip
-) -> Optional[_Listed]:
-    """All packets, without decoding; None if they have no times of their own."""
-    pts, keys, first, last = [], [], None, 0.0
-    counts, units = Counter(), {s.index: float(s.time_base or 0) for s in container.streams}
-
-    def of_stream() -> Iterator[av.Packet]:
-        nonlocal last
-        own = stream.index
-        for packet in container.demux():
-            time, size, index = packet.pts, packet.size, packet.stream.index
-            counts[index] += size > 0
-            if time is not None:
-                last = max(last, (time + (packet.duration or 0)) * units.get(index, 0))
-            if index == own and size:
-                yield packet
-
-    clock, transport = Clock(container), container.format.name == 'mpegts'
-    with clip.source() if transport else nullcontext() as source:
-        damage = Damage(source)
-        for packet in clock.joined(of_stream()):
-            if first is None:
-                first = packet
-            if packet.is_discard:
-                continue
-            damage.see(packet)
-            time = packet.pts
-            pts.append(time)
-            if packet.is_keyframe:
-                keys.append(time)
-    # Bytes may be missing that no picture needs: then all packets of the file's index are there.
-    if clip.missing and not all(counts[s.index] == s.frames > 0 for s in container.streams):
-        raise BrokenVideoError(clip.missing)
-    if len(pts) > 1:  # the duration of a single picture is nowhere
-        _check_length(container, last)
-    if not pts or None in pts or first.pts is None or len(set(pts)) < len(pts):
-        return None
-    if container.format.flags & NO_TIMESTAMPS:
-        return None
-    codec = stream.codec_context
-    # Avi has no times of showing, and MPEG-4 keeps its packed B-frames when it moves elsewhere.
-    packed = codec.has_b_frames and ('avi' in container.format.name or codec.name == 'mpeg4')
-    ordered = not packed or any(b < a for a, b in zip(pts, pts[1:]))
-    ordered = ordered and not clock.offset
-    every = len(keys) == len(pts) and not codec.codec.intra_only
-    doubtful = every or not first.is_keyframe
-    pts.sort()
-    sound = [time for time in pts if time not in damage.pts] if damage.pts else pts
-    return _Listed(pts, sorted(keys), first.pts, doubtful, ordered, damage.pts, sound)
-
-
-def _check_damage(listed: _Listed, chosen: Sequence[int], times: np.ndarray, clip: _Clip) -> None:
+def _check_damage(listed: Listed, chosen: Sequence[int], times: np.ndarray, clip: _Clip) -> None:
     """Refuse damaged pictures that are asked for; those elsewhere in the file do no harm."""
     bad = [i for i in chosen if listed.pts[i] in listed.damaged]
     if bad:
@@ -328,16 +243,7 @@ def _check_damage(listed: _Listed, chosen: Sequence[int], times: np.ndarray, cli
         )
 
 
-def _check_length(container: InputContainer, last: float) -> None:
-    """These end without an error where their data end, but their header says how long they are."""
-    states_length = any(name in container.format.name for name in ('matroska', 'avi', 'flv'))
-    length = (container.duration or 0) / av.time_base
-    missing = length - last
-    if states_length and missing > max(MAX_SHORTFALL * length, MAX_SECONDS_SHORT):
-        raise BrokenVideoError(f'ends at {last:.2f} s of {length:.2f} s')
-
-
-def _check_first(container: InputContainer, stream: av.VideoStream, listed: _Listed) -> None:
+def _check_first(container: InputContainer, stream: av.VideoStream, listed: Listed) -> None:
     """The first picture is the one of the first time.
 
     Raises:
@@ -349,24 +255,8 @@ def _check_first(container: InputContainer, stream: av.VideoStream, listed: _Lis
         raise _NotAsListedError
 
 
-def _runs(wanted: Sequence[int], listed: _Listed) -> Iterator[tuple[int, list[int]]]:
-    """Split the wanted times into stretches to decode, each with the time to seek to first."""
-    pts, keys = listed.pts, listed.keys
-    run: list[int] = []
-    seek, here = pts[0], 0
-    for time in wanted:
-        key = keys[bisect_right(keys, time) - 1] if keys and keys[0] <= time else pts[0]
-        if bisect_right(pts, key) - here > MIN_JUMP:
-            if run:
-                yield seek, run
-            seek, run = key, []
-        run.append(time)
-        here = bisect_right(pts, time)
-    yield seek, run
-
-
 def _from_here(
-    container: InputContainer, stream: av.VideoStream, listed: _Listed
+    container: InputContainer, stream: av.VideoStream, listed: Listed
 ) -> Iterator[av.VideoFrame]:
     """Frames from where the container stands, as the packets list them, but damaged ones.
 

@@ -31,7 +31,7 @@ from mmvtr.registry import TASK_UTILS
 
 
 class Classes(NamedTuple):
-    """What a caption tells of, each once; an action is a verb and a noun."""
+    """Verb and noun classes and actions (verb, noun) of a caption, without repetition."""
 
     verbs: Sequence[int] = ()
     nouns: Sequence[int] = ()
@@ -99,12 +99,12 @@ class CaptionClasses:
         return videos, texts
 
     def _common(self, captions: list[Classes]) -> Classes:
-        """What enough captions of a video have."""
+        """Return the classes that enough captions of a video have."""
         enough = self.share * len(captions) - 1e-9  # a fifth of 10 is 2, in binary too
         verbs = _at_least(enough, [own.verbs for own in captions])
         nouns = _at_least(enough, [own.nouns for own in captions])
-        told = _each_once(action for own in captions for action in own.actions)
-        return Classes(verbs, nouns, [(v, n) for v, n in told if v in verbs and n in nouns])
+        named = _distinct(action for own in captions for action in own.actions)
+        return Classes(verbs, nouns, [(v, n) for v, n in named if v in verbs and n in nouns])
 
     def _tagged(self, method: Method, text: dict[str, Any]) -> Classes:
         tagged = tag(text['text'], method)
@@ -113,20 +113,20 @@ class CaptionClasses:
         numbers = {word: class_number(word) for word in (*verbs, *nouns)}
         self.names.update((number, word) for word, number in numbers.items())
         return Classes(
-            _each_once(numbers[verb] for verb in verbs),
-            _each_once(numbers[noun] for noun in nouns),
-            _each_once((numbers[verb], numbers[noun]) for verb, noun in actions(tagged)),
+            _distinct(numbers[verb] for verb in verbs),
+            _distinct(numbers[noun] for noun in nouns),
+            _distinct((numbers[verb], numbers[noun]) for verb, noun in actions(tagged)),
         )
 
 
 @cache
 def class_number(word: str) -> int:
-    """A number of 48 bits for a word: the same everywhere, with no list of all words."""
+    """Return a 48-bit class number of a word, the same on every machine."""
     return int.from_bytes(hashlib.sha256(word.encode()).digest()[:6], 'big')
 
 
 def actions(tagged: Sequence[tuple[str, Tag]]) -> list[tuple[str, str]]:
-    """Lemmas of each verb with its nouns, see :class:`CaptionClasses`; may repeat themselves."""
+    """Return each verb's lemma with its nouns (see :class:`CaptionClasses`); may repeat."""
     found = clauses(tagged)
     verbs = [lemma(tagged[position][0], 'VERB') for position in found.verbs]
     nouns = [lemma(tagged[run[-1]][0], 'NOUN') for run in found.nouns]
@@ -134,7 +134,7 @@ def actions(tagged: Sequence[tuple[str, Tag]]) -> list[tuple[str, str]]:
 
 
 class _FromFile:
-    """Classes of a text from a json file."""
+    """Classes of texts, read from a json file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -153,7 +153,7 @@ class _FromFile:
         for value in numbers:
             if type(value) is not int or not 0 <= value < MOST:
                 raise wrong(place.at(repr(kind)), 'a list of numbers from 0', numbers)
-        return _each_once(numbers)
+        return _distinct(numbers)
 
 
 def _labels(classes: Classes) -> dict[str, Any]:
@@ -164,9 +164,9 @@ def _labels(classes: Classes) -> dict[str, Any]:
 
 
 def _at_least(count: float, sets: Sequence[Sequence[int]]) -> list[int]:
-    """Members of at least so many of the sets, in the order of their first."""
+    """Return members of at least so many of the sets, in order of first occurrence."""
     return [item for item, times in Counter(chain(*sets)).items() if times >= count]
 
 
-def _each_once(items: Iterable[Any]) -> list[Any]:
+def _distinct(items: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(items))

@@ -9,7 +9,7 @@ from mmvtr.datasets.words.part_of_speech import Tag
 
 
 class Clauses(NamedTuple):
-    """A sentence's verbs and noun phrases, each the positions of its words.
+    """A sentence's verbs and noun phrases, each as word positions.
 
     Attributes:
         verbs: position of each verb.
@@ -26,7 +26,7 @@ class Clauses(NamedTuple):
 
 
 def clauses(tagged: Sequence[tuple[str, Tag]]) -> Clauses:
-    """Of the words and kinds of :func:`~mmvtr.datasets.words.part_of_speech.tag`.
+    """Return the clauses of tagged words (:func:`~mmvtr.datasets.words.part_of_speech.tag`).
 
     "a man chops the spring onions and fries": chops and fries have the object onions, and chops has
     the subject man.

@@ -10,7 +10,7 @@ Step = Callable[[dict], dict]
 
 
 class CutTexts(NamedTuple):
-    """Of some texts those that are cut.
+    """Count and examples of texts that a pipeline truncates.
 
     Attributes:
         count: of them.
@@ -33,7 +33,7 @@ class CutTexts(NamedTuple):
 
 
 def cut_tokens(steps: Sequence[Step], record: Mapping[str, Any]) -> int:
-    """How many tokens of a text the steps do not read; 0 = all is read.
+    """Return how many tokens of a text the steps drop; 0: none.
 
     Args:
         steps: of a text pipeline, as they were built.
@@ -43,7 +43,7 @@ def cut_tokens(steps: Sequence[Step], record: Mapping[str, Any]) -> int:
 
 
 def count_cut(steps: Sequence[Step], records: Sequence[Mapping[str, Any]]) -> Optional[CutTexts]:
-    """The texts that the steps cut; None where all is read."""
+    """Return the texts that the steps truncate; None if there are none."""
     for step in steps:
         if hasattr(step, 'surplus'):
             beyond = [surplus for surplus in map(step.surplus, records) if surplus]

@@ -13,7 +13,7 @@ from mmvtr.registry import TASK_UTILS
 
 @TASK_UTILS.register_module()
 class DrawableCaptions:
-    """Leave the captions that a json file lets be drawn; for training.
+    """Keep only captions that a json file allows to be drawn; for training.
 
     The file says it either by text, ``{text id: true}``, or by video, ``{video id: [true, false]}``
     with one for each of the video's captions in the order of the annotation.  True: it may be

@@ -59,14 +59,14 @@ class OpenCLIPTokenize(BaseTransform):
             ) from error
 
     def surplus(self, record: Results) -> int:
-        """How many tokens of ``text`` are not read."""
+        """Return how many tokens of ``text`` are dropped."""
         text = record['text']
         room = self.limit + 4 * len(text.encode('utf-8', 'replace'))  # more than it can have
         row = self.tokenizer([text], context_length=room)[0].numpy()
         return max(0, self._words(row) - self.limit)
 
     def transform(self, results: Results) -> Results:
-        """``text`` -> ``token_ids`` int64 [L], and ``text_extra`` where they are padded."""
+        """Set ``token_ids``, int64 [L], from ``text``, and ``text_extra`` if they are padded."""
         row = self.tokenizer([results['text']], context_length=self.limit)[0].numpy()
         words = self._words(row)
         results['token_ids'] = row if self.padded else row[:words]
@@ -75,7 +75,7 @@ class OpenCLIPTokenize(BaseTransform):
         return results
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """L ids -> L words or parts of words, as the tokenizer writes them."""
+        """Return L words or word pieces of L ids, as the tokenizer writes them."""
         inner = getattr(self.tokenizer, 'tokenizer', None)
         if inner is None:
             return clip_pieces(self.tokenizer, ids)

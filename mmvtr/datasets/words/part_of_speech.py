@@ -20,12 +20,12 @@ _TOKEN = re.compile(rf"\w+(?:['’-]\w+)*|[{STOPS}]")
 
 
 def words(sentence: str) -> list[str]:
-    """The lower-cased words of a sentence, without punctuation."""
+    """Return the lower-cased words of a sentence, without punctuation."""
     return [token for token in _TOKEN.findall(sentence.lower()) if token not in STOPS]
 
 
 def word_spans(sentence: str) -> list[tuple[int, int]]:
-    """Where each of :func:`words` begins and ends (one behind) in the sentence as it is written."""
+    """Return begin and end (exclusive) of each of :func:`words` in the sentence."""
     lowered = sentence.lower()
     # A letter may become two.
     origin = [i for i, letter in enumerate(sentence) for _ in letter.lower()]
@@ -34,7 +34,7 @@ def word_spans(sentence: str) -> list[tuple[int, int]]:
 
 
 def tag(sentence: str, method: Method = 'rules') -> list[tuple[str, Tag]]:
-    """The words of an English sentence and what they are; an auxiliary is 'OTHER'.
+    """Return the words of an English sentence with their kinds; auxiliaries are 'OTHER'.
 
     Args:
         sentence: a caption, an instruction, a narration.
@@ -68,7 +68,7 @@ def _by_spacy(tokens: list[str]) -> list[tuple[str, Tag]]:
 
 @lru_cache(maxsize=1)
 def _spacy_tagger() -> Any:
-    """A function from words, kept as they are, to tagged tokens."""
+    """Return a function that tags given words."""
     try:
         import spacy  # an extra: the rules do without
         from spacy.tokens import Doc

@@ -35,7 +35,7 @@ ROLES = (
 
 
 class RoleGraph(NamedTuple):
-    """Phrases of a sentence, each the positions of its words.
+    """Phrases of a sentence and their edges; a phrase is a list of word positions.
 
     Attributes:
         verbs: positions of each verb.
@@ -51,7 +51,7 @@ class RoleGraph(NamedTuple):
 def pack_graph(
     graph: RoleGraph, *, max_words: int = 30, max_verbs: int = 4, max_nouns: int = 6
 ) -> dict[str, Tensor]:
-    """A graph as tensors of fixed shapes, as ``HGREncoder.encode_text`` reads them.
+    """Return a graph as fixed-shape tensors that ``HGREncoder.encode_text`` reads.
 
     Phrases that begin behind the last word are left out, then the first so many are kept.  A verb
     receives from the sentence and from its nouns, a noun from its verbs; the sentence from none.
@@ -82,7 +82,7 @@ def pack_graph(
 
 
 def _kept(starts: Sequence[int], max_words: int, limit: int) -> dict[int, int]:
-    """Phrase -> its place among those that are kept."""
+    """Return the index of each phrase among those kept."""
     inside = [phrase for phrase, start in enumerate(starts) if start < max_words]
     return {phrase: place for place, phrase in enumerate(inside[:limit])}
 
@@ -118,7 +118,7 @@ class GraphTransform(BaseTransform):
 
     @abstractmethod
     def parse(self, record: Results) -> tuple[list[str], RoleGraph]:
-        """The words of a text and its graph."""
+        """Return the words of a text and its graph."""
 
     def check(self, texts: list[Results]) -> None:
         """Raise ValueError for the first text without a word."""
@@ -127,7 +127,7 @@ class GraphTransform(BaseTransform):
                 raise ValueError(f'text {text["text_id"]!r} has no word: {text["text"]!r}')
 
     def surplus(self, record: Results) -> int:
-        """How many words of ``text`` are not read."""
+        """Return how many words of ``text`` are dropped."""
         return max(0, len(self.words_of(record['text'])) - self.limit)
 
     def transform(self, results: Results) -> Results:
@@ -141,7 +141,7 @@ class GraphTransform(BaseTransform):
 
 @TRANSFORMS.register_module()
 class LoadRoleGraph(GraphTransform):
-    """Graphs of HGR's ``sent2rolegraph.augment.json``; words are what stands between spaces.
+    """Load graphs of HGR's ``sent2rolegraph.augment.json``; words are split at spaces.
 
     The file maps a sentence to its nodes and edges:
     ``[{ID: {"role": "V", "spans": [2], "words": ["cuts"]}, ...}, [[ID, ID, ROLE], ...]]`` where
@@ -224,7 +224,7 @@ def _positions(node: dict[str, Any], length: int) -> list[int]:
 
 @TRANSFORMS.register_module()
 class VerbNounGraph(GraphTransform):
-    """One verb and its nouns, as annotated: keys ``verb`` and ``nouns`` of a record (EPIC).
+    """Build a graph of one annotated verb and its nouns, record keys ``verb`` and ``nouns`` (EPIC).
 
     A name such as ``'put-down'`` or ``'bottle:water'`` is looked for word by word, in any form
     ('washing' is 'wash').  Annotators also normalised: a verb that the text does not have ('close
@@ -252,7 +252,7 @@ class VerbNounGraph(GraphTransform):
 
 
 def _find(name: str, tokens: Sequence[str]) -> list[int]:
-    """Where each word of a name first stands, without those that do not."""
+    """Return the first position of each word of a name, without absent ones."""
     places = []
     for part in re.split('[-:]', name):
         forms = _forms(part)
@@ -266,7 +266,7 @@ def _forms(word: str) -> set[str]:
 
 @TRANSFORMS.register_module()
 class PartOfSpeechGraph(GraphTransform):
-    """Each verb a node, each run of nouns a node.  Auxiliaries are no verbs here.
+    """Build a graph with a node per verb (no auxiliaries) and per run of nouns.
 
     Without edges between them, all nouns have the role ``NOUN``: what HGR does for sentences in
     which its semantic role labeller finds nothing.

@@ -34,7 +34,7 @@ _CLOSED = {
 
 
 def kinds_of(tokens: tuple[str, ...]) -> Sequence[str]:
-    """What each token of a sentence is.
+    """Return the kind of each token of a sentence.
 
     Args:
         tokens: lower-cased words and stops.
@@ -49,7 +49,7 @@ def kinds_of(tokens: tuple[str, ...]) -> Sequence[str]:
 
 
 class _Place(NamedTuple):
-    """Where a word stands: its sentence, what the words before it are, its position."""
+    """A word in its sentence: position and the kinds of the words before it."""
 
     tokens: tuple[str, ...]
     kinds: Sequence[str]
@@ -57,22 +57,22 @@ class _Place(NamedTuple):
 
     @property
     def previous(self) -> str:
-        """The word before, '' at the start."""
+        """The previous word, '' at the start."""
         return self.tokens[self.position - 1] if self.position else ''
 
     @property
     def previous_kind(self) -> str:
-        """What the word before is, 'START' at the start."""
+        """The kind of the previous word, 'START' at the start."""
         return self.kinds[-1] if self.position else 'START'
 
     @property
     def next(self) -> str:
-        """The word after, '' at the end."""
+        """The next word, '' at the end."""
         return self.tokens[self.position + 1] if self.position + 1 < len(self.tokens) else ''
 
     @property
     def next_kind(self) -> str:
-        """What the word after is of itself, 'STOP' at the end."""
+        """The next word's kind by itself, 'STOP' at the end."""
         return _kind_of_itself(self.next) if self.next else 'STOP'
 
     @property
@@ -101,7 +101,7 @@ class _Place(NamedTuple):
 
 @cache
 def _kind_of_itself(word: str) -> str:
-    """A closed class, or 'OPEN' for verbs and nouns."""
+    """Return a word's closed class, or 'OPEN' for verbs and nouns."""
     if word[0] in STOPS:
         return 'STOP'
     if word[0].isdigit():
@@ -138,7 +138,7 @@ def _with_imperative(tokens: tuple[str, ...], kinds: list[str]) -> Sequence[str]
 
 
 def _weight(word: str) -> int:
-    """What a known form is in the lists: 2 a verb, 1 at times a noun, 0 at times a verb."""
+    """Return how verb-like a listed form is: 2 a verb, 1 at times a noun, 0 at times a verb."""
     base = verb_form(word).base
     return 2 * (base in lists.VERBS) + (base in lists.VERBS_AT_TIMES_NOUNS)
 
@@ -174,7 +174,7 @@ def _imperative_is_verb(weight: int, place: _Place) -> bool:
 
 
 def _follows_subject(place: _Place) -> bool:
-    """A plural subject, or a place that an instruction begins with: 'in a bowl mix eggs'."""
+    """Return whether a plural subject, or an opening place ('in a bowl mix eggs'), precedes."""
     return _is_plural(place.previous) or place.kinds[0] in ('PREPOSITION', 'CONJUNCTION')
 
 

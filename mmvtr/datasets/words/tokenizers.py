@@ -53,7 +53,7 @@ class CLIPTokenize(BaseTransform):
 
 @TRANSFORMS.register_module()
 class TextBytes(BaseTransform):
-    """UTF-8 bytes, for an encoder that tokenises by itself."""
+    """Pass a text on as UTF-8 bytes, for an encoder with its own tokenizer."""
 
     def transform(self, results: Results) -> Results:
         """``text`` -> ``token_ids`` of 0-255."""
@@ -63,7 +63,7 @@ class TextBytes(BaseTransform):
 
 @TRANSFORMS.register_module()
 class WordTokenize(BaseTransform):
-    """One id per word of a closed vocabulary; words are lower-cased and split at spaces.
+    """Tokenise by a closed vocabulary: lower-cased words, split at spaces, one id each.
 
     Ids: n words are 0..n-1 in the order of the file, SOT is n, EOT is n + 1. EOT is the largest,
     so CLIP's argmax pooling finds it; a text tower needs n + 2 embeddings.
@@ -118,7 +118,7 @@ class WordTokenize(BaseTransform):
 
 @TRANSFORMS.register_module()
 class HFTokenize(BaseTransform):
-    """The tokenizer of a transformers model, with its own special tokens (BERT: CLS, SEP).
+    """Tokenise with a transformers tokenizer and its special tokens (BERT: CLS, SEP).
 
     Args:
         model: name on the hub, or a local folder.
@@ -189,7 +189,7 @@ class HFTokenize(BaseTransform):
 
 @cache
 def _clip_tokenizer() -> Any:
-    """SimpleTokenizer of open_clip, one a process: reading its byte pairs outlasts a text."""
+    """Return open_clip's SimpleTokenizer, cached per process."""
     from open_clip import SimpleTokenizer  # imports in seconds: only where it is used
 
     return SimpleTokenizer()
@@ -200,7 +200,7 @@ def _enclose(sot: int, words: list[int], eot: int, context_length: int) -> np.nd
 
 
 def clip_pieces(tokenizer: Any, ids: Sequence[int]) -> list[str]:
-    """L ids of open_clip's SimpleTokenizer -> L pieces, see :meth:`CLIPTokenize.pieces`."""
+    """Return L pieces of L ids of open_clip's SimpleTokenizer; see :meth:`CLIPTokenize.pieces`."""
     known = {tokenizer.sot_token_id: '[SOT]', tokenizer.eot_token_id: '[EOT]'}
     return [known[i] if i in known else _piece(tokenizer, i) for i in map(int, ids)]
 

@@ -26,7 +26,7 @@ Results = dict[str, Any]
 
 
 class WordTable(NamedTuple):
-    """In how many captions of a set each word is.
+    """Document frequency of each word in a set's captions.
 
     Attributes:
         captions: ``|D|``.
@@ -38,13 +38,13 @@ class WordTable(NamedTuple):
 
     @classmethod
     def of(cls, sentences: Iterable[str]) -> 'WordTable':
-        """Count the words of captions, each once a caption."""
-        told = [set(words(sentence)) for sentence in sentences]
-        return cls(len(told), Counter(word for one in told for word in one))
+        """Count the words of captions, each once per caption."""
+        words_of = [set(words(sentence)) for sentence in sentences]
+        return cls(len(words_of), Counter(word for one in words_of for word in one))
 
     @classmethod
     def read(cls, path: Path) -> 'WordTable':
-        """From a json file ``{"captions": 9668, "counts": {"onion": 412, ...}}``.
+        """Read a json file ``{"captions": 9668, "counts": {"onion": 412, ...}}``.
 
         Raises:
             FileNotFoundError: no such file.
@@ -63,13 +63,13 @@ class WordTable(NamedTuple):
         return cls(captions, counts)
 
     def idf(self, word: str) -> float:
-        """``log(|D| / (1 + df))``, not below 0; of a word that no caption has, ``log |D|``."""
+        """Return ``log(|D| / (1 + df))``, at least 0; ``log |D|`` for an unseen word."""
         return max(0.0, math.log(self.captions / (1 + self.counts.get(word, 0))))
 
 
 @TRANSFORMS.register_module()
 class TokensOfInterest(BaseTransform):
-    """The weight of each token of a text, for ``encoder.encode_text(..., interest=...)``.
+    """Weight the tokens of a text for ``encoder.encode_text(..., interest=...)``.
 
     A token weighs the idf of the noun or verb that it is a part of, and nothing where it is a part
     of neither; weights of a text sum to 1 over its tokens (so a word of three pieces counts three
@@ -125,14 +125,14 @@ class TokensOfInterest(BaseTransform):
         return results
 
     def _weights(self, text: str, spans: Iterable[tuple[int, int]]) -> Tensor:
-        told = [
+        words_of = [
             (start, end, self.table.idf(word))
             for (word, kind), (start, end) in zip(tag(text, self.method), word_spans(text))
             if kind != 'OTHER'
         ]
         weights = torch.zeros(self.length, dtype=torch.float64)
         for place, (start, end) in enumerate(spans):
-            shared = (idf for first, last, idf in told if first < end and start < last)
+            shared = (idf for first, last, idf in words_of if first < end and start < last)
             weights[place] = max(shared, default=0.0)
         total = weights.sum()
         return (weights / total if total > 0 else weights).float()

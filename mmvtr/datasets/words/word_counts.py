@@ -18,7 +18,7 @@ _WORD = re.compile(r'\w+')
 
 @TRANSFORMS.register_module()
 class WordCounts(BaseTransform):
-    """Counts of the words of a text, each weighed by log(N / captions with it) and scaled to 1.
+    """TF-IDF vector of a text's words, scaled to unit length.
 
     A stand-in for a frozen sentence encoder where captions are of few words (CMGSDSupervision);
     the words and their weights are those of the dataset that it stands in.
@@ -32,7 +32,7 @@ class WordCounts(BaseTransform):
         self.weights: dict[str, tuple[int, float]] = {}
 
     def check(self, texts: list[Results]) -> None:
-        """See all captions; words of all of them weigh nothing."""
+        """Count all captions; words that occur in every caption get weight 0."""
         counts = Counter(word for text in texts for word in {*_words(text['text'])})
         self.weights = {
             word: (place, math.log(len(texts) / count))

@@ -15,7 +15,7 @@ _ADDS_ES = ('ches', 'shes', 'sses', 'xes', 'zes', 'oes')
 
 
 class Form(NamedTuple):
-    """A word as a form of a verb, which it need not be: 'base', 's', 'ing' or 'ed'."""
+    """A word read as a verb form: 'base', 's', 'ing' or 'ed'; it need not be a verb."""
 
     base: str
     name: Literal['base', 's', 'ing', 'ed']
@@ -28,7 +28,7 @@ def lemma(word: str, kind: Literal['VERB', 'NOUN']) -> str:
 
 @cache
 def verb_form(word: str) -> Form:
-    """A lower-cased word led back to a verb; 's' only where that verb is known."""
+    """Return a lower-cased word as a verb form; an 's' form only of a known verb."""
     if word in lists.IRREGULAR_VERBS:
         return Form(lists.IRREGULAR_VERBS[word], 'ing' if word.endswith('ing') else 'ed')
     if word in KNOWN_VERBS or word in lists.NOUNS:
@@ -48,7 +48,7 @@ def verb_form(word: str) -> Form:
 
 @cache
 def singular(noun: str) -> str:
-    """A lower-cased noun without its plural ending."""
+    """Return a lower-cased noun without its plural ending."""
     if noun in lists.IRREGULAR_PLURALS:
         return lists.IRREGULAR_PLURALS[noun]
     if noun in lists.NOUNS or len(noun) < 4 or not noun.endswith('s'):
@@ -61,7 +61,7 @@ def singular(noun: str) -> str:
 
 
 def _without(ending: str, word: str) -> str:
-    """The base of a regular form: a doubled letter undone, a y or a lost e put back."""
+    """Return the base of a regular form: undouble letters, restore y or a lost e."""
     stem = word[: -len(ending)]
     doubled = len(stem) > 2 and stem[-1] == stem[-2]
     with_y = stem[:-1] + 'y' if ending == 'ed' and stem.endswith('i') else stem

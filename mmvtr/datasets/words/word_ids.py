@@ -32,12 +32,12 @@ def read_word_ids(path: Path) -> dict[str, int]:
 
 
 def word_ids(words: Sequence[str], ids: Mapping[str, int]) -> np.ndarray:
-    """The ids of words, int64 [L]; of an unknown one 2."""
+    """Return the ids of words, int64 [L]; 2 for unknown words."""
     return np.array([ids.get(word, UNKNOWN) for word in words], dtype=np.int64)
 
 
 def make_word_ids(sentences: Iterable[Sequence[str]], *, min_count: int) -> dict[str, int]:
-    """Ids of all words that occur at least so often, the most frequent first, ties by alphabet.
+    """Return ids of words above a minimum count, most frequent first, ties alphabetical.
 
     Args:
         sentences: the words of each.

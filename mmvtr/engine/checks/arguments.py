@@ -110,18 +110,18 @@ def _forwarding(function: Callable, rest: str) -> Optional[_Forwarding]:
         tree = ast.parse(source)
     except (OSError, TypeError, SyntaxError):
         return None
-    to_base, filled, positions, read, told = False, set(), 0, set(), 0
+    to_base, filled, positions, read, forwarded = False, set(), 0, set(), 0
     for node in ast.walk(tree):
         name = _read_name(node, rest)
         if name is not None:
             read.add(name)
-            told += 1
+            forwarded += 1
         elif _calls_base(node) and any(not k.arg and _is(k.value, rest) for k in node.keywords):
             to_base = True
             filled.update(k.arg for k in node.keywords if k.arg)
             positions = sum(not isinstance(given, ast.Starred) for given in node.args)
-            told += 1
-    lost = sum(_is(node, rest) for node in ast.walk(tree)) > told
+            forwarded += 1
+    lost = sum(_is(node, rest) for node in ast.walk(tree)) > forwarded
     return _Forwarding(to_base, lost, frozenset(filled), positions, frozenset(read))
 
 

@@ -7,7 +7,6 @@ argument, a value of a component from elsewhere.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 from importlib.util import find_spec
@@ -23,6 +22,7 @@ from torch.utils.data import DataLoader
 from mmvtr.engine.checks.arguments import arguments_of
 from mmvtr.engine.checks.expert_checks import expert_faults
 from mmvtr.engine.checks.mmengine_parts import part_faults
+from mmvtr.hints import nearest, unregistered
 from mmvtr.registry import (
     DATA_SAMPLERS,
     DATASETS,
@@ -42,14 +42,11 @@ from mmvtr.registry import Registry as OurRegistry
 KNOWN = frozenset(inspect.signature(Runner.__init__).parameters) - {'self', 'cfg'} | {
     'activation_checkpointing', 'compile', 'custom_imports', 'custom_keys',
     'efficient_conv_bn_eval', 'find_unused_parameters', 'fit_warmup', 'load_from_prefixes',
-    'model_wrapper_cfg', 'presets', 'shortcuts', 'strategy', 'sync_bn', 'tta_model',
+    'model_wrapper_cfg', 'shortcuts', 'strategy', 'sync_bn', 'tta_model',
 }  # fmt: skip
 
 #: Hooks that mmengine's Runner brings, whatever a config says; None takes one away.
 OF_MMENGINE = ('runtime_info', 'timer', 'sampler_seed', 'logger', 'param_scheduler', 'checkpoint')
-
-#: How alike two names are if one is taken for a slip of the other.
-ALIKE = 0.75
 
 #: Keys of dicts that are no components.
 PLAIN = {
@@ -129,6 +126,13 @@ def check_config(cfg: Config, options: Iterable[str] = (), *, training: bool = T
         raise SystemExit(shown + more)
 
 
+def refuse_unknown(cfg: Config) -> None:
+    """Raise ValueError where a model's config has types or arguments that there are not."""
+    faults = component(cfg.model, Place('model', [registry.MODELS]))
+    if (fault := next(iter(faults), None)) is not None:
+        raise ValueError(f'{cfg.filename or "the config"}: {fault}')
+
+
 # -- top-level keys ----------------------------------------------------------------------------
 
 
@@ -141,9 +145,9 @@ def key_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
 
     Args:
         cfg: the merged config.
-        options: keys of ``--cfg-options``, ``presets`` and ``shortcuts`` among them.
+        options: keys of ``--cfg-options``, ``shortcuts`` among them.
     """
-    own = {name for key in ('custom_keys', 'presets', 'shortcuts') for name in cfg.get(key) or ()}
+    own = {name for key in ('custom_keys', 'shortcuts') for name in cfg.get(key) or ()}
     uses = _uses(cfg.text or '')
     free = KNOWN | own
     given = list(dict.fromkeys(key.partition('.')[0] for key in options))
@@ -190,7 +194,7 @@ def hook_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
 
     Args:
         cfg: the merged config.
-        options: keys of ``--cfg-options``, ``presets`` and ``shortcuts`` among them.
+        options: keys of ``--cfg-options``, ``shortcuts`` among them.
     """
     hooks = cfg.get('default_hooks') or {}
     known = {name for name, hook in hooks.items() if hook is not None} | {*OF_MMENGINE}
@@ -274,9 +278,8 @@ def _typed(value: dict, place: Place) -> Iterator[str]:
     found = list(lookup(kind, place.kinds, scope)) or list(lookup(kind, elsewhere, scope))
     if not found:
         known = {name for one in place.kinds for name in _names(one, kind)}
-        alike = nearest(str(kind), known)
-        if place.certain or alike:
-            yield f'{place.key}.type: nothing is registered as {short(kind)}{alike}'
+        if place.certain or nearest(str(kind), known):
+            yield f'{place.key}.type: {unregistered(kind, known)}'
         return
     given = [key for key in value if key not in ('type', '_scope_', *place.also)]
     yield from _arguments(found, given, place)
@@ -426,8 +429,8 @@ def _optim_wrapper(value: Any) -> Iterator[str]:
     yield from component(optimizer, optimizers)
     maker = maker or 'DefaultOptimWrapperConstructor'
     if isinstance(maker, str) and not list(lookup(maker, [registry.OPTIM_WRAPPER_CONSTRUCTORS])):
-        known = set(_names(registry.OPTIM_WRAPPER_CONSTRUCTORS))
-        yield f'{key}.constructor: nothing is registered as {short(maker)}{nearest(maker, known)}'
+        known = set(_names(registry.OPTIM_WRAPPER_CONSTRUCTORS, maker))
+        yield f'{key}.constructor: {unregistered(maker, known)}'
     if str(maker).rpartition('.')[2] in PARAMWISE:
         takes = PARAMWISE[str(maker).rpartition('.')[2]]
         yield from _keys(paramwise, f'{key}.paramwise_cfg', takes)
@@ -480,19 +483,6 @@ def _keys(value: Any, key: str, takes: Iterable[str]) -> Iterator[str]:
 
 
 # -- words -------------------------------------------------------------------------------------
-
-
-def nearest(name: str, known: Iterable[str], *, otherwise: Iterable[str] = ()) -> str:
-    """'; did you mean X?', or '; it knows A, B' of ``otherwise``; '' if there is neither."""
-    found = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=ALIKE)
-    if found:
-        return f'; did you mean {found[0]}?'
-    listed = ', '.join(sorted(map(str, otherwise)))
-    return f'; there are {short_list(listed)}' if listed else ''
-
-
-def short_list(text: str, limit: int = 250) -> str:
-    return text if len(text) <= limit else f'{text[:limit].rpartition(",")[0]}, ...'
 
 
 def short(value: Any, limit: int = 80) -> str:

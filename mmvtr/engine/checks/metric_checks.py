@@ -13,13 +13,13 @@ from mmengine.hooks import CheckpointHook, Hook
 from mmengine.runner import Runner
 from torch.utils.data import Dataset
 
-from mmvtr.engine.checks.config_checks import nearest
 from mmvtr.engine.loop.checkpoint import random_states, set_random_states
 from mmvtr.engine.loop.evaluation import bare, encode_batch, to_device
 from mmvtr.engine.loop.evaluation_loop import RetrievalLoop, lengths
 from mmvtr.evaluation import Metric, evaluate
 from mmvtr.evaluation.metric import reads_scores_alone
 from mmvtr.evaluation.of_mmengine import metrics_of
+from mmvtr.hints import nearest
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Relation
 
@@ -42,7 +42,8 @@ def check_metrics(runner: Runner) -> None:
     """
     for split, loop in (('val', runner.val_loop), ('test', runner.test_loop)):
         if isinstance(loop, RetrievalLoop):
-            faults = [*_unknown(loop), *_unread(runner, loop)]
+            fixed = [m for m in loop.evaluator if metric_keys(m) != {f'{m.prefix}/'}]
+            faults = [*_unknown(loop, fixed), *_unread(runner, loop, fixed)]
             if split == 'val':
                 faults += _choice(runner, loop)
             if faults:
@@ -52,10 +53,11 @@ def check_metrics(runner: Runner) -> None:
 def _choice(runner: Runner, loop: RetrievalLoop) -> Iterator[str]:
     """What is wrong with the checkpoint hook's ``save_best``."""
     for hook in runner.hooks:
-        wanted = getattr(hook, 'save_best', None)
+        if not isinstance(hook, CheckpointHook) or not getattr(hook, 'save_best', None):
+            continue
         known = reported(runner, loop)
-        if isinstance(hook, CheckpointHook) and wanted and known is not None:
-            (key,) = wanted
+        if known is not None:
+            (key,) = hook.save_best
             if not is_reported(key, known):
                 yield (
                     f'default_hooks.checkpoint.save_best={key!r} is not among its numbers'
@@ -124,15 +126,17 @@ def metric_keys(metric: Metric) -> set[str]:
     return {f'{metric.prefix}/'}
 
 
-def _unknown(loop: RetrievalLoop) -> Iterator[str]:
-    """Metrics that need to know of the set what its dataset cannot tell."""
+def _unknown(loop: RetrievalLoop, fixed: Sequence[Metric]) -> Iterator[str]:
+    """Metrics that need to know of the set what its dataset cannot tell.
+
+    ``fixed``: those whose keys do not depend on the data.
+    """
     dataset = loop.dataloader.dataset
     for metric in loop.evaluator:
         for field in metric.needs:
             if not knows(dataset, field):
                 yield f'{type(metric).__name__} needs {field}, {dataset.origin()} has none'
-        if metric_keys(metric) == {f'{metric.prefix}/'}:
-            continue
+    for metric in fixed:
         matrices, relation = made(metric)
         for field, nothing in FIELDS.items():
             try:
@@ -159,17 +163,15 @@ class _Index:
         self.index = index
 
 
-def _unread(runner: Runner, loop: RetrievalLoop) -> Iterator[str]:
+def _unread(runner: Runner, loop: RetrievalLoop, fixed: Sequence[Metric]) -> Iterator[str]:
     """Metrics and hooks that read matrices which the model does not give."""
     given = given_matrices(runner, loop)
     for reader in (*loop.evaluator, *runner.hooks):
         missing = sorted(set(getattr(reader, 'reads', ())) - given)
         if missing:
             yield f'{type(reader).__name__} reads {missing}, the model gives {sorted(given)}'
-    for metric in loop.evaluator:
+    for metric in fixed:
         matrices, relation = made(metric)
-        if metric_keys(metric) == {f'{metric.prefix}/'}:
-            continue
         for name in SIGMAS - given:
             del matrices[name]
         try:

@@ -41,6 +41,10 @@ _WRAPPER = (
     'splits or drives the training step itself, which holds the scores of the joint batch: leave '
     'model_wrapper_cfg out (MMDistributedDataParallel)'
 )
+_SHARDED = (
+    'asks for CUDA over gloo, too, and has none of our loops and checkpoints: '
+    "model_wrapper_cfg=dict(type='mmvtr.FullyShardedRetriever')"
+)
 _OPTIM = 'belongs to the engine of the same name: OptimWrapper, and --amp bf16 for low precision'
 #: What a part cannot do here, and what can, as the end of a sentence about it.
 REFUSED: Mapping[str, str] = {
@@ -68,15 +72,15 @@ REFUSED: Mapping[str, str] = {
     ),
     'FlexibleRunner': 'is built with a strategy, and the tools build Runner: leave runner_type out',
     **dict.fromkeys(
-        ('DDPStrategy', 'DeepSpeedStrategy', 'FSDPStrategy', 'SingleDeviceStrategy'), _STRATEGY
+        ('ColossalAIStrategy', 'DDPStrategy', 'DeepSpeedStrategy', 'SingleDeviceStrategy'),
+        _STRATEGY,
     ),
-    'ColossalAIStrategy': _STRATEGY,
+    **dict.fromkeys(('FSDPStrategy', 'MMFullyShardedDataParallel'), _SHARDED),
     **dict.fromkeys(
         (
             'CollosalAIModelWrapper',
             'ColossalAIModelWrapper',
             'MMDeepSpeedEngineWrapper',
-            'MMFullyShardedDataParallel',
             'MMSeparateDistributedDataParallel',
         ),
         _WRAPPER,

@@ -92,34 +92,34 @@ class BrokenVideoHook(Hook):
         self.max_share = max_share
         self._logged: set[str] = set()
         self._broken: list[tuple[str, str]] = []
-        self._items = self._told = 0
+        self._items = self._listed = 0
 
     def before_train_epoch(self, runner: Runner) -> None:
-        self._broken, self._items, self._told = [], 0, 0
+        self._broken, self._items, self._listed = [], 0, 0
 
     def before_train_iter(
         self, runner: Runner, batch_idx: int, data_batch: Optional[dict] = None
     ) -> None:
         samples = data_batch['data_samples']
-        told = getattr(runner.train_dataloader.dataset, 'known_broken', {})
-        broken = [one for one in samples['broken'] if one[0] not in told]
+        listed = getattr(runner.train_dataloader.dataset, 'known_broken', {})
+        broken = [one for one in samples['broken'] if one[0] not in listed]
         self._log(runner, broken)
         self._broken += broken
         self._items += len(broken) + len(samples['text_idx'])
-        self._told += len(samples['broken']) - len(broken)
+        self._listed += len(samples['broken']) - len(broken)
 
     def after_train_epoch(self, runner: Runner) -> None:
-        ranks = all_gather_object((self._broken, self._items, self._told))
+        ranks = all_gather_object((self._broken, self._items, self._listed))
         broken = [video for part, _, _ in ranks for video in part]
         self._log(runner, broken)
-        items, told = (sum(rank[i] for rank in ranks) for i in (1, 2))
-        if not broken and not told:
+        items, listed = (sum(rank[i] for rank in ranks) for i in (1, 2))
+        if not broken and not listed:
             return
         message = (
             f'epoch {runner.epoch + 1}: {len(broken)} of {items} items skipped, '
             f'{len(set(name for name, _ in broken))} broken videos'
         )
-        apart = f', beside {told} items of videos that on_broken lists' if told else ''
+        apart = f', beside {listed} items of videos that on_broken lists' if listed else ''
         runner.logger.warning(message + apart)
         if len(broken) > self.max_share * items:
             prefix = getattr(runner.train_dataloader.dataset, 'key_prefix', '')

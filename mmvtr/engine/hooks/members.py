@@ -50,12 +50,12 @@ class MembersHook(Hook):
         self.reads: tuple[str, ...] = ()
 
     def before_val(self, runner: Runner) -> None:
-        self._ask(runner)
+        self._request_scores(runner)
 
     def before_test(self, runner: Runner) -> None:
-        self._ask(runner)
+        self._request_scores(runner)
 
-    def _ask(self, runner: Runner) -> None:
+    def _request_scores(self, runner: Runner) -> None:
         model = bare(runner.model)
         if not isinstance(model, BackdoorRetriever):
             raise TypeError(f'MembersHook: {type(model).__name__} has no members')

@@ -25,7 +25,7 @@ from mmvtr.structures import Levels, take
 VIDEOS = 512
 
 
-class Found(NamedTuple):
+class FoundMoments(NamedTuple):
     """The best K videos of T texts, and where in them.
 
     Attributes:
@@ -122,7 +122,7 @@ def refuse_without_frames(model: nn.Module) -> None:
 
 def find_moments(
     model: nn.Module, texts: Levels, videos: Levels, scores: Tensor, *, top: int
-) -> Found:
+) -> FoundMoments:
     """Best videos of each text and where in them, from T K pairs alone.
 
     Args:
@@ -136,7 +136,7 @@ def find_moments(
     column = best.indices.cpu()
     rows = torch.arange(len(column)).repeat_interleave(column.shape[1])
     matches = matches_of(model, texts, videos, rows, column.flatten())
-    return Found(column, best.values.cpu(), matches)
+    return FoundMoments(column, best.values.cpu(), matches)
 
 
 def matches_of(
@@ -198,7 +198,7 @@ def annotated(dataset: VideoTextDataset, texts: Encoded, videos: Encoded) -> Opt
 
 
 def listed(
-    found: Found, texts: Encoded, videos: Encoded, dataset: VideoTextDataset
+    found: FoundMoments, texts: Encoded, videos: Encoded, dataset: VideoTextDataset
 ) -> list[dict[str, Any]]:
     """The entries of MomentsHook's file, text by text."""
     shape = found.column.shape

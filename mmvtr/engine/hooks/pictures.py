@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from mmvtr.datasets import collate_retrieval
 from mmvtr.datasets.records import class_table
 from mmvtr.engine.hooks.moments_hook import annotated, matches_of
-from mmvtr.engine.hooks.study import Asked, Picture, Study, picture, table
+from mmvtr.engine.hooks.study import FigureRequest, Picture, Study, picture, table
 from mmvtr.engine.loop.evaluation import Evaluation, to_device
 from mmvtr.functional.metrics.class_relevance import class_overlap, class_relevance
 from mmvtr.models.target import Annotation, Target, judges, pushed
@@ -47,15 +47,15 @@ def _scores_frames(model: nn.Module) -> bool:
 
 
 @picture('score_matrix')
-def matrix_picture(asked: Asked) -> 'canvas.Figure':
+def matrix_picture(request: FigureRequest) -> 'canvas.Figure':
     """A part of the score matrix: the queries and other texts, with their videos and others."""
-    study = asked.model
+    study = request.model
     known, scores = study.evaluation.relation, study.scores
-    queries = asked.rows() if asked.queries else []
-    others = [row for row in asked.drawn(BLOCK, len(scores)) if row not in queries]
+    queries = request.rows() if request.queries else []
+    others = [row for row in request.drawn(BLOCK, len(scores)) if row not in queries]
     rows = [*queries, *others][:BLOCK]
     own = [v for row in rows for v in known.positives[row].nonzero().flatten().tolist()]
-    columns = list(dict.fromkeys([*own, *asked.drawn(BLOCK, scores.shape[1])]))[:BLOCK]
+    columns = list(dict.fromkeys([*own, *request.drawn(BLOCK, scores.shape[1])]))[:BLOCK]
 
     def part(matrix: Optional[Tensor]) -> Optional[Tensor]:
         return None if matrix is None else matrix[rows][:, columns]
@@ -72,15 +72,15 @@ def matrix_picture(asked: Asked) -> 'canvas.Figure':
 
 
 @picture('sheet', all_scores=False)
-def sheets(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
+def sheets(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figure']]:
     """The best hits of each query."""
-    study, rows = asked.model, asked.rows()
+    study, rows = request.model, request.rows()
     evaluation, scores = study.evaluation, study.scores
     sigmas = {kind: evaluation.matrices.get(f'{kind}_sigma') for kind in ('text', 'video')}
     name, biases = additive(study, rows)
     added = '' if name is None else f', bias of {name}'
     for number, row in enumerate(rows):
-        best = scores[row].topk(min(asked.top, scores.shape[1])).indices.tolist()
+        best = scores[row].topk(min(request.top, scores.shape[1])).indices.tolist()
         spans = matched_spans(evaluation, row, best)
         hits = []
         for column in best:
@@ -96,13 +96,13 @@ def sheets(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
                 duration=None if span is None else duration,
             )
             hits.append(hit._replace(right=None) if hit.right == 'other' else hit)
-        said = f'best {len(best)} of {scores.shape[1]:,} videos by raw score{added}'
+        subtitle = f'best {len(best)} of {scores.shape[1]:,} videos by raw score{added}'
         own = evaluation.relation.positives[row]
         if own.any():
             rank = 1 + int((scores[row] > scores[row][own].max()).sum())
-            said += f'; the annotated video has rank {rank:,}'
+            subtitle += f'; the annotated video has rank {rank:,}'
         sigma = _number(sigmas['text'], row)
-        yield number, retrieval_sheet(study.text(row)['text'], hits, said=said, sigma=sigma)
+        yield number, retrieval_sheet(study.text(row)['text'], hits, subtitle=subtitle, sigma=sigma)
 
 
 def _number(values: Optional[Tensor], place: int) -> Optional[float]:
@@ -110,49 +110,49 @@ def _number(values: Optional[Tensor], place: int) -> Optional[float]:
 
 
 @picture('hubs')
-def hub_picture(asked: Asked) -> 'canvas.Figure':
+def hub_picture(request: FigureRequest) -> 'canvas.Figure':
     """How evenly the gallery is found, raw and after each transform."""
-    evaluation = asked.model.evaluation
-    after = {name: tuple(evaluation.transformed[name]) for name in asked.model.transforms}
+    evaluation = request.model.evaluation
+    after = {name: tuple(evaluation.transformed[name]) for name in request.model.transforms}
     return hubs(evaluation.matrices['scores'], after)
 
 
 @picture('eta', needs='a DVTRSupervision', has=_gives_eta)
-def eta_picture(asked: Asked) -> 'canvas.Figure':
+def eta_picture(request: FigureRequest) -> 'canvas.Figure':
     """DVTR's eta of the pairs of some texts against what they would cost as matches."""
-    study = asked.model
+    study = request.model
     known, scores = study.evaluation.relation, study.scores
-    rows = torch.tensor(sorted(asked.drawn(ETA_TEXTS, len(scores))))
+    rows = torch.tensor(sorted(request.drawn(ETA_TEXTS, len(scores))))
     eta = eta_of(study, rows, range(scores.shape[1]))
     logits = scores / study.temperature
     own = logits[rows]
     loss = (own.logsumexp(1, keepdim=True) + logits.logsumexp(0)) / 2 - own
     truth = None if known.truth is None else known.truth[rows]
-    return eta_against_loss(eta, loss, known.positives[rows], truth, seed=asked.seed)
+    return eta_against_loss(eta, loss, known.positives[rows], truth, seed=request.seed)
 
 
 @picture('sigma', needs='probabilistic heads', has=_has_heads)
-def sigma_picture(asked: Asked) -> 'canvas.Figure':
+def sigma_picture(request: FigureRequest) -> 'canvas.Figure':
     """How uncertain the model is of texts that could mean much."""
-    evaluation = asked.model.evaluation
+    evaluation = request.model.evaluation
     matrices, truth = evaluation.matrices, evaluation.relation.truth
     sigma = matrices['text_sigma']
     videos = matrices['scores'].shape[1]
     if truth is None:
         log_p = (matrices['scores'] / matrices['temperature']).log_softmax(1)
         fits = (-(log_p.exp() * log_p).sum(1)).exp()
-        said = f'videos over which its scores spread (perplexity), of {videos:,}'
+        axis_label = f'videos over which its scores spread (perplexity), of {videos:,}'
     else:
         fits = truth.sum(1)
         sigma, fits = sigma[fits > 0], fits[fits > 0]
-        said = f'videos that the text truly fits, of {videos:,}'
-    return sigma_against_generality(sigma, fits, measured_by=said)
+        axis_label = f'videos that the text truly fits, of {videos:,}'
+    return sigma_against_generality(sigma, fits, measured_by=axis_label)
 
 
 @picture('moment', needs='a BestFrameSimilarity', has=_scores_frames, all_scores=False)
-def moment_pictures(asked: Asked) -> Iterator[tuple[int, 'canvas.Figure']]:
+def moment_pictures(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figure']]:
     """Each query along its own video, if its moment there is known, else along its best hit."""
-    study, rows = asked.model, asked.rows()
+    study, rows = request.model, request.rows()
     evaluation = study.evaluation
     known = annotated(study.dataset, evaluation.texts, evaluation.videos)
     moments: dict[int, tuple[int, list[float]]] = {}

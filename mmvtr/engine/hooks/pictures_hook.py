@@ -11,7 +11,7 @@ from mmengine.model import is_model_wrapper
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 
 from mmvtr.engine.hooks.pictures import PICTURES, check_pictures, lacking
-from mmvtr.engine.hooks.study import Asked, Study, drawn, refuse_unknown
+from mmvtr.engine.hooks.study import FigureRequest, Study, drawn, refuse_unknown
 from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.engine.transforms.score_transforms import TransformHook
 from mmvtr.registry import HOOKS
@@ -72,15 +72,15 @@ class PicturesHook(Hook):
         self.top = top
         self.seed = seed
         self.out = None if out is None else Path(out)
-        self._told = False
+        self._reported = False
 
     def before_run(self, runner: Runner) -> None:
         model = runner.model.module if is_model_wrapper(runner.model) else runner.model
         left_out = lacking(model)
-        said = [f'{name} (needs {left_out[name]})' for name in self.pictures if name in left_out]
-        if said and not self._told:
-            self._told = True
-            runner.logger.info(f'pictures left out: {", ".join(said)}')
+        missing = [f'{name} (needs {left_out[name]})' for name in self.pictures if name in left_out]
+        if missing and not self._reported:
+            self._reported = True
+            runner.logger.info(f'pictures left out: {", ".join(missing)}')
         loops = [x for x in (runner._val_loop, runner._test_loop) if isinstance(x, BaseLoop)]
         if loops and not isinstance(self.queries, int):
             texts = [text for loop in loops for text in loop.dataloader.dataset.texts]
@@ -95,9 +95,9 @@ class PicturesHook(Hook):
         hooks = [hook for hook in runner.hooks if isinstance(hook, TransformHook)]
         transforms = [hook.name for hook in hooks if hook.name in evaluation.transformed]
         study = Study(evaluation, loop.dataloader.dataset, transforms)
-        asked = asked_of(study, self.queries, top=self.top, seed=self.seed)
+        request = request_for(study, self.queries, top=self.top, seed=self.seed)
         names = []
-        for name, figure in figures(asked, self.pictures, runner.logger.warning):
+        for name, figure in figures(request, self.pictures, runner.logger.warning):
             names.append(name)
             if self.out is not None:
                 save(figure, self.out / f'{name}.png')
@@ -134,30 +134,34 @@ def checked_queries(queries: Union[int, str, Sequence[Union[int, str]]]) -> Unio
     return ids
 
 
-def asked_of(
+def request_for(
     study: Study, queries: Union[int, Sequence[str]], *, top: int = 5, seed: int = 0
-) -> Asked:
+) -> FigureRequest:
     """An evaluation and the texts of it that are asked for; see :class:`PicturesHook`.
 
     Texts that another set has are left out; a number of them is drawn, the same for all pictures.
     """
     ids = study.evaluation.texts.ids
-    asked = Asked([study], None, queries, top, seed, method='pca', out=Path(), said=[])
+    request = FigureRequest([study], None, queries, top, seed, method='pca', out=Path(), notes=[])
     if isinstance(queries, int):
-        return asked._replace(queries=[ids[row] for row in asked.drawn(queries, len(ids))])
+        return request._replace(queries=[ids[row] for row in request.drawn(queries, len(ids))])
     known = set(ids)
-    return asked._replace(queries=[query for query in queries if query in known])
+    return request._replace(queries=[query for query in queries if query in known])
 
 
-def figures(asked: Asked, pictures: Sequence[str], warn) -> Iterator[tuple[str, 'canvas.Figure']]:
+def figures(
+    request: FigureRequest, pictures: Sequence[str], warn
+) -> Iterator[tuple[str, 'canvas.Figure']]:
     """(Name, figure) of all that can be drawn; what goes wrong with a picture is told to ``warn``.
 
     A collapsed model, say, is for the log to show, not a reason to end its training.
     """
-    evaluation = asked.model.evaluation
+    evaluation = request.model.evaluation
     left_out = lacking(evaluation.model, exact=evaluation.exact)
     chosen = [PICTURES[name] for name in pictures if name not in left_out]
-    return drawn(chosen, asked, lambda one, error: warn(f'picture {one.name} is left out: {error}'))
+    return drawn(
+        chosen, request, lambda one, error: warn(f'picture {one.name} is left out: {error}')
+    )
 
 
 def step(runner: Runner) -> int:

@@ -91,7 +91,7 @@ class Study(NamedTuple):
         return SheetItem(**video, score=score, right=right, **numbers)
 
 
-class Asked(NamedTuple):
+class FigureRequest(NamedTuple):
     """What pictures are made of.
 
     Attributes:
@@ -103,7 +103,7 @@ class Asked(NamedTuple):
         seed: of all draws.
         method: of a two-dimensional picture, 'pca' or 'tsne'.
         out: folder, for what is more than pictures.
-        said: lines to print beside the pictures; they add to it.
+        notes: lines to print under the pictures; drawing appends to it.
         cfg: as it was read for a tool of its own,
         line: and that tool's arguments: config and checkpoint, if there is one,
         options: ``--cfg-options`` and what followed, or nothing.
@@ -116,7 +116,7 @@ class Asked(NamedTuple):
     seed: int
     method: str
     out: Path
-    said: list[str]
+    notes: list[str]
     cfg: Optional[Config] = None
     line: Sequence[str] = ()
     options: Sequence[str] = ()
@@ -180,28 +180,30 @@ class Picture(NamedTuple):
 
     name: str
     paper: str
-    draw: Callable[[Asked], Any]
+    draw: Callable[[FigureRequest], Any]
     shows: str
     needs: str
     has: Optional[Callable[[nn.Module], bool]] = None
     all_scores: bool = True
     by_tool: bool = False
 
-    def make(self, asked: Asked) -> Iterator[tuple[str, 'canvas.Figure']]:
+    def make(self, request: FigureRequest) -> Iterator[tuple[str, 'canvas.Figure']]:
         """(Name, figure) of all that it draws."""
-        made = self.draw(asked)
+        made = self.draw(request)
         if isinstance(made, Iterator):
             yield from ((f'{self.name}_{suffix}', figure) for suffix, figure in made)
         else:
             yield self.name, made
 
 
-def picture(name: str, paper: str = '', *, needs: str = '', **how: Any) -> Callable[..., Picture]:
+def picture(
+    name: str, paper: str = '', *, needs: str = '', **options: Any
+) -> Callable[..., Picture]:
     """Make a function that draws a row of a table; its docstring begins with what is shown."""
 
-    def row(draw: Callable[[Asked], Any]) -> Picture:
+    def row(draw: Callable[[FigureRequest], Any]) -> Picture:
         shows = draw.__doc__.partition('\n')[0].rstrip('.')
-        return Picture(name, paper, draw, shows, needs, **how)
+        return Picture(name, paper, draw, shows, needs, **options)
 
     return row
 
@@ -213,11 +215,13 @@ def table(*modules: Any) -> dict[str, Picture]:
 
 
 def drawn(
-    pictures: Iterable[Picture], asked: Asked, refuse: Callable[[Picture, Exception], None]
+    pictures: Iterable[Picture],
+    request: FigureRequest,
+    refuse: Callable[[Picture, Exception], None],
 ) -> Iterator[tuple[str, 'canvas.Figure']]:
     """(Name, figure) of all that can be drawn; ``refuse`` is told what cannot be, and why."""
     for one in pictures:
         try:
-            yield from one.make(asked)
+            yield from one.make(request)
         except (ValueError, ImportError) as error:
             refuse(one, error)

@@ -6,6 +6,7 @@ table, by the facts that both checkpoints have carried into their results.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import socket
@@ -17,6 +18,7 @@ from typing import Any, Callable, Mapping, Optional, Sequence
 
 from mmengine.config import Config
 
+from mmvtr.command_line import cfg_words
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.launch import launching
 from mmvtr.engine.launch.runner import RESULTS
@@ -24,10 +26,97 @@ from mmvtr.engine.loop.facts import differing
 from mmvtr.engine.loop.facts_of_run import name_of_set
 from mmvtr.evaluation.results import Results, refuse_other_test, results_from
 from mmvtr.evaluation.table import comparison_table
+from mmvtr.signals import check_writable
+from mmvtr.storage import write_text
 from mmvtr.values import part
 
 #: What of the results is compared, where both trainings report it.
 COMPARED = ('R1', 'P1', 'mAP', 'nDCG50', 'rsum', 'SumR')
+
+
+def train_baseline(
+    cfg: Config, args: argparse.Namespace, tool: Path, load: Callable[[dict[str, Any]], Config]
+) -> None:
+    """Train the baseline in processes of its own, one for each of this training's.
+
+    Args:
+        cfg: of the method.
+        args: of the command line.
+        tool: the file of the training tool.
+        load: reads the baseline's config with some options.
+
+    Raises:
+        SystemExit: a fault of either config, or the baseline's training has failed.
+        ValueError: the two are tested on different sets.
+    """
+    shared, _ = divided(args.cfg_options, load)
+    base = load(shared)
+    if any(one.get('test_dataloader') is None for one in (cfg, base)):
+        raise SystemExit('error: --against compares two tests: both configs need test_dataloader')
+    check_config(cfg, args.cfg_options)  # before the baseline takes its time
+    check_config(base, shared)
+    check_writable(cfg.work_dir)
+    refuse_other_set(cfg, base, names_of(args))
+    folder = Path(cfg.work_dir) / 'baseline'
+    command = baseline_command(cfg, args, folder, shared)
+    done = folder / 'command.json'  # written when it is through
+    same = done.is_file() and json.loads(done.read_text()) == command
+    if args.resume and same and any(folder.glob(f'*/{RESULTS}')):
+        return
+    first = rank_of_launch() == 0
+    if first:
+        print(f'first the baseline: {args.against}, in {folder}', flush=True)
+    call(tool, *command, environment=own_group())
+    if first:
+        write_text(done, json.dumps(command) + '\n')
+
+
+def baseline_command(
+    cfg: Config, args: argparse.Namespace, folder: Path, options: dict[str, Any]
+) -> list[str]:
+    """Return the baseline's command line: the method's, but for the folder and some options."""
+    seed = cfg.get('randomness', {}).get('seed') or 0
+    flags = ['--work-dir', str(folder), '--seed', str(seed), '--launcher', args.launcher]
+    names = ('no_validate', 'best_on_test', 'auto_scale_lr', 'deterministic', 'diff_rank_seed')
+    for name in (*names, 'no_persistent_workers'):
+        flags += [f'--{name.replace("_", "-")}'] * bool(getattr(args, name))
+    flags += ['--amp', args.amp] if args.amp else []
+    return [args.against, *flags, *cfg_words(options)]
+
+
+def names_of(args: argparse.Namespace) -> tuple[str, str]:
+    """Return the names of the method and of the baseline."""
+    return Path(args.config).stem, Path(args.against).stem
+
+
+def compared(
+    cfg: Config,
+    args: argparse.Namespace,
+    checkpoint: Optional[str],
+    tool: Path,
+    load: Callable[[dict[str, Any]], Config],
+) -> str:
+    """Return the table of both trainings, and where the picture is, or why there is none.
+
+    Args:
+        cfg, args, tool, load: see :func:`train_baseline`.
+        checkpoint: of the method; None: there is none.
+    """
+    folder, names = Path(cfg.work_dir), names_of(args)
+    shared, alone = divided(args.cfg_options, load)
+    parts = [
+        f'{" ".join(cfg_words(some)[1:])} for {whom}'
+        for some, whom in ((shared, 'both'), (alone, f'{names[0]} alone'))
+        if some
+    ]
+    options = f'options: {"; ".join(parts)}' if parts else ''
+    table = results_table(folder, folder / 'baseline', names, options)
+    if checkpoint is None:
+        return table
+    draw = tool.with_name('analysis_tools') / 'draw.py'
+    words = cfg_words(args.cfg_options)
+    drawn = picture(draw, args.config, checkpoint, folder / 'pictures', *words)
+    return f'{table}\n\npicture: {drawn}'
 
 
 def results_of(folder: Path) -> Results:
@@ -84,9 +173,9 @@ def refuse_other_set(ours: Config, theirs: Config, names: tuple[str, str]) -> No
     results = []
     for cfg in (ours, theirs):
         dataset = launching.check_datasets(cfg, ['test_dataloader'])['test_dataloader']
-        told = dataset.protocol() if hasattr(dataset, 'protocol') else {}
-        counts = dict(texts=told.get('texts'), videos=told.get('videos'))
-        tested = dict(set=name_of_set(told), ids=told.get('ids_sha'), **counts)
+        protocol = dataset.protocol() if hasattr(dataset, 'protocol') else {}
+        counts = dict(texts=protocol.get('texts'), videos=protocol.get('videos'))
+        tested = dict(set=name_of_set(protocol), ids=protocol.get('ids_sha'), **counts)
         results.append(Results({}, dict(tested=tested)))
     refuse_other_test(*results, names)
 
@@ -144,7 +233,7 @@ def picture(draw: Path, config: str, checkpoint: str, folder: Path, *options: st
     return str(drawn[0])
 
 
-def beside(folder: Path, baseline: Path, names: Sequence[str], options: str = '') -> str:
+def results_table(folder: Path, baseline: Path, names: Sequence[str], options: str = '') -> str:
     """The results of two trainings, the baseline first, and what changes.
 
     What the trainings differ in, by what their results say of them, stands above the table.

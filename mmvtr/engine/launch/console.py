@@ -38,9 +38,9 @@ class _Kept(logging.Handler):
         self.kept = kept
 
     def emit(self, record: logging.LogRecord) -> None:
-        said = ' '.join(record.getMessage().split())
-        if said not in self.kept:
-            self.kept.append(said)
+        message = ' '.join(record.getMessage().split())
+        if message not in self.kept:
+            self.kept.append(message)
 
 
 @contextmanager
@@ -57,11 +57,11 @@ def warnings_of(logger: logging.Logger) -> Iterator[list[str]]:
         logger.setLevel(level)
 
 
-_SAID: set[str] = set()
+_LOGGED: set[str] = set()
 
 
 @contextmanager
-def said_once(logger: logging.Logger) -> Iterator[None]:
+def without_repeats(logger: logging.Logger) -> Iterator[None]:
     """What is said within it is not said again, there and on consoles with :func:`is_new`.
 
     For what is done twice, once to see whether it can be done.
@@ -69,7 +69,7 @@ def said_once(logger: logging.Logger) -> Iterator[None]:
 
     def first(record: logging.LogRecord) -> bool:
         new = is_new(record)
-        _SAID.add(record.getMessage())
+        _LOGGED.add(record.getMessage())
         return new
 
     logger.addFilter(first)
@@ -80,8 +80,8 @@ def said_once(logger: logging.Logger) -> Iterator[None]:
 
 
 def is_new(record: logging.LogRecord) -> bool:
-    """Whether a message has not been said within :func:`said_once`."""
-    return record.getMessage() not in _SAID
+    """Whether a message has not been said within :func:`without_repeats`."""
+    return record.getMessage() not in _LOGGED
 
 
 def raise_on_full_disk(logger: logging.Logger) -> None:

@@ -19,7 +19,7 @@ from mmengine.utils.dl_utils import set_multi_processing
 from torch import nn
 from torch.utils.data import Dataset
 
-from mmvtr.engine.launch.console import said_once
+from mmvtr.engine.launch.console import without_repeats
 from mmvtr.engine.launch.log_rows import fold_rows
 from mmvtr.engine.loop.checkpoint import (
     check_weights,
@@ -34,7 +34,7 @@ from mmvtr.engine.loop.facts import trainings_of
 from mmvtr.engine.loop.facts_of_run import state_trainings
 from mmvtr.engine.loop.resuming import changes_since, is_rescaled, refusal
 from mmvtr.reasons import reason
-from mmvtr.registry import DATASETS
+from mmvtr.registry import DATASETS, MODEL_WRAPPERS, bare_name
 from mmvtr.storage import FolderInUse, FolderLock
 
 LOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
@@ -58,19 +58,25 @@ def start_processes(cfg: Config, launcher: str) -> None:
         return
     env = cfg.get('env_cfg', {})
     set_multi_processing(**env.get('mp_cfg', {}), distributed=True)
+    wrapper = dict(cfg.get('model_wrapper_cfg') or {})
+    if wrapper:  # mmengine looks for the name in its own registry alone
+        ours = bare_name(wrapper) in MODEL_WRAPPERS.module_dict
+        if ours:
+            wrapper['type'] = f'mmvtr.{bare_name(wrapper)}'
+        wrapper.setdefault('find_unused_parameters', cfg.get('find_unused_parameters', False))
+        cfg.model_wrapper_cfg = wrapper
     if torch.cuda.is_available():
         init_dist(launcher, **env.get('dist_cfg', {}))
         return
     if launcher != 'pytorch':
         raise SystemExit(f'error: --launcher {launcher} needs CUDA; a CPU needs pytorch (torchrun)')
     dist.init_process_group('gloo')
-    wrapper = dict(
+    own = dict(
         type='MMDistributedDataParallel',
         broadcast_buffers=False,
         find_unused_parameters=cfg.get('find_unused_parameters', False),
     )
-    wrapper.update(cfg.get('model_wrapper_cfg') or {}, device_ids=None)
-    cfg.model_wrapper_cfg = wrapper
+    cfg.model_wrapper_cfg = {**own, **wrapper, 'device_ids': None}
 
 
 def stop_processes() -> None:
@@ -107,16 +113,16 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, D
     built = {}
     for loader in filter(cfg.get, loaders):
         try:
-            with said_once(logger):
+            with without_repeats(logger):
                 built[loader] = DATASETS.build(cfg[loader]['dataset'])
             if not len(built[loader]):
                 raise ValueError('it has no item: no video that has a text')
         except Exception as error:
-            said = reason(error)
-            if said is None:
+            message = reason(error)
+            if message is None:
                 raise
             raise SystemExit(
-                f'error: {loader}.dataset of {cfg.filename} cannot be built:\n{said}'
+                f'error: {loader}.dataset of {cfg.filename} cannot be built:\n{message}'
             ) from error
     return built
 
@@ -140,11 +146,11 @@ def claim(work_dir: Union[str, Path]) -> Iterator[FolderLock]:
             refusal = f'error: {error}'
         except OSError as error:
             refusal = f'error: work_dir {work_dir}: {error.strerror or error}'
-    told = [refusal]
-    broadcast_object_list(told)
-    if told[0] is not None:
+    refusals = [refusal]
+    broadcast_object_list(refusals)
+    if refusals[0] is not None:
         stop_processes()
-        raise SystemExit(told[0] if is_main_process() else 1)
+        raise SystemExit(refusals[0] if is_main_process() else 1)
     with lock:
         yield lock
 
@@ -260,13 +266,13 @@ def check_order(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Pat
         trained = {'iterations an epoch': meta['iter'] / meta['epoch']}
         own = {'iterations an epoch': len(loop.dataloader)}
     if own != trained:
-        told = [
+        orders = [
             ', '.join(f'{value:g} {name.replace("_", " ")}' for name, value in order.items())
             for order in (trained, own)
         ]
         raise SystemExit(
-            f'error: {path} cannot be resumed: it was trained with {told[0]}, this run has '
-            f'{told[1]}, so that the data would come in another order.{anew(path)}'
+            f'error: {path} cannot be resumed: it was trained with {orders[0]}, this run has '
+            f'{orders[1]}, so that the data would come in another order.{anew(path)}'
         )
     before, now = meta.get('processes'), get_world_size()
     if before not in (None, now):

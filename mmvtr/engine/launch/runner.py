@@ -28,6 +28,7 @@ from mmvtr.engine.loop.evaluation import bare
 from mmvtr.engine.loop.facts import Training
 from mmvtr.engine.loop.facts_of_run import rates_of, wrappers_of
 from mmvtr.engine.loop.resuming import options_of, rebuild_schedule
+from mmvtr.engine.loop.sharded import FullyShardedRetriever, adapt_optimizer
 from mmvtr.evaluation.results import Results, write_results
 from mmvtr.registry import bare_name
 from mmvtr.storage.weights import unwrapped
@@ -132,14 +133,22 @@ class ToolRunner(Runner):
             name = self.cfg.filename or 'the config'
             raise SystemExit(f'error: the model of {name} cannot be built: {reason}') from error
 
+    def _init_model_weights(self) -> None:
+        if not isinstance(
+            self.model, FullyShardedRetriever
+        ):  # which has done it before it cut them
+            super()._init_model_weights()
+
     def build_optim_wrapper(self, optim_wrapper: Any) -> OptimWrapper:
         """mmengine's; what is said of each parameter goes to the file, the sums to the console."""
         if isinstance(optim_wrapper, OptimWrapper):
             return optim_wrapper
         with file_only(self.logger):
             built = super().build_optim_wrapper(optim_wrapper)
+        for wrapper in wrappers_of(built):
+            adapt_optimizer(wrapper)
         if not (self.auto_scale_lr or {}).get('enable'):
-            self._say_rates(built)
+            self._log_rates(built)
         return built
 
     def scale_lr(self, optim_wrapper: OptimWrapper, auto_scale_lr: Optional[dict] = None) -> None:
@@ -153,9 +162,9 @@ class ToolRunner(Runner):
         for wrapper in wrappers_of(optim_wrapper):
             if 'lr' in (wrapper.base_param_settings or {}):
                 wrapper.base_param_settings['lr'] *= ratio
-        self._say_rates(optim_wrapper)
+        self._log_rates(optim_wrapper)
 
-    def _say_rates(self, optim_wrapper: Any) -> None:
+    def _log_rates(self, optim_wrapper: Any) -> None:
         for wrapper in wrappers_of(optim_wrapper):
             kind = type(wrapper.optimizer).__name__
             self.logger.info(f'{kind} for {"; ".join(groups_in_words(wrapper))}')
@@ -207,9 +216,9 @@ class ToolRunner(Runner):
     def _build_param_scheduler(self, scheduler: Any, optim_wrapper: OptimWrapper) -> list:
         if self.cfg.get('fit_warmup'):
             steps = len(self.train_dataloader)
-            scheduler, said = fit_warmup(scheduler, epochs=self.max_epochs, steps=steps)
-            if said:
-                self.logger.info(said)
+            scheduler, message = fit_warmup(scheduler, epochs=self.max_epochs, steps=steps)
+            if message:
+                self.logger.info(message)
         return super()._build_param_scheduler(scheduler, optim_wrapper)
 
 

@@ -40,7 +40,9 @@ def runner_of_test(
         SystemExit: data that are missing, or random weights that nobody asked for.
         ValueError: another fusion.
     """
-    seeds, choices, told = zip(*map(_origin, checkpoints)) if checkpoints else ((), (), ())
+    seeds, choices, trainings_of_each = (
+        zip(*map(_origin, checkpoints)) if checkpoints else ((), (), ())
+    )
     if seeds and seeds[0] is not None:
         cfg.merge_from_dict({'randomness.seed': seeds[0]})
     cfg.load_from, cfg.resume = checkpoints[0] if len(seeds) == 1 else None, False
@@ -66,7 +68,7 @@ def runner_of_test(
         for member, path in zip(bare(runner.model).members, checkpoints):
             member.load_state_dict(launching.read_matching(member, path)['state_dict'])
     launching.state_choice(runner, choices)
-    state_trainings(runner, [one for trainings in told for one in trainings])
+    state_trainings(runner, [one for trainings in trainings_of_each for one in trainings])
     return runner
 
 

@@ -145,8 +145,8 @@ class PlainCheckpointHook(CheckpointHook):
             return
         hub, folder = runner.message_hub, Path(self.out_dir)
         arguments = folder, Path(runner.work_dir, 'last_checkpoint'), self.filename_tmpl
-        has_best, said = on_rank_0(lambda: make_room(*arguments, self._past(runner)))
-        for line in said:
+        has_best, notes = on_rank_0(lambda: make_room(*arguments, self._past(runner)))
+        for line in notes:
             runner.logger.warning(line)
         if self.save_best is None:
             return

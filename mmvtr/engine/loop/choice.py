@@ -35,8 +35,8 @@ def choice_of(checkpoint: dict[str, Any]) -> Optional[Choice]:
     meta = checkpoint.get('meta', {})
     if isinstance(meta.get('chosen'), dict):
         return Choice(**meta['chosen'])
-    told = checkpoint.get('message_hub', {}).get('runtime_info', {})  # of an older version
-    if told.get('chosen_on') is None:
+    info = checkpoint.get('message_hub', {}).get('runtime_info', {})  # of an older version
+    if info.get('chosen_on') is None:
         return None
     steps = (meta.get('epoch', 0), meta.get('iter', 0))
-    return Choice(None, told.get('best_score'), told['chosen_on'], *steps)
+    return Choice(None, info.get('best_score'), info['chosen_on'], *steps)

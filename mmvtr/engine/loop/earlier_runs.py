@@ -91,10 +91,10 @@ def make_room(
     Returns:
         Whether ``best.pth`` is there and of this training, and lines that say what was done.
     """
-    said: list[str] = []
-    best = None if past is None else _own_best(folder, past, said)
+    notes: list[str] = []
+    best = None if past is None else _own_best(folder, past, notes)
     if past is not None and past.score is not None and best is None:
-        said.append(
+        notes.append(
             f'the best checkpoint of {past.path} ({past.score:.6g}) is no more: best.pth will be '
             'chosen among the validations from here on'
         )
@@ -111,13 +111,13 @@ def make_room(
     names = ', '.join(path.name for path in strange if path != pointer and path.is_file())
     aside = set_aside(strange, folder)
     if aside is not None:
-        said.append(f'{folder} holds checkpoints of another training ({names}): now in {aside}')
+        notes.append(f'{folder} holds checkpoints of another training ({names}): now in {aside}')
     if best is not None and best != folder / BEST:
         _bring(best, folder)
-    return best is not None, said
+    return best is not None, notes
 
 
-def _own_best(folder: Path, past: Past, said: list[str]) -> Optional[Path]:
+def _own_best(folder: Path, past: Past, notes: list[str]) -> Optional[Path]:
     """The best checkpoint of a training that goes on, if it is still there; damaged ones are told.
 
     One of this folder that is newer than the training is its own, too, if it goes on from its
@@ -134,7 +134,7 @@ def _own_best(folder: Path, past: Past, said: list[str]) -> Optional[Path]:
         try:
             choice = choice_of(read_checkpoint(path))
         except RuntimeError as error:
-            said.append(str(error))
+            notes.append(str(error))
             continue
         if choice is None:
             continue

@@ -40,6 +40,7 @@ from mmvtr.engine.loop.protocol import (
     models_in_words,
     precision,
 )
+from mmvtr.engine.loop.sharded import whole_layers
 from mmvtr.evaluation import (
     Metric,
     Report,
@@ -145,7 +146,10 @@ class RetrievalLoop(BaseLoop):
     @torch.no_grad()
     def run(self) -> dict[str, float]:
         """Evaluate; the same numbers on every rank, keys such as ``retrieval/t2v_R1``."""
-        mode = self.mode
+        with whole_layers(self.runner.model):
+            return self._run(self.mode)
+
+    def _run(self, mode: str) -> dict[str, float]:
         self.runner.call_hook(f'before_{mode}')
         self.runner.call_hook(f'before_{mode}_epoch')
         self.runner.model.eval()
@@ -282,8 +286,8 @@ class RetrievalLoop(BaseLoop):
     ) -> dict[str, Any]:
         info = self.dataloader.dataset.protocol()
         trained = trainings_in(self.runner)
-        told = together(trained)
-        seed = told.pop('seed', None) if trained else self.runner.seed
+        facts = together(trained)
+        seed = facts.pop('seed', None) if trained else self.runner.seed
         dataset = self.dataloader.dataset
         left_out, chosen_not = left_out_of(dataset), getattr(dataset, 'not_chosen', ())
         missing = [name for name in left_out.names if name not in chosen_not] if left_out else ()
@@ -302,9 +306,9 @@ class RetrievalLoop(BaseLoop):
             'frames a video': span(videos.lengths),
             'frames from': frames_from(self.runner.cfg.get(f'{self.mode}_dataloader')),
             **embedder_protocol(self._model, self.runner.cfg.get(f'{self.mode}_dataloader')),
-            'precision': precision(self.amp, told.pop('trained in', None)),
+            'precision': precision(self.amp, facts.pop('trained in', None)),
             'ties': 'mean rank',
-            **told,
+            **facts,
             'model': models_in_words(self._model, self.runner.message_hub.get_info('ensemble')),
             'checkpoint': checkpoint_in_words(self.runner) if self.mode == 'test' else None,
             'zero-shot:': self.runner.message_hub.get_info('zero_shot'),

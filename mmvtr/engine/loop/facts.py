@@ -70,9 +70,9 @@ class Training(NamedTuple):
 
     def items(self) -> dict[str, str]:
         """For a protocol line or a card: name -> words; what is unknown is named in the last."""
-        said = {name: words(self) for name, words in _WORDS.items()}
-        unknown = [name for name, value in said.items() if value is None]
-        found = {name: value for name, value in said.items() if value}
+        values = {name: words(self) for name, words in _WORDS.items()}
+        unknown = [name for name, value in values.items() if value is None]
+        found = {name: value for name, value in values.items() if value}
         if self.author:
             found['weights of'] = self.author
         for when, facts in (self.earlier or {}).items():
@@ -104,12 +104,12 @@ def _optimizer(t: Training) -> Optional[str]:
         return None
     rates = t.rates or []
     if len({rate for rate, _ in rates}) > 1:
-        told = ', '.join(
+        groups = ', '.join(
             f'{rate:g} ({count} parameter{"s" * (count > 1)})' for rate, count in rates
         )
     else:
-        told = ''.join(f'{rate:g}' for rate, _ in rates[:1])
-    return (t.optimizer or 'an unknown optimizer') + (f', lr {told}' if told else '')
+        groups = ''.join(f'{rate:g}' for rate, _ in rates[:1])
+    return (t.optimizer or 'an unknown optimizer') + (f', lr {groups}' if groups else '')
 
 
 def _length(t: Training) -> Optional[str]:
@@ -277,11 +277,11 @@ def differing(
         for facts, name in zip((ours, theirs), names)
     ]
     if not all(told):
-        said = {None: 'how {} was trained is unknown', (): '{} is not trained here'}
+        unknown = {None: 'how {} was trained is unknown', (): '{} is not trained here'}
         ends = [
             (name, None if facts is None else ()) for name, facts in zip(names, told) if not facts
         ]
-        return [said[end].format(name) for name, end in ends]
+        return [unknown[end].format(name) for name, end in ends]
     one, other = told
     pairs = zip(one, other) if len(one) == len(other) else ((x, y) for x in one for y in other)
     lines = [
@@ -305,8 +305,8 @@ def together(trainings: Sequence[Training]) -> dict[str, str]:
 
 def since_resumed(before: Training, now: Training) -> Training:
     """The facts of a training that goes on, with those that were others before."""
-    told = differences(now, before)
-    changed = {name: theirs for name, (_, theirs) in told.items() if theirs != 'unknown'}
+    lines = differences(now, before)
+    changed = {name: theirs for name, (_, theirs) in lines.items() if theirs != 'unknown'}
     earlier = dict(before.earlier or {})
     if changed and before.done is not None:
         earlier[f'until epoch {before.done}'] = changed

@@ -42,17 +42,17 @@ def facts_of_run(runner: Runner) -> Training:
     loader, loop = runner.train_dataloader, runner.train_loop
     cfg = runner.cfg.get('train_dataloader') or {}
     dataset = getattr(loader, 'dataset', None)
-    told = dataset.protocol() if hasattr(dataset, 'protocol') else {}
+    protocol = dataset.protocol() if hasattr(dataset, 'protocol') else {}
     size = loader.batch_size or getattr(loader.batch_sampler, 'batch_size', None)
     wrappers = wrappers_of(runner.optim_wrapper)
     environments = ((cfg.get('dataset') or {}).get('records') or {}).get('environments')
     by_epoch = isinstance(loop, EpochBasedTrainLoop)
     found = Training(
-        set=name_of_set(told) if told else type(dataset).__name__,
-        ids=told.get('ids_sha'),
-        videos=told.get('videos'),
-        texts=told.get('texts'),
-        epoch_unit=told.get('epoch_unit'),
+        set=name_of_set(protocol) if protocol else type(dataset).__name__,
+        ids=protocol.get('ids_sha'),
+        videos=protocol.get('videos'),
+        texts=protocol.get('texts'),
+        epoch_unit=protocol.get('epoch_unit'),
         environments=in_words(environments) if environments else '',
         frames=_frames(cfg),
         batch=None if size is None else size * get_world_size(),
@@ -78,9 +78,14 @@ def _started(runner: Runner) -> bool:
     return bool(runner.cfg.get('load_from')) and not runner.cfg.get('resume')
 
 
-def name_of_set(told: Mapping[str, Any]) -> str:
+def name_of_set(protocol: Mapping[str, Any]) -> str:
     """'MSRVTTDataset 1kA_train9k', by what a dataset's ``protocol`` says."""
-    parts = (told.get('dataset'), told.get('split'), told.get('corpus'), told.get('table'))
+    parts = (
+        protocol.get('dataset'),
+        protocol.get('split'),
+        protocol.get('corpus'),
+        protocol.get('table'),
+    )
     return ' '.join(filter(None, parts))
 
 

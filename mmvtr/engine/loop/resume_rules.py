@@ -1,6 +1,6 @@
 """What a resumed training does with each config value that is another than before.
 
-:data:`RULES` is the one table of it; ``docs/get_started.md`` shows it (:func:`table`).
+:data:`RULES` is the one table of it; ``docs/training.md`` shows it (:func:`table`).
 """
 
 from __future__ import annotations
@@ -234,12 +234,12 @@ def _same(before: Any, now: Any, key: str) -> bool:
 
 
 def _short(value: Any) -> str:
-    told = repr(value)
-    return told if len(told) <= 60 else f'{told[:57]}...'
+    text = repr(value)
+    return text if len(text) <= 60 else f'{text[:57]}...'
 
 
 def table() -> str:
-    """The rows of docs/get_started.md, in Markdown."""
+    """The rows of docs/training.md, in Markdown."""
     rows = [
         f'| {rule.what} | {", ".join(f"`{key}`" for key in rule.keys)} | {rule.action} | '
         f'{rule.happens} |'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, NamedTuple, Optional
+from typing import Any, Iterable, NamedTuple, Optional
 
 import torch
 from mmengine.hooks import Hook
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from mmvtr.dist import gather_rows
 from mmvtr.engine.loop.evaluation import bare
 from mmvtr.functional.precision import at_least_float32
-from mmvtr.functional.similarities.distinct import distinct_rows
+from mmvtr.functional.similarities.distinct import asked_before, distinct_rows
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Embedding, Levels, cat_levels, drop_tokens, take
@@ -45,8 +45,11 @@ class Queries(NamedTuple):
 
     def different(self) -> 'Queries':
         """Of those with equal embeddings the first."""
-        means = [level.mean.float().flatten(1) for level in self.levels.values()]
-        return self._only(distinct_rows(torch.cat(means, dim=1)))
+        return self._only(distinct_rows(means_of(self.levels)))
+
+    def asked_before(self, asked: Levels, what: str) -> str:
+        """What is said where most of those that ask are among these, or ``''``."""
+        return asked_before(means_of(self.levels), means_of(asked, self.levels), what)
 
     def _only(self, kept: Tensor) -> 'Queries':
         kept = kept.to(self.index.device)
@@ -73,6 +76,12 @@ class Queries(NamedTuple):
         """From :meth:`state`."""
         levels = {name: Embedding(**level) for name, level in state['levels'].items()}
         return cls(levels, state['index'], state['video'])
+
+
+def means_of(levels: Levels, names: Optional[Iterable[str]] = None) -> Tensor:
+    """Means of all levels, or of some, side by side: float32 [N, D'] on the CPU."""
+    means = [levels[name].mean.float().flatten(1) for name in (levels if names is None else names)]
+    return torch.cat(means, dim=1).cpu()
 
 
 class QueryQueue:

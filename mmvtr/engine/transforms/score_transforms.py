@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from inspect import Parameter, Signature, signature
 from types import MappingProxyType
-from typing import Any, Callable, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
@@ -108,7 +108,8 @@ class ScoreTransformHook(TransformHook):
     its own takes the options that the table gives it; implement :meth:`transform` of another.
 
     Text to video, the queries are texts and the gallery the evaluated videos; video to text the
-    other way round.  ``<name>/transductive`` = 1 where the transform has read the test queries.
+    other way round.  ``<name>/transductive`` = 1 where the transform has read the test queries,
+    a bank file of them included.
 
     Args:
         queries: ``'train_queue'`` (of a :class:`QueryQueueHook`), ``'bank'`` (a file that
@@ -188,9 +189,12 @@ class ScoreTransformHook(TransformHook):
         temperature = temperature_of(self.temperature, evaluation)
         t2v = self._one_direction(scores, 'text', evaluation, stored, temperature)
         v2t = self._one_direction(scores.t(), 'video', evaluation, stored, temperature).t()
-        if stored is None:
+        again = [] if self.queries != 'bank' else asked_again(stored, evaluation)
+        if stored is None or again:
             evaluation.transductive.add(self.name)
-        evaluation.notes[self.name] = self._note(evaluation, stored, temperature)
+        for said in again:
+            runner.logger.warning(f'{self.name}: {said}')
+        evaluation.notes[self.name] = self._note(evaluation, stored, temperature, again)
         self._warn_if_small(runner, evaluation, stored)
         return Directed(t2v.cpu(), v2t.cpu())
 
@@ -221,7 +225,11 @@ class ScoreTransformHook(TransformHook):
         return {kind: queries.different() for kind, queries in stored.items()}
 
     def _note(
-        self, evaluation: Evaluation, stored: Optional[dict[str, Queries]], temperature: float
+        self,
+        evaluation: Evaluation,
+        stored: Optional[dict[str, Queries]],
+        temperature: float,
+        again: Sequence[str],
     ) -> str:
         """What a reader must know of the numbers."""
         if stored is None:
@@ -231,7 +239,8 @@ class ScoreTransformHook(TransformHook):
             for kind, queries in stored.items()
         )
         source = 'train queue' if self.queries == 'train_queue' else self.bank_file
-        return f'queries: {source}, {sizes}; inductive, temperature {temperature:.4g}'
+        kind = '; '.join(again) or 'inductive'
+        return f'queries: {source}, {sizes}; {kind}, temperature {temperature:.4g}'
 
     def _warn_if_small(
         self, runner: Runner, evaluation: Evaluation, stored: Optional[dict[str, Queries]]
@@ -244,6 +253,13 @@ class ScoreTransformHook(TransformHook):
                     f'{self.name}: {queries.distinct} distinct {kind} queries are fewer than the '
                     f'{galleries[kind]} items that they normalise; this tends to hurt'
                 )
+
+
+def asked_again(stored: Mapping[str, Queries], evaluation: Evaluation) -> list[str]:
+    """A sentence for each kind of stored queries that most of the test's own are among."""
+    own = dict(text=evaluation.texts, video=evaluation.videos)
+    found = (stored[kind].asked_before(own[kind].levels, f'test {kind}s') for kind in stored)
+    return [said for said in found if said]
 
 
 def _constructor(kind: type) -> Callable[..., None]:

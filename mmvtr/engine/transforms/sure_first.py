@@ -111,16 +111,16 @@ class SureFirstHook(TransformHook):
 
     def transformed(self, runner: Runner, evaluation: Evaluation) -> Directed:
         loop = runner.test_loop if evaluation.mode == 'test' else runner.val_loop
-        texts = loop.dataloader.dataset.texts
-        gallery = [texts[place]['text'] for place in evaluation.texts.index.tolist()]
+        tested = loop.dataloader.dataset
+        gallery = [tested.texts[place]['text'] for place in evaluation.texts.index.tolist()]
         scores = evaluation.matrices['scores']
-        asked = scores.t().to(evaluation.device)
-        own, written = asked, None
+        by_video = scores.t().to(evaluation.device)
+        own, written = by_video, None
         if self.written != 'gallery':
             own, written = self._stored(runner, evaluation)
         implied = self.witness.among(written or gallery, gallery, device=evaluation.device)
         truth = expected_truth(own, implied, temperature=self.temperature)
-        v2t = sure_first(asked, truth, sure=self.sure, places=self.places).t()
+        v2t = sure_first(by_video, truth, sure=self.sure, places=self.places).t()
         found = float((truth.amax(1) >= self.sure).float().mean())
         of = f'{len(written)} captions of the {self.written}' if written else 'the gallery'
         at = f'{SHARE:g} of the reach' if self.temperature is None else f'{self.temperature:.4g}'
@@ -129,6 +129,12 @@ class SureFirstHook(TransformHook):
             f'the clips have a text that holds with {self.sure:g} or more, the others begin with '
             'the surest'
         )
+        own, known = pairs_of(tested), pairs_of(self._data)
+        if (shared := len(own & known)) > len(own) / 2:
+            said = f'transductive: {shared} of the {len(own)} test pairs are in captions='
+            evaluation.transductive.add(self.name)
+            evaluation.notes[self.name] += f'; {said}'
+            runner.logger.warning(f'{self.name}: {said}')
         return Directed(scores.cpu(), v2t.cpu())
 
     def _stored(self, runner: Runner, evaluation: Evaluation) -> tuple[Tensor, list[str]]:
@@ -138,3 +144,12 @@ class SureFirstHook(TransformHook):
         tiles = evaluation.bank_scores('text', queries.levels)
         scores = torch.cat([tile.t() for _, tile in tiles.parts()])
         return scores, captions_of(queries, self._data, name=self.name)
+
+
+def pairs_of(data: VideoTextDataset) -> set[tuple[str, str]]:
+    """Ids of the videos of a set with what is said of them."""
+    return {
+        (data.videos[place]['video_id'], text['text'])
+        for text in data.texts
+        for place in text['video_idx']
+    }

@@ -134,9 +134,9 @@ def contrastive(
     """
     if positives.is_floating_point():
         _check_rows(positives, direction)
-    how = dict(temperature=temperature, weights=weights, ambiguous=ambiguous, counts=counts)
-    how.update(columns=columns, form=form, direction=direction)
-    sums = contrastive_sums(scores, positives, **how)
+    options = dict(temperature=temperature, weights=weights, ambiguous=ambiguous, counts=counts)
+    options.update(columns=columns, form=form, direction=direction)
+    sums = contrastive_sums(scores, positives, **options)
     return sum(loss_of_sums(one, form) for one in sums.values()) / len(sums)
 
 

@@ -141,8 +141,8 @@ def neighbour_loss(
             >>> neighbour_loss(scores, scores > 0.8, torch.zeros(4), neighbours=1)
             tensor(0.7130)
     """
-    how = dict(neighbours=neighbours, sharpness=sharpness)
-    found = neighbour_degrees(scores, positives, hubness, **how)
+    options = dict(neighbours=neighbours, sharpness=sharpness)
+    found = neighbour_degrees(scores, positives, hubness, **options)
     matched = positives.any(1)
     return contrastive(
         scores[matched],
@@ -226,8 +226,8 @@ def uniform_loss(
             >>> uniform_loss(torch.eye(2), torch.eye(2).bool(), temperature=0.1, share=0.5)
             tensor(1.3448)
     """
-    how = dict(share=share, temperature=plan_temperature, iterations=iterations)
-    targets = transport_targets(scores, positives, **how)
+    options = dict(share=share, temperature=plan_temperature, iterations=iterations)
+    targets = transport_targets(scores, positives, **options)
     matched = positives.any(1)
     return contrastive(
         scores[matched],

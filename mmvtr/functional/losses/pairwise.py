@@ -29,12 +29,16 @@ def binary_cross_entropy(
 ) -> Tensor:
     """Pairwise sigmoid loss: binary cross-entropy of ``scale * scores + bias`` and labels.
 
+    It is three losses:
+
     - DVTR's matching probability, with positives and in-batch negatives (Eq. 11 has positives only,
-    and is minimised by calling everything a match).  The classes are not balanced: p is then the
-    probability of a match in a batch, far below saturation, and the ratio of two p separates pairs
-    better. - SigLIP (Zhai et al., ICCV 2023) and ProLIP (Chun et al., ICLR 2025): labels of +-1,
-    here bools, and ``reduction='items'``. - PCME++ (Chun, ICLR 2024): soft labels, and a negative
-    distance as the score, ``reduction='mean'``.
+      and is minimised by calling everything a match).  The classes are not balanced: p is then the
+      probability of a match in a batch, far below saturation, and the ratio of two p separates
+      pairs better.
+    - SigLIP (Zhai et al., ICCV 2023) and ProLIP (Chun et al., ICLR 2025): labels of +-1, here
+      bools, and ``reduction='items'``.
+    - PCME++ (Chun, ICLR 2024): soft labels, and a negative distance as the score,
+      ``reduction='mean'``.
 
     Args:
         scores: float [T, V].

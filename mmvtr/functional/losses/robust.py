@@ -20,7 +20,7 @@ __all__ = ['rince']
 
 @arrays_too
 def rince(
-    scores: Tensor, positives: Tensor, *, q: float = 0.5, density: float = 0.01, **how: Any
+    scores: Tensor, positives: Tensor, *, q: float = 0.5, density: float = 0.01, **options: Any
 ) -> Tensor:
     """Robust InfoNCE (Chuang et al., CVPR 2022), of a share of pairs that do not belong together.
 
@@ -38,7 +38,7 @@ def rince(
         positives: bool or soft [T, V].
         q: in (0, 1]; the default is ours.
         density: lambda, the weight of the denominator; the default is ours.
-        **how: ``temperature``, ``weights``, ``counts``, ``columns``, ``direction``, see
+        **options: ``temperature``, ``weights``, ``counts``, ``columns``, ``direction``, see
             :func:`.contrastive`.
 
     Returns:
@@ -54,7 +54,7 @@ def rince(
             tensor(-0.8591)
     """
     check_rince(q, density)
-    sums = contrastive_sums(scores, positives, **how)
+    sums = contrastive_sums(scores, positives, **options)
     return sum(rince_of_sums(one, q, density) for one in sums.values()) / len(sums)
 
 

@@ -69,14 +69,14 @@ def token_contrast(
     text, place = ((interest > 0) & matched[:, None]).nonzero(as_tuple=True)
     if not len(text):
         return (words.sum() + frames.sum() + interest.sum()) * 0.0
-    told = words[text, place][:, None]
+    words_of_pair = words[text, place][:, None]
     there = torch.ones(len(text), 1, dtype=torch.bool, device=words.device)
-    scores = token_scores(told, there, frames, frame_mask, side='words', entries=entries)
+    scores = token_scores(words_of_pair, there, frames, frame_mask, side='words', entries=entries)
     own = positives[text]
     pushed = None if weights is None else weights[text]
     counts = interest[text, place]
-    how = dict(temperature=temperature, weights=pushed, counts=counts, direction='t2v')
-    return contrastive(scores, own, **how) * (counts.sum() / matched.sum())
+    options = dict(temperature=temperature, weights=pushed, counts=counts, direction='t2v')
+    return contrastive(scores, own, **options) * (counts.sum() / matched.sum())
 
 
 @arrays_too

@@ -311,10 +311,10 @@ def _count_firsts(part: Tensor, match: Tensor, first: Tensor, wrong: Tensor) -> 
     wrong.index_add_(0, item, share * ~match[query, item])
 
 
-def _queries(dim: int, scores: Tensor, *beside: Tensor) -> Iterator[tuple[Tensor, ...]]:
+def _queries(dim: int, scores: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """A few queries at a time, as rows: their scores in float32 or better, and what is beside."""
     refuse_non_finite(scores)
-    matrices = [x if dim == 1 else x.t() for x in (scores, *beside)]
+    matrices = [x if dim == 1 else x.t() for x in (scores, *others)]
     rows = max(1, TILE // scores.shape[dim])
     for part, *others in zip(*(x.split(rows) for x in matrices)):
         yield at_least_float32(part), *others

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from hashlib import blake2b
-from typing import Any, Iterator
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,9 +14,12 @@ from mmvtr.functional.arrays_too import arrays_too
 
 __all__ = ['distinct_rows', 'row_groups']
 
-#: Entries count as equal within this share of their root mean square: encoders that see a text in
-#: another batch move it by less.
+#: Rows are equal whose root mean squared difference is at most this share of that of the rows:
+#: encoders that see a text in another batch move it by less.
 STEP = 1e-3
+#: Rows are compared that fall in one cell of this many random directions, of this width in root
+#: mean squares of a row's entries.
+DIRECTIONS, CELL = 8, 0.03
 #: Rows read at a time.
 ROWS = 2**14
 
@@ -26,8 +29,8 @@ def row_groups(rows: Any) -> Tensor:
     """Return which rows are equal: the number of each row's group.
 
     Args:
-        rows: float [K, ...], numpy or torch; entries count as equal within a thousandth of the
-            root mean square of all of them.
+        rows: float [K, ...], numpy or torch; rows count as equal whose root mean squared
+            difference is within a thousandth of the root mean square of all entries.
 
     Returns:
         int64 [K], groups numbered in the order of their first rows.
@@ -62,22 +65,77 @@ def distinct_rows(rows: Any) -> Tensor:
     return (groups > before).nonzero().flatten()
 
 
+def asked_before(bank: Tensor, queries: Tensor, what: str) -> str:
+    """Return what is said where most queries are in the bank that they are debiased by, or ``''``.
+
+    Args:
+        bank: float [K, D], queries seen before, or their scores with the items.
+        queries: float [Q, D], those that ask, in the same form.
+        what: name of these, such as ``'texts that ask'``.
+
+    Example:
+        ::
+
+            >>> asked_before(torch.eye(3), torch.eye(3)[:2], 'test texts')
+            'transductive: 2 of the 2 test texts are in the bank'
+    """
+    if bank.shape[1:] != queries.shape[1:]:
+        return ''
+    groups = row_groups(torch.cat([bank.float().cpu(), queries.float().cpu()]))
+    shared = int(torch.isin(groups[len(bank) :], groups[: len(bank)]).sum())
+    if shared <= len(queries) / 2:
+        return ''
+    return f'transductive: {shared} of the {len(queries)} {what} are in the bank'
+
+
 def _groups(rows: Any) -> Tensor:
-    squares = sum(float(part.square().sum(dtype=torch.float64)) for part in _parts(rows))
-    size = max(1, math.prod(rows.shape))
-    step = STEP * (squares / size) ** 0.5 or 1.0
-    number: dict[bytes, int] = {}
-    found = [
-        number.setdefault(blake2b(row.tobytes(), digest_size=16).digest(), len(number))
-        for part in _parts(rows)
-        for row in (part.double() / step).round().long().numpy()
-    ]
-    return torch.tensor(found, dtype=torch.int64)
+    projected, size = _projected(rows)
+    weights = np.random.default_rng(1).integers(-(2**62), 2**62, DIRECTIONS)
+    places = np.arange(len(rows))
+    found = places.copy()
+    for shift in (0.0, 0.5):  # rows on two sides of a cell's wall are not so in the other grid
+        cells = np.floor(projected / (CELL * size) + shift).astype(np.int64)
+        _, first, group = np.unique(
+            (cells * weights).sum(1), return_index=True, return_inverse=True
+        )
+        like = first[group]
+        later = np.flatnonzero(like < places)
+        equal = later[_equal(rows, later, like[later], STEP * size)]
+        found[equal] = np.minimum(found[equal], like[equal])
+    while (found[found] != found).any():
+        found = found[found]
+    return torch.from_numpy(np.unique(found, return_inverse=True)[1].reshape(-1))
 
 
-def _parts(rows: Any) -> Iterator[Tensor]:
+def _projected(rows: Any) -> tuple[np.ndarray, float]:
+    """Float64 [K, DIRECTIONS], rows along random directions; root mean square of all entries."""
+    width = math.prod(rows.shape[1:])
+    directions = np.random.default_rng(0).normal(size=(width, DIRECTIONS))
+    directions /= np.linalg.norm(directions, axis=0) + (width == 0)
+    squares, found = 0.0, []
     for start in range(0, len(rows), ROWS):
-        part = rows[start : start + ROWS]
-        if not isinstance(part, Tensor):
-            part = torch.tensor(part)
-        yield part.detach().float().flatten(1).cpu()
+        part = _read(rows, slice(start, start + ROWS))
+        squares += float(np.square(part, dtype=np.float64).sum())
+        found.append(part @ directions.astype(np.float32))
+    size = (squares / max(1, len(rows) * width)) ** 0.5 or 1.0
+    return np.concatenate(found or [np.zeros((0, DIRECTIONS))]).astype(np.float64), size
+
+
+def _equal(rows: Any, these: np.ndarray, those: np.ndarray, most: float) -> np.ndarray:
+    """Bool [n], whether rows are equal in pairs."""
+    found = np.zeros(len(these), dtype=bool)
+    for start in range(0, len(these), ROWS):
+        part = slice(start, start + ROWS)
+        apart = _read(rows, these[part]) - _read(rows, those[part])
+        found[part] = np.square(apart).mean(1) <= most**2
+    return found
+
+
+def _read(rows: Any, which: Any) -> np.ndarray:
+    """Float32 [n, D], some of the rows."""
+    if isinstance(rows, Tensor):
+        which = torch.from_numpy(which) if isinstance(which, np.ndarray) else which
+        part = rows.detach()[which].float().cpu().numpy()
+    else:
+        part = np.asarray(rows[which], dtype=np.float32)
+    return part.reshape(len(part), -1)

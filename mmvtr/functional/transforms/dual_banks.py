@@ -104,7 +104,7 @@ def dbsn_rows(
         raise ValueError(f'bank_gallery is of {own.shape[0]} bank queries, bank of {bank.shape[0]}')
     if iterations < 1:
         raise ValueError(f'iterations must be 1 or more, not {iterations}')
-    both = _beside(bank.finite(), own.finite())
+    both = _side_by_side(bank.finite(), own.finite())
     # The rows' part of the first round moves into the scores: sinkhorn then begins with its other.
     first = _row_excess(both, temperature)
     shifted = both._replace(columns=lambda part: both.columns(part) - first[:, None])
@@ -215,7 +215,7 @@ def own_share(temperature: float | Tensor, bank: Tensor | Tiles, items: Tiles) -
     return MILDER * temperature * own
 
 
-def _beside(left: Tiles, right: Tiles) -> Tiles:
+def _side_by_side(left: Tiles, right: Tiles) -> Tiles:
     """[K, N] and [K, M] as tiles [K, N + M]."""
     size = left.shape[1]
 

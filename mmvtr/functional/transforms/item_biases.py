@@ -167,14 +167,14 @@ def _sinkhorn(
     """Row biases [K] of Sinkhorn's kind, and biases of the items [N] where these come with them."""
     spec = transform_named(transform)
     if transform == 'dbsn':
-        how = {name: options[name] for name in ('temperature', 'iterations')}
-        return dbsn_rows(bank, read['bank_gallery'], **how), None
+        chosen = {name: options[name] for name in ('temperature', 'iterations')}
+        return dbsn_rows(bank, read['bank_gallery'], **chosen), None
     if spec.as_sinkhorn is None:
         return None, None
-    how = {**options, **spec.as_sinkhorn}
-    how['row_marginals'] = how.pop('bank_marginals', None)
-    found = sinkhorn(bank, **how)
-    unit = {name: how[name] for name in ('temperature', 'strictness')}
+    chosen = {**options, **spec.as_sinkhorn}
+    chosen['row_marginals'] = chosen.pop('bank_marginals', None)
+    found = sinkhorn(bank, **chosen)
+    unit = {name: chosen[name] for name in ('temperature', 'strictness')}
     return found.rows, in_own_unit(found.columns, bank, found.rows, **unit)
 
 

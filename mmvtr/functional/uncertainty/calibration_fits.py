@@ -205,10 +205,10 @@ def _fit_temperature(
     scores: Tensor, positives: Tensor, draws: int, seed: int, debiased: bool
 ) -> Calibration:
     refuse_non_finite(scores)
-    asked = positives.any(1)
-    if not asked.any() or positives.all():
+    answerable = positives.any(1)
+    if not answerable.any() or positives.all():
         raise ValueError('a calibration needs pairs that match and pairs that do not')
-    x, own = at_least_float32(scores[asked]), positives[asked]
+    x, own = at_least_float32(scores[answerable]), positives[answerable]
     _refuse_falling(x.double().flatten(), own.double().flatten())
     reach = (x.amax(1) - x.mean(1)).mean().double().item()
     if not reach > 0:

@@ -288,7 +288,10 @@ def bounded(x: Tensor, low: float, high: float) -> Tensor:
 class _Bounded(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, low: float, high: float) -> Tensor:
-        ctx.save_for_backward(x < low, x > high)
+        # A value that was stored in float32 at its limit is at it in any type and on any device.
+        kind = torch.float32 if x.dtype == torch.float64 else x.dtype
+        low_end, high_end = torch.tensor([low, high], dtype=kind).tolist()
+        ctx.save_for_backward(x.to(kind) < low_end, x.to(kind) > high_end)
         return x.clamp(low, high)
 
     @staticmethod

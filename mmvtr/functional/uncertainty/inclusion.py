@@ -136,8 +136,8 @@ def inclusion_loss(
             >>> inclusion_loss(*torch.zeros(4, 1, 3))
             tensor(0.6931)
     """
-    a, b, how = (mean_a, log_std_a), (mean_b, log_std_b), dict(eps=eps, form=form)
-    difference = inclusion(*a, *b, **how) - inclusion(*b, *a, **how)
+    a, b, options = (mean_a, log_std_a), (mean_b, log_std_b), dict(eps=eps, form=form)
+    difference = inclusion(*a, *b, **options) - inclusion(*b, *a, **options)
     if form == 'exact':
         difference = difference.sum(-1)
     return F.softplus(-scale * difference).sum() / max(difference.numel(), 1)

@@ -15,15 +15,15 @@ __all__ = ['Reliability', 'reliability']
 
 
 class Reliability(NamedTuple):
-    """What is said and what comes true, in B bins of probability; NaN where a bin is empty.
+    """Predicted and observed shares of matches, in B bins of probability; NaN where empty.
 
     Attributes:
-        said: float64 [B], mean P.
+        predicted: float64 [B], mean P.
         true: float64 [B], share of matches.
         pairs: int64 [B].
     """
 
-    said: Tensor
+    predicted: Tensor
     true: Tensor
     pairs: Tensor
 
@@ -33,7 +33,9 @@ class Reliability(NamedTuple):
 
         An :attr:`error` near it says that no more can be seen, not that something is wrong.
         """
-        spread = (2 / math.pi * self.said * (1 - self.said) / self.pairs).clamp_min(0).sqrt()
+        spread = (
+            (2 / math.pi * self.predicted * (1 - self.predicted) / self.pairs).clamp_min(0).sqrt()
+        )
         held = self.pairs > 0
         return ((spread * self.pairs)[held].sum() / self.pairs.sum()).item()
 
@@ -41,7 +43,7 @@ class Reliability(NamedTuple):
     def error(self) -> float:
         """Expected calibration error: the mean distance of the two, by pairs."""
         held = self.pairs > 0
-        distance = (self.said - self.true).abs()[held] * self.pairs[held]
+        distance = (self.predicted - self.true).abs()[held] * self.pairs[held]
         return (distance.sum() / self.pairs.sum()).item()
 
 
@@ -69,11 +71,11 @@ def reliability(probabilities: Tensor, matches: Tensor, *, bins: int = 10) -> Re
         raise ValueError('probabilities must lie in [0, 1]')
     place = (p * bins).long().clamp_max(bins - 1)
     pairs = torch.bincount(place, minlength=bins)
-    said, true = (
+    predicted, true = (
         torch.zeros(bins, dtype=torch.float64, device=p.device).index_add_(0, place, x) / pairs
         for x in (p, y)
     )
-    return Reliability(said, true, pairs)
+    return Reliability(predicted, true, pairs)
 
 
 def check_pairs(scores: Tensor, matches: Tensor, *, name: str = 'scores') -> tuple[Tensor, Tensor]:

@@ -65,14 +65,14 @@ class EmbeddingServer:
         Raises:
             ServerUnknown: the environment does not set it.
         """
-        said = os.environ.get(URL, '').rstrip('/')
-        parts = urlsplit(said)
+        url = os.environ.get(URL, '').rstrip('/')
+        parts = urlsplit(url)
         if parts.scheme not in ('http', 'https') or not parts.hostname:
             raise ServerUnknown(
                 f'{self.model[:80]!r} runs on an embedding server: {URL}=http://HOST:PORT/v1 says '
                 'where that is'
             )
-        return said
+        return url
 
     def check(self) -> None:
         """Raise ServerUnknown unless the environment sets the server's URL."""
@@ -92,7 +92,7 @@ class EmbeddingServer:
                 ``count`` finite vectors.
         """
         body = dict(model=self.model, encoding_format='float', **content)
-        answer = self._asked(json.dumps(body).encode())
+        answer = self._post(json.dumps(body).encode())
         try:
             rows = sorted(json.loads(answer)['data'], key=lambda row: row['index'])
             places = [row['index'] for row in rows]
@@ -105,7 +105,7 @@ class EmbeddingServer:
             )
         return vectors
 
-    def _asked(self, body: bytes) -> bytes:
+    def _post(self, body: bytes) -> bytes:
         request, reason, wait = self._request(body), '', WAIT
         for attempt in range(self.attempts):
             if attempt:
@@ -115,7 +115,7 @@ class EmbeddingServer:
                 with _OPENER.open(request, timeout=self.timeout) as answer:
                     return answer.read()
             except urllib.error.HTTPError as error:
-                reason = f'{error.code}: {_said(error)}'
+                reason = f'{error.code}: {_reason_of(error)}'
                 if error.code not in AGAIN:
                     raise ServerRefuses(f'{self.url} refuses the request, {reason}') from error
                 wait = _retry_after(error) or wait
@@ -133,7 +133,7 @@ class EmbeddingServer:
         return urllib.request.Request(f'{self.url}/embeddings', body, headers)
 
 
-def _said(error: urllib.error.HTTPError) -> str:
+def _reason_of(error: urllib.error.HTTPError) -> str:
     """Return the server's error message, in one line."""
     try:
         return ' '.join(error.read(2000).decode(errors='replace').split())[:200] or error.reason
@@ -143,8 +143,8 @@ def _said(error: urllib.error.HTTPError) -> str:
 
 def _retry_after(error: urllib.error.HTTPError) -> Optional[float]:
     """Return the seconds that a server asks to wait, bounded; None if it does not."""
-    said = error.headers.get('Retry-After', '')
-    return min(float(said), LONGEST) if said.isdecimal() else None
+    delay = error.headers.get('Retry-After', '')
+    return min(float(delay), LONGEST) if delay.isdecimal() else None
 
 
 def batches(items: Sequence[Any], size: int) -> list[Sequence[Any]]:

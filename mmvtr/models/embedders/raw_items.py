@@ -66,8 +66,8 @@ class RawItemsEncoder(nn.Module, ABC):
 
     def protocol(self) -> dict[str, str]:
         """Return the settings that a result must state."""
-        said = {kind: prompt for kind, prompt in self.prompts.items() if prompt}
-        return dict(prompt=', '.join(f'{k} {p!r}' for k, p in said.items()) or 'none')
+        prompts = {kind: prompt for kind, prompt in self.prompts.items() if prompt}
+        return dict(prompt=', '.join(f'{k} {p!r}' for k, p in prompts.items()) or 'none')
 
     @abstractmethod
     def _embed(self, items: list[Any], kind: str) -> Levels:

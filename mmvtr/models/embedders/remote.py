@@ -80,8 +80,8 @@ class RemoteEncoder(RawItemsEncoder):
         self.prompts = dict(text=text_prompt, video=video_prompt)
         self._dim: Optional[int] = None
         # Distinguishes galleries of different models, since there are no weights.
-        said = repr((model, style, text_prompt, video_prompt)).encode()
-        digest = np.frombuffer(hashlib.sha256(said).digest(), np.uint8)
+        identity = repr((model, style, text_prompt, video_prompt)).encode()
+        digest = np.frombuffer(hashlib.sha256(identity).digest(), np.uint8)
         self.register_buffer('identity', torch.from_numpy(digest.copy()))
 
     @property
@@ -122,10 +122,10 @@ class RemoteEncoder(RawItemsEncoder):
         else:
             frames = ','.join(map(_jpeg, item))
             content = dict(type='video_url', video_url=dict(url=f'data:video/jpeg;base64,{frames}'))
-        said, prompt = [dict(role='user', content=[content])], self.prompts[kind]
+        messages, prompt = [dict(role='user', content=[content])], self.prompts[kind]
         if prompt:
-            said.insert(0, dict(role='system', content=[dict(type='text', text=prompt)]))
-        return said
+            messages.insert(0, dict(role='system', content=[dict(type='text', text=prompt)]))
+        return messages
 
     def _by_frames(self, videos: Sequence[np.ndarray]) -> np.ndarray:
         urls = [f'data:image/jpeg;base64,{_jpeg(frame)}' for video in videos for frame in video]

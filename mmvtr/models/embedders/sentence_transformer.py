@@ -74,7 +74,7 @@ class SentenceTransformerEncoder(RawItemsEncoder):
             {}
             if processing_kwargs is None
             else dict(
-                processing_kwargs={kind: dict(told) for kind, told in processing_kwargs.items()}
+                processing_kwargs={kind: dict(kwargs) for kind, kwargs in processing_kwargs.items()}
             )
         )
         self.dim = self.model.get_embedding_dimension()

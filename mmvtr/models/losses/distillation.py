@@ -38,6 +38,6 @@ class DistillationLoss(MatrixLoss):
         self.bend = bend
 
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
-        teacher = self.beside(target, 'teacher', 'StoredTeachers or FrozenTeachers')
+        teacher = self.extra(target, 'teacher', 'StoredTeachers or FrozenTeachers')
         distances = smooth_l1(scores, teacher.to(scores.device), bend=self.bend)
         return distances.sum() / max(distances.numel(), 1)

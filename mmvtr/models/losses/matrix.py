@@ -29,7 +29,7 @@ class MatrixLoss(nn.Module):
     """
 
     #: Parts of a target that a class reads beside its positives: slots, fields of ``known`` and
-    #: names of ``beside``; each class lists its own.  ``'positives'`` means soft ones,
+    #: names of ``extras``; each class lists its own.  ``'positives'`` means soft ones,
     #: ``'directions'`` weights by direction.  Those that a supervision ``fills`` are checked
     #: (models/target.py: check_read), the others are documentation.  None: unknown.
     slots: ClassVar[Optional[tuple[str, ...]]] = None
@@ -77,18 +77,18 @@ class MatrixLoss(nn.Module):
         check_readable(one, self)
         return one
 
-    def beside(self, target: Target, name: str, maker: str) -> Any:
-        """Return the entry ``name`` that a supervision has put into ``target.beside``.
+    def extra(self, target: Target, name: str, maker: str) -> Any:
+        """Return the entry ``name`` that a supervision has put into ``target.extras``.
 
         Raises:
             ValueError: no supervision has; names a ``maker`` that does.
         """
-        if name not in target.beside:
+        if name not in target.extras:
             raise ValueError(
                 f'{type(self).__name__} reads the {name} beside the target, which no supervision '
                 f'has left there: set model.supervision to a {maker}'
             )
-        return target.beside[name]
+        return target.extras[name]
 
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
         raise NotImplementedError(f'{type(self).__name__} must define compute()')

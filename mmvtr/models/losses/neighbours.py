@@ -90,7 +90,7 @@ class NeighborRetrLoss(MatrixLoss):
         the retriever's error names the batch."""
         local, whole = (matrices[name] for name in self.known(matrices))
         one = self.target(target, self.reads[0])
-        hubness = one.beside.get('hubness', {})
+        hubness = one.extras.get('hubness', {})
         counts = one.counts if isinstance(one.counts, Mapping) else {}
         missing = [way for way in WAYS if way not in hubness or way not in counts]
         if missing:
@@ -124,7 +124,7 @@ class NeighborRetrLoss(MatrixLoss):
         bend = temperature if self.uniform_temperature is None else self.uniform_temperature
         return dict(
             contrast=contrast * mean,
-            neighbours=neighbour_loss(local, positives, target.beside['hubness'][way], **self.near),
+            neighbours=neighbour_loss(local, positives, target.extras['hubness'][way], **self.near),
             uniform=uniform_loss(whole, positives, temperature=bend, **self.uniform),
             divergence=score_divergence(whole, local),
         )

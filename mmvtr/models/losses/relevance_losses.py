@@ -107,12 +107,12 @@ class RelevantRankingLoss(MatrixLoss):
     def _relevant(self, target: Target) -> Tensor:
         if self.threshold is not None:
             return from_classes(target, 'relevance', self) >= self.threshold
-        if 'relevant' not in target.beside:
+        if 'relevant' not in target.extras:
             raise ValueError(
                 f'{type(self).__name__} with threshold=None pulls what a RelevanceSupervision has '
                 'found relevant, but the model has none'
             )
-        return target.beside['relevant']
+        return target.extras['relevant']
 
 
 @MODELS.register_module()

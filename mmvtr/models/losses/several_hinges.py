@@ -44,7 +44,7 @@ class SeveralHingesLoss(MatrixLoss):
         return several_hinges(
             scores,
             target.positives,
-            self.beside(target, 'hinges', 'CMGSDSupervision'),
+            self.extra(target, 'hinges', 'CMGSDSupervision'),
             weights=target.weights,
             negatives=self.negatives,
             average=self.average,

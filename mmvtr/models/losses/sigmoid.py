@@ -58,7 +58,7 @@ class SigmoidLoss(MatrixLoss):
         self.pseudo_weight = pseudo_weight
 
     def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
-        labels = target.beside.get('labels', target.positives)
+        labels = target.extras.get('labels', target.positives)
         logits = at_least_float32(scores) / temperature + self.bias
         loss = self._of(logits, labels, target)
         if not self.pseudo_weight:

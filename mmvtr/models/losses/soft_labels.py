@@ -88,9 +88,9 @@ class SoftLabelContrastiveLoss(MatrixLoss):
         scores = scores / temperature
         teacher, draws, maker = scores, None, 'StoredFrameTeacher'
         if self.follows == 'teacher':
-            teacher = self.beside(target, 'teacher', maker).to(scores.device)
+            teacher = self.extra(target, 'teacher', maker).to(scores.device)
         if self.rows == 'drawn':
-            draws = self.beside(target, 'draws', maker)
+            draws = self.extra(target, 'draws', maker)
         alpha, beta = self.shares()
         return soft_label_contrastive(
             scores,

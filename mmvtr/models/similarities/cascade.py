@@ -116,7 +116,7 @@ class CascadeSimilarity(nn.Module):
         t, v = _with_tokens(texts, 'text'), _with_tokens(videos, 'video')
         with torch.autocast(t.mean.device.type, enabled=False):
             products = at_least_float32(t.mean) @ at_least_float32(v.mean).t()
-            return {'global': products, 'token': _told(t, v, _weights(texts))}
+            return {'global': products, 'token': _sum_of_best_rows(t, v, _weights(texts))}
 
     @torch.no_grad()
     def ranking(self, texts: Levels, videos: Levels) -> Tensor:
@@ -124,7 +124,7 @@ class CascadeSimilarity(nn.Module):
         t, v = _with_tokens(texts, 'text'), _with_tokens(videos, 'video')
         with torch.autocast(t.mean.device.type, enabled=False):
             products = at_least_float32(t.mean) @ at_least_float32(v.mean).t()
-            return products + _told(t, v, (_weights(texts) > 0).to(products.dtype))
+            return products + _sum_of_best_rows(t, v, (_weights(texts) > 0).to(products.dtype))
 
     def fuse(self, texts: Levels, videos: Levels, rows: Tensor, columns: Tensor) -> Tensor:
         """Scores of P pairs by the fusion, some at a time.
@@ -164,7 +164,7 @@ def _weights(texts: Levels) -> Tensor:
     return at_least_float32(texts[INTEREST].tokens).squeeze(-1)
 
 
-def _told(t: Embedding, v: Embedding, weights: Tensor) -> Tensor:
+def _sum_of_best_rows(t: Embedding, v: Embedding, weights: Tensor) -> Tensor:
     """Sum over words of a weight above 0 of their best row, float [T, V]."""
     if not len(t.mean) or not len(v.mean):
         return at_least_float32(t.mean).new_zeros(len(t.mean), len(v.mean))

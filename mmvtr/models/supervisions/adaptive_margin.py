@@ -78,7 +78,7 @@ class AdaptiveMarginSupervision(Ramped):
     def _margins(self, texts: Levels, videos: Levels, pairs: Pairs) -> Tensor:
         """alpha, on the way to the mean of m(omega) and m(tau): float [T, V]."""
         t, v = (unit(side[self.level].mean) for side in (texts, videos))
-        how = dict(alpha=self.alpha, beta=self.beta)
-        omega = margins_by_own(v, pairs, of='videos', **how)
-        tau = margins_by_own(t, pairs, of='texts', **how)
+        options = dict(alpha=self.alpha, beta=self.beta)
+        omega = margins_by_own(v, pairs, of='videos', **options)
+        tau = margins_by_own(t, pairs, of='texts', **options)
         return torch.lerp(torch.full_like(omega, self.alpha), (omega + tau) / 2, self.faded_in)

@@ -129,14 +129,14 @@ class CMGSDSupervision(Ramped):
     def _margins(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Tensor]:
         """Of each kind of dissimilarity, float [T, V]."""
         t, v = self._compared(texts, videos)
-        how = dict(alpha=self.alpha, beta=self.beta, over=self.over, unbiased=self.unbiased)
+        options = dict(alpha=self.alpha, beta=self.beta, over=self.over, unbiased=self.unbiased)
         margins = dict(
-            omega=margins_by_own(v, pairs, of='videos', **how),
-            tau=margins_by_own(t, pairs, of='texts', **how),
+            omega=margins_by_own(v, pairs, of='videos', **options),
+            tau=margins_by_own(t, pairs, of='texts', **options),
         )
         if self.sentences is not None:
             s = F.normalize(texts[f'{PREFIX}{self.sentences}'].mean, dim=-1)
-            margins['static'] = margins_by_own(s.to(t.dtype), pairs, of='texts', **how)
+            margins['static'] = margins_by_own(s.to(t.dtype), pairs, of='texts', **options)
         return margins
 
     def _compared(self, texts: Levels, videos: Levels) -> list[Tensor]:

@@ -122,8 +122,8 @@ class DVTRSupervision(Ramped, BlockSupervision):
         """The target of the texts ``rows`` -> the same with weights, and sums over its entries."""
         logits = self._logits(begun['texts'][rows], begun['videos'])
         p, ramp = self._believed(logits), self.faded_in
-        how = dict(floor=self.floor, sharpness=self.sharpness, reference=self.reference)
-        eta = uncertainty(p, begun['best_t'][rows, None], begun['best_v'], **how)
+        options = dict(floor=self.floor, sharpness=self.sharpness, reference=self.reference)
+        eta = uncertainty(p, begun['best_t'][rows, None], begun['best_v'], **options)
         pairs = target.positives.nonzero(as_tuple=True)
         sums = dict(self._match_sums(logits, pairs), **eta_sums(eta.detach(), p.detach(), pairs))
         return target._replace(weights=1 - ramp * (1 - eta)), sums
@@ -160,8 +160,8 @@ class DVTRSupervision(Ramped, BlockSupervision):
         t, v = self._prepared(texts, videos)
         best_t, best_v = self._best(t, v, Pairs.of(same))
         p = self._match(t[rows], v[columns])
-        how = dict(floor=self.floor, sharpness=self.sharpness, reference=self.reference)
-        eta = uncertainty(p, best_t[rows, None], best_v[columns], **how)
+        options = dict(floor=self.floor, sharpness=self.sharpness, reference=self.reference)
+        eta = uncertainty(p, best_t[rows, None], best_v[columns], **options)
         return 1 - self.faded_in * (1 - eta)
 
     @torch.no_grad()
@@ -309,8 +309,8 @@ def relative_uncertainty(
     """
     pairs = Pairs.of(positives)
     text, video = (best.clamp_min(0) for best in pairs.best(p[pairs.rows, pairs.columns]))
-    how = dict(floor=floor, sharpness=sharpness, reference=reference)
-    return uncertainty(p, text[:, None], video, **how)
+    options = dict(floor=floor, sharpness=sharpness, reference=reference)
+    return uncertainty(p, text[:, None], video, **options)
 
 
 def uncertainty(

@@ -30,7 +30,7 @@ class Tower(nn.Module):
         """The part that ``frozen`` fixes; by default all of it."""
         return self
 
-    def freeze_if_asked(self) -> None:
+    def apply_frozen(self) -> None:
         """To be called once the backbone is there."""
         if self.frozen:
             self.backbone.requires_grad_(False)

@@ -52,7 +52,7 @@ class OpenCLIPFrames(Tower):
         self.image_size = (size, size) if isinstance(size, int) else tuple(size)
         if grad_checkpointing:
             _checkpoint(self.visual)
-        self.freeze_if_asked()
+        self.apply_frozen()
 
     def forward(self, x: Tensor) -> Tensor:
         """Frames float [N, 3, H, W], normalised -> float [N, D], not of unit length.

@@ -89,6 +89,6 @@ def _converted(clip: nn.Module, state: dict[str, Tensor], path: str) -> dict[str
     resize_text_pos_embed(state, clip)
     for key, shape in before.items():
         if tuple(state[key].shape) != shape:
-            said = f'{path}: {key} {shape} is interpolated to {tuple(state[key].shape)}'
-            print_log(said, 'current', logging.WARNING)
+            message = f'{path}: {key} {shape} is interpolated to {tuple(state[key].shape)}'
+            print_log(message, 'current', logging.WARNING)
     return state

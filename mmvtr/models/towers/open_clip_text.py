@@ -61,7 +61,7 @@ class OpenCLIPText(Tower):
         else:
             self._take_clips(clip.text)
             self.transformer.grad_checkpointing = grad_checkpointing
-        self.freeze_if_asked()
+        self.apply_frozen()
 
     def _take_clips(self, text: TextTransformer) -> None:
         if text.pool_type == 'none' and text.cls_emb is None:

@@ -63,7 +63,7 @@ class TorchvisionClips(Tower):
         self.window = known.fewest, known.fewest if isinstance(self.net, MViT) else None
         if pretrained is not None:
             self._load(model, pretrained)
-        self.freeze_if_asked()
+        self.apply_frozen()
 
     def forward(self, x: Tensor) -> Tensor:
         """Windows float [N, L, 3, H, W], normalised -> float [N, D].

@@ -50,7 +50,7 @@ class TransformersFrames(Tower):
         self.dim = dual.config.projection_dim if clips else config.hidden_size
         self.image_size = (config.image_size, config.image_size)
         self.image_mean, self.image_std = _statistics(model)
-        self.freeze_if_asked()
+        self.apply_frozen()
 
     def forward(self, x: Tensor) -> Tensor:
         """Frames float [N, 3, H, W], normalised -> float [N, D], not of unit length.
@@ -100,7 +100,7 @@ class TransformersDualText(Tower):
         self.projection = nn.Identity() if self.padded else dual.text_projection
         # SigLIP's own is called head, and is a part of its text_model.
         self.dim = self.text_model.head.out_features if self.padded else dual.config.projection_dim
-        self.freeze_if_asked()
+        self.apply_frozen()
 
     def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Encode T texts.

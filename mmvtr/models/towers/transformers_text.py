@@ -54,7 +54,7 @@ class TransformersText(Tower):
             )
         self.dim = width if dim is None else dim
         self.text_projection = nn.Identity() if dim is None else nn.Linear(width, dim)
-        self.freeze_if_asked()
+        self.apply_frozen()
 
     @property
     def backbone(self) -> nn.Module:

@@ -52,17 +52,17 @@ def load_transformer(
         with refusing_code('the model of a dict'):
             return auto.from_config(config, trust_remote_code=False)
     with _quiet():
-        found, told = _read(auto, model)
-        mapping = _renaming(found, told, model)
+        network, report = _read(auto, model)
+        mapping = _renaming(network, report, model)
         if mapping:
-            found, told = _read(auto, model, mapping)
-        weights = found.state_dict(keep_vars=True)
-        read = {id(x) for part in used(found) for x in part.state_dict(keep_vars=True).values()}
+            network, report = _read(auto, model, mapping)
+        weights = network.state_dict(keep_vars=True)
+        read = {id(x) for part in used(network) for x in part.state_dict(keep_vars=True).values()}
         weights = {name: x for name, x in weights.items() if id(x) in read}
-        _refuse_lacking(found, told, weights, model)
-        _refuse_unexpected(found, told['unexpected_keys'], model)
+        _refuse_lacking(network, report, weights, model)
+        _refuse_unexpected(network, report['unexpected_keys'], model)
     refuse_not_finite(weights, model)
-    return found
+    return network
 
 
 @contextmanager
@@ -106,14 +106,14 @@ def _read(
         ) from error
 
 
-def _renaming(found: nn.Module, told: dict[str, Any], model: str) -> dict[str, str]:
+def _renaming(network: nn.Module, report: dict[str, Any], model: str) -> dict[str, str]:
     """Of names behind wrappers, patterns of what goes; mostly none."""
-    own = found.state_dict(keep_vars=True)
-    base = '' if hasattr(found, found.base_model_prefix) else f'{found.base_model_prefix}.'
-    lacking = {id(own[name]) for name in _lacking(told) if name in own}
+    own = network.state_dict(keep_vars=True)
+    base = '' if hasattr(network, network.base_model_prefix) else f'{network.base_model_prefix}.'
+    lacking = {id(own[name]) for name in _lacking(report) if name in own}
     loaded = [name for name, x in own.items() if id(x) not in lacking]
     start = wrapper_before(
-        [*loaded, *sorted(told['unexpected_keys'])],
+        [*loaded, *sorted(report['unexpected_keys'])],
         lambda name: name in own or name.removeprefix(base) in own,
         model,
     )
@@ -121,17 +121,17 @@ def _renaming(found: nn.Module, told: dict[str, Any], model: str) -> dict[str, s
     return {f'^{re.escape(start + b)}': '' for b in dict.fromkeys((base, ''))} if start else {}
 
 
-def _lacking(told: dict[str, Any]) -> list[str]:
+def _lacking(report: dict[str, Any]) -> list[str]:
     """Names that transformers has made random."""
     # With their shapes since transformers 5.
-    shapes = [x if isinstance(x, str) else x[0] for x in told['mismatched_keys']]
-    return sorted([*told['missing_keys'], *shapes])
+    shapes = [x if isinstance(x, str) else x[0] for x in report['mismatched_keys']]
+    return sorted([*report['missing_keys'], *shapes])
 
 
 def _refuse_lacking(
-    found: nn.Module, told: dict[str, Any], weights: dict[str, Tensor], model: str
+    network: nn.Module, report: dict[str, Any], weights: dict[str, Tensor], model: str
 ) -> None:
-    missing, lacking = set(told['missing_keys']), set(_lacking(told))
+    missing, lacking = set(report['missing_keys']), set(_lacking(report))
     # Tied weights once, by their first name.
     first = {id(x): name for name, x in reversed(weights.items()) if name in lacking}
     names = sorted(first.values())
@@ -140,44 +140,44 @@ def _refuse_lacking(
             'missing': [name for name in names if name in missing],
             'of another shape': [name for name in names if name not in missing],
         }
-        said = ', '.join(f'{kind} ({len(n)}): {first_of(n)}' for kind, n in kinds.items() if n)
+        lines = ', '.join(f'{kind} ({len(n)}): {first_of(n)}' for kind, n in kinds.items() if n)
         raise ValueError(
-            f'{model} does not hold all weights of its {type(found).__name__}, {said}: they would '
-            'be random; give a folder of the whole model, as its save_pretrained writes it'
+            f'{model} does not hold all weights of its {type(network).__name__}, {lines}: they '
+            'would be random; give a folder of the whole model, as its save_pretrained writes it'
         )
 
 
-def _refuse_unexpected(found: nn.Module, names: Iterable[str], model: str) -> None:
+def _refuse_unexpected(network: nn.Module, names: Iterable[str], model: str) -> None:
     # Older versions have stored these numbers 0, 1, 2 ...
     left = sorted(name for name in names if not name.endswith('position_ids'))
-    strange = _of_no_head(found, left)
+    strange = _of_no_head(network, left)
     if strange:
         raise ValueError(
-            f'{model} holds weights that are none of its {type(found).__name__}, unexpected '
+            f'{model} holds weights that are none of its {type(network).__name__}, unexpected '
             f'({len(strange)}): {first_of(strange)}: its config.json is of another model, or they '
             "are to be left out, as that class's from_pretrained and save_pretrained do"
         )
     if left:
-        said = f'{model}: {len(left)} weights of heads are not read: {first_of(left)}'
-        print_log(said, 'current', logging.INFO)
+        message = f'{model}: {len(left)} weights of heads are not read: {first_of(left)}'
+        print_log(message, 'current', logging.INFO)
 
 
-def _of_no_head(found: nn.Module, names: Sequence[str]) -> list[str]:
+def _of_no_head(network: nn.Module, names: Sequence[str]) -> list[str]:
     """Names that no model of transformers on the same config has."""
     from transformers import PreTrainedModel
 
-    base = f'{found.base_model_prefix}.'
+    base = f'{network.base_model_prefix}.'
     left = list(names)
-    for kind in list(vars(sys.modules[type(found).__module__]).values()):
+    for kind in list(vars(sys.modules[type(network).__module__]).values()):
         if not left:
             break
         if not (isinstance(kind, type) and issubclass(kind, PreTrainedModel)):
             continue
-        if kind is type(found) or kind.config_class is not type(found.config):
+        if kind is type(network) or kind.config_class is not type(network.config):
             continue
         try:
             with torch.device('meta'):
-                other = kind(copy.deepcopy(found.config))
+                other = kind(copy.deepcopy(network.config))
         except Exception:  # not every head can be built of every config: then it explains nothing
             continue
         known = other.state_dict().keys()

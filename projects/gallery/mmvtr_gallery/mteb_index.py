@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Callable, Mapping, Optional, Sequence
 
 import torch
+from mmengine.logging import print_log
 from torch import Tensor
 
 from mmvtr.arrays.debiaser import Debiaser
@@ -88,6 +90,8 @@ class DebiasedIndex:
         if not self._parts:
             raise ValueError('there are no documents: call add_documents() first')
         fitted, queries = self._fitted(), _float32(embeddings)
+        if said := fitted.asked_before(queries):
+            print_log(f'DebiasedIndex: {said}', 'current', logging.WARNING)
         if top_ranked is not None:
             places = {name: i for i, name in enumerate(self._ids)}
             found = []

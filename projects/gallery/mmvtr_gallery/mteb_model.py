@@ -45,7 +45,7 @@ class MTEBRetriever:
     Example:
         ::
 
-            >>> model = MTEBRetriever('zeroshot_vitb32_msrvtt')
+            >>> model = MTEBRetriever('zeroshot_msrvtt')
             >>> mteb.evaluate(model, mteb.get_tasks(tasks=['MSRVTTT2V']))
     """
 

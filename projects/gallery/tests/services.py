@@ -75,12 +75,12 @@ def served(gallery, token=TOKEN, connections=None, uploads=None, observed=None):
         thread.join()
 
 
-def kept(folder, place, engine='faiss', names=NAMES, config='config'):
+def kept(folder, place, names=NAMES, config='config'):
     """A store of these videos, with biases."""
     model, cfg = apis.load_retriever(str(folder / f'{config}.py'), str(folder / f'{config}.pth'))
     about = dict(checkpoint=str(folder / f'{config}.pth'), note='toys', text_sigma=[1.0, 2.0])
     weights = apis.fingerprint(model)
-    with create_store(place, 2, engine=engine, model=weights, about=about) as store:
+    with create_store(place, 2, model=weights, about=about) as store:
         paths = [str(folder / f'{name}.mp4') for name in names]
         if names:
             levels = apis.encode_videos(model, cfg, paths).levels

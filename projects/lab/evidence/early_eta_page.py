@@ -20,7 +20,40 @@ MATTERS = 2.0
 LEAST = 3
 REAL_SETS = dict(F='Flickr8k images (F)', J='1,000 judged images (J)', M='MSR-VTT frames (M)')
 #: A row that is compared with a second one, too: which, and with what.
-AGAIN = {'DVTR, early (over DVTR)': ('DVTR, early', 'DVTR')}
+AGAIN = {
+    'DVTR, early (over DVTR)': ('DVTR, early', 'DVTR'),
+    'DVTR, cross-fitted (over early)': ('DVTR, cross-fitted', 'DVTR, early'),
+}
+#: Rows of docs/dvtr.md: what the condition and length, or the real set, is called; and rows of it.
+SUMMARY = (
+    (
+        'planted, .2 %, trained long',
+        '.2 %',
+        'long',
+        ('oracle, weight 0', 'DVTR', 'DVTR, early', 'DVTR, early, permuted'),
+    ),
+    ('planted, .05 %, long', '.05 %', 'long', ('DVTR, early',)),
+    ('planted, 1 %, long', '1 %', 'long', ('DVTR, early',)),
+    ('planted, .05 %, trained short', '.05 %', 'short', ('oracle, weight 0', 'DVTR, early')),
+    ('planted, .2 %, short', '.2 %', 'short', ('oracle, weight 0', 'DVTR, early')),
+    ('planted, 1 %, short', '1 %', 'short', ('oracle, weight 0', 'DVTR, early')),
+    (
+        '1,000 real images, learnt by heart (J)',
+        'J',
+        '',
+        ('DVTR', 'DVTR, early', 'DVTR, early, permuted', 'DVTR, cross-fitted', 'oracle, weight 0'),
+    ),
+    ('6,000 real images (F)', 'F', '', ('DVTR', 'DVTR, early', 'DVTR, cross-fitted')),
+)
+WORDS = {
+    'oracle, weight 0': 'spares exactly the false negatives',
+    'DVTR': 'DVTR as it was',
+    'DVTR, early': 'DVTR, early eta',
+    'DVTR, early, permuted': 'early eta, its weights permuted',
+    'DVTR, cross-fitted': 'DVTR, eta cross-fitted on halves',
+}
+DVTR = HERE.parents[2] / 'docs/dvtr.md'
+MARKS = '<!-- early -->', '<!-- /early -->'
 #: Rows of the figure, and how they are drawn.
 DRAWN = {
     'oracle, weight 0': ('o', 'spares exactly the false negatives'),
@@ -53,7 +86,7 @@ def page(planted: Records, real: Records) -> str:
             '(../../../../docs/images/early_eta.png)\n'
         )
     for name, title in REAL_SETS.items():
-        some = [r for r in real if r['set'] == name]
+        some = _on(real, name)
         if len({r['seed'] for r in some}) >= LEAST:
             lines += [*_table(f'{title}, seeds that nothing was chosen on', '', some), '']
     for condition, length in itertools.product(CONDITIONS, STEPS):
@@ -72,8 +105,35 @@ def page(planted: Records, real: Records) -> str:
 def write(planted: Records, real: Records) -> None:
     """Write the page and the figure."""
     PAGE.write_text(page(planted, real))
+    before, rest = DVTR.read_text().split(MARKS[0])
+    table = '\n'.join(summary(planted, real))
+    made = f'{MARKS[0]}\n\n{table}\n\n{MARKS[1]}'
+    DVTR.write_text(before + made + rest.split(MARKS[1])[1])
     if panels(planted):
         canvas.save(figure(planted), PICTURE)
+
+
+def summary(planted: Records, real: Records) -> Iterator[str]:
+    """Rows of docs/dvtr.md: rsum over InfoNCE at best and at last, with the verdicts' signs."""
+    yield _line('trained on', 'with', 'seeds', 'epoch that val chooses', 'last epoch')
+    yield '|' + '---|' * 5
+    signs = {'**gains**': ' ▲', '**loses**': ' ▼', 'nothing': ' ○'}
+    for words, where, length, shown in SUMMARY:
+        found = _of(planted, where, length, NOISE) if length else _on(real, where)
+        by = _by(found)
+        rows = [x for x in dict.fromkeys(x for x, _ in by) if x != 'limits']
+        for row in shown:
+            cells = []
+            for when in ('best', 'last'):
+                values = _paired(by, row, when, 'rsum')
+                said = _verdicts(by, rows, when).get(row, '')
+                cells.append(_difference(values) + signs.get(said, ''))
+            if len(values) >= LEAST:
+                yield _line(words, WORDS[row], len(values), *cells)
+
+
+def _on(real: Records, name: str) -> Records:
+    return [r for r in real if r['set'] == name]
 
 
 def panels(planted: Records) -> dict[str, dict[float, Records]]:

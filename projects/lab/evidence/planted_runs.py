@@ -19,17 +19,13 @@ from mmvtr.engine.loop.earlier_runs import best_in
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.append(str(ROOT / 'projects/lab'))  # modules that studies share
+from config_files import config_file  # noqa: E402, F401 - studies import it from here
+
 CELLS = ROOT / 'projects/lab/evidence/cells'
 WORK = Path('work_dirs/benchmark')
 FEATURES = Path('data/planted_features')
 SISTER = 'seed=1000'
 SETS = [f'{kind}_dataloader.dataset.' for kind in ('train', 'val', 'test')]
-
-
-def config_file(name: str) -> str:
-    """Return the file of a config, of the package or of the laboratory, from the root."""
-    own = f'projects/lab/configs/{name}.py'
-    return own if (ROOT / own).is_file() else f'configs/{name}.py'
 
 
 def call(*command: object) -> None:

@@ -135,7 +135,7 @@ def _of_sigma(texts: Levels, dataset: Any, text_idx: Tensor) -> dict[str, float]
     """Geometric sigma of general against specific texts."""
     log_std = texts['gaussian'].log_std.mean(-1).cpu()
     rows = [dataset.texts[t]['row'] for t in text_idx.tolist()]
-    general = torch.from_numpy(~dataset.told.named[rows])
+    general = torch.from_numpy(~dataset.meaning.named[rows])
     figures = dict(
         log_std=float(log_std.mean()),
         log_std_spread=float(log_std.std()),
@@ -184,7 +184,7 @@ def _of_frames(supervision: ARLSupervision, scored: Scored, dataset: Any) -> dic
     pairs, columns = scored.known.positives.nonzero(as_tuple=True)
     texts = scored.batch['data_samples']['text_idx'][pairs]
     rows = [dataset.texts[t]['row'] for t in texts.tolist()]
-    place = torch.from_numpy(dataset.told.moment[rows] % dataset.world.moments)
+    place = torch.from_numpy(dataset.meaning.moment[rows] % dataset.world.moments)
     some, pushed, count = 0.0, 0.0, 0.0
     for name in supervision.levels:
         sets = supervision.frame_sets(name, units, pairs, columns)

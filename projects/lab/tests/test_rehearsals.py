@@ -22,7 +22,7 @@ from mmvtr.models.target import Target
 from mmvtr.registry import bare_name
 from mmvtr.simulation.simulated import simulate
 from mmvtr.simulation.simulated_model import FULL, Size, Unknown
-from mmvtr.utils import load_config
+from mmvtr.utils import load_config, read_config
 from rehearsal.expectations import Check, check
 from rehearsal.judge import _of_supervision, judge
 from rehearsal.pictures import draw, panel, spans_decades
@@ -40,12 +40,12 @@ ROOT = Path(__file__).parents[3]
 TINY = Size(width=16, batch=4, frames=8, layers=1)
 FAMILIES = (
     *('dvtr_c2v_msrvtt', 'ncl_clip4clip_msvd', 'uatvr_vitb16_msrvtt', 'arl_tvr_i3d'),
-    *('causal_ranp_hgr_epic', 'own_dvtr_c2v', 'own_clip4clip_features', 'dvtr_hit_msvd'),
+    *('causal_hgr_epic+ranp', 'own_dvtr_c2v', 'own_clip4clip_features', 'dvtr_hit_msvd'),
     *(
         pytest.param(name, marks=pytest.mark.nightly)
         for name in (
-            *('dvtr_c2v_msrvtt_bert', 'ncl_ssb_msrvtt', 'gmmformer_tvr_i3d', 'mssl_charades_i3d'),
-            *('hgr_epic_rmvone', 'mmt_msrvtt', 'egonce_clip_epic_scene', 'egovlp_mm_clip_epic'),
+            *('dvtr_c2v_msrvtt+bert', 'ncl_ssb_msrvtt', 'gmmformer_tvr_i3d', 'mssl_charades_i3d'),
+            *('hgr_epic+rmv_one', 'mmt_msrvtt', 'egonce_clip_epic+scene', 'egovlp_mm_clip_epic'),
             *('own_clip4clip', 'dvtr_ce_msrvtt_full', 'cmgsd_ce_msrvtt_full'),
             *('teachtext_ce_msrvtt_full', 'moee_msrvtt_full', 'causal_taco_youcook2'),
         )
@@ -62,7 +62,7 @@ def one_thread():
 
 
 def config(name: str, **options) -> Config:
-    cfg = Config.fromfile(ROOT / 'configs' / f'{name}.py')
+    cfg = read_config(ROOT / 'configs' / f'{name}.py')
     cfg.merge_from_dict(options)
     return cfg
 
@@ -130,7 +130,7 @@ def test_what_counts_items_of_a_batch_shrinks_with_it():
 
 
 def test_members_that_start_from_a_checkpoint_start_untrained():
-    made, notes = simulate(config('causal_hgr_epic_finetuned'), TINY)
+    made, notes = simulate(config('causal_hgr_epic+finetuned'), TINY)
     assert 'members that start untrained in place of work_dirs/hgr_epic/epoch_100.pth' in notes
     assert [hook.start for hook in made.custom_hooks if bare_name(hook) == 'MembersHook'] == [None]
 
@@ -288,7 +288,7 @@ def test_a_relevance_that_calls_everything_relevant_is_caught(monkeypatch, kinds
             'mmvtr.simulation.dataset._classify',
             lambda records, facts: [record.update(alike) for record in records],
         )
-    one = named(config('ran_hgr_epic'), SMALL, steps=2)['relevant pairs']
+    one = named(config('hgr_epic+ran'), SMALL, steps=2)['relevant pairs']
     assert one.passed is (kinds is None), one.said
 
 
@@ -382,7 +382,7 @@ def test_swapped_thresholds_of_the_ambiguous_sets_are_caught(monkeypatch):
     [
         ('egonce_clip_epic', {}, ''),
         ('egonce_clip_epic', {'train_dataloader.batch_size': 16}, 'further'),
-        ('ranp_hgr_epic', {'model.losses.relevant.loss_weight': 0.01}, 'loss relevant'),
+        ('hgr_epic+ranp', {'model.losses.relevant.loss_weight': 0.01}, 'loss relevant'),
     ],
 )
 def test_a_term_without_a_part_in_the_gradient_is_caught(name, options, low):

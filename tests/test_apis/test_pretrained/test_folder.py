@@ -108,7 +108,7 @@ def test_what_is_in_the_folder(saved):
 
 
 def test_pretrained_weights_are_not_asked_for_again(tmp_path):
-    cfg = Config.fromfile(ROOT / 'configs/zeroshot_vitb32_msrvtt.py')
+    cfg = Config.fromfile(ROOT / 'configs/zeroshot_msrvtt.py')
     tiny = dict(
         embed_dim=8,
         vision_cfg=dict(layers=1, width=8, head_width=4, patch_size=16, image_size=32),
@@ -166,9 +166,22 @@ def test_the_card(saved):
     assert numbers == {'retrieval/t2v_R1': 45.25, 'x/retrieval/t2v_R1': 50.0}
     assert card.data.eval_results[0].dataset_name == 'PlantedDataset test'
     assert '| `retrieval/t2v_R1` | 45.25 |' in card.text
+    for row in ('trained on | unknown', 'tested on | PlantedDataset test'):
+        assert f'| {row} |' in card.text
+    assert (
+        'It reads 6 frames of a video and the tokens that its pipeline takes of a text' in card.text
+    )
+    assert card.data.license is None and 'Licence of these weights: not stated.' in card.text
     assert 'x: has read all test queries at once (transductive).' in card.text
     assert '```\nprotocol: set MSRVTT | ties mean rank\n```' in card.text
     assert "VideoRetrievalInferencer.from_pretrained('path/of/this/folder'" in card.text
+
+
+def test_a_card_with_a_licence(built, tmp_path):
+    save_pretrained(*built, tmp_path / 'mine', license='apache-2.0')
+    card = ModelCard.load(tmp_path / 'mine' / 'README.md')
+    assert card.data.license == 'apache-2.0'
+    assert '| tested on | no results were given |' in card.text
 
 
 def test_a_card_without_results_or_protocol(built, tmp_path):

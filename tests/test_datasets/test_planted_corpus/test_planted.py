@@ -72,6 +72,9 @@ def test_dataset_reads_what_was_drawn(root):
         assert (data.truth() == truth.holds).all()
         assert (data.relevance() == truth.relevance).all()
         assert (data.truth() | ~data.positives()).all()
+        share = 100 * data.truth()[~data.positives()].mean()
+        card = (data.folder / 'README.md').read_text()
+        assert f'| {split} | {videos} | {texts} | {share:.3f} % |' in card
     assert data.vocab_file == root / 'vocab.txt'
     for path in (data.vocab_file, data.folder / 'vocab.txt'):
         assert path.read_text().split() == vocabulary()

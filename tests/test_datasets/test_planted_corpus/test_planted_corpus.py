@@ -231,9 +231,9 @@ def test_key_tells_corpora_apart():
 
 def test_a_later_knob_leaves_older_corpora_as_and_where_they_are():
     """Names that such folders had before there was any later knob."""
-    assert Knobs().key == 'seed0_general30_ee1d6abc' and not {*LATER} & Knobs().told.keys()
+    assert Knobs().key == 'seed0_general30_ee1d6abc' and not {*LATER} & Knobs().identity.keys()
     assert Knobs(seed=1000).key == 'seed1000_general30_7b0342d7'
-    assert Knobs(uneven=0.5).told['uneven'] == 0.5 and Knobs(uneven=0.5).key != Knobs().key
+    assert Knobs(uneven=0.5).identity['uneven'] == 0.5 and Knobs(uneven=0.5).key != Knobs().key
 
 
 @pytest.mark.parametrize(

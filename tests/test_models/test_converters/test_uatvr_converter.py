@@ -10,12 +10,11 @@ import open_clip
 import pytest
 import torch
 import torch.nn.functional as F
-from mmengine.config import Config
 
 from mmvtr.models.converters.convert import convert_checkpoint, official_retriever
 from mmvtr.models.converters.official_models import clip_config
 from mmvtr.registry import MODELS
-from mmvtr.utils import register_all_modules
+from mmvtr.utils import read_config, register_all_modules
 from tests.test_models.test_converters.test_converters import DIM, LONG_CLIP, from_keys, official
 from tests.test_models.test_encoders.test_clip2video import lengths
 
@@ -209,7 +208,7 @@ def test_official_key_list(shared):
 def test_the_config_takes_it_strictly(vit):
     state, batch = small(), padded_batch(50)
     register_all_modules()
-    cfg = Config.fromfile(CONFIGS / f'uatvr_official_{vit}_msrvtt.py').model
+    cfg = read_config(CONFIGS / f'uatvr_{vit}_msrvtt+official.py').model
     for tower in (cfg.encoder.frames, cfg.encoder.text):
         tower.update(model=LONG_CLIP, pretrained=None)
     cfg.encoder.update(temporal_layers=2, position_rows=40)

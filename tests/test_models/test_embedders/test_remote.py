@@ -177,12 +177,12 @@ def test_test_export_and_search_by_a_server(stub, tmp_path, write_video):
     (tmp_path / 'own.csv').write_text('video,text\nv0.mp4,a dog\nv1.mp4,a cat\nv2.mp4,a cow\n')
     where = dict(environ={'MMVTR_EMBEDDINGS_URL': stub.url + '/'})
     options = ['frames=2', 'table=own.csv', 'videos=clips', 'test_dataloader.num_workers=0']
-    config = ROOT / 'configs/zeroshot_remote_own.py'
+    config = ROOT / 'configs/zeroshot_own+remote.py'
     code, printed = run_tool(tmp_path, 'test.py', config, '--cfg-options', *options, **where)
     assert code == 0, printed[-2000:]
     assert '| remote Qwen/' in ' '.join(printed.split())
     code, printed = run_tool(
-        tmp_path, 'export_index.py', config, '--out', 'g', '--engine', 'faiss',
+        tmp_path, 'export_index.py', config, '--out', 'g',
         '--cfg-options', *options, **where,
     )  # fmt: skip
     assert code == 0, printed[-2000:]
@@ -196,7 +196,7 @@ def test_test_export_and_search_by_a_server(stub, tmp_path, write_video):
     code, printed = run_tool(tmp_path, 'search.py', 'g', 'a dog', **where)
     assert code == 1 and printed.strip().splitlines()[-1].startswith('error: the embedding server')
     code, printed = run_tool(
-        tmp_path, 'export_index.py', ROOT / 'configs/zeroshot_vitb32_own.py', '--out', 'h',
+        tmp_path, 'export_index.py', ROOT / 'configs/zeroshot_own.py', '--out', 'h',
         '--cfg-options', *options, **where,
     )  # fmt: skip
     assert code == 1 and 'needs their CHECKPOINT' in printed

@@ -10,7 +10,7 @@ from mmengine.config import Config
 from mmengine.optim import build_optim_wrapper
 from mmengine.runner import Runner
 
-from children import WITHIN_MINUTES
+from children import WITHIN_MINUTES, config_file
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.models import (
     UATVR,
@@ -22,7 +22,7 @@ from mmvtr.models import (
     VideoTextRetriever,
 )
 from mmvtr.registry import MODELS
-from mmvtr.utils import load_config, register_all_modules
+from mmvtr.utils import load_config, read_config, register_all_modules
 from tests.test_models.test_encoders.test_clip2video import (
     CLIP,
     DIM,
@@ -339,7 +339,7 @@ def test_evaluation_runs_each_transformer_once_an_item(tmp_path, shared):
 
 def build(name, changes=None):
     register_all_modules()
-    cfg = Config.fromfile(CONFIGS / f'{name}.py')
+    cfg = read_config(config_file(name))
     cfg.merge_from_dict({f'model.{key}': value for key, value in (changes or {}).items()})
     for tower in (cfg.model.encoder.frames, cfg.model.encoder.text):
         tower.pop('pretrained', None)
@@ -351,7 +351,7 @@ def build(name, changes=None):
     'control, method',
     [
         ('ti_planted_features', 'uatvr_planted_features'),
-        ('ti_vitb16_msrvtt', 'uatvr_vitb16_msrvtt'),
+        ('uatvr_vitb16_msrvtt+ti', 'uatvr_vitb16_msrvtt'),
     ],
 )
 def test_the_control_differs_in_tokens_and_heads_only(control, method):
@@ -380,22 +380,23 @@ def test_learning_rates():
 
 
 #: The rows of its tables on real data.
-ROWS = [
+FILES = [
     path
-    for name in ('ti', 'dsa', 'dua', 'uatvr')
-    for path in sorted(CONFIGS.glob(f'{name}_*.py'))
+    for path in sorted(CONFIGS.glob('uatvr_*.py'))
     if not any(word in path.stem for word in WITHIN_MINUTES)
 ]
+PARTS = ('ti', 'dsa', 'dua', 'soft', 'dua+soft', 'dua+soft_sum', 'official', 'postprocessed')
+ROWS = [*FILES, *(CONFIGS / f'uatvr_vitb16_msrvtt+{part}.py' for part in PARTS)]
 
 
 @pytest.mark.parametrize('config', ROWS, ids=lambda path: path.stem)
 def test_paper_values(config):
     """UATVR Sec. 4.1 and Tab. 3-4, and the parts that Tab. 2 counts."""
-    cfg = Config.fromfile(config)
+    cfg = read_config(config)
     encoder, objectives = cfg.model.encoder, cfg.model.objectives
     official = 'official' in config.stem
     assert cfg.model.similarity.weights == 'uatvr'
-    row = config.stem.split('_')[0]
+    row = next((part for part in ('ti', 'dsa', 'dua') if f'+{part}' in config.stem), '')
     extra = dict(ti=(0, 0)).get(row, (2, 2) if official else (3, 2))
     assert (encoder.extra_frames, encoder.extra_words) == extra
     if row in ('ti', 'dsa'):
@@ -427,13 +428,13 @@ PRINTED = {'similarity.weights': None, 'heads.type': 'GaussianHead'}
     'name, changes, millions',
     [
         ('clip4clip_seqtransf_vitb16_msrvtt', {}, 162.3),
-        ('ti_vitb16_msrvtt', {}, 162.8),
-        ('dsa_vitb16_msrvtt', {}, 162.8),
-        ('dua_vitb16_msrvtt', {}, 164.9),
-        ('dua_soft_vitb16_msrvtt', {}, 164.9),
-        ('uatvr_soft_vitb16_msrvtt', {}, 164.9),
+        ('uatvr_vitb16_msrvtt+ti', {}, 162.8),
+        ('uatvr_vitb16_msrvtt+dsa', {}, 162.8),
+        ('uatvr_vitb16_msrvtt+dua', {}, 164.9),
+        ('uatvr_vitb16_msrvtt+dua+soft', {}, 164.9),
+        ('uatvr_vitb16_msrvtt+soft', {}, 164.9),
         ('uatvr_vitb16_msrvtt', {}, 164.9),
-        ('uatvr_official_vitb16_msrvtt', {}, 164.9),
+        ('uatvr_vitb16_msrvtt+official', {}, 164.9),
         ('uatvr_vitb16_msrvtt', PRINTED, 163.3),
     ],
 )
@@ -452,11 +453,11 @@ def test_planted_rows_are_as_printed():
         assert (cfg.encoder.extra_frames, cfg.encoder.extra_words) == (3, 2)
 
 
-@pytest.mark.parametrize('row', ['uatvr_vitb16', 'ti_vitb16', 'uatvr_official_vitb16'])
+@pytest.mark.parametrize('row', ['', '+ti', '+official'])
 @pytest.mark.parametrize('count', [4, 20])
 def test_one_key_sets_the_number_of_frames(row, count):
     """Tab. 5."""
-    cfg = load_config(str(CONFIGS / f'{row}_msrvtt.py'), dict(num_frames=count))
+    cfg = load_config(str(CONFIGS / f'uatvr_vitb16_msrvtt{row}.py'), dict(num_frames=count))
     for loader in (cfg.train_dataloader, cfg.test_dataloader):
         assert loader.dataset.video_pipeline[0].num_frames == count
     assert cfg.model.encoder.max_frames == count
@@ -471,5 +472,5 @@ def test_one_key_sets_the_number_of_samples():
         ]
         == 3
     )
-    cfg = load_config(str(CONFIGS / 'uatvr_official_vitb16_msrvtt.py'), dict(num_samples=3))
+    cfg = load_config(str(CONFIGS / 'uatvr_vitb16_msrvtt+official.py'), dict(num_samples=3))
     assert [cfg.model.objectives[name].num_samples for name in ('dua', 'kl')] == [3, 3]

@@ -93,7 +93,7 @@ def test_counts_and_hubness(levels, target):
             mean = cosines.sum(1) / (own.mask.numel() if official else own.mask.sum())
             torch.testing.assert_close(found.counts[way], (0.5 * mean).exp())
             hubness = (unit(partner.mean) @ unit(own.mean).T).mean(1)
-            torch.testing.assert_close(found.beside['hubness'][way], hubness)
+            torch.testing.assert_close(found.extras['hubness'][way], hubness)
 
 
 def test_banks_hold_the_batches_before(levels, target):
@@ -105,11 +105,11 @@ def test_banks_hold_the_batches_before(levels, target):
     found, _ = module(*second, target)
     texts, videos = (unit(side['global'].mean) for side in levels)
     # Videos of the second batch, the first turned about, meet the texts of the first.
-    torch.testing.assert_close(found.beside['hubness']['t2v'], -(videos @ texts.T).mean(1))
+    torch.testing.assert_close(found.extras['hubness']['t2v'], -(videos @ texts.T).mean(1))
     assert len(module.banks['text']) == len(module.banks['video']) == 9
     third, _ = module(*levels, target)
     kept = torch.cat([texts[-2:], -texts])  # the last nine of fourteen
-    torch.testing.assert_close(third.beside['hubness']['t2v'], (videos @ kept.T).mean(1))
+    torch.testing.assert_close(third.extras['hubness']['t2v'], (videos @ kept.T).mean(1))
     again = HubSupervision(dim=D, bank_size=9).double()
     again.load_state_dict(module.state_dict())
     assert torch.equal(
@@ -139,7 +139,7 @@ def detached(by_way):
 
 
 def hubness_detached(target):
-    return target.put(hubness=detached(target.beside['hubness']))
+    return target.put(hubness=detached(target.extras['hubness']))
 
 
 def test_two_matrices_and_their_mean(levels):
@@ -166,7 +166,7 @@ def test_a_nan_is_never_lost(levels, target, where):
     """Whichever number it is, the loss is NaN, and the retriever names the batch."""
     matrices = TokenVectorSimilarity()(*levels)
     found, _ = HubSupervision(dim=D)(*levels, target)
-    hubness, counts = (dict(x) for x in (found.beside['hubness'], found.counts))
+    hubness, counts = (dict(x) for x in (found.extras['hubness'], found.counts))
     if where in matrices:
         matrices[where] = matrices[where].index_put((torch.tensor(5), torch.tensor(5)), NAN)
     elif where == 'counts':
@@ -183,7 +183,7 @@ def test_what_is_refused(levels, target):
     found, _ = HubSupervision(dim=D)(*levels, target)
     for lacking in (
         found._replace(counts=dict(t2v=found.counts['t2v'])),
-        found.put(hubness=dict(t2v=found.beside['hubness']['t2v'])),
+        found.put(hubness=dict(t2v=found.extras['hubness']['t2v'])),
     ):
         with pytest.raises(ValueError, match='there are none of v2t:'):
             NeighborRetrLoss()(matrices, lacking, 0.2)

@@ -57,7 +57,7 @@ def test_the_numbers_of_third_parties(golden, beta):
         for ours, theirs in (('omega', 'omega_dyn'), ('tau', 'tau_dyn'), ('static', 'tau_static')):
             expected = golden[f'beta={beta}.m_{theirs}_mean'].item()
             assert figures[f'margin_{ours}'].item() == pytest.approx(expected, abs=1e-5)
-        margins = dict(zip(('omega_dyn', 'tau_dyn', 'tau_static'), target.beside['hinges'][1:]))
+        margins = dict(zip(('omega_dyn', 'tau_dyn', 'tau_static'), target.extras['hinges'][1:]))
         for theirs, hinge in margins.items():
             expected = golden[f'beta={beta}.m_{theirs}_std'].item()
             assert hinge.margins.std().item() == pytest.approx(expected, abs=1e-5)
@@ -198,7 +198,7 @@ def test_margins_are_those_of_the_whole_matrices(over, unbiased):
     def ours(t, v, s):
         texts = {'global': Embedding(t), 'vectors.s': Embedding(s)}
         target, _ = module(texts, {'global': Embedding(v)}, Target(positives))
-        return [hinge.margins for hinge in target.beside['hinges'][1:]]
+        return [hinge.margins for hinge in target.extras['hinges'][1:]]
 
     def theirs(t, v, s):
         t, v, s = (x / x.norm(dim=1, keepdim=True) for x in (t, v, s))
@@ -244,7 +244,7 @@ def test_the_gradient_of_the_margins_is_an_option():
         ),
         Target(torch.eye(3, dtype=torch.bool)),
     )[0]
-    assert not any(hinge.margins.requires_grad for hinge in target.beside['hinges'])
+    assert not any(hinge.margins.requires_grad for hinge in target.extras['hinges'])
 
 
 def test_the_older_supervision_is_its_mean():
@@ -254,15 +254,15 @@ def test_the_older_supervision_is_its_mean():
     target = Target(torch.tensor(OWNERS)[:, None] == torch.arange(V))
     how = dict(beta=0.1, gradient=False, over='negatives', unbiased=False, ramp=(0, 0))
     given, figures = CMGSDSupervision(**how)(texts, videos, target)
-    assert [hinge.weight for hinge in given.beside['hinges']] == [1.0, 1.0, 1.0]
-    mean = (given.beside['hinges'][1].margins + given.beside['hinges'][2].margins) / 2
+    assert [hinge.weight for hinge in given.extras['hinges']] == [1.0, 1.0, 1.0]
+    mean = (given.extras['hinges'][1].margins + given.extras['hinges'][2].margins) / 2
     older, _ = AdaptiveMarginSupervision(beta=0.1)(texts, videos, target)
     torch.testing.assert_close(mean, older.margins)
     assert figures['lambda'] == 1
     scores = {'scores': torch.randn(T, V, generator=generator)}
     triplets = sum(
         margin_ranking(scores['scores'], target.positives, margin=hinge.margins)
-        for hinge in given.beside['hinges']
+        for hinge in given.extras['hinges']
     )
     torch.testing.assert_close(SeveralHingesLoss()(scores, given, 1.0), triplets)
 
@@ -273,7 +273,7 @@ def test_autocast_takes_no_digits_of_a_cosine():
     expected, _ = CMGSDSupervision()(*given)
     with torch.autocast('cpu', dtype=torch.bfloat16):
         found, _ = CMGSDSupervision()(*given)
-    for mine, theirs in zip(found.beside['hinges'], expected.beside['hinges']):
+    for mine, theirs in zip(found.extras['hinges'], expected.extras['hinges']):
         torch.testing.assert_close(mine.margins, theirs.margins, rtol=0, atol=1e-6)
 
 

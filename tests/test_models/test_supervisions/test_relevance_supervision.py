@@ -38,9 +38,9 @@ def test_relevant_entries_get_weight_0_annotated_ones_stay(case):
     for t in range(4):
         for v in range(5):
             assert given.weights[t, v] == (0.0 if (t, v) in relevant else 1.0)
-            assert given.beside['relevant'][t, v] == ((t, v) in relevant)
+            assert given.extras['relevant'][t, v] == ((t, v) in relevant)
     assert logs['relevant_per_text'].item() == 3 / 4
-    assert given._replace(weights=None, beside={}) == target  # nothing else changes
+    assert given._replace(weights=None, extras={}) == target  # nothing else changes
     lower, _ = RelevanceSupervision(negatives_below=0.2)({}, {}, target)
     assert (lower.weights == 0).sum() == 9
 
@@ -62,9 +62,9 @@ def test_a_quantile_of_the_unannotated_entries(case, quantile):
     below = next(x for x in values if sum(y <= x for y in values) >= quantile * len(values))
     given, logs = RelevanceSupervision(negatives_below=None, quantile=quantile)({}, {}, target)
     found = [pair for pair in pairs if target.known.relevance[pair] > below]
-    assert [pair for pair in pairs if given.beside['relevant'][pair]] == found
+    assert [pair for pair in pairs if given.extras['relevant'][pair]] == found
     assert len(found) <= (1 - quantile) * len(pairs) + 1e-9 and (quantile > 0.8 or found)
-    assert torch.equal(given.weights == 0, given.beside['relevant'])
+    assert torch.equal(given.weights == 0, given.extras['relevant'])
     assert logs['relevant_per_text'].item() == len(found) / 4
 
 
@@ -73,7 +73,7 @@ def test_a_quantile_of_nothing_and_of_zeros():
     for positives in (torch.ones(2, 2), torch.zeros(0, 3), torch.eye(2)):
         target = Target(positives.bool(), known=Annotation(relevance=torch.zeros_like(positives)))
         given, _ = supervision({}, {}, target)
-        assert not given.beside['relevant'].any() and (given.weights == 1).all()
+        assert not given.extras['relevant'].any() and (given.weights == 1).all()
 
 
 def hardest_rows(scores, relevance, positives, tau, margin):

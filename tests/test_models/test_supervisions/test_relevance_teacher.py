@@ -14,7 +14,7 @@ def test_scores_that_are_the_relevance_leave_no_loss():
     target, logs = RelevanceTeacher(scale=0.8)(
         {}, {}, Target(POSITIVES, known=Annotation(relevance=relevance))
     )
-    assert torch.equal(target.beside['teacher'], 0.8 * relevance) and logs == {}
+    assert torch.equal(target.extras['teacher'], 0.8 * relevance) and logs == {}
     loss = DistillationLoss(reads=('scores',))
     assert loss({'scores': 0.8 * relevance}, target, 1.0) == 0
     assert loss({'scores': relevance}, target, 1.0) > 0

@@ -271,7 +271,7 @@ def test_the_official_numbers(shared):
     levels = supervision.own_levels({}, samples, torch.device('cpu'))
     target, _ = supervision(*levels, Target(torch.eye(5, dtype=torch.bool)))
     close = dict(rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(target.beside['teacher'], golden['teacher_matrix'], **close)
+    torch.testing.assert_close(target.extras['teacher'], golden['teacher_matrix'], **close)
     student = golden['student'].requires_grad_()
     loss = DistillationLoss()({'scores': student}, target, 0.07)
     torch.testing.assert_close(loss, golden['distil_loss'], **close)

@@ -103,8 +103,8 @@ class FrameDistillation(nn.Module):
                     ours, theirs = (
                         torch.einsum('pd,pkd->pk', t[r], v[c]) for t, v in (student, teacher)
                     )
-                how = dict(temperature=self.temperature)
-                return (share * frame_divergence(ours, theirs, mask[c], **how)).sum()
+                options = dict(temperature=self.temperature)
+                return (share * frame_divergence(ours, theirs, mask[c], **options)).sum()
 
             for part in zip(*(x.split(pairs) for x in (row, column, share))):
                 # Checkpointed: the frames of a pair are copied again in the backward pass.

@@ -122,10 +122,10 @@ def columns_of(
             found, anchor = scores(entries), entries.anchor
             weights = entries.among / _rows_of_anchor(anchor).to(found.dtype)
             if judged is not None:
-                said = judged(way, entries)
+                pair_weights = judged(way, entries)
                 if kind == 'reverse':  # the pair itself is none to be judged
-                    said = said.scatter(1, anchor[:, None], 1.0)
-                weights = weights * said
+                    pair_weights = pair_weights.scatter(1, anchor[:, None], 1.0)
+                weights = weights * pair_weights
             columns[way].append(Columns(found, weights, anchor))
     return columns
 
@@ -134,7 +134,7 @@ def spared_columns(
     columns: Mapping[str, Sequence[Columns]],
     kinds: Sequence[str],
     positives: Tensor,
-    said: Mapping[str, Tensor],
+    pair_weights: Mapping[str, Tensor],
     rule: Callable[[Tensor, Tensor], Tensor],
 ) -> dict[str, list[Columns]]:
     """Columns whose weights are combined with what is said of the pairs that stand behind them.
@@ -150,7 +150,7 @@ def spared_columns(
     Args:
         columns, kinds: of both directions, as :func:`columns_of` makes them.
         positives: bool [T, V].
-        said: by direction float [T, V], weights of pairs; 1 at positives.
+        pair_weights: by direction float [T, V], weights of pairs; 1 at positives.
         rule: of the weight that a column has and of this one.
 
     Raises:
@@ -163,7 +163,7 @@ def spared_columns(
                 f'{way}: {len(columns.get(way, ()))} columns, whose kinds should be {[*kinds]}'
             )
         turn = (lambda x: x) if way == 't2v' else torch.t
-        match, own, others = turn(positives), turn(said[way]), turn(said[other]).t()
+        match, own, others = turn(positives), turn(pair_weights[way]), turn(pair_weights[other]).t()
         made[way] = []
         for kind, one in zip(kinds, columns[way]):
             entries = entries_of(kind, positives, way)

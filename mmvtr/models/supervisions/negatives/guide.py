@@ -223,8 +223,8 @@ class GuideSupervision(BlockSupervision):
         return {'guided_per_text': sums['spared'] / sums['texts'].clamp_min(1)}
 
     def _weights(self, scores: Tensor, own: Tensor) -> Tensor:
-        how = dict(rule=self.rule, margin=self.margin, softness=self.softness)
-        return guide_weights(scores, own, **how)
+        options = dict(rule=self.rule, margin=self.margin, softness=self.softness)
+        return guide_weights(scores, own, **options)
 
     @torch.no_grad()
     def _among(self, guides: Any, entries: Entries) -> Tensor:

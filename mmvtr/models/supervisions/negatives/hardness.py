@@ -71,15 +71,15 @@ class HardnessSupervision(BlockSupervision):
         """The target of the texts ``rows`` -> the same with weights, and sums."""
         texts, videos = begun
         scores = self.similarity.compare(take(texts, rows), videos)['scores']
-        how = dict(alpha=self.alpha, over='t2v' if self.over == 'both' else self.over)
-        weights = hardness_weights(scores, target.positives, **how)
+        options = dict(alpha=self.alpha, over='t2v' if self.over == 'both' else self.over)
+        weights = hardness_weights(scores, target.positives, **options)
         sums = dict(
             hardness=weights.masked_fill(target.positives, 0.0).sum(),
             negatives=(~target.positives).sum().to(weights.dtype),
         )
         if self.over == 'both':
-            how.update(over='v2t')
-            weights = dict(t2v=weights, v2t=hardness_weights(scores, target.positives, **how))
+            options.update(over='v2t')
+            weights = dict(t2v=weights, v2t=hardness_weights(scores, target.positives, **options))
         return target.weigh(weights), sums
 
     def finish(self, begun: tuple[Levels, Levels], sums: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -6,7 +6,6 @@ They are other retrievers whose training is over.  Either their vectors have bee
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Callable, Optional, Sequence, Union
 
 import torch
@@ -19,6 +18,7 @@ from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.supervisions.teachers.stored_vectors import PREFIX, stored_levels
 from mmvtr.models.target import Target
 from mmvtr.names_code import names_code
+from mmvtr.presets import is_config_file, read_config
 from mmvtr.registry import MODELS, forget_pretrained
 from mmvtr.storage.weights import check_weights, read_checkpoint
 from mmvtr.structures import Levels, drop_tokens
@@ -237,9 +237,9 @@ def frozen(k: int, member: Union[dict, nn.Module]) -> nn.Module:
 def _config(k: int, name: str) -> Config:
     if '::' in name:
         return get_config(name)
-    if not Path(name).is_file():
+    if not is_config_file(name):
         raise FileNotFoundError(f'teacher {k}: no such config: {name[-200:]}')
-    return Config.fromfile(name)
+    return read_config(name)
 
 
 def _of_member(levels: Levels, k: int) -> Levels:

@@ -1,4 +1,4 @@
-"""Write a gallery of a set's videos, which mmvtr search answers from (needs lancedb or faiss).
+"""Write a gallery of a set's videos, which mmvtr search answers from (needs faiss).
 
     mmvtr export_index CONFIG CHECKPOINT --out DIR [--transform sinkhorn]
         [--bank FILE] [--temperature X] [--iters N] [--split test | --rows ROWS --videos CSV]
@@ -10,9 +10,8 @@ tools/export_bank.py wrote; never from test queries.
 With --rows the vectors are those that mmvtr extract_features --format parquet has written, of
 the videos that its CSV lists: nothing is decoded.
 
-The gallery is a store (docs/store.md of mmvtr-gallery): LanceDB's files where lancedb is installed,
-else those of FAISS; --engine says which. With --engine qdrant, --to http://HOST:PORT/NAME is where
-the videos go, and DIR has the config alone.
+The gallery is a store (docs/store.md of mmvtr-gallery). With --to http://HOST:PORT/NAME the videos
+go to a Qdrant server, and DIR has the config alone.
 """
 
 from __future__ import annotations
@@ -35,6 +34,9 @@ from mmvtr.functional.transforms.transform_table import ADDITIVE, TRANSFORMS
 from mmvtr.storage import write_atomically
 from mmvtr.transform_arguments import add_options, options_given
 from mmvtr.utils import load_config
+
+#: Videos whose windows are written at a time.
+ITEMS = 500
 
 
 def parse_args() -> argparse.Namespace:
@@ -82,11 +84,6 @@ def parse_args() -> argparse.Namespace:
     )
     add('--rows', metavar='ROWS', type=Path, help='take vectors that were extracted, instead')
     add('--videos', metavar='CSV', type=Path, help='of --rows: id, path, start, end of its videos')
-    add(
-        '--engine',
-        choices=['lance', 'faiss', 'qdrant'],
-        help='what keeps the vectors; default: lance if it is installed, else faiss',
-    )
     add('--to', metavar='URL', help='of a Qdrant server, and the name of a new collection')
     parser.add_cfg_options()
     return parser.parse_one_checkpoint()
@@ -94,8 +91,6 @@ def parse_args() -> argparse.Namespace:
 
 def check_options(args: argparse.Namespace) -> None:
     """Refuse what does not fit together, before anything is read; settle the defaults."""
-    if (args.engine == 'qdrant') != (args.to is not None):
-        raise ValueError('--to URL belongs to --engine qdrant')
     if not args.replace:
         refuse_gallery(args)
     if (args.rows is None) != (args.videos is None):
@@ -162,7 +157,7 @@ def main() -> None:
 
 def export(args: argparse.Namespace, cfg: Config) -> None:
     """Encode the videos, find their biases, write the index."""
-    engine = settled(args.engine)  # first: without one all else is in vain
+    check_installed(args.to)  # first: without it all else is in vain
 
     from mmvtr import apis
     from mmvtr.engine.transforms.stored_queries import pairs_of
@@ -199,7 +194,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
         **notes,
     )
     where = args.to or args.out
-    with replacing(where, engine, width, about) as store:
+    with replacing(where, width, about) as store:
         for part in chain([first], parts):
             store.add(**part)
         count = store.count()
@@ -222,7 +217,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
     keep_windows(args, cfg, model, bank, seen)
     split = args.split if args.rows else origin['set']['split'] or args.split
     of = args.rows or ('the whole set' if split == 'all' else f'the {split} set')
-    print(f'{where}: {count} videos of {of}, {describe(about)}, {engine}')
+    print(f'{where}: {count} videos of {of}, {describe(about)}')
     if queries is not None and queries.distinct < count:
         print(
             f'warning: {queries.distinct} distinct queries are fewer than the {count} videos '
@@ -249,12 +244,15 @@ def keep_windows(
     encode, windowing = encoder_of_parts(model, cfg), Windowing(args.windows, args.windows / 2)
     with open_store(where) as items:
         about = {**items.about, **windowing.about()}
-        with replacing(beside(where), items.engine, items.dim, about) as windows:
+        with replacing(beside(where), items.dim, about) as windows:
             moments = MomentStore(items, windows)
-            for item in items.get(moments.missing()):
-                if item.path is not None:
+            there = [item for item in items.get(moments.missing()) if item.path is not None]
+            for start in range(0, len(there), ITEMS):
+                found = {}
+                for item in there[start : start + ITEMS]:
                     cut = item.start, item.end, windowing, encode
-                    moments.put({item.id: windows_of(item.path, *cut)})
+                    found[item.id] = windows_of(item.path, *cut)
+                moments.put(found)
             count = windows.count()
             if bank is not None and count:
                 how = items_refit(items)
@@ -355,31 +353,22 @@ def read_queries(args: argparse.Namespace, kind: str) -> Any:
     return Queries.of(state)
 
 
-def settled(engine: Optional[str]) -> str:
-    """The engine that is asked for, or the first one that is installed.
-
-    Raises:
-        ImportError: none is.
-    """
-    needs = dict(lance='lancedb', faiss='faiss', qdrant='qdrant_client')
-    extras = dict(lance='store', faiss='index', qdrant='qdrant')
-    for name in [engine] if engine else ['lance', 'faiss']:
-        if importlib.util.find_spec(needs[name]) is not None:
-            return name
-    extra = extras[engine or 'lance']
-    raise ImportError(
-        f"an index needs {needs[engine or 'lance']}: pip install -e 'projects/gallery[{extra}]'"
-    )
+def check_installed(server: Optional[str]) -> None:
+    """Raise ImportError where what keeps the vectors, in a folder or on a server, is missing."""
+    module, extra = ('faiss', 'index') if server is None else ('qdrant_client', 'qdrant')
+    if importlib.util.find_spec(module) is None:
+        raise ImportError(f"an index needs {module}: pip install -e 'projects/gallery[{extra}]'")
 
 
 @contextmanager
-def replacing(where: Any, engine: str, dim: int, about: dict[str, Any]) -> Iterator[Any]:
+def replacing(where: Any, dim: int, about: dict[str, Any]) -> Iterator[Any]:
     """A new store; of a folder it takes the place of an older one when it is complete."""
     from mmvtr_gallery.store import create_store
+    from mmvtr_gallery.store.opening import is_url
 
-    options = dict(engine=engine, model=about['weights'], about=about)
+    options = dict(model=about['weights'], about=about)
     options['geometry'] = 'inner_product'  # the model's scores
-    if engine == 'qdrant':
+    if is_url(where):
         with create_store(where, dim, **options) as store:
             yield store
         return

@@ -141,6 +141,9 @@ def run(args: argparse.Namespace) -> None:
             print_moments(moments, args, encoded(args.texts), wanted)
         elif args.texts:
             asked = encoded(args.texts)
+            if store.debiaser is not None and not args.raw and len(asked) > 1:
+                if again := store.debiaser.asked_before(asked):
+                    print(f'note: {again}')
             found = store.search(asked, args.k, transform=not args.raw, filter=wanted)
             for text, query, hits in zip(args.texts, asked, found):
                 print(text)
@@ -239,11 +242,13 @@ def changed(
 
 
 def put_in_order(store: Any) -> None:
-    """Let the engine tidy its files, which may fail: what was changed is kept already."""
+    """Write the sample of served queries, which may fail: what was changed is kept already."""
     try:
         store.persist()
     except OSError as error:
-        print(f'warning: the change is made, but files could not be put in order: {error}')
+        print(
+            f'warning: the change is made, but the sample of queries could not be written: {error}'
+        )
 
 
 def read_texts(path: str) -> list[str]:

@@ -106,8 +106,7 @@ def serve(args: argparse.Namespace) -> None:
         from mmvtr_gallery.serving.demo import make_demo
 
         args.store, began = Path('data/serve_demo'), time.monotonic()
-        flat = importlib.util.find_spec('faiss') is not None  # the quicker one, if it is there
-        make_demo(args.store, engine='faiss' if flat else 'lance')
+        make_demo(args.store)
         busy = sum(os.times()[:4])  # with those who rendered
         print(f'{time.monotonic() - began:.0f} s, {busy:.0f} s of processor time', flush=True)
     gallery = Gallery.open(

@@ -42,12 +42,11 @@ NOTE = (
 )
 
 
-def make_demo(folder: Union[str, Path], *, engine: str, say: Callable[[str], None] = print) -> None:
+def make_demo(folder: Union[str, Path], *, say: Callable[[str], None] = print) -> None:
     """Make the clips, the model and the store in a folder; nothing where the store is there.
 
     Args:
         folder: is made.
-        engine: of the store, 'lance' or 'faiss'.
         say: is told what is being done.
 
     Raises:
@@ -68,7 +67,7 @@ def make_demo(folder: Union[str, Path], *, engine: str, say: Callable[[str], Non
     write_plain(dict(state_dict=model.state_dict()), folder / 'model.pth')
     cfg.dump(folder / 'config.json')
     say('encoding the gallery')
-    _keep(folder, engine, note, model, cfg, train, gallery)
+    _keep(folder, note, model, cfg, train, gallery)
 
 
 def _config(root: Path) -> Config:
@@ -113,7 +112,6 @@ def _train(cfg: Config, dataset: PlantedDataset) -> nn.Module:
 
 def _keep(
     folder: Path,
-    engine: str,
     note: str,
     model: nn.Module,
     cfg: Config,
@@ -133,7 +131,7 @@ def _keep(
     bank = apis.encode_texts(model, cfg, [text['text'] for text in train.texts])
     vectors = apis.vectors(model, videos.levels)
     about = dict(checkpoint=str(folder / 'model.pth'), note=note, examples=list(EXAMPLES))
-    options = dict(engine=engine, model=apis.fingerprint(model), about=about)
+    options = dict(model=apis.fingerprint(model), about=about)
     options['geometry'] = 'inner_product'  # the model's scores
     with replace_store(folder, vectors.shape[1], **options) as store:
         store.add(ids, vectors, paths=paths, starts=starts, ends=ends)

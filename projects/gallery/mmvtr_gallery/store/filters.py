@@ -1,4 +1,4 @@
-"""Which items a search may find: conditions on columns, in the language of each engine.
+"""Which items a search may find: conditions on columns.
 
 A filter is a mapping from columns to what they are to be: a value, a list of values, or bounds
 ``{'min': x, 'max': y}``, both inclusive, of which one may be missing.  All conditions must hold; an
@@ -112,24 +112,3 @@ def _value(name: str, value: Any, kind: str) -> Any:
     if not good:
         raise ValueError(f'filter: {name} is of type {kind}, got {shown(value)}')
     return value
-
-
-def as_sql(conditions: Sequence[Condition]) -> Optional[str]:
-    """For LanceDB; None: no condition."""
-    said = []
-    for column, values, least, most, refused in conditions:
-        if values is not None:
-            among = 'NOT IN' if refused else 'IN'
-            said.append(f'`{column}` {among} ({", ".join(map(literal, values))})')
-        if least is not None:
-            said.append(f'`{column}` >= {literal(least)}')
-        if most is not None:
-            said.append(f'`{column}` <= {literal(most)}')
-    return ' AND '.join(said) or None
-
-
-def literal(value: Any) -> str:
-    """A value in SQL; a quote in a string is doubled."""
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    return str(value).upper() if isinstance(value, bool) else repr(value)

@@ -1,30 +1,41 @@
-"""A store in a folder of this machine: its lock, its manifest, and what travels with the items."""
+"""A store in a folder of this machine: its lock, its files, and the items in memory.
+
+Items lie in parts (:mod:`~mmvtr_gallery.store.parts`), biases in a file of their own, so that a
+refit writes four bytes an item.
+"""
 
 from __future__ import annotations
 
 import shutil
-from abc import abstractmethod
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Hashable, Iterable, Mapping, Optional, Sequence, Union
+from typing import Any, Hashable, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
 from mmvtr.arrays import Debiaser
 from mmvtr.arrays.inputs import Geometry
 from mmvtr.storage import FolderLock, file_digest, leftovers, write_atomically
-from mmvtr_gallery.store.biases import append_biases, read_biases
 from mmvtr_gallery.store.fits import read_fit, write_fit
 from mmvtr_gallery.store.items import Rows, check_geometry, norms_of, said_of_lengths
-from mmvtr_gallery.store.joint import cut_short, finish, mend, stamp, valid
+from mmvtr_gallery.store.joint import as_one, cut_short, finish, mend, stamp, valid
+from mmvtr_gallery.store.lifted import index_options
 from mmvtr_gallery.store.manifest import PART, Manifest, check_config, refuse_link, sweep
+from mmvtr_gallery.store.memory import Held, InMemory
 from mmvtr_gallery.store.online import reservoir_of
+from mmvtr_gallery.store.parts import read_items, write_biases, write_items
 from mmvtr_gallery.store.protocol import Fit, GalleryStore
-from mmvtr_gallery.store.undoing import Change, Reversal
+from mmvtr_gallery.store.undoing import Change, Reversal, write_reversal
 
 
-class FolderStore(GalleryStore):
-    """See :meth:`create` and :meth:`open`."""
+class FolderStore(InMemory, GalleryStore):
+    """See :class:`~mmvtr_gallery.store.protocol.GalleryStore`; needs faiss.
+
+    All items are in memory; the bias of an item is one more dimension of its vector there.
+    """
+
+    engine = 'faiss'
 
     def __init__(self, folder: Union[str, Path], lock: Optional[FolderLock]) -> None:
         super().__init__()
@@ -34,8 +45,7 @@ class FolderStore(GalleryStore):
         self._manifest: Optional[Manifest] = None
         self._stamp: Optional[tuple[int, ...]] = None
         self._debiaser: Optional[Debiaser] = None
-        self._verified = True
-        self._bias_digest: Any = None  # hashlib's, of the biases that are valid
+        self._held: Optional[Held] = None
         self._told: tuple[Optional[Manifest], Hashable] = None, None  # see :attr:`state`
 
     def __str__(self) -> str:
@@ -84,20 +94,17 @@ class FolderStore(GalleryStore):
                 raise FileExistsError(f'{folder} holds a store already')
             store = cls(folder, lock)
             store._filling = True
-            manifest = Manifest(
-                cls.engine,
+            store._held = Held.none(dim)
+            store._manifest = Manifest(
                 dim,
                 model,
                 dict(about or {}),
                 commit=first,
                 online=online,
-                biases=f'biases-{first}.f32',
-                table=f'items-{first}.lance' if first else 'items.lance',
                 queue=f'queue-{first}.safetensors' if first else 'queue.safetensors',
                 geometry=geometry,
             )
-            append_biases(store.folder / manifest.biases, 0, np.zeros(0, np.float32))
-            store._begin(manifest)
+            store._commit(**write_biases(store.folder, store._manifest, store._held))
             if online is not None:
                 store._open_queue(online)
         except BaseException:
@@ -106,14 +113,11 @@ class FolderStore(GalleryStore):
         return store
 
     @classmethod
-    def open(
-        cls, folder: Union[str, Path], *, write: bool = False, verify: bool = True
-    ) -> 'FolderStore':
+    def open(cls, folder: Union[str, Path], *, write: bool = False) -> 'FolderStore':
         """A store that is there.
 
         Args:
             write: whether it may be changed from here: one process at a time.
-            verify: as of :func:`~mmvtr_gallery.store.opening.open_store`.
 
         Raises:
             FileNotFoundError: there is none.
@@ -128,10 +132,8 @@ class FolderStore(GalleryStore):
             if write:
                 mend(folder)
             store = cls(folder, lock)
-            store._verified = verify
             store._refresh()
             if write:
-                store._recover()
                 store._sweep()
                 shutil.rmtree(store.folder / PART, ignore_errors=True)
         except BaseException:
@@ -218,44 +220,31 @@ class FolderStore(GalleryStore):
             self._lock.release()
             self._lock, self.writable = None, False
 
-    def _index_options(
+    def index(
         self,
-        form: str,
-        forms: Sequence[str],
-        partitions: Optional[int],
-        probes: int,
-        candidates: int,
-    ) -> dict[str, Any]:
-        """Options of an approximate index, as the manifest has them.
+        form: str = 'l2',
+        *,
+        partitions: Optional[int] = None,
+        probes: int = 16,
+        candidates: int = 100,
+    ) -> None:
+        """Build an approximate index, which follows all later changes.
+
+        Args:
+            form: one of :data:`~mmvtr_gallery.store.lifted.FORMS`.
+            partitions: lists of the quantiser; default about the root of the number of items.
+            probes: lists that a search visits.
+            candidates: items of these lists whose scores are then made exactly.
 
         Raises:
-            ValueError: a form that is none of ``forms``, fewer than 256 items, numbers below 1.
+            ValueError: an unknown form, fewer than 256 items, numbers below 1.
+            PermissionError, OSError: as :meth:`add`.
         """
-        count = self._manifest.count
-        if form not in forms:
-            raise ValueError(f'index: form must be one of {forms}, not {str(form)[:80]!r}')
-        if min(partitions or 1, probes, candidates) < 1:
-            raise ValueError('index: partitions, probes and candidates must be 1 or more')
-        if count < 256:
-            raise ValueError(
-                f'index: {count} items are searched one by one; an index begins at 256'
-            )
-        partitions = partitions or max(1, round(count**0.5))
-        return dict(form=form, partitions=partitions, probes=probes, candidates=candidates)
-
-    # -- of an engine ------------------------------------------------------------------------
-
-    @abstractmethod
-    def _begin(self, manifest: Manifest) -> None:
-        """Make the files of an empty store and commit it."""
-
-    @abstractmethod
-    def _load(self, manifest: Manifest, biases: np.ndarray) -> Any:
-        """What searches read of a valid state: kept as ``self._state``, replaced as a whole."""
-
-    @abstractmethod
-    def _recover(self) -> None:
-        """After a kill: take away what belongs to no state."""
+        self._check_writable()
+        with self._changing:
+            held = self._held
+            options = index_options(len(held.both), form, partitions, probes, candidates)
+            self._commit(Held.of(held.both, held.columns, options), index=options)
 
     # -- states ------------------------------------------------------------------------------
 
@@ -271,8 +260,6 @@ class FolderStore(GalleryStore):
         """Read what is valid."""
         for attempt in range(20):
             at, manifest = stamp(self.folder), valid(self.folder)
-            if manifest.engine != self.engine:
-                raise RuntimeError(f'{self} is of the engine {manifest.engine}, not {self.engine}')
             for name in manifest.files():
                 refuse_link(self.folder / name)
             try:
@@ -295,80 +282,81 @@ class FolderStore(GalleryStore):
         if not known:
             debiaser = _read_fit(self.folder, name, manifest.refit, manifest)
         check_config(self.folder, manifest)
-        expected = manifest.digests.get(manifest.biases)
-        path = self.folder / manifest.biases
-        biases, digest = read_biases(path, manifest.next, expected)
-        self._state = self._load(manifest, biases)
-        self._manifest, self._debiaser, self._bias_digest = manifest, debiaser, digest
+        self._held = read_items(self.folder, manifest)
+        self._manifest, self._debiaser = manifest, debiaser
 
-    def _commit(self, **changes: Any) -> None:
+    def _commit(self, held: Optional[Held] = None, **changes: Any) -> None:
         """Make a new state valid, and serve it."""
         manifest = replace(self._manifest, commit=self._manifest.commit + 1, **changes)
-        manifest = replace(manifest, digests=self._digests(manifest))
-        self._make_valid(manifest)
-        self._take(manifest)
-        self._sweep()
-
-    def _make_valid(self, manifest: Manifest) -> None:
-        """Write what is valid from now on; within a change of two stores, at its end."""
+        known, names = manifest.digests, (manifest.biases, manifest.config)
+        manifest = replace(manifest, digests={name: known[name] for name in names if name in known})
         if self._joint:
-            self._unpublished = manifest
+            self._unpublished = manifest  # is written at the end of the larger change
         else:
             finish(self.folder)  # or who reads would believe what a change of both has left
             manifest.write(self.folder)
+        self._manifest, self._held = manifest, self._held if held is None else held
+        self._sweep()
 
     def _mark(self) -> Any:
-        return self._manifest, self._debiaser, self._state, self._bias_digest
+        return self._manifest, self._debiaser, self._held
 
     def _return_to(self, mark: Any) -> None:
-        self._manifest, self._debiaser, self._state, self._bias_digest = mark
+        self._manifest, self._debiaser, held = mark
+        self._held = held.whole(self._manifest.index)
+
+    @contextmanager
+    def kept(self) -> Iterator['FolderStore']:
+        """See :meth:`~mmvtr_gallery.store.protocol.GalleryStore.kept`."""
+        with as_one(self):
+            yield self
 
     @property
     def lengths_matter(self) -> Optional[str]:
         noted = self._current().geometry is not None
-        return None if noted else said_of_lengths(self._lengths())
-
-    def _lengths(self) -> Optional[list[float]]:
-        """Least and largest norm of the vectors; None: there are none."""
-        return self._manifest.norms
+        vectors = self._held.vectors
+        return None if noted or not len(vectors) else said_of_lengths(norms_of(vectors, None))
 
     @property
     def unfinished(self) -> Optional[str]:
         return None if self.writable else cut_short(self.folder)
 
-    def _digests(self, manifest: Manifest) -> dict[str, str]:
-        """SHA-256 of the files of a state that carry none themselves."""
-        known, names = manifest.digests, (manifest.biases, manifest.config)
-        return {name: known[name] for name in names if name in known}
+    # -- changes -----------------------------------------------------------------------------
 
-    def _append(self, rows: Rows, biases: np.ndarray) -> dict[str, Any]:
-        """Write the biases of new items; returns what the manifest says of them."""
-        old = self._manifest
-        path = self.folder / old.biases
-        digest = append_biases(path, old.next, biases, self._bias_digest)
-        return dict(
-            next=old.next + len(rows.ids),
-            count=old.count + len(rows.ids),
-            types={**old.types, **rows.types},
-            highest=max(float(biases.max()), old.highest if old.count else -np.inf),
-            norms=norms_of(rows.vectors, old.norms),
-            digests={**old.digests, old.biases: digest},
-        )
+    def _change(
+        self,
+        gone: Sequence[str],
+        rows: Optional[Rows],
+        biases: np.ndarray,
+        reversal: Union[Reversal, Change, None],
+    ) -> None:
+        old, held = self._manifest, self._held
+        types, unchanged = dict(old.types), len(held.both)
+        try:
+            if gone:
+                places = held.coded.rows('id', gone)
+                unchanged, held = min(places), held.without(places, old.index)
+            if rows is not None:
+                types.update(rows.types)
+                held = held.grown(rows, biases, types, old.index)
+            parts = write_items(self.folder, old, held, unchanged)
+            changes = dict(
+                parts=parts, types=types, undo=write_reversal(self.folder, old.commit, reversal)
+            )
+            self._commit(held, **changes, **write_biases(self.folder, old, held))
+        except BaseException:
+            self._held = self._held.whole(old.index)
+            raise
 
     def _switch(self, fit: Fit, biases: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
-        old = self._manifest
-        highest, written = -np.inf, np.zeros(old.next, np.float32)
+        new = np.zeros(self._manifest.count, np.float32)
         for keys, values in biases:
-            written[keys] = values
-            highest = max(highest, float(values.max()))
-        name = f'biases-{old.commit + 1}.f32'
-        digest = append_biases(self.folder / name, 0, written)
+            new[keys] = values
+        held = self._held.biased(new, self._manifest.index)
         self._commit(
-            biases=name,
-            digests={**old.digests, name: digest},
-            highest=highest if old.count else 0.0,
-            **self._written_fit(fit),
+            held, **write_biases(self.folder, self._manifest, held), **self._written_fit(fit)
         )
+        self._debiaser = fit.debiaser
 
     def _written_fit(self, fit: Fit) -> dict[str, Any]:
         """Write what gives the biases; returns what the manifest says of it and of the last one."""
@@ -396,18 +384,6 @@ class FolderStore(GalleryStore):
         if manifest.undo is not None:
             return Change(manifest.undo['kind'], manifest.undo['items'])
         return None if manifest.before is None else Change('refit')  # of an older version
-
-    def _written_reversal(
-        self, reversal: Union[Reversal, Change, None]
-    ) -> Optional[dict[str, Any]]:
-        """Write what takes a change back; returns what the manifest says of it."""
-        if reversal is None:
-            return None
-        if isinstance(reversal, Change):
-            return dict(kind=reversal.kind, items=reversal.items, file=None)
-        name, change = f'undo-{self._manifest.commit + 1}.safetensors', reversal.change
-        reversal.write(self.folder / name)
-        return dict(kind=change.kind, items=change.items, file=name)
 
     def _kept_reversal(self) -> Optional[Reversal]:
         name = self._manifest.undo['file']

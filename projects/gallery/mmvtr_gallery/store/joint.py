@@ -1,10 +1,11 @@
-"""One change of two stores, a gallery and the windows beside it: both are new, or none is.
+"""Several changes as one, of a store or of a gallery and the windows beside it: all or none is.
 
-Within :func:`as_one` no store makes its new state valid.  At the end both states are written into
-one small file, the journal, in the folder of the gallery: that is the moment of the change.  Then
-each ``store.json`` takes its new content, and the journal goes.  So what is valid in a folder is
-what the journal says, if that is newer than ``store.json``, and a kill in between leaves work that
-:func:`finish` does when either store is next opened for writing.
+Within :func:`as_one` no store makes its new state valid.  At the end that of one store takes the
+place of the old one; those of two are written into one small file, the journal, in the folder of
+the gallery: that is the moment of the change.  Then each ``store.json`` takes its new content, and
+the journal goes.  So what is valid in a folder is what the journal says, if that is newer than
+``store.json``, and a kill in between leaves work that :func:`finish` does when either store is next
+opened for writing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Iterator, Optional, Union
@@ -31,34 +32,45 @@ JOURNAL, FORMAT, WINDOWS = 'joint.json', 1, 'moments'
 
 
 @contextmanager
-def as_one(items: GalleryStore, windows: GalleryStore) -> Iterator[None]:
-    """Make all changes of both stores within the block one change; after an error there is none.
+def as_one(*stores: GalleryStore) -> Iterator[None]:
+    """Make all changes of one or two stores within the block one change; after an error there is
+    none.
+
+    Args:
+        stores: a gallery, and the windows beside it.
 
     Raises:
-        ValueError: two stores in folders, and the windows do not lie beside the items.
+        ValueError: two stores in folders, and the windows do not lie beside the items; a change of
+            both within one of the first alone.
         OSError: it cannot be written; nothing has changed.
     """
-    if items._joint:  # a part of a larger one
+    within = {store._joint for store in stores}
+    if within == {True}:  # a part of a larger one
         yield
         return
-    stores = items, windows
-    with items._changing, windows._changing:
+    if len(within) > 1:
+        raise ValueError(f'a change of {stores[0]} alone has begun: change both as one, by kept()')
+    with ExitStack() as locks:
+        for store in stores:
+            locks.enter_context(store._changing)
         marks = [store._mark() for store in stores]
-        items._joint = windows._joint = True
+        for store in stores:
+            store._joint = True
         try:
             yield
             changed = [store for store in stores if store._unpublished is not None]
             if len(changed) == 2:
-                _write(items, windows)
+                _write(*changed)
             elif changed:
+                finish(changed[0].folder)  # or who reads would believe what it has left
                 changed[0]._unpublished.write(changed[0].folder)
         except BaseException:
             for store, mark in zip(stores, marks):
                 store._return_to(mark)
             raise
         finally:
-            items._joint = windows._joint = False
-            items._unpublished = windows._unpublished = None
+            for store in stores:
+                store._joint, store._unpublished = False, None
         _settle(changed)
 
 

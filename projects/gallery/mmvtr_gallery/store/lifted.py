@@ -75,6 +75,11 @@ class LiftedIndex:
             return faiss.IndexIVFPQ(self._quantiser, self._width, lists, self._width // 8, 8)
         return faiss.IndexIVFFlat(self._quantiser, self._width, lists, faiss.METRIC_L2)
 
+    @property
+    def count(self) -> int:
+        """Items that it holds."""
+        return self._index.ntotal
+
     def add(self, vectors: np.ndarray, biases: np.ndarray) -> bool:
         """Take further items in; False: their norms are too large, all must be built anew."""
         if ((vectors**2).sum(1) + self._square(biases)).max() > self._most:
@@ -148,6 +153,24 @@ class LiftedIndex:
         return lifted
 
 
+def index_options(
+    count: int, form: str, partitions: Optional[int], probes: int, candidates: int
+) -> dict[str, Any]:
+    """Return the options of an index of ``count`` items; partitions: default about their root.
+
+    Raises:
+        ValueError: an unknown form, fewer than 256 items, numbers below 1.
+    """
+    if form not in FORMS:
+        raise ValueError(f'index: form must be one of {FORMS}, not {str(form)[:80]!r}')
+    if min(partitions or 1, probes, candidates) < 1:
+        raise ValueError('index: partitions, probes and candidates must be 1 or more')
+    if count < 256:
+        raise ValueError(f'index: {count} items are searched one by one; an index begins at 256')
+    partitions = partitions or max(1, round(count**0.5))
+    return dict(form=form, partitions=partitions, probes=probes, candidates=candidates)
+
+
 def among(allowed: np.ndarray) -> Any:
     """faiss' words for a search of some rows, bool [N]: a bit a row.
 
@@ -166,6 +189,6 @@ def load_faiss() -> Any:
         import faiss
     except ImportError:
         raise ImportError(
-            "a store of FAISS needs it: pip install -e 'projects/gallery[index]'"
+            "a store in a folder needs FAISS: pip install -e 'projects/gallery[index]'"
         ) from None
     return faiss

@@ -28,8 +28,8 @@ from mmvtr_gallery.store.online import reservoir_of
 from mmvtr_gallery.store.refits import options_of
 from mmvtr_gallery.store.undoing import KINDS
 
-#: Its name, and the version of the format; format 1 had no digests.
-NAME, FORMAT = 'store.json', 2
+#: Its name, and the version of the format; format 1 had no digests, format 2 one file of items.
+NAME, FORMAT = 'store.json', 3
 #: Where a store is made that will take the place of another.
 PART = '.new'
 
@@ -40,7 +40,7 @@ FILES = dict(
     items=r'items-\d+\.safetensors',
     queue=r'queue(-\d+)?\.safetensors',
     config=r'config-\d+\.json',
-    table=r'items(-\d+)?\.lance',
+    table=r'items(-\d+)?\.lance',  # of stores of before
     undo=r'undo-\d+\.safetensors',
 )
 
@@ -50,24 +50,18 @@ class Manifest:
     """What is valid.
 
     Attributes:
-        engine: 'lance' or 'faiss'.
         dim: D of the vectors.
         model: fingerprint of the model that made them, None where nobody said.
         about: where they come from.
         commit: goes up by one with every change.
-        items: what the engine calls the valid state of its items.
-        next: items ever added: item number i has its bias at place i.
-        count: items that are there.
+        parts: names of the files of the items, and how many each has.
         types: of metadata columns, by name.
         biases: name of the file of biases.
         normaliser: name of the file of the Debiaser, None: scores as they are.
-        highest: no bias is above it.
         refit: options of the last refit.
         online: options of the queue of served queries, None: nothing is kept.
         sampled: whether the file of served queries has been written.
         index: options of the approximate index, None: there is none.
-        norms: least and largest norm of the vectors ever added; None: there were none.
-        table: folder of LanceDB's files.
         queue: name of the file of served queries.
         config: name of the file of the model's config, None: nobody gave one.
         before: ``normaliser``, ``refit`` and ``calibration`` as they were before the last refit;
@@ -82,24 +76,18 @@ class Manifest:
         digests: SHA-256 of files by name that carry none themselves.
     """
 
-    engine: str
     dim: int
     model: Optional[str] = None
     about: dict[str, Any] = field(default_factory=dict)
     commit: int = 0
-    items: Any = None
-    next: int = 0
-    count: int = 0
+    parts: list[list[Any]] = field(default_factory=list)
     types: dict[str, str] = field(default_factory=dict)
     biases: str = 'biases-0.f32'
     normaliser: Optional[str] = None
-    highest: float = 0.0
     refit: Optional[dict[str, Any]] = None
     online: Optional[dict[str, Any]] = None
     sampled: bool = False
     index: Optional[dict[str, Any]] = None
-    norms: Optional[list[float]] = None
-    table: str = 'items.lance'
     queue: str = 'queue.safetensors'
     config: Optional[str] = None
     before: Optional[dict[str, Any]] = None
@@ -108,6 +96,11 @@ class Manifest:
     quarantined: list[str] = field(default_factory=list)
     geometry: Optional[str] = None
     digests: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """Items that are there."""
+        return sum(size for _, size in self.parts)
 
     def write(self, folder: Union[str, Path]) -> None:
         """Make this what is valid: the moment of every change."""
@@ -124,24 +117,27 @@ class Manifest:
         """
         path = Path(folder, NAME)
         try:
-            return checked(read_sealed(path, (1, FORMAT)), path)
+            return checked(read_sealed(path, (1, 2, FORMAT), unsealed=1), path)
         except FileNotFoundError:
             raise FileNotFoundError(f'{folder} holds no store: {NAME} is missing') from None
 
     def files(self) -> set[str]:
-        """Names of the files of a store, and of the folder of LanceDB's."""
+        """Names of the files of a store."""
         earlier = (self.before or {}).get('normaliser')
         undo = (self.undo or {}).get('file')
-        names = {self.biases, self.normaliser, self.queue, self.config, self.table, earlier, undo}
-        return {*names, self.items} - {None} if self.engine == 'faiss' else names - {None}
+        names = {self.biases, self.normaliser, self.queue, self.config, earlier, undo}
+        return {*names, *(name for name, _ in self.parts)} - {None}
 
 
-def read_sealed(path: Path, formats: tuple[int, ...]) -> dict[str, Any]:
-    """What a file of json says that carries its digest, those of before the last format excepted.
+def read_sealed(
+    path: Path, formats: tuple[int, ...], unsealed: Optional[int] = None
+) -> dict[str, Any]:
+    """What a file of json says that carries its digest.
 
     Args:
         path: of the file.
         formats: that can be read, the one that is written last.
+        unsealed: the one that has no digest yet.
 
     Raises:
         FileNotFoundError: there is none.
@@ -158,7 +154,7 @@ def read_sealed(path: Path, formats: tuple[int, ...]) -> dict[str, Any]:
             f'{path} is of format {str(version)[:80]}, expected {formats[-1]}: it is damaged, or '
             'of another version'
         )
-    if version == formats[-1] and not (
+    if version != unsealed and not (
         said.pop('sha256', None) and own_digest_holds(raw, io.BytesIO())
     ):
         raise RuntimeError(
@@ -175,6 +171,7 @@ def checked(said: dict[str, Any], path: Path) -> Manifest:
         RuntimeError: another key, or a value that is none of its key (names it); a file that is
             missing among the keys of the format, or that does not lie in the folder.
     """
+    said = _of_before(said, path)
     missing = {one.name for one in fields(Manifest)} - said.keys() - _LATER
     strange = said.keys() - {one.name for one in fields(Manifest)}
     if missing or strange:
@@ -183,8 +180,7 @@ def checked(said: dict[str, Any], path: Path) -> Manifest:
             f'{str(sorted(strange)[:5])[:200]}'
         )
     manifest = Manifest(**said)
-    rules = _RULES | (_OF_LANCE if manifest.engine == 'lance' else _OF_FAISS)
-    for name, fits in rules.items():
+    for name, fits in _RULES.items():
         try:
             good = fits(getattr(manifest, name))
         except (TypeError, ValueError, KeyError, OverflowError, AttributeError):
@@ -195,6 +191,24 @@ def checked(said: dict[str, Any], path: Path) -> Manifest:
                 'be; export the gallery again'
             )
     return manifest
+
+
+def _of_before(said: dict[str, Any], path: Path) -> dict[str, Any]:
+    """What a file says, in the keys of now where it is of an earlier format.
+
+    Raises:
+        RuntimeError: of a store of LanceDB's files.
+    """
+    if said.get('engine') == 'lance':
+        raise RuntimeError(
+            f"{path.parent} keeps its items in LanceDB's files, as stores once did: convert it by "
+            f'python -m mmvtr_gallery.store.from_lance {path.parent} (needs lancedb), or export it '
+            'again with --replace'
+        )
+    if 'engine' not in said:
+        return said
+    rest = {name: value for name, value in said.items() if name not in _EARLIER}
+    return dict(rest, parts=[[said.get('items'), said.get('count')]])
 
 
 def refuse_link(path: Path) -> None:
@@ -261,6 +275,10 @@ def _place(value: Any) -> bool:
     return bool(re.fullmatch(rf'{word}(/{word})*', value, re.ASCII))
 
 
+def _parts(value: Any) -> bool:
+    return all(_named('items')(name) and _whole(size) for name, size in value)
+
+
 def _types(value: Any) -> bool:
     return all(is_column(name) and kind in TYPES for name, kind in value.items())
 
@@ -321,27 +339,24 @@ def _digests(value: Any) -> bool:
 
 #: Keys that older stores do not have.
 _LATER = {
-    *('table', 'queue', 'config', 'before', 'digests', 'calibration', 'undo', 'quarantined'),
+    *('queue', 'config', 'before', 'digests', 'calibration', 'undo', 'quarantined'),
     *('sampled', 'geometry'),
 }
+#: Keys that only older stores have.
+_EARLIER = {'engine', 'items', 'next', 'count', 'highest', 'norms', 'table'}
 _RULES: dict[str, Callable[[Any], bool]] = dict(
-    engine=lambda value: value in ('lance', 'faiss'),
     dim=lambda value: _whole(value, 1) and value < 2**20,
     model=_maybe(lambda value: isinstance(value, str)),
     about=lambda value: isinstance(value, dict),
     commit=_whole,
-    next=_whole,
-    count=_whole,
+    parts=_parts,
     types=_types,
     biases=_named('biases'),
     normaliser=_maybe(_named('normaliser')),
-    highest=_number,
     refit=_maybe(_refit),
     online=_maybe(_online),
     sampled=lambda value: isinstance(value, bool),
     index=_maybe(_index),
-    norms=_maybe(lambda value: len(value) == 2 and all(map(_number, value))),
-    table=_named('table'),
     queue=_named('queue'),
     config=_maybe(_named('config')),
     before=_maybe(_before),
@@ -351,5 +366,3 @@ _RULES: dict[str, Callable[[Any], bool]] = dict(
     geometry=_maybe(GEOMETRIES.__contains__),
     digests=_digests,
 )
-_OF_LANCE = dict(items=lambda value: _whole(value, 1))
-_OF_FAISS = dict(items=_named('items'))

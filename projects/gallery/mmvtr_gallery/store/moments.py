@@ -77,7 +77,7 @@ class BestWindow(NamedTuple):
 
 
 class MomentStore:
-    """The windows of a gallery's items, in a second store beside it, of any engine.
+    """The windows of a gallery's items, in a second store beside it.
 
     The gallery stays as it is.  A window belongs to one entry of an item: to its id and the time at
     which it was added.  So windows of an item that was deleted, or replaced by another of the same
@@ -118,7 +118,7 @@ class MomentStore:
         location: Union[str, Path],
         windowing: Optional[Windowing] = None,
     ) -> 'MomentStore':
-        """No windows yet, open for writing, kept by the gallery's engine.
+        """No windows yet, open for writing.
 
         Args:
             items: the gallery.
@@ -131,8 +131,7 @@ class MomentStore:
                 :func:`~mmvtr_gallery.store.opening.create_store`.
         """
         about = items.about if windowing is None else {**items.about, **windowing.about()}
-        options = dict(engine=items.engine, model=items.model, about=about)
-        options['geometry'] = items.geometry
+        options = dict(model=items.model, about=about, geometry=items.geometry)
         return cls(items, create_store(beside(location), items.dim, **options))
 
     @classmethod
@@ -235,11 +234,11 @@ class MomentStore:
         Raises:
             OSError: it cannot be written.
         """
-        with as_one(self.items, self.windows), self.items.kept(), self.windows.kept():
+        with as_one(self.items, self.windows):
             yield self
 
     def persist(self) -> None:
-        """Write what is in memory only, of both as one.
+        """:meth:`~mmvtr_gallery.store.protocol.GalleryStore.persist` of both as one.
 
         Raises:
             PermissionError, OSError: as :meth:`put`.

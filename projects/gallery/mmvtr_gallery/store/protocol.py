@@ -61,7 +61,8 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
 
     An engine fills the methods that begin with an underscore; what is public is the same for all.
     A change (:meth:`add`, :meth:`delete`, :meth:`refit`, :meth:`undo`, :meth:`calibrate`,
-    :meth:`quarantine`, :meth:`release`) is there as a whole or not at all.
+    :meth:`quarantine`, :meth:`release`) is there as a whole or not at all, and on disk or on the
+    server when the call returns.
 
     Attributes:
         engine: its name.
@@ -283,13 +284,14 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
 
     @contextmanager
     def kept(self) -> Iterator['GalleryStore']:
-        """For one change, which is on disk when the block ends well; else nothing has changed, on
-        disk or in memory.
+        """Make all changes within the block one change, which is on disk when it ends well; else
+        nothing has changed.  On a server each change is one by itself.
         """
         yield self
 
     def persist(self) -> None:
-        """Write what is in memory only, and put the files in order.
+        """Write the sample of served queries; a new store is filled now, and what it holds stays:
+        :meth:`undo` does not take it back.
 
         Raises:
             PermissionError, OSError: as :meth:`add`.
@@ -301,7 +303,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let others write; what was not persisted is lost."""
+        """Let others write; queries that were served since the last :meth:`persist` are lost."""
 
     def __enter__(self) -> 'GalleryStore':
         return self

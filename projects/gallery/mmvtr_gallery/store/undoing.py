@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple, Optional, Sequence
+from typing import Any, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 import torch
@@ -106,6 +106,23 @@ class Reversal(NamedTuple):
             return cls(added, rows_of(rows['ids'], vectors, rows['columns'], rows['types']))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise RuntimeError(f'{path} is damaged, or is no change of a store') from error
+
+
+def write_reversal(
+    folder: Path, commit: int, reversal: Union[Reversal, Change, None]
+) -> Optional[dict[str, Any]]:
+    """Write what takes a change back into a store's folder; returns what its manifest says of it.
+
+    Args:
+        folder: of the store.
+        commit: number of the state before the change.
+        reversal: what takes it back, or what it was, where it is too large for that.
+    """
+    if not isinstance(reversal, Reversal):
+        return reversal and dict(kind=reversal.kind, items=reversal.items, file=None)
+    name, change = f'undo-{commit + 1}.safetensors', reversal.change
+    reversal.write(folder / name)
+    return dict(kind=change.kind, items=change.items, file=name)
 
 
 def rows_of(

@@ -261,12 +261,11 @@ def test_rows_that_do_not_fit(folder, rows, error, tmp_path):
     assert not (tmp_path / 'i').exists()
 
 
-@pytest.mark.parametrize('engine, needs', [('lance', 'lancedb'), ('faiss', 'faiss')])
-def test_a_video_added_later(folder, tool, tmp_path, engine, needs):
-    pytest.importorskip(needs)
+def test_a_video_added_later(folder, tool, tmp_path):
+    pytest.importorskip('faiss')
     tool(
         'export_index.py', 'config.py', 'trained.pth', '--out', tmp_path, '--transform', 'sinkhorn',
-        '--temperature', 0.05, '--iters', 2, '--engine', engine,
+        '--temperature', 0.05, '--iters', 2,
     )  # fmt: skip
     before = hits_of(tool('search.py', tmp_path, 'g', 'h'))
     printed = tool('search.py', tmp_path, 'g', 'h', '--add', folder / 'k.mp4')
@@ -276,7 +275,6 @@ def test_a_video_added_later(folder, tool, tmp_path, engine, needs):
     assert after == hits_of(tool('search.py', tmp_path, 'g', 'h'))  # it is in the folder
     model, cfg = load_retriever('config.py', 'trained.pth', device='cpu')
     loaded = open_store(tmp_path)
-    assert loaded.engine == engine
     assert loaded.geometry == 'inner_product'
     fitted = loaded.debiaser
     assert fitted.transform_ == 'sinkhorn' and loaded.about['iterations'] == 2
@@ -297,10 +295,9 @@ def test_a_video_added_later(folder, tool, tmp_path, engine, needs):
     )
 
 
-@pytest.mark.parametrize('engine, needs', [('lance', 'lancedb'), ('faiss', 'faiss')])
-def test_windows_of_the_videos_beside_them(folder, tool, error, tmp_path, engine, needs):
-    pytest.importorskip(needs)
-    export = ['export_index.py', 'config.py', 'trained.pth', '--out', tmp_path, '--engine', engine]
+def test_windows_of_the_videos_beside_them(folder, tool, error, tmp_path):
+    pytest.importorskip('faiss')
+    export = ['export_index.py', 'config.py', 'trained.pth', '--out', tmp_path]
     tool(*export)
     assert 'holds no store' in error('search.py', tmp_path, 'g', '--moments')
     length = pictures_span(str(folder / 'g.mp4'))[1]
@@ -340,7 +337,7 @@ def test_windows_of_the_videos_beside_them(folder, tool, error, tmp_path, engine
 
 def test_moments_in_the_videos_that_a_gallery_finds_first(folder, tool, error, tmp_path):
     pytest.importorskip('faiss')
-    options = ['--out', tmp_path, '--engine', 'faiss']
+    options = ['--out', tmp_path]
     tool('export_index.py', 'config.py', 'bare.pth', *options)
     frames = ['--cfg-options', 'model.similarity.type=BestFrameSimilarity']
     arguments = ['find_moments.py', 'config.py', 'bare.pth', 'g', 'j', '--k', 2, *frames]
@@ -512,12 +509,15 @@ def test_what_export_bank_refuses(folder, tool, error, tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize('options, needs', [([], 'lancedb'), (['--engine', 'faiss'], 'faiss')])
-def test_without_an_engine_nothing_starts(options, needs, tmp_path):
+@pytest.mark.parametrize(
+    'options, needs, extra',
+    [([], 'faiss', 'index'), (['--to', 'http://host:1/x'], 'qdrant_client', 'qdrant')],
+)
+def test_without_an_engine_nothing_starts(options, needs, extra, tmp_path):
     (tmp_path / 'config.py').write_text('')
     arguments = ['export_index.py', 'config.py', 'x.pth', '--out', 'x', *options]
     code = (
-        "import sys, runpy; sys.modules['faiss'] = sys.modules['lancedb'] = None; "
+        "import sys, runpy; sys.modules['faiss'] = sys.modules['qdrant_client'] = None; "
         f'sys.argv = {arguments}; '
         f"runpy.run_path({str(tool_file('export_index.py'))!r}, run_name='__main__')"
     )
@@ -525,7 +525,6 @@ def test_without_an_engine_nothing_starts(options, needs, tmp_path):
         [sys.executable, '-c', code], cwd=tmp_path, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 1
-    extra = dict(lancedb='store', faiss='index')[needs]
     said = f"error: an index needs {needs}: pip install -e 'projects/gallery[{extra}]'\n"
     assert done.stderr == said
 
@@ -555,7 +554,7 @@ def test_a_model_teaches_another_by_its_vectors(folder, tool, tmp_path, kind):
     train = encode_set(model, dict(as_tested(cfg, 'train')))
     texts, videos = (take(train[side].levels, torch.tensor([4, 1, 2])) for side in train)
     expected = model.similarity(texts, videos)['scores']
-    torch.testing.assert_close(target.beside['teacher'], expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(target.extras['teacher'], expected, atol=1e-6, rtol=0)
     assert expected.std() > 1e-3
 
 

@@ -19,7 +19,6 @@ model.update(temperature=dict(type='Temperature', init=0.2))
 test_dataloader.update(num_workers=2, persistent_workers=True)
 """
 CONFIG = of_videos('ghij') + MORE
-NEEDS = dict(lance='lancedb', faiss='faiss')
 
 
 @pytest.fixture(scope='module')
@@ -66,20 +65,20 @@ def error(tool):
     return run
 
 
-@pytest.fixture(params=NEEDS)
-def gallery(request, folder, tmp_path, monkeypatch):
+@pytest.fixture
+def gallery(folder, tmp_path, monkeypatch):
     """A gallery of the four test videos, without the tool that exports it."""
-    pytest.importorskip(NEEDS[request.param])
+    pytest.importorskip('faiss')
     model, cfg = load_retriever('config.py', 'bare.pth', device='cpu')
-    kept(tmp_path / 'gallery', request.param, model, cfg)
+    kept(tmp_path / 'gallery', model, cfg)
     return tmp_path / 'gallery'
 
 
-def kept(place, engine, model, cfg, **about):
+def kept(place, model, cfg, **about):
     import torch
 
     about = dict(checkpoint='bare.pth', temperature=0.2, **about)
-    with create_store(place, 2, engine=engine, model=fingerprint(model), about=about) as store:
+    with create_store(place, 2, model=fingerprint(model), about=about) as store:
         store.add(list('ghij'), torch.randn(4, 2, generator=torch.Generator().manual_seed(0)))
         store.keep_config(json.dumps(cfg.to_dict()))
         store.persist()
@@ -164,7 +163,7 @@ def test_p_match_of_hits_and_a_line_below_those_that_are_precise(folder, gallery
 
 
 def test_what_a_gallery_encodes_is_decoded_here(gallery, monkeypatch):
-    """LanceDB's threads are there, and a worker would be forked."""
+    """A worker process would be forked from one with the threads of a store."""
     import torch
 
     def forked(*args, **kwargs):
@@ -184,10 +183,9 @@ def test_what_a_gallery_encodes_is_decoded_here(gallery, monkeypatch):
 # -- exports -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize('engine', NEEDS)
-def test_an_export_asks_before_it_replaces(folder, tool, error, tmp_path, engine):
-    pytest.importorskip(NEEDS[engine])
-    export = ('export_index.py', 'config.py', 'bare.pth', '--out', tmp_path, '--engine', engine)
+def test_an_export_asks_before_it_replaces(folder, tool, error, tmp_path):
+    pytest.importorskip('faiss')
+    export = ('export_index.py', 'config.py', 'bare.pth', '--out', tmp_path)
     (tmp_path / 'config.json').write_text('of somebody else')
     assert '4 videos of the test set, raw scores' in tool(*export)
     with open_store(tmp_path, write=True) as store:
@@ -204,7 +202,7 @@ def test_an_export_asks_before_it_replaces(folder, tool, error, tmp_path, engine
 
 def test_an_export_keeps_a_calibration(folder, tool, error, tmp_path):
     pytest.importorskip('faiss')
-    export = ('export_index.py', 'config.py', 'bare.pth', '--out', tmp_path, '--engine', 'faiss')
+    export = ('export_index.py', 'config.py', 'bare.pth', '--out', tmp_path)
     file = tmp_path / 'fit.json'
     for value, words in (
         (dict(PLATT, debiased=True), 'no biases'),

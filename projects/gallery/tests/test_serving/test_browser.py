@@ -85,7 +85,7 @@ def crowd(folder, place, write_video):
         write_video(path, [30 + 3 * number] * 2 + [220 - 3 * number] * 2)
     model, cfg = apis.load_retriever(str(folder / 'config.py'), str(folder / 'config.pth'))
     about = dict(checkpoint=str(folder / 'config.pth'), note='sixty', examples=['hello', LONG])
-    options = dict(engine='faiss', model=apis.fingerprint(model), about=about)
+    options = dict(model=apis.fingerprint(model), about=about)
     with create_store(place / 'store', 2, **options) as store:
         columns = dict(
             caption=captions,

@@ -38,14 +38,14 @@ def films(folder, tmp_path_factory, write_video):
     return library, model, cfg
 
 
-def made(films, folder, place, engine='faiss', windowing=CUT):
+def made(films, folder, place, windowing=CUT):
     """A gallery of six clips, one of which ('f') has no windows."""
     library, model, cfg = films
     paths = [str(library / f'{name}.mp4') for name in NAMES]
     about = dict(checkpoint=str(folder / 'config.pth'))
     texts = [f'{"abc"[i % 3] * (i % 7 + 1)} {i}' for i in range(40)]
     bank = apis.vectors(model, apis.encode_texts(model, cfg, texts).levels)
-    options = dict(engine=engine, model=apis.fingerprint(model), about=about)
+    options = dict(model=apis.fingerprint(model), about=about)
     with create_store(place, 2, **options) as store:
         vectors = apis.vectors(model, apis.encode_videos(model, cfg, paths).levels)
         odd = [name in 'bdf' for name in NAMES]
@@ -196,11 +196,10 @@ def moment_of(client, name):
     return next((hit['moment'] for hit in hits if hit['id'] == name), 'not found')
 
 
-@pytest.mark.parametrize('engine', ['faiss', 'lance'])
-def test_added_with_windows_and_taken_back(films, folder, tmp_path, engine):
-    pytest.importorskip(dict(lance='lancedb').get(engine, engine))
+def test_added_with_windows_and_taken_back(films, folder, tmp_path):
+    pytest.importorskip('faiss')
     library, model, cfg = films
-    place = made(films, folder, tmp_path / 'store', engine)
+    place = made(films, folder, tmp_path / 'store')
     gallery = Gallery.open(place, library=library)
     assert try_to_take(gallery) is None
     with served(gallery) as client:
@@ -279,7 +278,7 @@ def test_windows_of_which_nobody_has_noted_the_length(films, folder, tmp_path):
 def test_windows_of_an_earlier_entry_of_the_same_age_as_another(films, folder, tmp_path):
     """Of two items one was replaced when the other came; its old windows are still there."""
     pytest.importorskip('faiss')
-    with create_store(tmp_path, 2, engine='faiss', model='m') as store:
+    with create_store(tmp_path, 2, model='m') as store:
         with MomentStore.create(store, tmp_path) as moments:
             x, y = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
             old, new = Windows([0.0], [1.0], x), Windows([2.0], [3.0], y)
@@ -303,9 +302,9 @@ def test_a_part_behind_the_end_of_its_file(films):
 @pytest.mark.parametrize('said', [3, {}, dict(length=0, step=1), dict(length='4', step=2)])
 def test_a_windowing_that_cannot_be(tmp_path, said):
     pytest.importorskip('faiss')
-    with create_store(tmp_path, 2, engine='faiss') as store:
+    with create_store(tmp_path, 2) as store:
         about = dict(windows=said)
-        with create_store(tmp_path / 'moments', 2, engine='faiss', about=about):
+        with create_store(tmp_path / 'moments', 2, about=about):
             pass
         with pytest.raises(ValueError, match='windows must be a length and a step in seconds'):
             MomentStore.open(store, tmp_path)

@@ -35,7 +35,7 @@ def attacked(tmp_path):
 
     def tops(attack):
         with create_store(
-            tmp_path / str(next(number)), DIM, engine='faiss', online=dict(capacity=CAPACITY)
+            tmp_path / str(next(number)), DIM, online=dict(capacity=CAPACITY)
         ) as store:
             store.add([str(i) for i in range(ITEMS)], GALLERY)
             sampler = Sampler()
@@ -109,7 +109,7 @@ def test_who_knows_the_token_is_sampled_at_length_1(attacked):
 
 
 def test_this_machine_may_fill_the_sample(tmp_path):
-    with create_store(tmp_path, DIM, engine='faiss', online=dict(capacity=20)) as store:
+    with create_store(tmp_path, DIM, online=dict(capacity=20)) as store:
         store.add(['a', 'b'], GALLERY[:2])
         sampler = Sampler()
         assert sum(sampler.offer(store, GALLERY[3], f'{i}', LOCAL) for i in range(90)) == 90
@@ -124,7 +124,7 @@ def test_a_refit_that_fails_is_nothing_to_who_searches(tmp_path, monkeypatch):
         raise ValueError('too few')
 
     online = dict(capacity=20, refit_every=2)
-    with create_store(tmp_path, DIM, engine='faiss', online=online) as store:
+    with create_store(tmp_path, DIM, online=online) as store:
         store.add(['a', 'b'], GALLERY[:2])
         monkeypatch.setattr(store, 'refit', refused)
         sampler = Sampler()

@@ -78,13 +78,13 @@ def test_a_gallery_of_before_that_keeps_no_items(dbsn, folder):
 
 def test_an_embedding_server_that_nobody_has_named(tmp_path, monkeypatch):
     """At the start; and where the name goes later, as the service's own fault."""
-    cfg = load_config(ROOT / 'configs/zeroshot_remote_own.py', dict(frames=2))
+    cfg = load_config(ROOT / 'configs/zeroshot_own+remote.py', dict(frames=2))
     place, variable = tmp_path / 'store', 'MMVTR_EMBEDDINGS_URL'
     with embedding_stub.running() as stub:
         monkeypatch.setenv(variable, stub.url)
         model, cfg = apis.load_retriever(cfg, None)
         dim = embedding_stub.DIM
-        with create_store(place, dim, engine='faiss', model=apis.fingerprint(model)) as store:
+        with create_store(place, dim, model=apis.fingerprint(model)) as store:
             store.add(['a', 'b'], np.eye(dim, dtype=np.float32)[:2])
             store.persist()
         cfg.dump(place / 'config.json')

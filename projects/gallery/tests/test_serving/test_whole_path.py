@@ -41,9 +41,8 @@ test_dataloader = dict(dataset=dataset, num_workers=0)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize('engine, needs', [('faiss', 'faiss'), ('lance', 'lancedb')])
-def test_the_whole_path(engine, needs, extracted, tmp_path):
-    pytest.importorskip(needs)
+def test_the_whole_path(extracted, tmp_path):
+    pytest.importorskip('faiss')
     folder, dataset, rows = extracted
     place = tmp_path / 'store'
     config, checkpoint = str(folder / 'config.py'), str(folder / 'model.pth')
@@ -54,7 +53,7 @@ def test_the_whole_path(engine, needs, extracted, tmp_path):
     ids = sorted(rows)
     vectors = np.array([rows[name] for name in ids], np.float32)
     about = dict(checkpoint=checkpoint)
-    with create_store(place, vectors.shape[1], engine=engine, model=weights, about=about) as store:
+    with create_store(place, vectors.shape[1], model=weights, about=about) as store:
         store.add(ids[:390], vectors[:390], paths=[paths[name] for name in ids[:390]])
         store.persist()
     cfg.dump(place / 'config.json')

@@ -46,7 +46,7 @@ def biases_as_written(bank, gallery, temperature, iterations, strictness):
 
 @pytest.fixture
 def store(tmp_path):
-    with create_store(tmp_path, DIM, engine='faiss') as store:
+    with create_store(tmp_path, DIM) as store:
         yield store
 
 

@@ -14,7 +14,7 @@ from mmvtr_gallery.store.qdrant import QdrantStore
 
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
 DIM = 6
-NEEDS = dict(lance='lancedb', faiss='faiss', qdrant='qdrant_client')
+NEEDS = dict(faiss='faiss', qdrant='qdrant_client')
 GRID = torch.linspace(-1, 1, 9, dtype=torch.float64)
 BOUNDS = GRID.clamp_min(0), GRID.new_ones(9)
 
@@ -36,7 +36,7 @@ def store(request, tmp_path):
 
         found = QdrantStore.create('x', DIM, client=QdrantClient(':memory:'))
     else:
-        found = create_store(tmp_path, DIM, engine=request.param)
+        found = create_store(tmp_path, DIM)
     with found:
         found.add([f'v{i}' for i in range(20)], vectors(1, 20))
         found.persist()
@@ -204,10 +204,9 @@ def test_what_is_refused_changes_nothing(store):
     assert reader.calibration.fitted.tolist() == [8, -2]
 
 
-@pytest.mark.parametrize('engine', ['lance', 'faiss'])
-def test_a_change_that_fails_keeps_the_old_one(engine, tmp_path, monkeypatch):
-    pytest.importorskip(NEEDS[engine])
-    with create_store(tmp_path, DIM, engine=engine) as store:
+def test_a_change_that_fails_keeps_the_old_one(tmp_path, monkeypatch):
+    pytest.importorskip('faiss')
+    with create_store(tmp_path, DIM) as store:
         store.add(['a'], vectors(1, 1))
         store.calibrate(platt())
         store.persist()
@@ -252,7 +251,7 @@ def damaged(**changes):
 )
 def test_what_a_stranger_wrote(value, tmp_path):
     pytest.importorskip('faiss')
-    with create_store(tmp_path, DIM, engine='faiss') as store:
+    with create_store(tmp_path, DIM) as store:
         store.add(['a'], vectors(1, 1))
         store.persist()
     said = json.loads((tmp_path / 'store.json').read_text())
@@ -267,7 +266,7 @@ def test_what_a_stranger_wrote(value, tmp_path):
 
 def test_a_store_of_before_calibrations_is_read_and_goes_on(tmp_path):
     pytest.importorskip('faiss')
-    with create_store(tmp_path, DIM, engine='faiss') as store:
+    with create_store(tmp_path, DIM) as store:
         store.add(['a', 'b'], vectors(1, 2))
         store.persist()
         store.refit(vectors(2, 9), temperature=0.5)

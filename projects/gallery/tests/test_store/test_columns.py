@@ -75,7 +75,7 @@ def test_what_is_left_out_of_every_form(tmp_path, form, held):
     pytest.importorskip('faiss')
     vectors, queries = units(N, 1), units(20, 2)
     names = np.array([f'v{i}' for i in range(N)])
-    with create_store(tmp_path, DIM, engine='faiss') as store:
+    with create_store(tmp_path, DIM) as store:
         store.add(names.tolist(), vectors)
         store.refit(units(60, 3), temperature=0.1, fewer=True)
         if form is not None:

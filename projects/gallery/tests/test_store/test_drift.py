@@ -33,7 +33,7 @@ class World:
 
 
 def filled(folder, world, **online):
-    store = create_store(folder, DIM, engine='faiss', online=dict(capacity=300, **online))
+    store = create_store(folder, DIM, online=dict(capacity=300, **online))
     store.add([str(i) for i in range(ITEMS)], world.items)
     return store
 

@@ -1,4 +1,4 @@
-"""Every engine against brute force in float64, and against each other."""
+"""A folder and a server of Qdrant against brute force in float64."""
 
 import json
 import os
@@ -14,13 +14,12 @@ from mmvtr.arrays import Debiaser
 from mmvtr.functional import dbsn
 from mmvtr.storage import FolderInUse
 from mmvtr_gallery.store import create_store, open_store
-from mmvtr_gallery.store.biases import append_biases
 from mmvtr_gallery.store.qdrant import QdrantStore
 
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
 DIM = 20  # no multiple of what vectors are padded to
-NEEDS = dict(lance='lancedb', faiss='faiss', qdrant='qdrant_client')
-ENGINES, FOLDERS = list(NEEDS), ['lance', 'faiss']
+NEEDS = dict(faiss='faiss', qdrant='qdrant_client')
+ENGINES = list(NEEDS)
 CLIENTS = {}
 
 
@@ -42,7 +41,7 @@ def engine(request):
 def created(folder, engine, **options):
     """A new store; of Qdrant in its embedded mode, in memory."""
     if engine != 'qdrant':
-        return create_store(folder, DIM, engine=engine, **options)
+        return create_store(folder, DIM, **options)
     from qdrant_client import QdrantClient
 
     client = CLIENTS.setdefault(folder, QdrantClient(':memory:'))
@@ -216,12 +215,11 @@ def test_what_is_refused(small, call, message):
     assert small.search(QUERIES[:1], 30) == before and small.count() == 30
 
 
-@pytest.mark.parametrize('engine', FOLDERS)
-def test_folders_that_cannot_be_opened(tmp_path, engine):
-    pytest.importorskip(NEEDS[engine])
+def test_folders_that_cannot_be_opened(tmp_path):
+    pytest.importorskip('faiss')
     with pytest.raises(FileNotFoundError, match='holds no store: store.json is missing'):
         open_store(tmp_path / 'gone')
-    with create_store(tmp_path, DIM, engine=engine) as store:
+    with create_store(tmp_path, DIM) as store:
         with pytest.raises(ValueError, match='the store is empty'):
             store.search(QUERIES)
         with pytest.raises(ValueError, match='refit: the store is empty'):
@@ -229,32 +227,32 @@ def test_folders_that_cannot_be_opened(tmp_path, engine):
         with pytest.raises(FolderInUse, match='is in use by process'):
             open_store(tmp_path, write=True)
         with pytest.raises(FolderInUse):
-            create_store(tmp_path, DIM, engine=engine)
+            create_store(tmp_path, DIM)
     with pytest.raises(FileExistsError, match='holds a store already'):
-        create_store(tmp_path, DIM, engine=engine)
+        create_store(tmp_path, DIM)
     reader = open_store(tmp_path)
     with pytest.raises(PermissionError, match='opened for reading'):
         reader.add(['a'], GALLERY[:1])
     said = json.loads((tmp_path / 'store.json').read_text())
-    (tmp_path / 'store.json').write_text(json.dumps(dict(said, format=3)))
-    with pytest.raises(RuntimeError, match='store.json is of format 3, expected 2'):
+    (tmp_path / 'store.json').write_text(json.dumps(dict(said, format=4)))
+    with pytest.raises(RuntimeError, match='store.json is of format 4, expected 3'):
         open_store(tmp_path)
-    (tmp_path / 'store.json').write_text('{"format": 2')
+    (tmp_path / 'store.json').write_text('{"format": 3')
     with pytest.raises(RuntimeError, match='store.json is damaged'):
         open_store(tmp_path)
 
 
 def test_a_reader_sees_what_a_writer_has_done(tmp_path):
-    pytest.importorskip('lancedb')
-    with filled(tmp_path, 'lance', count=30) as store:
+    pytest.importorskip('faiss')
+    with filled(tmp_path, 'faiss', count=30) as store:
         reader = open_store(tmp_path)
         assert reader.count() == 30 and reader.debiaser is None
         store.add(['new'], GALLERY[40:41])
         assert reader.count() == 31 and reader.get(['new'])[0].bias == 0
-        files = {f.name: f.stat().st_mtime_ns for f in tmp_path.rglob('*') if f.suffix == '.lance'}
+        files = {f.name: f.stat().st_mtime_ns for f in tmp_path.glob('items-*')}
         store.refit(BANK, temperature=0.05, fewer=True)
         assert files == {  # no byte of a vector is written anew
-            f.name: f.stat().st_mtime_ns for f in tmp_path.rglob('*') if f.suffix == '.lance'
+            f.name: f.stat().st_mtime_ns for f in tmp_path.glob('items-*')
         }
         assert reader.search(QUERIES, 9) == store.search(QUERIES, 9)
         assert reader.get(['new'])[0].bias != 0 and reader.debiaser.options_['temperature'] == 0.05
@@ -263,13 +261,11 @@ def test_a_reader_sees_what_a_writer_has_done(tmp_path):
         assert len([*tmp_path.glob('biases-*')]) == len([*tmp_path.glob('normaliser-*')]) == 1
 
 
-@pytest.mark.parametrize(
-    'engine, form', [('faiss', 'l2'), ('faiss', 'rerank'), ('faiss', 'hnsw'), ('lance', 'ivf_flat')]
-)
-def test_an_index_that_looks_everywhere_is_exact(tmp_path, engine, form):
-    pytest.importorskip(NEEDS[engine])
+@pytest.mark.parametrize('form', ['l2', 'rerank', 'hnsw'])
+def test_an_index_that_looks_everywhere_is_exact(tmp_path, form):
+    pytest.importorskip('faiss')
     gallery = GALLERY[:260]
-    with filled(tmp_path, engine, count=258) as store:
+    with filled(tmp_path, 'faiss', count=258) as store:
         store.refit(BANK, temperature=0.05, fewer=True)
         store.index(form, partitions=4, probes=4, candidates=300)
         store.add(['a', 'b'], gallery[258:])
@@ -285,9 +281,9 @@ def test_an_index_that_looks_everywhere_is_exact(tmp_path, engine, form):
 
 
 def test_an_index_by_l2_refuses_vectors_of_several_norms(tmp_path):
-    pytest.importorskip('lancedb')
-    with filled(tmp_path, 'lance', geometry='inner_product') as store:
-        store.index(partitions=2)
+    pytest.importorskip('qdrant_client')
+    with filled(tmp_path, 'qdrant', geometry='inner_product') as store:
+        store.index()
         with pytest.raises(ValueError, match='those of the store .* go from 1 to 2: search it'):
             store.add(['long'], 2 * GALLERY[:1])
         store.add(['new'], GALLERY[:1])
@@ -297,11 +293,11 @@ def test_an_index_by_l2_refuses_vectors_of_several_norms(tmp_path):
 def test_without_an_engine_one_line_says_what_to_install(tmp_path):
     code = """
 import sys
-sys.modules.update(dict.fromkeys(['lancedb', 'faiss', 'qdrant_client']))
+sys.modules.update(dict.fromkeys(['faiss', 'qdrant_client']))
 from mmvtr_gallery.store import create_store
-for engine, where in dict(lance='.', faiss='.', qdrant='http://host:1/x').items():
+for where in ('.', 'http://host:1/x'):
     try:
-        create_store(where, 3, engine=engine)
+        create_store(where, 3)
     except ImportError as error:
         print(error)
 """
@@ -310,7 +306,7 @@ for engine, where in dict(lance='.', faiss='.', qdrant='http://host:1/x').items(
     extras = re.findall(
         r"^a store .* pip install -e 'projects/gallery\[(\w+)\]'$", done.stdout, re.MULTILINE
     )
-    assert extras == ['store', 'index', 'qdrant'], done.stderr
+    assert extras == ['index', 'qdrant'], done.stderr
 
 
 def test_dbsn_is_kept_for_later_items(tmp_path, engine):
@@ -400,10 +396,3 @@ def test_a_winner_outside_of_the_first_candidates(tmp_path, engine, monkeypatch,
         store.add(['late'], -query)
         assert_best(store.search(query, 3), (raw + biases)[None], NAMES, 3)
         assert NAMES[-1] in [hit.item.id for hit in store.search(query, 2)[0]]
-
-
-def test_a_full_disk_is_told_with_the_file_of_biases(tmp_path, full_disk):
-    path = tmp_path / 'biases-1.f32'
-    with full_disk(100), pytest.raises(OSError) as error:
-        append_biases(path, 0, np.zeros(9000, np.float32))
-    assert error.value.filename == str(path)

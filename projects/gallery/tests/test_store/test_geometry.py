@@ -15,7 +15,7 @@ from mmvtr_gallery.store.moments import MomentStore
 from mmvtr_gallery.store.qdrant import QdrantStore
 
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
-NEEDS = dict(faiss='faiss', lance='lancedb', qdrant='qdrant_client')
+NEEDS = dict(faiss='faiss', qdrant='qdrant_client')
 DIM = 8
 RANDOM = np.random.default_rng(0)
 VIDEOS = (RANDOM.normal(size=(50, DIM)) * RANDOM.lognormal(size=(50, 1))).astype('f4')
@@ -34,7 +34,7 @@ def make(request, tmp_path):
 
             store = QdrantStore.create('x', DIM, client=QdrantClient(':memory:'), **how)
         else:
-            store = create_store(tmp_path / 'store', DIM, engine=request.param, **how)
+            store = create_store(tmp_path / 'store', DIM, **how)
         store.add(NAMES, VIDEOS)
         return store
 
@@ -127,12 +127,11 @@ def as_before(folder):
     return shift
 
 
-@pytest.mark.parametrize('engine', ['faiss', 'lance'])
 @pytest.mark.parametrize('name', ['sinkhorn', 'unbalanced_sinkhorn', 'inverted_softmax', 'dbsn'])
-def test_a_store_of_before_is_read_as_what_it_was(engine, name, tmp_path, monkeypatch):
-    pytest.importorskip(NEEDS[engine])
+def test_a_store_of_before_is_read_as_what_it_was(name, tmp_path, monkeypatch):
+    pytest.importorskip('faiss')
     items = SEEN if name == 'dbsn' else None
-    with create_store(tmp_path, DIM, engine=engine, geometry='inner_product') as store:
+    with create_store(tmp_path, DIM, geometry='inner_product') as store:
         store.add(NAMES, VIDEOS)
         store.refit(BANK, transform=name, items=items, temperature=0.3)
         expected, biases = found(store), store.debiaser.biases_of(VIDEOS)
@@ -184,7 +183,7 @@ def _all():
 @pytest.fixture
 def filled(tmp_path):
     pytest.importorskip('faiss')
-    with create_store(tmp_path, DIM, engine='faiss') as store:
+    with create_store(tmp_path, DIM) as store:
         store.add(NAMES, VIDEOS)
         store.refit(BANK, transform='csls')
         store.persist()
@@ -219,7 +218,7 @@ def test_files_of_another_debiaser_are_refused(filled, tmp_path):
 
 
 def test_windows_of_another_geometry_are_refused(filled, tmp_path):
-    create_store(tmp_path / 'moments', DIM, engine='faiss', geometry='inner_product').close()
+    create_store(tmp_path / 'moments', DIM, geometry='inner_product').close()
     with pytest.raises(ValueError, match='is of another'):
         MomentStore.open(filled, tmp_path)
 
@@ -227,7 +226,7 @@ def test_windows_of_another_geometry_are_refused(filled, tmp_path):
 def test_nothing_to_rank_is_raw_and_is_said(filled, tmp_path, caplog, monkeypatch):
     said = []
     monkeypatch.setattr('mmvtr_gallery.store.refits.print_log', lambda text, *_: said.append(text))
-    with create_store(tmp_path / 'alike', DIM, engine='faiss') as store:
+    with create_store(tmp_path / 'alike', DIM) as store:
         store.add(NAMES[:3], np.repeat(VIDEOS[:1], 3, 0))
         store.refit(BANK)
         assert store.debiaser is None and store.last_refit['transform'] is None

@@ -12,8 +12,9 @@ import pytest
 from children import MP, in_child
 from mmvtr_gallery.store import create_store, open_store
 
+pytest.importorskip('faiss')
+
 DIM, BATCH, GONE = 8, 40, 15
-NEEDS = dict(lance='lancedb', faiss='faiss')
 
 
 def vectors(seed, count=BATCH):
@@ -60,14 +61,15 @@ def work(folder, journal, done):
                 store.delete(after(step)[0][:GONE])
             elif name == 'undo':
                 store.undo()
-            store.persist() if name == 'persist' or store.engine == 'faiss' else None
+            elif name == 'persist':
+                store.persist()
             file.write(b'.')
 
 
-def killed(folder, engine, kills, seed):
+def killed(folder, kills, seed):
     """Kills at random moments, and what the store holds after each."""
     rng, journal = random.Random(seed), folder / 'journal'
-    create_store(folder / 'store', DIM, engine=engine, geometry='inner_product').close()
+    create_store(folder / 'store', DIM, geometry='inner_product').close()
     journal.write_bytes(b'')
     steps = []
     for _ in range(kills):
@@ -115,46 +117,36 @@ def matches(store, ids, last):
     return True
 
 
-@pytest.mark.parametrize('engine, kills', [('lance', 4), ('faiss', 2)])
-def test_killed(tmp_path, engine, kills):
-    pytest.importorskip(NEEDS[engine])
-    assert len(killed(tmp_path, engine, kills, seed=len(engine))) == kills
+def test_killed(tmp_path):
+    assert len(killed(tmp_path, 3, seed=5)) == 3
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize('engine', list(NEEDS))
-def test_killed_thirty_times(tmp_path, engine):
-    pytest.importorskip(NEEDS[engine])
-    assert len(killed(tmp_path, engine, 30, seed=7)) == 30
+def test_killed_thirty_times(tmp_path):
+    assert len(killed(tmp_path, 30, seed=7)) == 30
 
 
-def fill_the_disk(folder, engine):
+def fill_the_disk(folder):
     """In a child: files above 100 kB cannot be written, as on a full disk."""
-    store = create_store(folder, DIM, engine=engine, geometry='inner_product')
+    store = create_store(folder, DIM, geometry='inner_product')
     store.add([f'0-{i}' for i in range(BATCH)], vectors(0))
-    store.persist()
     names, many = [f'new{i}' for i in range(9000)], vectors(1, 9000)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limit[1]))
     try:
         store.add(names, many)
-        store.persist()
     except OSError as error:
         message = str(error)
     resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert len(message) < 500 and len(message.splitlines()) == 1, message
     assert open_store(folder).count() == BATCH
-    if engine == 'lance':  # that of FAISS holds the items in memory, and writes them when it can
-        assert store.count() == BATCH
-        store.add(names, many)
-    store.persist()
+    assert store.count() == BATCH
+    store.add(names, many)
     assert open_store(folder).count() == BATCH + 9000
     store.close()
 
 
-@pytest.mark.parametrize('engine', list(NEEDS))
-def test_a_full_disk(tmp_path, engine):
-    pytest.importorskip(NEEDS[engine])
+def test_a_full_disk(tmp_path):
     log = tmp_path / 'log.txt'
-    assert in_child(log, fill_the_disk, tmp_path / 'store', engine) == 0, log.read_text()
+    assert in_child(log, fill_the_disk, tmp_path / 'store') == 0, log.read_text()

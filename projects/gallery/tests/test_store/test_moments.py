@@ -1,17 +1,18 @@
 """Windows beside a gallery: against brute force, after changes of the gallery, and after kills."""
 
+import itertools
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
 
-from children import ROOT
+from children import MP
 from mmvtr_gallery.store import create_store, open_store
 from mmvtr_gallery.store.moments import MomentStore, Windows, sliding
+
+pytest.importorskip('faiss')
 
 DIM, ITEMS, EACH = 12, 30, 8
 NAMES = [f"clip'{i}" for i in range(ITEMS)]
@@ -27,12 +28,6 @@ GALLERY = VECTORS.mean(1) / np.linalg.norm(VECTORS.mean(1), axis=-1, keepdims=Tr
 QUERIES, BANK = units(9, seed=2), units(40, seed=3)
 
 
-@pytest.fixture(params=['faiss', 'lance'])
-def engine(request):
-    pytest.importorskip(dict(lance='lancedb').get(request.param, request.param))
-    return request.param
-
-
 def windows_of(item, seconds=2.0):
     starts = [seconds * n for n in range(EACH)]
     return Windows(starts, [start + 2 * seconds for start in starts], VECTORS[item])
@@ -42,9 +37,9 @@ def spans(found):
     return [[(hit.item.id, hit.start, hit.end) for hit in hits] for hits in found]
 
 
-def made(folder, engine):
+def made(folder):
     """A gallery open for writing, and its windows."""
-    store = create_store(folder, DIM, engine=engine, model='0123')
+    store = create_store(folder, DIM, model='0123')
     store.add(
         NAMES,
         GALLERY,
@@ -74,9 +69,9 @@ def by_hand(seconds=0.05):
     return raw, raw - seconds * np.log(np.exp(bank / seconds).sum(0))
 
 
-def test_item_and_moment_in_one_search(tmp_path, engine):
+def test_item_and_moment_in_one_search(tmp_path):
     raw, debiased = by_hand()
-    store, moments = made(tmp_path, engine)
+    store, moments = made(tmp_path)
     with store, moments:
         assert store.count() == ITEMS and moments.windows.count() == ITEMS * EACH
         assert_right(moments.search(QUERIES, 7), raw, 7)
@@ -106,9 +101,9 @@ def test_item_and_moment_in_one_search(tmp_path, engine):
             moments.put({NAMES[0]: windows_of(0)})
 
 
-def test_filters_are_those_of_the_items(tmp_path, engine):
+def test_filters_are_those_of_the_items(tmp_path):
     raw, _ = by_hand()
-    store, moments = made(tmp_path, engine)
+    store, moments = made(tmp_path)
     with store, moments:
         train = [
             hit.item.id for hit in moments.search(QUERIES[:1], 99, filter={'split': 'train'})[0]
@@ -122,8 +117,8 @@ def test_filters_are_those_of_the_items(tmp_path, engine):
             moments.search(QUERIES, filter={'of': 3})
 
 
-def test_windows_of_what_is_gone_or_replaced_are_not_found(tmp_path, engine):
-    store, moments = made(tmp_path, engine)
+def test_windows_of_what_is_gone_or_replaced_are_not_found(tmp_path):
+    store, moments = made(tmp_path)
     with store, moments:
         (first,) = moments.search(QUERIES[:1], 1)[0]
         store.delete([first.item.id])
@@ -140,9 +135,9 @@ def test_windows_of_what_is_gone_or_replaced_are_not_found(tmp_path, engine):
         assert (hits[0].item.id, hits[0].start) in {(second, 6.0), (NAMES[0], 4.0)}
 
 
-def test_items_in_quarantine_keep_their_windows(tmp_path, engine):
+def test_items_in_quarantine_keep_their_windows(tmp_path):
     raw, _ = by_hand()
-    store, moments = made(tmp_path, engine)
+    store, moments = made(tmp_path)
     with store, moments:
         held = NAMES[raw[0].max(1).argmax()]
         store.quarantine([held])
@@ -157,8 +152,7 @@ def test_items_in_quarantine_keep_their_windows(tmp_path, engine):
 
 @pytest.mark.parametrize('form', ['hnsw', 'scan'])
 def test_an_index_of_windows(tmp_path, form):
-    pytest.importorskip('faiss')
-    store, moments = made(tmp_path, 'faiss')
+    store, moments = made(tmp_path)
     with store, moments:
         many = {f'm{i}': Windows([0.0], [1.0], units(1, seed=100 + i)) for i in range(40)}
         store.add(list(many), np.concatenate([one.vectors for one in many.values()]))
@@ -183,8 +177,8 @@ def test_an_index_of_windows(tmp_path, form):
         assert spans(moments.search(QUERIES[1:], 5)) == spans(exact[1:])
 
 
-def test_what_is_refused(tmp_path, engine):
-    store, moments = made(tmp_path, engine)
+def test_what_is_refused(tmp_path):
+    store, moments = made(tmp_path)
     with store, moments:
         with pytest.raises(ValueError, match='not in the store'):
             moments.put({'nobody': windows_of(0)})
@@ -209,7 +203,7 @@ def test_what_is_refused(tmp_path, engine):
         (tmp_path / 'moments' / 'store.json').unlink()
         with pytest.raises(FileNotFoundError, match='holds no store'):
             MomentStore.open(store, tmp_path)
-        with create_store(tmp_path / 'moments', DIM, engine=engine, model='other'):
+        with create_store(tmp_path / 'moments', DIM, model='other'):
             pass
         with pytest.raises(ValueError, match='another model'):
             MomentStore.open(store, tmp_path)
@@ -223,42 +217,39 @@ def test_sliding():
         sliding(0, 3, 4, 0)
 
 
-CHANGES = """
-import itertools, sys
-sys.path.insert(0, 'tests')
-from test_store.test_moments import *
-with open_store(sys.argv[1], write=True) as store:
-    with MomentStore.open(store, sys.argv[1], write=True) as moments:
-        print('begun', flush=True)
-        for turn in itertools.count():
-            with moments.windows.kept(), store.kept():
-                name = NAMES[turn % ITEMS]
-                item = turn % ITEMS
-                store.add([name], GALLERY[item : item + 1], removing=[name])
-                moments.put({name: windows_of(item, seconds=1.0 + turn // ITEMS % 2)})
-"""
+def change_apart(folder, begun):
+    """Put items and windows anew, for ever, in one change of both stores a turn."""
+    with open_store(folder, write=True) as store:
+        with MomentStore.open(store, folder, write=True) as moments:
+            begun.send('begun')
+            for turn in itertools.count():
+                with moments.windows.kept(), store.kept():
+                    item = turn % ITEMS
+                    name = NAMES[item]
+                    store.add([name], GALLERY[item : item + 1], removing=[name])
+                    moments.put({name: windows_of(item, seconds=1.0 + turn // ITEMS % 2)})
 
 
-def run_and_kill(code, folder, rng):
-    child = subprocess.Popen(
-        [sys.executable, '-c', code, str(folder)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        env=dict(os.environ),  # with the paths of children.py
-    )
-    assert child.stdout.readline() == b'begun\n'
+def run_and_kill(work, folder, rng):
+    """In a forked child, which has nothing to import, until half a second after it has begun."""
+    begun, theirs = MP.Pipe(duplex=False)
+    child = MP.Process(target=work, args=(folder, theirs))
+    child.start()
+    theirs.close()
+    assert begun.recv() == 'begun'
     time.sleep(rng.uniform(0, 0.5))
-    child.send_signal(signal.SIGKILL)
-    child.wait()
+    os.kill(child.pid, signal.SIGKILL)
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
 
 
-def test_kills_leave_an_item_all_of_its_windows_or_none(tmp_path, engine):
-    store, moments = made(tmp_path, engine)
+def test_kills_leave_an_item_all_of_its_windows_or_none(tmp_path):
+    store, moments = made(tmp_path)
     store.persist(), moments.windows.persist()
     store.close(), moments.close()
     rng = np.random.default_rng(0)
     for _ in range(3):
-        run_and_kill(CHANGES, tmp_path, rng)
+        run_and_kill(change_apart, tmp_path, rng)
         with open_store(tmp_path, write=True) as store:
             with MomentStore.open(store, tmp_path, write=True) as moments:
                 assert store.count() == ITEMS
@@ -271,30 +262,27 @@ def test_kills_leave_an_item_all_of_its_windows_or_none(tmp_path, engine):
                 moments.windows.persist()
 
 
-TOGETHER = """
-import itertools, sys
-sys.path.insert(0, 'tests')
-from test_store.test_moments import *
-with open_store(sys.argv[1], write=True) as store:
-    with MomentStore.open(store, sys.argv[1], write=True) as moments:
-        print('begun', flush=True)
-        for turn in itertools.count():
-            with moments.kept():
-                item = turn % ITEMS
-                name = NAMES[item]
-                windows = {name: windows_of(item, seconds=1.0 + turn // ITEMS % 2)}
-                own = GALLERY[item : item + 1]
-                moments.add([name], own, windows=windows, removing=[name])
-"""
+def change_together(folder, begun):
+    """The same by :meth:`MomentStore.add`."""
+    with open_store(folder, write=True) as store:
+        with MomentStore.open(store, folder, write=True) as moments:
+            begun.send('begun')
+            for turn in itertools.count():
+                with moments.kept():
+                    item = turn % ITEMS
+                    name = NAMES[item]
+                    windows = {name: windows_of(item, seconds=1.0 + turn // ITEMS % 2)}
+                    own = GALLERY[item : item + 1]
+                    moments.add([name], own, windows=windows, removing=[name])
 
 
-def test_kills_leave_every_item_that_was_added_with_windows_all_of_them(tmp_path, engine):
-    store, moments = made(tmp_path, engine)
+def test_kills_leave_every_item_that_was_added_with_windows_all_of_them(tmp_path):
+    store, moments = made(tmp_path)
     store.persist(), moments.windows.persist()
     store.close(), moments.close()
     rng = np.random.default_rng(1)
     for _ in range(3):
-        run_and_kill(TOGETHER, tmp_path, rng)
+        run_and_kill(change_together, tmp_path, rng)
         with open_store(tmp_path, write=True) as store:
             with MomentStore.open(store, tmp_path, write=True) as moments:
                 assert store.count() == ITEMS and moments.missing() == []
@@ -306,8 +294,8 @@ def test_kills_leave_every_item_that_was_added_with_windows_all_of_them(tmp_path
                 store.persist(), moments.windows.persist()
 
 
-def test_a_refit_that_fails_on_the_windows_changes_neither(tmp_path, engine, monkeypatch):
-    store, moments = made(tmp_path, engine)
+def test_a_refit_that_fails_on_the_windows_changes_neither(tmp_path, monkeypatch):
+    store, moments = made(tmp_path)
     with store, moments:
         moments.refit(BANK, temperature=0.05, fewer=True)
         before = [x.bias for x in store.get(NAMES)], moments.windows.last_refit
@@ -323,8 +311,8 @@ def test_a_refit_that_fails_on_the_windows_changes_neither(tmp_path, engine, mon
         assert moments.windows.last_refit == before[1]
 
 
-def test_undo_of_a_refit_of_the_items_alone_leaves_the_windows(tmp_path, engine):
-    store, moments = made(tmp_path, engine)
+def test_undo_of_a_refit_of_the_items_alone_leaves_the_windows(tmp_path):
+    store, moments = made(tmp_path)
     with store, moments:
         moments.refit(BANK, temperature=0.05, fewer=True)
         kept = moments.windows.last_refit
@@ -335,8 +323,8 @@ def test_undo_of_a_refit_of_the_items_alone_leaves_the_windows(tmp_path, engine)
         assert moments.windows.last_refit == kept and store.last_refit != kept
 
 
-def test_undo_after_a_refit_of_the_items_alone_and_one_of_both(tmp_path, engine):
-    store, moments = made(tmp_path, engine)
+def test_undo_after_a_refit_of_the_items_alone_and_one_of_both(tmp_path):
+    store, moments = made(tmp_path)
     with store, moments:
         moments.refit(BANK, temperature=0.05, fewer=True)
         store.refit(QUERIES, temperature=0.05, fewer=True)
@@ -353,10 +341,10 @@ def biases(store, column='id'):
     return sorted(zip(columns[column], map(str, columns['start']), columns['bias']))
 
 
-def test_undo_tells_refits_of_other_queries_apart(tmp_path, engine):
+def test_undo_tells_refits_of_other_queries_apart(tmp_path):
     """A refit that follows by itself, from as many queries as all before, is of the items alone."""
     options = dict(temperature=0.05, fewer=True)
-    store, moments = made(tmp_path, engine)
+    store, moments = made(tmp_path)
     with store, moments:
         for seed in (4, 5):
             moments.refit(units(16, seed=seed), **options)
@@ -367,10 +355,10 @@ def test_undo_tells_refits_of_other_queries_apart(tmp_path, engine):
         assert [x[2] for x in biases(store)] == pytest.approx([x[2] for x in before[0]], abs=1e-6)
 
 
-def test_a_refit_reads_no_windows_of_items_that_are_gone(tmp_path, engine):
+def test_a_refit_reads_no_windows_of_items_that_are_gone(tmp_path):
     found = []
     for early in (True, False):
-        store, moments = made(tmp_path / str(early), engine)
+        store, moments = made(tmp_path / str(early))
         with store, moments:
             store.persist(), moments.windows.persist()
             moments.delete(NAMES[:10])
@@ -383,8 +371,8 @@ def test_a_refit_reads_no_windows_of_items_that_are_gone(tmp_path, engine):
     assert found[0] == pytest.approx(found[1], abs=1e-6)
 
 
-def test_what_is_added_with_windows_is_checked_as_without(tmp_path, engine):
-    store, moments = made(tmp_path, engine)
+def test_what_is_added_with_windows_is_checked_as_without(tmp_path):
+    store, moments = made(tmp_path)
     own, windows = GALLERY[:2], dict(b=windows_of(0))
     with store, moments:
         with pytest.raises(ValueError, match="windows of 'c', which is not among the new items"):
@@ -406,8 +394,7 @@ def full(*args, **kwargs):
 
 @pytest.mark.parametrize('change', ['refit', 'undo'])
 def test_a_disk_that_is_full_between_windows_and_items(tmp_path, monkeypatch, change):
-    pytest.importorskip('faiss')
-    store, moments = made(tmp_path, 'faiss')
+    store, moments = made(tmp_path)
     moments.persist()
     with moments.kept():
         moments.refit(BANK, temperature=0.05, fewer=True)
@@ -418,7 +405,7 @@ def test_a_disk_that_is_full_between_windows_and_items(tmp_path, monkeypatch, ch
         else:
             moments.undo()
         assert biases(moments.windows) != before[1]
-        monkeypatch.setattr(store, '_persist', full)  # of the windows it is not
+        monkeypatch.setattr('mmvtr_gallery.store.joint.write_atomically', full)
     store.close(), moments.close()
     with open_store(tmp_path) as store, MomentStore.open(store, tmp_path) as moments:
         for kept, now in zip(before, (biases(store), biases(moments.windows))):
@@ -427,9 +414,7 @@ def test_a_disk_that_is_full_between_windows_and_items(tmp_path, monkeypatch, ch
 
 @pytest.mark.parametrize('change', ['undo', 'delete', 'refit', 'add'])
 def test_a_change_that_fails_on_one_of_both_changes_neither(tmp_path, monkeypatch, change):
-    """An engine that writes each change at once."""
-    pytest.importorskip('lancedb')
-    store, moments = made(tmp_path, 'lance')
+    store, moments = made(tmp_path)
     with store, moments:
         moments.refit(BANK, temperature=0.05, fewer=True)
         moments.delete(NAMES[:1])  # its windows go with the change after
@@ -455,9 +440,9 @@ def test_a_change_that_fails_on_one_of_both_changes_neither(tmp_path, monkeypatc
         assert [biases(store), biases(moments.windows, 'of_item')] == held
 
 
-def cut_short(folder, engine, monkeypatch):
+def cut_short(folder, monkeypatch):
     """A gallery and windows of a joint refit that ends right behind its moment; the biases then."""
-    store, moments = made(folder, engine)
+    store, moments = made(folder)
     with store, moments:
         moments.persist()
         with monkeypatch.context() as patch:
@@ -467,10 +452,8 @@ def cut_short(folder, engine, monkeypatch):
         return [biases(store), biases(moments.windows, 'of_item')]
 
 
-@pytest.mark.parametrize('name', ['faiss', 'lance'])
-def test_a_change_that_was_cut_short_is_whole_and_said_once(tmp_path, monkeypatch, name):
-    pytest.importorskip(dict(lance='lancedb').get(name, name))
-    new, said = cut_short(tmp_path, name, monkeypatch), []
+def test_a_change_that_was_cut_short_is_whole_and_said_once(tmp_path, monkeypatch):
+    new, said = cut_short(tmp_path, monkeypatch), []
     for place in ('opening', 'joint'):
         place = f'mmvtr_gallery.store.{place}.print_log'
         monkeypatch.setattr(place, lambda text, *_: said.append(text))
@@ -485,8 +468,7 @@ def test_a_change_that_was_cut_short_is_whole_and_said_once(tmp_path, monkeypatc
 
 
 def test_windows_alone_say_that_a_change_was_cut_short(tmp_path, monkeypatch):
-    pytest.importorskip('faiss')
-    new, said = cut_short(tmp_path, 'faiss', monkeypatch), []
+    new, said = cut_short(tmp_path, monkeypatch), []
     monkeypatch.setattr('mmvtr_gallery.store.opening.print_log', lambda x, *_: said.append(x))
     with open_store(tmp_path / 'moments') as windows:
         assert biases(windows, 'of_item') == new[1]

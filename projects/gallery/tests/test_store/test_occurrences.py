@@ -7,7 +7,7 @@ from mmvtr_gallery.store import create_store
 from mmvtr_gallery.store.qdrant import QdrantStore
 
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
-NEEDS = dict(lance='lancedb', faiss='faiss', qdrant='qdrant_client')
+NEEDS = dict(faiss='faiss', qdrant='qdrant_client')
 DIM, COUNT = 8, 70
 
 
@@ -30,7 +30,7 @@ def store(request, tmp_path):
 
         found = QdrantStore.create('x', DIM, client=QdrantClient(':memory:'))
     else:
-        found = create_store(tmp_path, DIM, engine=request.param)
+        found = create_store(tmp_path, DIM)
     with found:
         views = [None if i % 7 == 0 else i for i in range(COUNT)]
         found.add(NAMES, ITEMS, metadata=dict(views=views, even=[i % 2 == 0 for i in range(COUNT)]))

@@ -58,11 +58,10 @@ def test_a_queue_that_was_read_goes_on_alike(tmp_path):
     assert len(again) == again.seen == 0
 
 
-@pytest.mark.parametrize('engine, module', [('lance', 'lancedb'), ('faiss', 'faiss')])
-def test_queries_are_kept_only_where_that_was_asked_for(tmp_path, engine, module):
-    pytest.importorskip(module)
+def test_queries_are_kept_only_where_that_was_asked_for(tmp_path):
+    pytest.importorskip('faiss')
     queries = vectors(2, 12)
-    with create_store(tmp_path, DIM, engine=engine) as store:
+    with create_store(tmp_path, DIM) as store:
         store.add([str(i) for i in range(20)], vectors(1, 20))
         store.search(queries)
         store.persist()
@@ -88,11 +87,10 @@ def test_queries_are_kept_only_where_that_was_asked_for(tmp_path, engine, module
         assert store.online is None and not [*tmp_path.glob('queue*')]
 
 
-@pytest.mark.parametrize('engine, module', [('lance', 'lancedb'), ('faiss', 'faiss')])
-def test_a_sample_that_was_written_and_is_gone(tmp_path, engine, module):
+def test_a_sample_that_was_written_and_is_gone(tmp_path):
     """Who reads does not need it, who would go on from nothing is told; so it is before it is."""
-    pytest.importorskip(module)
-    with create_store(tmp_path, DIM, engine=engine) as store:
+    pytest.importorskip('faiss')
+    with create_store(tmp_path, DIM) as store:
         store.add(['a', 'b'], vectors(1, 2))
         store.persist()
         store.keep_queries(dict(capacity=8))
@@ -110,7 +108,7 @@ def test_a_sample_that_was_written_and_is_gone(tmp_path, engine, module):
 def test_a_refit_every_so_many_queries(tmp_path):
     pytest.importorskip('faiss')
     online = dict(capacity=8, refit_every=10)
-    with create_store(tmp_path, DIM, engine='faiss', online=online) as store:
+    with create_store(tmp_path, DIM, online=online) as store:
         store.add([str(i) for i in range(20)], vectors(1, 20))
         store.refit(vectors(3, 9), temperature=0.1, fewer=True)
         before = store.debiaser
@@ -136,7 +134,7 @@ def before_options():
 )
 def test_queues_that_make_no_sense(tmp_path, online, message):
     with pytest.raises(ValueError, match=message):
-        create_store(tmp_path, DIM, engine='faiss', online=online)
+        create_store(tmp_path, DIM, online=online)
     assert not [*tmp_path.iterdir()]
 
 

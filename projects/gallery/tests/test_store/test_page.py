@@ -14,7 +14,7 @@ SMALL = (ROOT / 'projects/lab/evidence/pages/store.md').read_text()
 
 
 def test_approximate_search():
-    for module in ('faiss', 'lancedb', 'qdrant_client'):
+    for module in ('faiss', 'qdrant_client'):
         pytest.importorskip(module)
     tool = runpy.run_path(str(ROOT / 'projects/lab/evidence/speed/store.py'))
     rows, pages = [], {'approximate': PAGE, 'million': PAGE, 'approximate_5k': SMALL}

@@ -171,8 +171,6 @@ def test_urls_that_do_not_answer():
         assert len(str(raised.value)) < 500
     with pytest.raises(ValueError, match='HOST:PORT/NAME expected, got http://host'):
         open_store('http://host')
-    with pytest.raises(ValueError, match='do not go together'):
-        create_store(url, DIM, engine='lance')
 
 
 class Stops(Exception):

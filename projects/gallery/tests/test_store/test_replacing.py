@@ -11,13 +11,6 @@ from mmvtr_gallery.store import create_store, open_store
 from mmvtr_gallery.store.replacing import holds_gallery, replace_store
 
 DIM = 6
-NEEDS = dict(lance='lancedb', faiss='faiss')
-PAIRS = [
-    ('faiss', 'faiss'),
-    ('faiss', 'lance'),
-    pytest.param('lance', 'faiss', marks=pytest.mark.nightly),
-    pytest.param('lance', 'lance', marks=pytest.mark.nightly),
-]
 
 
 class Killed(BaseException):
@@ -67,11 +60,9 @@ def held(folder):
     return name
 
 
-@pytest.mark.parametrize('old, new', PAIRS)
-def test_killed_at_every_step(tmp_path, monkeypatch, old, new):
-    for engine in {old, new}:
-        pytest.importorskip(NEEDS[engine])
-    with create_store(tmp_path / 'old', DIM, engine=old, geometry='inner_product') as store:
+def test_killed_at_every_step(tmp_path, monkeypatch):
+    pytest.importorskip('faiss')
+    with create_store(tmp_path / 'old', DIM, geometry='inner_product') as store:
         made(store, 'old', 1)
     found = []
     for steps in range(60):
@@ -81,7 +72,7 @@ def test_killed_at_every_step(tmp_path, monkeypatch, old, new):
         done = ['']
         try:
             with monkeypatch.context() as patch:
-                with replace_store(work, DIM, engine=new, geometry='inner_product') as store:
+                with replace_store(work, DIM, geometry='inner_product') as store:
                     made(store, 'new', 5)
                     store.close()
                     done = dies_after(patch, steps)
@@ -92,7 +83,7 @@ def test_killed_at_every_step(tmp_path, monkeypatch, old, new):
         found.append(held(folder))
         # The export after it finds its way, too, and leaves nothing of the two before.
         if found[-1] != found[-2:][0] or steps % 5 == 0:
-            with replace_store(folder, DIM, engine=new, geometry='inner_product') as store:
+            with replace_store(folder, DIM, geometry='inner_product') as store:
                 made(store, 'new', 5)
             assert held(folder) == 'new' and (folder / 'notes.txt').exists()
             assert len([*folder.glob('biases-*')]) == len([*folder.glob('config-*')]) == 1
@@ -105,12 +96,12 @@ def test_killed_at_every_step(tmp_path, monkeypatch, old, new):
 
 def test_an_error_in_the_block_leaves_the_old_store(tmp_path):
     pytest.importorskip('faiss')
-    with create_store(tmp_path, DIM, engine='faiss', geometry='inner_product') as store:
+    with create_store(tmp_path, DIM, geometry='inner_product') as store:
         made(store, 'old', 1)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     for error in (ValueError, KeyboardInterrupt, OSError):
         with pytest.raises(error):
-            with replace_store(tmp_path, DIM, engine='faiss', geometry='inner_product') as store:
+            with replace_store(tmp_path, DIM, geometry='inner_product') as store:
                 store.add(['x'], vectors(5, 1))
                 raise error
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -119,10 +110,10 @@ def test_an_error_in_the_block_leaves_the_old_store(tmp_path):
 
 def test_a_reader_goes_on_with_the_new_store(tmp_path):
     pytest.importorskip('faiss')
-    with create_store(tmp_path, DIM, engine='faiss', geometry='inner_product') as store:
+    with create_store(tmp_path, DIM, geometry='inner_product') as store:
         made(store, 'old', 1)
     reader = open_store(tmp_path)
-    with replace_store(tmp_path, DIM, engine='faiss', geometry='inner_product') as store:
+    with replace_store(tmp_path, DIM, geometry='inner_product') as store:
         made(store, 'new', 5)
         assert reader.get(['old3'])
     assert reader.get(['new3'])[0].id == 'new3' and reader.config.read_text() == '{"name": "new"}'
@@ -132,12 +123,12 @@ def test_what_is_left_is_of_the_last_store(tmp_path):
     pytest.importorskip('faiss')
     (tmp_path / 'bank.pth').write_bytes(b'of somebody else')
     for name in ('a', 'b'):
-        with replace_store(tmp_path, DIM, engine='faiss', geometry='inner_product') as store:
+        with replace_store(tmp_path, DIM, geometry='inner_product') as store:
             store.add([name], vectors(1, 1))
             store.persist()
         assert open_store(tmp_path).get([name])[0].id == name and open_store(tmp_path).count() == 1
     with pytest.raises(ValueError, match='at least one'):
-        with replace_store(tmp_path, DIM, engine='faiss', geometry='inner_product') as store:
+        with replace_store(tmp_path, DIM, geometry='inner_product') as store:
             store.add([], vectors(1, 0))
     assert open_store(tmp_path).get(['b'])
     assert sorted(path.name.split('-')[0] for path in tmp_path.iterdir()) == [

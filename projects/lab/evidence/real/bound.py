@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from typing import Sequence
+from typing import Optional, Sequence
 
 import numpy as np
 import run
 import torch
-from sets import SETS
+from sets import SETS, in_a_sentence
 from stronger import FOLDER, linear_maps
 
 from mmvtr.storage.hdf5 import load_h5py
@@ -75,12 +75,14 @@ def ranks_of(texts: np.ndarray, videos: np.ndarray, owner: np.ndarray) -> np.nda
     return (1 + (scores > own[:, None]).sum(1)).numpy()
 
 
-def recalls(ranks: np.ndarray, places: Sequence[int] = (1, 5, 10)) -> dict[str, float]:
-    """R@k in percent, and the number of queries."""
-    shares = {f'R{k}': round(100 * float((ranks <= k).mean()), 2) for k in places}
-    return dict(queries=len(ranks), **shares)
+def recalls(ranks: np.ndarray, places: Sequence[int] = (1, 5, 10)) -> dict[str, Optional[float]]:
+    """R@k in percent, None without a query, and the number of queries."""
+    found: dict[str, Optional[float]] = dict(queries=len(ranks))
+    for k in places:
+        found[f'R{k}'] = round(100 * float((ranks <= k).mean()), 2) if len(ranks) else None
+    return found
 
 
 if __name__ == '__main__':
     torch.set_num_threads(1)
-    main()
+    in_a_sentence(main)

@@ -15,7 +15,7 @@ from typing import Sequence
 
 import numpy as np
 import torch
-from sets import shared
+from sets import in_a_sentence, shared
 from transformers import AutoModel, AutoTokenizer
 
 OUT = Path('work_dirs/real')
@@ -79,4 +79,4 @@ def encode(model, tokenizer, captions: Sequence[str]) -> tuple[list[np.ndarray],
 
 
 if __name__ == '__main__':
-    main()
+    in_a_sentence(main)

@@ -20,7 +20,7 @@ from judged import crowd_pairs, expert_pairs
 from methods import METHODS, model_of
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
-from sets import SETS, prepare, shared
+from sets import SETS, in_a_sentence, prepare, shared
 from training import train
 
 from mmvtr.models.supervisions.dvtr import uncertainty
@@ -93,4 +93,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    in_a_sentence(main)

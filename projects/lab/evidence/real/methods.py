@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+import sys
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from mmvtr.utils import load_config
 
 ROOT = Path(__file__).resolve().parents[4]
+sys.path.append(str(ROOT / 'projects/lab'))  # modules that studies share
+from config_files import config_file  # noqa: E402
+
 DIM = 128
 BASE = 'clip4clip_msrvtt'
 #: What a row takes from its config, beside the towers that it never takes.
@@ -45,6 +49,7 @@ class Method(NamedTuple):
         own_temperature: the config's.
         epoch_unit, hooks: of the training.
         once: one learning rate is tried (PLAN.md, second round).
+        crossed: models of halves of the items are trained before (cross_fitted.py).
     """
 
     config: str = BASE
@@ -63,6 +68,7 @@ class Method(NamedTuple):
     epoch_unit: str = 'video'
     hooks: Sequence[Mapping[str, Any]] = ()
     once: bool = False
+    crossed: bool = False
 
 
 LOSS = ('losses', 'supervision')
@@ -101,15 +107,21 @@ def _by_length(*reads: str, **changes: Any) -> Method:
     return plain._replace(**changes)
 
 
+def _crossed(belief: str) -> Method:
+    """DVTR with eta of models of halves of the items."""
+    change = {'belief': dict(type=belief)}
+    return Method('dvtr_c2v_msrvtt', change=change, sets='FJ', once=True, crossed=True)
+
+
 METHODS: dict[str, Method] = {
     # baselines
     'infonce': Method(control=''),
-    'triplet_05': Method('c2v_msrvtt_triplet', control='', sets='FM'),
+    'triplet_05': Method('c2v_msrvtt+triplet', control='', sets='FM'),
     'triplet_hardest': Method(
-        'ran_hgr_msrvtt_full', control='', parts=('losses',), sets='FM', once=True
+        'hgr_msrvtt_full+ran', control='', parts=('losses',), sets='FM', once=True
     ),
     'triplet_02': Method(
-        'c2v_msrvtt_triplet', control='', change={f'{HINGE}.margin': 0.2}, sets='FM', once=True
+        'c2v_msrvtt+triplet', control='', change={f'{HINGE}.margin': 0.2}, sets='FM', once=True
     ),
     # DVTR
     'dvtr': Method('dvtr_c2v_msrvtt'),
@@ -120,8 +132,10 @@ METHODS: dict[str, Method] = {
         'dvtr_c2v_msrvtt', change={'belief': EARLY, 'supervision.type': 'PermutedDVTR'}
     ),
     'dvtr_early_calibrated': Method('dvtr_c2v_msrvtt', change={'belief': dict(EARLY, share=0.002)}),
-    'dvtr_triplet': Method('dvtr_c2v_msrvtt_triplet', control='triplet_05', sets='FM'),
-    'dvtr_pcme': Method('dvtr_pcme_msrvtt_full', sets='FM', once=True),
+    'dvtr_crossed': _crossed('CrossedBelief'),
+    'dvtr_crossed_permuted': _crossed('PermutedCrossedBelief'),
+    'dvtr_triplet': Method('dvtr_c2v_msrvtt+triplet', control='triplet_05', sets='FM'),
+    'dvtr_pcme': Method('dvtr_c2v_msrvtt_full+pcme', sets='FM', once=True),
     'oracle': Method('oracle_c2v_planted_features', parts=LOSS, sets='J', reads=('truth',)),
     'oracle_wrong': Method(
         'oracle_c2v_planted_features', parts=LOSS, sets='J', reads=('wrong_truth',)
@@ -163,10 +177,10 @@ METHODS: dict[str, Method] = {
     'prolip': Method('prolip_clip_msrvtt', sets='FM', own_temperature=True),
     # margins, classes, teachers
     'ran': Method(
-        'ran_hgr_msrvtt_full', 'triplet_hardest', LOSS, sets='FM', reads=('classes',), once=True
+        'hgr_msrvtt_full+ran', 'triplet_hardest', LOSS, sets='FM', reads=('classes',), once=True
     ),
     'ranp': Method(
-        'ranp_hgr_msrvtt_full', 'triplet_hardest', LOSS, sets='FM', reads=('classes',), once=True
+        'hgr_msrvtt_full+ranp', 'triplet_hardest', LOSS, sets='FM', reads=('classes',), once=True
     ),
     'cmgsd': Method(
         'cmgsd_ce_msrvtt_full',
@@ -192,7 +206,7 @@ METHODS: dict[str, Method] = {
     ),
     # tokens: T is M with a vector of each word
     'pooled': Method(
-        'ti_vitb16_msrvtt',
+        'uatvr_vitb16_msrvtt+ti',
         control='',
         parts=('losses',),
         sets='T',
@@ -201,7 +215,7 @@ METHODS: dict[str, Method] = {
         encoder=PLAIN,
     ),
     'ti': Method(
-        'ti_vitb16_msrvtt',
+        'uatvr_vitb16_msrvtt+ti',
         'pooled',
         change={'similarity.dim': DIM},
         sets='T',
@@ -210,7 +224,7 @@ METHODS: dict[str, Method] = {
         encoder=PLAIN,
     ),
     'dsa': Method(
-        'dsa_vitb16_msrvtt',
+        'uatvr_vitb16_msrvtt+dsa',
         'ti',
         change={'similarity.dim': DIM},
         sets='T',
@@ -246,14 +260,8 @@ METHODS: dict[str, Method] = {
     ),
     'best_frame': Method(**{**NO_AMBIGUITY, 'control': ''}),
     'arl': Method(**ARL),
-    'arl_paper': Method(**{**ARL, 'config': 'arl_activitynet_i3d_paper'}),
+    'arl_paper': Method(**{**ARL, 'config': 'arl_activitynet_i3d+paper'}),
 }
-
-
-def config_file(name: str) -> str:
-    """Return the file of a config of the package, or of the laboratory's."""
-    own = ROOT / f'projects/lab/configs/{name}.py'
-    return str(own if own.is_file() else ROOT / f'configs/{name}.py')
 
 
 def model_of(method: Method, about: Mapping[str, Any], text: str) -> dict[str, Any]:
@@ -263,8 +271,8 @@ def model_of(method: Method, about: Mapping[str, Any], text: str) -> dict[str, A
         about: the set: ``width`` of features, ``text_width``, ``word_width``, ``vocabulary``.
         text: 'minilm' or 'words', what towers of sentences read.
     """
-    config = load_config(config_file(method.config)).model
-    base = load_config(config_file(BASE)).model
+    config = load_config(str(ROOT / config_file(method.config))).model
+    base = load_config(str(ROOT / config_file(BASE))).model
     model = dict(
         type='mmvtr.VideoTextRetriever',
         data_preprocessor=dict(type=_preprocessor(config)),

@@ -15,7 +15,7 @@ from typing import NamedTuple, Sequence
 import matplotlib
 import numpy as np
 import run
-from sets import ROOT, SPLITS, shared
+from sets import ROOT, SPLITS, in_a_sentence, shared
 
 from mmvtr.datasets.formats.flickr8k import read_captions
 
@@ -177,4 +177,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    in_a_sentence(main)

@@ -14,11 +14,12 @@ A folder (``run.py --set FOLDER``) holds
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import os
 from collections import defaultdict
 from pathlib import Path
-from typing import Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 from judged import crowd_pairs
@@ -73,6 +74,14 @@ def shared() -> Path:
     raise FileNotFoundError(
         'no data/real_features in ../shared: say where it is, MMVTR_SHARED=FOLDER'
     )
+
+
+def in_a_sentence(step: Callable[[], Any], *also: type[Exception]) -> Any:
+    """Return what a step does; a missing file, or ``also``, ends the script with one sentence."""
+    try:
+        return step()
+    except (FileNotFoundError, *also) as error:
+        raise SystemExit(f'error: {error}') from error
 
 
 def flickr8k() -> Raw:
@@ -183,29 +192,58 @@ def of_folder(folder: Path) -> Raw:
     """A set of one's own, as the head of this file says.
 
     Raises:
-        FileNotFoundError: a file is missing.
-        ValueError: a split that is none, an item without features, a text without a vector.
+        FileNotFoundError: features.npz or captions.csv is missing.
+        ValueError: an array or column is missing, a split is none or has no text, a text id comes
+            twice, an item has no features, a text no vector.
     """
-    with np.load(folder / 'features.npz') as stored:
-        features = _by_name(stored['item'], stored['feat'])
-    with open(folder / 'captions.csv', newline='', encoding='utf8') as file:
-        rows = [Row(*(line[name] for name in Row._fields)) for line in csv.DictReader(file)]
+    features = _by_name(*_arrays(folder / 'features.npz', 'item', 'feat'))
+    path = folder / 'captions.csv'
+    if not path.exists():
+        raise FileNotFoundError(f'no {path}, with the columns {", ".join(Row._fields)}')
+    with open(path, newline='', encoding='utf8') as file:
+        reader = csv.DictReader(file)
+        missing = {*Row._fields} - {*(reader.fieldnames or ())}
+        if missing:
+            raise ValueError(f'{path}: no column {sorted(missing)[0]!r}')
+        rows = [Row(*(line[name] for name in Row._fields)) for line in reader]
+    seen: set[str] = set()
     for number, row in enumerate(rows, 2):
-        where = f'{folder / "captions.csv"}, line {number}'
+        where = f'{path}, line {number}'
         if row.split not in SPLITS:
             raise ValueError(f'{where}: split {row.split!r}, expected one of {SPLITS}')
         if row.video not in features:
             raise ValueError(f'{where}: features.npz has no item {row.video!r}')
-    sentences = _stored(folder / 'captions.npz')
-    lacking = [row.text_id for row in rows if sentences and row.text_id not in sentences]
-    if lacking:
-        raise ValueError(f'{folder / "captions.npz"}: no vector of {lacking[:5]}')
-    return Raw(
-        features,
-        rows,
-        {key: value[0] for key, value in sentences.items()},
-        _stored(folder / 'words.npz'),
-    )
+        if row.text_id in seen:
+            raise ValueError(f'{where}: text_id {row.text_id!r} is there already')
+        seen.add(row.text_id)
+    for split in SPLITS:
+        if all(row.split != split for row in rows):
+            raise ValueError(f'{path}: no text of split {split!r}')
+    vectors = {}
+    for name in ('captions', 'words'):
+        vectors[name] = _stored(folder / f'{name}.npz')
+        lacking = sorted(seen - vectors[name].keys())
+        if vectors[name] and lacking:
+            raise ValueError(f'{folder / name}.npz: no vector of text_id {lacking[0]!r}')
+    sentences = {key: value[0] for key, value in vectors['captions'].items()}
+    files = (path, *(folder / f'{name}.npz' for name in ('features', 'captions', 'words')))
+    digest = hashlib.sha256(b''.join(x.read_bytes() for x in files if x.exists())).hexdigest()
+    return Raw(features, rows, sentences, vectors['words'], dict(source=digest))
+
+
+def _arrays(path: Path, names: str, rows: str) -> tuple[np.ndarray, np.ndarray]:
+    """Names str [n] and rows [n, D] of an npz file."""
+    if not path.exists():
+        raise FileNotFoundError(f'no {path}, with {rows} [n, D] and {names} [n]')
+    with np.load(path) as stored:
+        for name in (names, rows):
+            if name not in stored:
+                raise ValueError(f'{path}: no array {name!r}, it has {sorted(stored)}')
+        found = stored[names], stored[rows]
+    if found[1].ndim != 2 or len(found[0]) != len(found[1]):
+        shapes = f'{names} {found[0].shape}, {rows} {found[1].shape}'
+        raise ValueError(f'{path}: {shapes}, expected [n] and [n, D]')
+    return found
 
 
 SETS = dict(F=flickr8k, J=judged, M=msrvtt, L=msrvtt_lengths, T=msrvtt_words, U=untrimmed)
@@ -216,8 +254,16 @@ def prepare(name: str, raw: Raw, folder: Path) -> Path:
 
     Features: square root where none is negative, standardised, PCA to at most :data:`WIDTH`,
     fitted on items of the train split, unit mean square.  Word vectors: unit mean square.
+
+    Raises:
+        ValueError: the folder is there, made of other files.
     """
     if (folder / 'made.json').exists():
+        about = json.loads((folder / 'made.json').read_text())
+        if about.get('source') != raw.extra.get('source'):
+            raise ValueError(
+                f'{name} has changed since {folder} was made of it: remove that folder'
+            )
         return folder
     folder.mkdir(parents=True, exist_ok=True)
     train = list(dict.fromkeys(row.video for row in raw.rows if row.split == 'train'))
@@ -320,10 +366,7 @@ def _by_name(names: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
 
 def _stored(path: Path) -> dict[str, np.ndarray]:
     """``vec`` by ``key`` of an npz file; nothing of none."""
-    if not path.exists():
-        return {}
-    with np.load(path) as stored:
-        return _by_name(stored['key'], stored['vec'])
+    return _by_name(*_arrays(path, 'key', 'vec')) if path.exists() else {}
 
 
 def _flickr8k():

@@ -17,7 +17,7 @@ from collections import defaultdict
 import numpy as np
 from judged import crowd_pairs
 from run import RESULTS
-from sets import Raw, flickr8k, msrvtt, shared
+from sets import Raw, flickr8k, in_a_sentence, msrvtt, shared
 
 #: Quantiles of the cosine between which the share of yes is taken as one.
 QUANTILES = (0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.9995, 1)
@@ -104,4 +104,4 @@ def _test(raw: Raw):
 
 
 if __name__ == '__main__':
-    main()
+    in_a_sentence(main)

@@ -27,7 +27,7 @@ import run
 import torch
 from encode_words import encode
 from methods import Method, model_of
-from sets import SETS, WIDTH, prepare, write_store
+from sets import SETS, WIDTH, in_a_sentence, prepare, write_store
 from torch import Tensor, nn
 from towers import mapping
 from training import Schedule
@@ -166,7 +166,8 @@ def linear_maps(
         _inverse_root(x.T @ x / len(x), RIDGES[0]),
         _inverse_root(own_y, RIDGES[1] * np.trace(own_y) / len(own_y)),
     ]
-    left, strength, right = np.linalg.svd(roots[0] @ (x.T @ means / len(x)) @ roots[1])
+    between = roots[0] @ (x.T @ means / len(x)) @ roots[1]
+    left, strength, right = np.linalg.svd(between, full_matrices=False)
     share = strength[:LINEAR] ** 0.5
     video, text = roots[0] @ left[:, :LINEAR] * share, roots[1] @ right[:LINEAR].T * share
     return {name: a.astype('f4') for name, a in (('video', video), ('text', text), ('mean', mean))}
@@ -242,4 +243,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    in_a_sentence(main)

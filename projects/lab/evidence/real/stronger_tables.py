@@ -1,49 +1,20 @@
-"""Tables of set S: what was tried on val, what bounds it, how good it is on test; eta on F."""
+"""Tables of stored results: what bounds set S, and eta on F."""
 
 from __future__ import annotations
 
 import json
-import statistics
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tables import NAMES, Table, _head, _line
+from tables import _head, _line
 
 STORED = Path(__file__).resolve().parents[1] / 'cells/real/stronger'
 
 
-def blocks_of(table: Table) -> dict[str, str]:
-    """Tables by the name of their mark, of set S, and of eta."""
-    return {
-        'S-levels': levels(table),
-        'S-trials': trials(),
-        'S-bound': bound(),
-        'S-eta': eta(),
-    }
-
-
-def levels(table: Table) -> str:
-    """Recalls of the last epoch, mean over seeds."""
-    keys = [f'{x}_R{k}' for x in ('t2v', 'v2t') for k in (1, 5, 10)] + ['rsum']
-    lines = _head(['trained with', 'seeds', *(key.replace('_', ' ') for key in keys)])
-    for name in ('infonce', 'dvtr', 'dvtr_early', 'ncl', 'ncl_raw'):
-        runs = table.figures(name, 'last')
-        if runs:
-            means = [statistics.mean(row[key] for row in runs.values()) for key in keys]
-            lines.append(_line(NAMES[name], len(runs), *(f'{x:.1f}' for x in means)))
-    return '\n'.join(lines)
-
-
-def trials() -> str:
-    """All trainings that were judged on val, in their order."""
-    lines = _head(['changed', 'mean log rank t2v', 'v2t', 't2v R@1', 'R@10', 'v2t R@1', 'R@10'])
-    for line in (STORED / 'trials.jsonl').open():
-        row: dict[str, Any] = json.loads(line)
-        options = ', '.join(f'{key} {value}' for key, value in row['options'].items()) or 'none'
-        cells = [row['mlr'], row['mlv'], row['t2v'][0], row['t2v'][2], row['v2t'][0], row['v2t'][2]]
-        lines.append(_line(options, *cells))
-    return '\n'.join(lines)
+def stored_blocks() -> dict[str, str]:
+    """Both by the name of their mark."""
+    return {'S-bound': bound(), 'S-eta': eta()}
 
 
 def bound() -> str:
@@ -71,7 +42,7 @@ def eta() -> str:
     rows = [(f"experts' mean grade near {g}", np.rint(grade) == g) for g in (1, 2, 3, 4)]
     rows += [('the crowd says no', crowd <= 0.5), ('the crowd says yes', crowd > 0.5)]
     lines = _head(['pairs that nobody annotated', 'pairs', 'a quarter below', 'median', 'above'])
-    for name, some in rows:
+    for name, some in [row for row in rows if row[1].any()]:
         shown = np.quantile(values[some], (0.25, 0.5, 0.75))
         lines.append(_line(name, f'{some.sum():,}', *(f'{x:.2f}' for x in shown)))
     return '\n'.join(lines)

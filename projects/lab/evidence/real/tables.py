@@ -39,6 +39,9 @@ NAMES = {
     'dvtr_early': 'DVTR, early eta',
     'dvtr_early_permuted': 'DVTR, early eta, permuted',
     'dvtr_early_calibrated': 'DVTR, early eta, share .2 %',
+    'dvtr_crossed': 'DVTR, eta cross-fitted on halves',
+    'crossed_over_early': 'DVTR, eta cross-fitted on halves',
+    'dvtr_crossed_permuted': 'DVTR, eta cross-fitted, permuted',
     'dvtr_triplet': 'DVTR on the triplet',
     'dvtr_pcme': "DVTR with PCME's probability",
     'oracle': 'oracle: weight 0 where people say match',
@@ -95,6 +98,10 @@ SETS = dict(
 )
 TEXTS = dict(minilm='MiniLM', words='words from scratch', both='MiniLM and words from scratch')
 AIMS = dict(U='t2v_SumR')
+#: Sets of the tables of all methods.
+WIDE = (('F', 'minilm'), ('M', 'minilm'), ('S', 'both'), ('J', 'minilm'))
+#: Of each item of a test set, in a row.
+CAPTIONS = dict(F=5, J=5, M=4, L=4, T=4)
 BASELINES = (
     'infonce',
     'triplet_05',
@@ -109,10 +116,13 @@ BASELINES = (
 #: Rows of a training over another control than its own: method and control.
 ALSO = dict(
     ncl_same_bank=('ncl', 'sinkhorn'),
+    crossed_over_early=('dvtr_crossed', 'dvtr_early'),
     dua_over_ti=('dua', 'ti'),
     length_split_over_random=('length_split', 'random_split'),
     rmv_all_over_rand=('rmv_all', 'rmv_rand'),
 )
+#: A verdict behind a difference.
+SIGNS = {'gains': ' ▲', 'loses': ' ▼', 'nothing': ' ○', 'not resolved': ''}
 #: A difference inside of this is nothing (PLAN.md).
 MATTERS = 2.0
 #: Seeds below which nothing is said.
@@ -137,6 +147,14 @@ class Change(NamedTuple):
             return shown
         bold = '**' if self.low > 0 or self.high < 0 else ''
         return f'{bold}{shown}{bold} [{self.low:+.1f}, {self.high:+.1f}]'
+
+    @property
+    def short(self) -> str:
+        """Mean and half the interval, bold where it excludes 0."""
+        if self.seeds < 2:
+            return f'{self.mean:+.1f}'
+        bold = '**' if self.low > 0 or self.high < 0 else ''
+        return f'{bold}{self.mean:+.1f}{bold}±{(self.high - self.low) / 2:.1f}'
 
 
 def change(values: Sequence[float]) -> Change:
@@ -203,7 +221,7 @@ class Table:
         found = {}
         for name, x in changes.items():
             if corrected[name] < 0.05:
-                found[name] = '**gains**' if x.mean > 0 else '**loses**'
+                found[name] = 'gains' if x.mean > 0 else 'loses'
             elif -MATTERS < x.low and x.high < MATTERS:
                 found[name] = 'nothing'
             else:
@@ -219,49 +237,48 @@ def _at(row: Row, key: str) -> float:
 
 def main_table(table: Table) -> str:
     """Differences in both directions, best and last, with the verdict."""
-    head = ['method', 'over', 'seeds', 't2v R@1', 'v2t R@1', f'{table.aim}, best', 'verdict']
-    lines = _head([*head, f'{table.aim}, last', 'verdict, last'])
-    verdicts, at_last = table.verdicts(), table.verdicts('last')
+    ways = [f'{way} R@1' for way in ('t2v', 'v2t')]
+    lines = _head(['method', 'seeds', *ways, *(f'{table.aim}, {x}' for x in ('best', 'last'))])
     for name in table.listed():
-        over = table.control(name)
-        changes = [
-            table.change(name, key, when)
-            for key, when in (
-                ('t2v_R1', 'best'),
-                ('v2t_R1', 'best'),
-                (table.aim, 'best'),
-                (table.aim, 'last'),
-            )
-        ]
-        shown = [str(x) if x else '' for x in changes]
-        shown.insert(3, verdicts[name])
-        lines.append(
-            _line(_title(name), _title(over), changes[0].seeds, *shown, at_last.get(name, ''))
-        )
+        firsts = [table.change(name, f'{way}_R1') for way in ('t2v', 'v2t')]
+        aims = [judged(table, name, when) for when in ('best', 'last')]
+        lines.append(_line(_over(table, name), firsts[0].seeds, *(x.short for x in firsts), *aims))
     return '\n'.join(lines)
+
+
+def judged(table: Table, name: str, when: str) -> str:
+    """Difference of the aim with its sign; '' where there is none."""
+    found = table.change(name, table.aim, when) if name in table.listed() else None
+    return found.short + SIGNS[table.verdicts(when)[name]] if found else ''
 
 
 def _title(name: str) -> str:
     trained = name in METHODS or name in ALSO or name == 'ncl_raw'
-    return NAMES[name] if trained else f'InfoNCE, {NAMES[name]} at test time'
+    return NAMES[name] if trained else f'{NAMES[name]} at test time'
+
+
+def _over(table: Table, name: str) -> str:
+    """Its title, with what it is compared with unless that is InfoNCE."""
+    over = table.control(name)
+    return _title(name) if over == 'infonce' else f'{_title(name)}, over {_title(over)}'
 
 
 def level_table(tables: Sequence[Table]) -> str:
     """How good the baselines are."""
-    head = ['set', 'trained with', 'seeds']
-    head += [f'{x} R@{k}' for x in ('t2v', 'v2t') for k in (1, 5, 10)] + ['rsum best', 'last']
-    lines = _head(head)
+    lines = _head(['set', 'trained with', 'seeds', 't2v R@1', 'v2t R@1', 'rsum best', 'last'])
     for table in tables:
         for name in BASELINES:
-            runs = table.figures(name, 'best')
-            if not runs:
-                continue
-            keys = [f'{x}_R{k}' for x in ('t2v', 'v2t') for k in (1, 5, 10)] + ['rsum']
-            best = [statistics.mean(row[key] for row in runs.values()) for key in keys]
-            last = statistics.mean(row['rsum'] for row in table.figures(name, 'last').values())
-            kind = f'{SETS.get(table.name, table.name)}, {_kind(table)}'
-            lines.append(_line(kind, NAMES[name], len(runs), *(f'{x:.1f}' for x in (*best, last))))
+            runs, ends = (table.figures(name, when).values() for when in ('best', 'last'))
+            if runs:
+                best = [_mean(runs, key) for key in ('t2v_R1', 'v2t_R1', 'rsum')]
+                kind = f'{SETS.get(table.name, table.name)}, {_kind(table)}'
+                cells = (f'{x:.1f}' for x in (*best, _mean(ends, 'rsum')))
+                lines.append(_line(kind, NAMES[name], len(runs), *cells))
     return '\n'.join(lines)
+
+
+def _mean(rows: Iterable[Row], key: str) -> float:
+    return statistics.mean(_at(row, key) for row in rows)
 
 
 def _kind(table: Table) -> str:
@@ -270,25 +287,20 @@ def _kind(table: Table) -> str:
 
 def people_table(table: Table) -> str:
     """People's word beside paired recall: differences to the control."""
-    lines = _head(['method', 'over', 'rsum', *PEOPLE.values()])
-    base = table.figures('infonce', 'best')
+    lines, keys = _head(['method', *PEOPLE.values()]), [f'people.{key}' for key in PEOPLE]
+    base = table.figures('infonce', 'best').values()
     if base:
-        means = [
-            statistics.mean(_at(row, key) for row in base.values())
-            for key in ('rsum', *(f'people.{key}' for key in PEOPLE))
-        ]
-        lines.append(_line('InfoNCE itself', '', *(f'{x:.1f}' for x in means)))
+        lines.append(_line('InfoNCE itself', *(f'{_mean(base, key):.1f}' for key in keys)))
     for name in table.listed():
-        changes = [table.change(name, 'rsum')]
-        changes += [table.change(name, f'people.{key}') for key in PEOPLE]
-        lines.append(_line(_title(name), _title(table.control(name)), *map(str, changes)))
+        changes = [table.change(name, key).short for key in keys]
+        lines.append(_line(_over(table, name), *changes))
     return '\n'.join(lines)
 
 
 def by_items(table: Table, draws: int = 2000) -> str:
-    """R@1 of both directions with intervals over items, drawn with all their captions."""
+    """R@1 with intervals over items, drawn with their captions, of rows where one excludes 0."""
     draw = np.random.default_rng(0)
-    lines = _head(['method', 'over', 't2v R@1', 'v2t R@1'])
+    lines = _head(['method', 't2v R@1', 'v2t R@1'])
     for name in table.listed():
         pairs = [(a, b) for a, b in table.paired(name, 'best') if 'hits' in a and 'hits' in b]
         if not pairs:
@@ -296,18 +308,14 @@ def by_items(table: Table, draws: int = 2000) -> str:
         shown = []
         for direction in ('t2v', 'v2t'):
             each = np.mean([_bits(a, direction) - _bits(b, direction) for a, b in pairs], 0)
-            captions = _captions(table.name) if direction == 't2v' else 1
+            captions = CAPTIONS.get(table.name, 1) if direction == 't2v' else 1
             each = 100 * each[: len(each) // captions * captions].reshape(-1, captions).mean(1)
             means = each[draw.integers(0, len(each), (draws, len(each)))].mean(1)
             low, high = np.quantile(means, (0.025, 0.975))
             shown.append(str(Change(each.mean(), low, high, 1.0, len(pairs) + 1)))
-        lines.append(_line(_title(name), _title(table.control(name)), *shown))
+        if '**' in ''.join(shown):
+            lines.append(_line(_over(table, name), *shown))
     return '\n'.join(lines)
-
-
-def _captions(name: str) -> int:
-    """Of each item of a test set, in a row."""
-    return dict(F=5, J=5, M=4, L=4, T=4).get(name, 1)
 
 
 def _bits(row: Row, direction: str) -> np.ndarray:
@@ -357,18 +365,29 @@ def zoo_table(tables: Sequence[Table]) -> str:
 
 
 def short_table(tables: Sequence[Table]) -> str:
-    """One table of all sets: the aim at best and at last, with the verdicts."""
+    """One table of all sets: the aim at best and at last, with the verdicts' signs."""
     looks = [(table, when) for table in tables for when in ('best', 'last')]
-    columns = [f'{SETS.get(table.name, table.name)}, {when}' for table, when in looks]
-    lines = _head(['method', 'over', *columns])
-    verdicts = [table.verdicts(when) for table, when in looks]
+    columns = [f'{SETS[table.name]}, {when}' for table, when in looks]
+    lines = _head(['method', f'seeds {"/".join(table.name for table in tables)}', *columns])
+    for name in NAMES:
+        cells = [judged(table, name, when) for table, when in looks]
+        if any(cells):
+            seeds = '/'.join(str(len(x.paired(name, 'best')) or '·') for x in tables)
+            lines.append(_line(_over(tables[0], name), seeds, *cells))
+    return '\n'.join(lines)
+
+
+def first_table(tables: Sequence[Table]) -> str:
+    """One table of all sets: R@1 of both directions at best."""
+    looks = [(table, way) for table in tables for way in ('t2v', 'v2t')]
+    lines = _head(['method', *(f'{SETS[table.name]}, {way}' for table, way in looks)])
     for name in NAMES:
         cells = [
-            f'{table.change(name, table.aim, when)} {found[name]}' if name in found else ''
-            for (table, when), found in zip(looks, verdicts)
+            table.change(name, f'{way}_R1').short if name in table.listed() else ''
+            for table, way in looks
         ]
         if any(cells):
-            lines.append(_line(_title(name), _title(tables[0].control(name)), *cells))
+            lines.append(_line(_over(tables[0], name), *cells))
     return '\n'.join(lines)
 
 
@@ -396,15 +415,15 @@ def blocks(rows: Sequence[Row]) -> dict[str, str]:
     order = [(name, text) for text in TEXTS for name in SETS if (name, text) in kinds]
     tables = {kind: Table(rows, *kind) for kind in order}
     found = {f'{name}-{text}': main_table(x) for (name, text), x in tables.items()}
-    wide = [x for x in tables.values() if x.listed() and x.name in 'FMJ' and x.text == 'minilm']
-    found['short'] = short_table(wide)
+    wide = [x for x in tables.values() if x.listed() and (x.name, x.text) in WIDE]
+    found['short'], found['first'] = short_table(wide), first_table(wide)
     found['levels'] = level_table([*tables.values()])
     found['readme'] = readme_table(tables)
     found['shares'] = share_table()
     if ('S', 'both') in tables:
-        from stronger_tables import blocks_of
+        from stronger_tables import stored_blocks
 
-        found.update(blocks_of(tables['S', 'both']))
+        found.update(stored_blocks())
     if ('F', 'minilm') in tables:
         found['people'] = people_table(tables['F', 'minilm'])
         found['items'] = by_items(tables['F', 'minilm'])

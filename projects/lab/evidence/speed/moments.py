@@ -57,7 +57,6 @@ def parse_args() -> argparse.Namespace:
     add('--queries', type=int, default=200, help='texts that are searched for (default: 200)')
     add('--bank', type=int, default=4096, help='texts that give biases (default: 4096)')
     add('--seed', type=int, default=0, help='of the vectors (default: 0)')
-    add('--engines', nargs='+', default=['faiss', 'lance'], help='default: faiss lance')
     add('--forms', nargs='+', metavar='FORM', help='of the index of windows (default: all)')
     add('--json', type=Path, metavar='FILE', help='write all figures there')
     return parser.parse_args()
@@ -158,31 +157,30 @@ def main() -> None:
         )
         print('| ' + ' | '.join(map(str, rows[-1].values())) + ' |', flush=True)
 
-    for engine in args.engines:
-        with tempfile.TemporaryDirectory() as folder:
-            store = create_store(folder, DIM, engine=engine)
-            moments = MomentStore.create(store, folder)
-            with store, moments:
-                store.add([str(i) for i in range(args.videos)], unit(data.windows.mean(1)))
-                starts, ends = zip(*data.spans)
-                for first in range(0, args.videos, 500):
-                    some = range(first, min(first + 500, args.videos))
-                    moments.put({str(i): Windows(starts, ends, data.windows[i]) for i in some})
-                moments.windows.refit(data.bank, temperature=TEMPERATURE, sample=20_000, fewer=True)
-                # What is expected has the biases of the store, which draws a sample by itself.
-                biases = moments.windows.debiaser.biases_of(flat).numpy()
-                expected = timed(exhaustive(data, biases), data.queries)
-                raw = timed(exhaustive(data, np.zeros_like(biases)), data.queries)
-                whole = expected[2]
-                tell('numpy', 'exhaustive, raw', raw, expected[0], whole)
-                tell('numpy', 'exhaustive', expected, expected[0], whole)
-                for form, probes in _forms(engine, len(flat), args.forms):
-                    if form != 'exact':
-                        moments.windows.index(form, probes=max(probes, 1), candidates=1000)
-                    found = timed(_first(moments), data.queries)
-                    answers = [places(hits, data) for hits in found[0]]
-                    name = f'{form}, {probes}' if probes else form
-                    tell(engine, name, (answers, *found[1:]), expected[0], whole)
+    with tempfile.TemporaryDirectory() as folder:
+        store = create_store(folder, DIM)
+        moments = MomentStore.create(store, folder)
+        with store, moments:
+            store.add([str(i) for i in range(args.videos)], unit(data.windows.mean(1)))
+            starts, ends = zip(*data.spans)
+            for first in range(0, args.videos, 500):
+                some = range(first, min(first + 500, args.videos))
+                moments.put({str(i): Windows(starts, ends, data.windows[i]) for i in some})
+            moments.windows.refit(data.bank, temperature=TEMPERATURE, sample=20_000, fewer=True)
+            # What is expected has the biases of the store, which draws a sample by itself.
+            biases = moments.windows.debiaser.biases_of(flat).numpy()
+            expected = timed(exhaustive(data, biases), data.queries)
+            raw = timed(exhaustive(data, np.zeros_like(biases)), data.queries)
+            whole = expected[2]
+            tell('numpy', 'exhaustive, raw', raw, expected[0], whole)
+            tell('numpy', 'exhaustive', expected, expected[0], whole)
+            for form, probes in _forms(len(flat), args.forms):
+                if form != 'exact':
+                    moments.windows.index(form, probes=max(probes, 1), candidates=1000)
+                found = timed(_first(moments), data.queries)
+                answers = [places(hits, data) for hits in found[0]]
+                name = f'{form}, {probes}' if probes else form
+                tell('faiss', name, (answers, *found[1:]), expected[0], whole)
     said = {key: getattr(args, key) for key in ('videos', 'queries', 'bank', 'seed')}
     if args.json:
         content = dict(options=said, windows=len(flat), rows=rows)
@@ -193,14 +191,10 @@ def _first(moments: MomentStore) -> Callable[[np.ndarray], list[MomentHit]]:
     return lambda query: moments.search(query, K)[0]
 
 
-def _forms(engine: str, count: int, asked: Optional[list[str]]) -> list[tuple[str, int]]:
+def _forms(count: int, asked: Optional[list[str]]) -> list[tuple[str, int]]:
     """Forms of the index of windows, and lists that each visits; 'exact' is without an index."""
-    lists = round(count**0.5)
-    forms = dict(
-        faiss=[('exact', 0), ('l2', lists // 20), ('scan', 0)],
-        lance=[('exact', 0), ('ivf_flat', lists // 20)],
-    )
-    return [one for one in forms[engine] if asked is None or one[0] in asked]
+    forms = [('exact', 0), ('l2', round(count**0.5) // 20), ('scan', 0)]
+    return [one for one in forms if asked is None or one[0] in asked]
 
 
 if __name__ == '__main__':

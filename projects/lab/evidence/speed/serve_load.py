@@ -170,7 +170,7 @@ def main() -> None:
     from mmvtr_gallery.serving.demo import make_demo
     from mmvtr_gallery.store import open_store
 
-    make_demo(args.folder, engine='faiss')
+    make_demo(args.folder)
     store = open_store(args.folder)
     model, cfg = apis.load_stored_retriever(args.folder, store)
     corpora = Path(args.folder, 'planted').glob('*/corpus.json')

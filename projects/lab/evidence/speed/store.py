@@ -1,6 +1,6 @@
 """Recall and time of a store's engines and forms of search, against exact search, on made vectors.
 
-  python projects/lab/evidence/speed/store.py [--size 100000] [--engines faiss lance] [--json FILE]
+  python projects/lab/evidence/speed/store.py [--size 100000] [--engines faiss] [--json FILE]
 
 Videos and texts are unit vectors of 512 dimensions around a latent space of 16, with noise .2 and a
 gap between the two kinds; biases are Sinkhorn's from a bank of further texts.  Recall@10 is against
@@ -15,16 +15,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import tempfile
 import time
 import warnings
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional
-
-os.environ.setdefault('LANCE_CPU_THREADS', '1')
 
 import faiss
 import numpy as np
@@ -34,7 +30,7 @@ from mmvtr.arrays import Debiaser
 from mmvtr_gallery.store import GalleryStore, create_store
 from mmvtr_gallery.store.qdrant import QdrantStore
 
-ENGINES = ('faiss', 'lance', 'qdrant')
+ENGINES = ('faiss', 'qdrant')
 DIM, LATENT, NOISE, GAP, TEMPERATURE, K = 512, 16, 0.2, 0.8, 0.02, 10
 
 
@@ -220,7 +216,7 @@ def measure(
         bench.bare(name, wrong)
 
     # A store draws the sample of its row biases by itself: what is expected has its biases.
-    with create_store(folder / 'faiss', DIM, engine='faiss') as store:
+    with create_store(folder / 'faiss', DIM) as store:
         filled(store, data, size)
         biases = np.array([item.bias for item in store.get([str(i) for i in range(size)])])
         bench.data = data._replace(biases=biases.astype(np.float32))
@@ -242,16 +238,6 @@ def measure(
             print(f'{form}: built in {time.process_time() - began:.0f} s of processor time')
             name = form if form in ('hnsw', 'scan') else f'{form}, {probes} of {lists}'
             bench.store(store, name)
-    if 'lance' in args.engines:
-        with create_store(folder / 'lance', DIM, engine='lance') as store:
-            filled(store, data, size)
-            store.persist()
-            if asked('exact'):
-                bench.store(store, 'exact')
-            for form in filter(asked, ('ivf_flat', 'ivf_sq', 'ivf_pq', 'ivf_hnsw_sq')):
-                probes = max(1, lists // 5)
-                store.index(form, probes=probes, candidates=100)
-                bench.store(store, f'{form}, {probes} of {lists}')
     if 'qdrant' in args.engines and args.embedded and asked('exact'):
         in_qdrant(bench, min(args.embedded, size))
 
@@ -276,7 +262,7 @@ def main() -> None:
     print('| engine | form | items | recall@10 | ms | CPU ms | to flat |')
     print('|---|---|---|---|---|---|---|')
     said = {key: getattr(args, key) for key in ('size', 'queries', 'bank', 'embedded', 'seed')}
-    versions = dict(faiss=faiss.__version__, lancedb=version('lancedb'), numpy=np.__version__)
+    versions = dict(faiss=faiss.__version__, numpy=np.__version__)
 
     known = {}
     if args.json and args.json.exists():

@@ -84,7 +84,7 @@ def drifted(seed: int, folder: Path) -> dict[str, Figures]:
     world = World(seed)
     online = dict(capacity=CAPACITY, memory=MEMORY, seed=seed)
     days = [world.queries(ASKED, mix) for mix in MIXES]
-    with create_store(folder, DIM, engine='faiss', online=online) as store:
+    with create_store(folder, DIM, online=online) as store:
         store.add([str(i) for i in range(ITEMS)], world.items)
         store.search(world.queries(SERVED, MIXES[0])[0], 1)
         store.refit(temperature=TEMPERATURE)

@@ -1,5 +1,7 @@
 """The comparison at real shares: what a training records, and what the page says of records."""
 
+import json
+
 import early_eta
 import early_eta_page
 import numpy as np
@@ -90,3 +92,29 @@ def test_a_training_records_what_the_page_reads(row, monkeypatch):
     assert 0.1 < made[0]['share_train'] < 0.4  # percent, as on real sets
     if row == 'DVTR, early, calibrated':
         assert 0 <= made[0]['weight_false'] <= 1 and made[0]['spared_share'] > 0
+
+
+def test_the_page_reads_seeds_of_the_real_study_that_nothing_was_chosen_on(tmp_path):
+    figures = dict(t2v_R1=1.0, v2t_R1=2.0, rsum=3.0, hits={})
+    facts = dict(set='J', rate=1e-3, epoch=10, best=figures, last=figures)
+    lines = [
+        dict(facts, method=method, seed=seed)
+        for method in ('infonce', 'dvtr_crossed', 'pcme')
+        for seed in (4, 5)
+    ]
+    (tmp_path / 'J_minilm.jsonl').write_text('\n'.join(map(json.dumps, lines)))
+    found = [*early_eta.confirmed(tmp_path)]
+    assert [(x['method'], x['seed']) for x in found] == [('InfoNCE', 5), ('DVTR, cross-fitted', 5)]
+    assert found[0]['best'] == dict(t2v_R1=1.0, v2t_R1=2.0, rsum=3.0)
+
+
+def test_the_table_of_dvtrs_page_has_the_verdicts_signs():
+    made = records(**{'DVTR': (0.1, 0.2), 'DVTR, early': (9.0, 1.0)})
+    real = [dict(r, set='J') for r in records(**{'DVTR, cross-fitted': (-9.0, 1.0)})]
+    lines = [line.split(' | ') for line in early_eta_page.summary(made, real)]
+    signs = {(cells[0].strip('| '), cells[1]): cells[3][-1] for cells in lines[2:]}
+    assert signs == {
+        ('planted, .2 %, trained long', 'DVTR as it was'): '○',
+        ('planted, .2 %, trained long', 'DVTR, early eta'): '▲',
+        ('1,000 real images, learnt by heart (J)', 'DVTR, eta cross-fitted on halves'): '▼',
+    }

@@ -1,60 +1,16 @@
 """The study of real features, on a tiny set: read, trained, tested, resumed and tabled."""
 
-import csv
 import importlib
 import json
-import logging
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from config_files import ROOT, config_file
 
-FOLDER = Path(__file__).parents[1] / 'real'
-COLOURS = ('red', 'green', 'blue', 'black', 'white', 'yellow')
-THINGS = ('dog', 'cat', 'car', 'ball', 'boat', 'bird')
-MODULES = ('judged', 'sets', 'towers', 'reading', 'methods', 'training', 'measure', 'tables', 'run')
-
-
-@pytest.fixture
-def real(monkeypatch, tmp_path):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    monkeypatch.chdir(tmp_path)
-    with warnings.catch_warnings():  # run.py silences both
-        yield {name: importlib.import_module(name) for name in MODULES}
-    logging.disable(logging.NOTSET)
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """36 items of a colour and a thing, two frames each, whose features are these two."""
-    draw, folder = np.random.default_rng(0), tmp_path / 'own'
-    known = {word: draw.random(12) for word in (*COLOURS, *THINGS, 'a', 'here', 'is', 'one')}
-    folder.mkdir()
-    pairs = [(c, t) for c in range(6) for t in range(6)]
-    rows, items, feats, vectors, keys, words, keys_of_words = [], [], [], [], [], [], []
-    for n, (colour, thing) in enumerate(pairs):
-        split = ('train', 'train', 'val', 'test')[n % 4]
-        code = np.zeros(12)
-        code[[colour, 6 + thing]] = 1
-        for _ in range(2):
-            items.append(f'item{n}')
-            feats.append(code + 0.1 * draw.random(12))
-        for k, text in enumerate(('a {} {}', 'here is one {} {}')):
-            keys.append(f'item{n}#{k}')
-            rows.append((f'item{n}', text.format(COLOURS[colour], THINGS[thing]), keys[-1], split))
-            vectors.append(code + 0.1 * draw.random(12))
-            said = rows[-1][1].split()
-            words += [known[word] for word in said]
-            keys_of_words += [keys[-1]] * len(said)
-    np.savez(folder / 'words.npz', vec=np.array(words, 'f4'), key=keys_of_words)
-    np.savez(folder / 'features.npz', feat=np.array(feats, 'f4'), item=items)
-    np.savez(folder / 'captions.npz', vec=np.array(vectors, 'f4'), key=keys)
-    with open(folder / 'captions.csv', 'w', newline='') as file:
-        csv.writer(file).writerows([('video', 'text', 'text_id', 'split'), *rows])
-    return folder
+from mmvtr.utils import is_config_file
 
 
 def run(real, monkeypatch, *argv):
@@ -102,7 +58,9 @@ def place(real, folder):
     return real['run'].Place('own', made, 'minilm')
 
 
-@pytest.mark.parametrize('name', ['length_split', 'sure_first', 'dsa', 'ranp', 'teachtext'])
+@pytest.mark.parametrize(
+    'name', ['length_split', 'sure_first', 'dsa', 'ranp', 'teachtext', 'dvtr_crossed']
+)
 def test_rows_of_every_kind_are_trained(real, place, name):
     place.schedule = real['training'].Schedule(2, batch=8, looks=1)
     row = real['run'].one(place, name, 0, 1e-3)
@@ -149,17 +107,95 @@ def test_training_learns_and_takes_another_caption_in_another_epoch(real, place)
     assert row['last']['t2v_R5'] > 100 * 5 / 9 + 20  # chance: 5 of 9 items
 
 
-def test_a_fault_of_a_table_is_named(real, folder):
+def a_line_more(folder, line):
     path = folder / 'captions.csv'
-    path.write_text(path.read_text().replace(',val', ',dev', 1))
-    with pytest.raises(ValueError, match=r"captions.csv, line \d+: split 'dev'"):
-        real['sets'].of_folder(folder)
+    path.write_text(path.read_text() + line + '\n')
+
+
+FAULTS = {
+    r"captions.csv, line 74: split 'dev'": lambda x: a_line_more(x, 'item0,a cat,new,dev'),
+    r"line 74: features.npz has no item 'item99'": lambda x: a_line_more(x, 'item99,a,new,val'),
+    r"line 74: text_id 'item0#0' is there already": lambda x: a_line_more(x, 'item0,a,item0#0,val'),
+    r"captions.npz: no vector of text_id 'new'": lambda x: a_line_more(x, 'item0,a cat,new,val'),
+    r"no column 'split'": lambda x: (x / 'captions.csv').write_text('video,text,text_id\n'),
+    r"no text of split 'train'": lambda x: (x / 'captions.csv').write_text(
+        'video,text,text_id,split\nitem0,a,item0#0,test\n'
+    ),
+    r"features.npz: no array 'item', it has \['feat'\]": lambda x: np.savez(
+        x / 'features.npz', feat=np.ones((3, 2))
+    ),
+    r'item \(2,\), feat \(3, 2\), expected \[n\] and \[n, D\]': lambda x: np.savez(
+        x / 'features.npz', feat=np.ones((3, 2)), item=['item0', 'item1']
+    ),
+    r'no .*features.npz, with feat': lambda x: (x / 'features.npz').unlink(),
+}
+
+
+@pytest.mark.parametrize('said', FAULTS)
+def test_a_fault_of_a_folder_ends_with_one_sentence(real, folder, monkeypatch, said):
+    FAULTS[said](folder)
+    with pytest.raises(SystemExit, match=f'^error: .*{said}'):
+        run(real, monkeypatch, '--set', folder)
+
+
+def test_what_a_set_has_not_is_left_out_and_said(real, folder, monkeypatch, capsys):
+    (folder / 'words.npz').unlink()
+    out = folder.parent / 'results'
+    ask = ['--set', folder, '--only', 'ti', 'oracle', 'rmv_all', '--seeds', 0, '--results', out]
+    run(real, monkeypatch, *ask)
+    said = capsys.readouterr().out
+    for name, lacks in (('ti', 'words.npz'), ('oracle', 'what people say'), ('rmv_all', 'lengths')):
+        assert f'own: {name} is left out, for it reads {lacks}' in said
+    assert not out.exists()
+
+
+def test_a_folder_that_has_changed_is_not_taken_for_the_one_of_before(real, folder, tmp_path):
+    sets, made = real['sets'], tmp_path / 'made'
+    assert sets.prepare('own', sets.of_folder(folder), made) == made
+    assert sets.prepare('own', sets.of_folder(folder), made) == made
+    a_line_more(folder, 'item0,a red dog,item0#9,train')
+    (folder / 'captions.npz').unlink()
+    (folder / 'words.npz').unlink()
+    with pytest.raises(ValueError, match='own has changed since .* remove that folder'):
+        sets.prepare('own', sets.of_folder(folder), made)
+
+
+def test_the_model_of_the_other_half_judges(real, monkeypatch):
+    crossed = importlib.import_module('cross_fitted')
+
+    class Says(torch.nn.Module):
+        def __init__(self, word):
+            super().__init__()
+            self.word = word
+
+        def forward(self, texts, videos, known):
+            return known._replace(
+                weights=torch.full((len(texts['x']), len(videos['x'])), self.word)
+            ), {}
+
+    whole = dict(x=torch.zeros(3, 1))
+    monkeypatch.setattr(
+        crossed, 'take', lambda side, rows: {key: x[rows] for key, x in side.items()}
+    )
+    halves = crossed.Halves(
+        [Says(0.25), Says(0.75)],
+        [whole] * 2,
+        [whole] * 2,
+        torch.tensor([0, 1, 1]),
+        torch.tensor([0, 1, 0]),
+    )
+    target = importlib.import_module('mmvtr.models.target').Target(torch.eye(3) > 0)
+    found = halves.weights(torch.arange(3), torch.arange(3), target)
+    assert found.tolist() == [[0.75, 0.5, 0.75], [0.5, 0.25, 0.5], [0.5, 0.25, 0.5]]
+    drawn = crossed.halves_of(9, seed=3)
+    assert drawn.tolist() == crossed.halves_of(9, seed=3).tolist() and drawn.sum() == 5
+    assert drawn.tolist() != crossed.halves_of(9, seed=4).tolist()
 
 
 def test_every_method_has_a_config_and_a_control_on_its_sets(real):
     methods = real['methods'].METHODS
     for name, method in methods.items():
-        assert Path(real['methods'].config_file(method.config)).is_file(), name
+        assert is_config_file(ROOT / config_file(method.config)), name
         if method.control:
             assert {*method.sets} <= {*methods[method.control].sets}, name
 
@@ -204,7 +240,11 @@ def test_verdicts_by_the_rule(real):  # two seeds say nothing
         'minilm',
     )
     assert table.verdicts() == {
-        'dvtr': '**loses**',
+        'dvtr': 'loses',
         'guide': 'nothing',
         'hardness': 'not resolved',
     }
+    shown = real['tables'].short_table([table]).splitlines()
+    assert '| DVTR as shipped | 5 | **-9.0**±0.1 ▼ | **-9.0**±0.1 ▼ |' in shown
+    assert '| guide: MiniLM of captions | 5 | **+0.1**±0.1 ○ | **+0.1**±0.1 ○ |' in shown
+    assert sum('hardness' in line and '▲' not in line and '▼' not in line for line in shown) == 1

@@ -1,8 +1,0 @@
-# Token-wise matching with UATVR's transformer, without extra tokens and heads: the control of
-# uatvr_planted_features.py.
-_base_ = ['_base_/schedule_planted.py', '_base_/planted_features.py', '_base_/uatvr_features.py']
-
-model = dict(
-    encoder=dict(extra_frames=0, extra_words=0), heads=None, objectives=dict(_delete_=True)
-)
-custom_hooks = []

@@ -1,7 +1,0 @@
-# Perception Encoder ViT-B/16 on MSVD, zero-shot.
-_base_ = ['_base_/default_runtime.py', '_base_/msvd.py', '_base_/zeroshot_towers.py']
-
-train_dataloader = val_dataloader = val_cfg = val_evaluator = None
-model = dict(encoder=_base_.encoders.pe)
-test_dataloader = dict(dataset=_base_.reads.pe)
-shortcuts = _base_.zeroshot_shortcuts

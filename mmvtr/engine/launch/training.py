@@ -1,0 +1,142 @@
+"""A runner that trains what a config says, from its first checks to the test of its best epoch."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Iterable, Optional
+
+import torch
+from mmengine.config import Config
+from mmengine.dist import barrier
+
+from mmvtr.engine.checks.config_checks import check_config
+from mmvtr.engine.checks.metric_checks import check_metrics
+from mmvtr.engine.checks.schedule_checks import check_joint_batch, check_warmup, linear_rule
+from mmvtr.engine.checks.size_checks import check_sizes
+from mmvtr.engine.hooks.momentum import check_banks
+from mmvtr.engine.launch import launching
+from mmvtr.engine.launch.runner import ToolRunner
+from mmvtr.engine.launch.starting_weights import start_from
+from mmvtr.engine.loop.checkpoint import latest_checkpoint
+from mmvtr.engine.loop.evaluation import bare
+from mmvtr.engine.loop.facts import trainings_of
+from mmvtr.registry import bare_name
+
+#: By precision, the wrapper that trains in it and its arguments.
+WRAPPERS = dict(
+    bf16=dict(type='mmvtr.AutocastOptimWrapper'),
+    fp16=dict(type='AmpOptimWrapper', dtype='float16', loss_scale='dynamic'),
+)
+
+
+def choose_on_test(cfg: Config) -> None:
+    """Validate on the test set and keep every epoch, so that the best one is the result.
+
+    Raises:
+        SystemExit: the config has no test set.
+    """
+    if cfg.get('test_dataloader') is None:
+        raise SystemExit(f'error: --best-on-test: {cfg.filename} has no test_dataloader')
+    for part in ('dataloader', 'evaluator', 'cfg'):
+        cfg[f'val_{part}'] = copy.deepcopy(cfg[f'test_{part}'])
+    cfg.train_cfg.val_interval = 1
+    keep = cfg.default_hooks.checkpoint
+    keep.update(interval=1, max_keep_ckpts=-1)
+    metrics = cfg.test_evaluator if isinstance(cfg.test_evaluator, list) else [cfg.test_evaluator]
+    if any(not metric.get('v2t_protocols', True) for metric in metrics):  # texts are queries only
+        keep.save_best = keep.save_best.replace('retrieval/rsum', 'retrieval/t2v_SumR')
+
+
+def use_amp(cfg: Config, precision: str) -> None:
+    """Make the optimizer wrapper run in a low precision: 'bf16', or 'fp16' with loss scaling.
+
+    Raises:
+        SystemExit: float16 without a GPU, or a wrapper that is not known.
+    """
+    if precision == 'fp16' and not torch.cuda.is_available():
+        raise SystemExit(
+            'error: --amp fp16 trains with loss scaling, which needs a GPU, and there is none: '
+            'take --amp bf16'
+        )
+    kind = bare_name(cfg.optim_wrapper.setdefault('type', 'OptimWrapper'))
+    if kind not in ('OptimWrapper', 'AutocastOptimWrapper', 'AmpOptimWrapper'):
+        raise SystemExit(f'error: --amp does not know how to change optim_wrapper.type={kind!r}')
+    for key in ('dtype', 'loss_scale'):
+        cfg.optim_wrapper.pop(key, None)
+    cfg.optim_wrapper.update(WRAPPERS[precision])
+
+
+def check_training(cfg: Config, options: Iterable[str] = ()) -> None:
+    """Check what a config says by itself, before processes start or a folder is read.
+
+    Args:
+        cfg: the merged config.
+        options: keys of ``--cfg-options``.
+
+    Raises:
+        SystemExit: names each of the first faults.
+    """
+    check_config(cfg, options)
+    check_warmup(cfg)
+
+
+def runner_of_training(
+    cfg: Config, *, resume: Optional[str] = None, seed: Optional[int] = None
+) -> ToolRunner:
+    """Return a runner whose data, weights and metrics are checked, new or resumed.
+
+    Args:
+        cfg: changed in place; its folder is locked (:func:`.launching.claim`).
+        resume: a checkpoint, or 'auto' for the newest one in the folder; None: the config's own
+            ``resume``.
+        seed: the one that the user gave, which must be that of the checkpoint.
+
+    Raises:
+        SystemExit: data, weights or a schedule that do not fit the config; says which.
+        FileNotFoundError, RuntimeError, ValueError: no such checkpoint, or a damaged one.
+    """
+    if resume or cfg.get('resume'):
+        launching.resume(cfg, resume or cfg.get('load_from') or 'auto', seed=seed)
+    check_joint_batch(cfg)
+    remarks = check_sizes(cfg, launching.check_datasets(cfg))
+    launching.pin_memory(cfg)
+    runner = ToolRunner.from_cfg(cfg)
+    for remark in remarks:
+        runner.logger.info(remark)
+    runner.auto_scale_lr = linear_rule(cfg)
+    if cfg.resume:
+        path = cfg.load_from
+        checkpoint = launching.read_matching(runner.model, path)
+        launching.check_optimizer(runner, checkpoint, path)
+        launching.check_order(runner, checkpoint, path)
+        runner.rescale = launching.check_changes(runner, checkpoint, path)
+        (runner.trained_before,) = trainings_of(checkpoint, path)
+    else:
+        start_from(runner, cfg)
+    check_metrics(runner)
+    check_banks(runner)
+    return runner
+
+
+def train_and_test(runner: ToolRunner) -> None:
+    """Train, then test the checkpoint that was best on val, or else the last epoch."""
+    runner.train()
+    barrier()  # rank 0 may still be writing
+    if runner.cfg.get('test_dataloader') is not None:
+        best = runner.message_hub.get_info('best_ckpt')
+        if best is None:
+            runner.logger.info('Testing the last epoch: no checkpoint was chosen on val')
+        else:
+            launching.load_best(runner, best)
+        runner.test()
+    barrier()  # rank 0 holds the folder until all are through
+
+
+def checkpoint_of(runner: Any) -> Optional[str]:
+    """Return the checkpoint that was best on val, else the last one; None if there is none."""
+    return runner.message_hub.get_info('best_ckpt') or latest_checkpoint(runner.work_dir)
+
+
+def gives_vectors(runner: Any) -> bool:
+    """Return whether the model gives one vector per item, so that a gallery can be built."""
+    return hasattr(getattr(bare(runner.model), 'similarity', None), 'flat')

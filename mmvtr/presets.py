@@ -1,0 +1,55 @@
+"""Configs as files, with the presets that a name asks for; imports no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Union
+
+from mmengine.config import Config
+
+#: What the variables of a config file begin with that hold its presets.
+PRESET = 'preset_'
+
+
+def read_config(path: Union[str, Path]) -> Config:
+    """Return a config file's content, with the presets that its name asks for.
+
+    ``DIR/NAME+PRESET.py`` is ``DIR/NAME.py`` with all keys and values of its ``preset_PRESET``;
+    several presets apply in their order::
+
+        preset_triplet = {'model.losses': dict(_delete_=True, ...), 'train_cfg.max_epochs': 3}
+
+    A value that is a dict is merged, as mmengine merges a config into its base.  The config that is
+    returned holds no presets, and its ``filename`` is the name that was asked for.
+
+    Args:
+        path: the file, or such a name of one.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file has no such preset; those that it has are listed.
+    """
+    file, names = _file_and_presets(Path(path))
+    cfg = Config.fromfile(file)
+    presets = {
+        key.removeprefix(PRESET): cfg.pop(key) for key in list(cfg) if key.startswith(PRESET)
+    }
+    for name in names:
+        if name not in presets:
+            known = f'it has {", ".join(presets)}' if presets else 'it has none'
+            raise ValueError(f'{file.name} has no preset {name[:80]!r}, {known}')
+        cfg.merge_from_dict(presets[name])
+    if names:
+        cfg.__dict__['_filename'] = str(path)
+    return cfg
+
+
+def is_config_file(path: Union[str, Path]) -> bool:
+    """Return whether :func:`read_config` finds the file of a config."""
+    return _file_and_presets(Path(path))[0].is_file()
+
+
+def _file_and_presets(path: Path) -> tuple[Path, list[str]]:
+    """Return the file that ``DIR/NAME+PRESET.py`` is about, and the presets' names."""
+    name, *presets = path.stem.split('+')
+    return (path, []) if path.is_file() else (path.with_name(name + path.suffix), presets)

@@ -1,0 +1,71 @@
+"""Convert stores that LanceDB's files keep, as stores once did (needs lancedb).
+
+python -m mmvtr_gallery.store.from_lance DIR
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from mmvtr.storage import file_digest
+from mmvtr_gallery.store.fits import read_fit
+from mmvtr_gallery.store.items import COLUMNS, Rows
+from mmvtr_gallery.store.joint import JOURNAL, WINDOWS
+from mmvtr_gallery.store.manifest import FORMAT, NAME, read_sealed
+from mmvtr_gallery.store.refits import Fit
+from mmvtr_gallery.store.replacing import replace_store
+
+
+def convert(folder: Path) -> str:
+    """Put a store of now in the place of one in LanceDB's files; returns what was done.
+
+    All stays but the index, and that the last change can be taken back.
+
+    Raises:
+        ImportError, OSError, RuntimeError: no lancedb; it cannot be written; a file is damaged.
+    """
+    said = read_sealed(folder / NAME, (1, 2, FORMAT), unsealed=1)
+    if said.get('engine') != 'lance':
+        return f'{folder}: no store in the files of LanceDB, nothing to do'
+    if (folder / JOURNAL).exists():
+        raise RuntimeError(f'{folder}: a change was cut short: open it once with an older version')
+    import lancedb
+
+    for name, digest in said['digests'].items():
+        there = name != said['biases'] and (folder / name).is_file()
+        if there and file_digest(folder / name) != digest:
+            raise RuntimeError(f'{folder / name} is damaged: its SHA-256 is another')
+    table = lancedb.connect(str(folder)).open_table(said.get('table', 'items.lance')[:-6])
+    table.checkout(said['items'])
+    found = table.to_arrow().sort_by('number')
+    count, dim, types = len(found), said['dim'], said['types']
+    vectors = found['vector'].combine_chunks().flatten().to_numpy().reshape(count, -1)[:, :dim]
+    columns = {name: found[name].to_pylist() for name in [*COLUMNS, *types]}
+    biases = np.fromfile(folder / said['biases'], '<f4')[found['number'].to_numpy()]
+    geometry, name = said.get('geometry'), said['normaliser']
+    how = dict(dim=dim, geometry=geometry or 'inner_product')
+    debiaser = name and read_fit(folder / name, **how, refit=said['refit'])
+    options = dict(model=said['model'], about=said['about'], online=said['online'], **how)
+    with replace_store(folder, **options) as store:
+        if count:
+            store._change([], Rows(columns.pop('id'), vectors, columns, types), biases, None)
+        fit = Fit(debiaser, said['refit'], said.get('calibration'))
+        store._switch(fit, [(np.arange(count), biases)])
+        store._commit(geometry=geometry, quarantined=said.get('quarantined', []))
+        if said.get('config'):
+            store.keep_config((folder / said['config']).read_text())
+        if said.get('sampled'):
+            store.online.read(folder / said.get('queue', 'queue.safetensors'))
+        store.persist()
+    return f'{folder}: {count} items are converted'
+
+
+if __name__ == '__main__':
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    for place in (Path(sys.argv[1]), Path(sys.argv[1], WINDOWS)):
+        if (place / NAME).exists():
+            print(convert(place))
