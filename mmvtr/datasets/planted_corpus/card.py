@@ -45,4 +45,4 @@ def data_card(knobs: Knobs, counts: Mapping[str, tuple[int, int, float]]) -> str
         f'| {split} | {clips:,} | {captions:,} | {share:.3f} % |'
         for split, (clips, captions, share) in counts.items()
     ]
-    return _CARD.format(splits='\n'.join(rows), version=GENERATOR_VERSION, knobs=knobs.told)
+    return _CARD.format(splits='\n'.join(rows), version=GENERATOR_VERSION, knobs=knobs.identity)

@@ -12,7 +12,7 @@ from torch import nn
 
 
 class Arguments(NamedTuple):
-    """What can be given by name.
+    """Arguments that a function accepts by name.
 
     Attributes:
         names: all names that are known.
@@ -26,7 +26,7 @@ class Arguments(NamedTuple):
 
 
 class _Forwarding(NamedTuple):
-    """Where a function's ``**kwargs`` go; ``lost``: elsewhere than to the base, too."""
+    """Where a function passes its ``**kwargs``; ``lost``: to something besides the base, too."""
 
     to_base: bool
     lost: bool
@@ -41,7 +41,7 @@ ANYTHING = Arguments(frozenset(), frozenset(), True)
 
 @cache
 def arguments_of(component: Callable) -> Arguments:
-    """The arguments of a class or a function.
+    """Return the arguments of a class or a function.
 
     ``**kwargs`` that a constructor hands to ``super().__init__`` are those of the base, and so on
     up; ``**kwargs`` that go elsewhere leave the answer open.  A class that knows better says in
@@ -57,12 +57,12 @@ def arguments_of(component: Callable) -> Arguments:
 
 
 def _own(component: type) -> list[type]:
-    """A class and its bases, but for those that take nothing of their own."""
+    """Return a class and its bases, without those that take no arguments of their own."""
     return [owner for owner in component.__mro__ if owner not in (object, nn.Module)]
 
 
 def _constructors(component: type) -> tuple[Callable, ...]:
-    """Each ``__init__`` of a class and its bases, the nearest first."""
+    """Yield each ``__init__`` of a class and its bases, the nearest first."""
     return tuple(vars(owner)['__init__'] for owner in _own(component) if '__init__' in vars(owner))
 
 
@@ -75,7 +75,7 @@ def _of_constructors(chain: tuple[Callable, ...]) -> Arguments:
 def _of_function(
     function: Callable, *, skip: int, base: Optional[tuple[Callable, ...]]
 ) -> Arguments:
-    """Of a function without its first ``skip`` parameters; ``base``: the constructors above it."""
+    """Return a function's arguments without the first ``skip``; ``base``: constructors above it."""
     try:
         parameters = list(inspect.signature(function).parameters.values())[skip:]
     except (TypeError, ValueError):  # written in C
@@ -99,12 +99,12 @@ def _of_function(
 
 
 def _first_names(chain: tuple[Callable, ...], count: int) -> list[str]:
-    """Names of the first parameters of the next constructor, without self."""
+    """Return the parameter names of the next constructor, without self."""
     return list(inspect.signature(chain[0]).parameters)[1 : count + 1] if chain else []
 
 
 def _forwarding(function: Callable, rest: str) -> Optional[_Forwarding]:
-    """What a function does with its ``**rest``; None if its source is not there."""
+    """Return what a function does with its ``**rest``; None without its source."""
     try:
         source = textwrap.dedent(inspect.getsource(inspect.unwrap(function)))
         tree = ast.parse(source)
@@ -126,13 +126,13 @@ def _forwarding(function: Callable, rest: str) -> Optional[_Forwarding]:
 
 
 def _calls_base(node: ast.AST) -> bool:
-    """Whether it is a call of an ``__init__``."""
+    """Return whether a node calls an ``__init__``."""
     is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     return is_method and node.func.attr == '__init__'
 
 
 def _read_name(node: ast.AST, rest: str) -> Optional[str]:
-    """'x' of ``rest['x']``, ``rest.pop('x', ...)`` and its kin."""
+    """Return 'x' for ``rest['x']``, ``rest.pop('x', ...)`` and similar calls."""
     if isinstance(node, ast.Subscript) and _is(node.value, rest):
         return _text(node.slice)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):

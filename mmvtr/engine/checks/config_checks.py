@@ -83,7 +83,7 @@ HANDED_DOWN['test'] = HANDED_DOWN['counted'] = HANDED_DOWN['train']
 
 
 class Place(NamedTuple):
-    """Where in a config a component stands.
+    """Path of a component in a config.
 
     Attributes:
         key: its full key, as after ``--cfg-options``.
@@ -137,7 +137,7 @@ def refuse_unknown(cfg: Config) -> None:
 
 
 def key_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
-    """Top-level keys that nothing reads.
+    """Yield top-level keys that nothing reads.
 
     A config file may hold helper variables: a name that the file itself uses, or that is like no
     known key.  A key of ``--cfg-options`` must be known, or a key of the file that is no helper.
@@ -172,12 +172,12 @@ _OWN = 'a key of your own goes into the list custom_keys of the config'
 
 
 def _is_set(key: str, text: str) -> bool:
-    """Whether a config's code gives a value to a top-level key, in Python, YAML or JSON."""
+    """Return whether a config's source assigns a top-level key, in Python, YAML or JSON."""
     return bool(re.search(rf'^(?:{key}\s*[=:]|\s*"{key}"\s*:)', text, re.MULTILINE))
 
 
 def _uses(text: str) -> dict[str, int]:
-    """How often each word stands in the code of a config and its bases."""
+    """Return how often each word occurs in the source of a config and its bases."""
     code = re.sub(r'#.*', '', text)
     uses: dict[str, int] = {}
     for word in re.findall(r'[A-Za-z_]\w*', code):
@@ -186,7 +186,7 @@ def _uses(text: str) -> dict[str, int]:
 
 
 def hook_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
-    """Hooks that are to be taken away, as None says, and that were never there.
+    """Yield hooks that None should remove and that do not exist.
 
     Of those that an option takes away all are known: they stand in the code of the config.  A
     config file may be one that a run has written, without what was taken away: there a name must
@@ -208,7 +208,7 @@ def hook_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
 
 
 def default_hooks(hooks: Optional[Mapping[str, Any]]) -> dict[str, Any]:
-    """Default hooks as mmengine takes them: None takes away its own alone, others are left out."""
+    """Return default hooks as mmengine takes them: None removes mmengine's own."""
     return {
         name: hook
         for name, hook in (hooks or {}).items()
@@ -220,7 +220,7 @@ def default_hooks(hooks: Optional[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def component_faults(cfg: Config) -> Iterator[str]:
-    """Arguments that no component has, arguments that are missing, and types that there are not.
+    """Yield unknown and missing arguments, and unknown types.
 
     Args:
         cfg: the merged config; its custom imports are done.
@@ -248,7 +248,7 @@ def component_faults(cfg: Config) -> Iterator[str]:
 
 
 def _together(cfg: Config, split: str) -> Iterator[str]:
-    """Keys of a split that go together: all are there, or none."""
+    """Yield keys of a split that must be given together and are not."""
     last = 'optim_wrapper' if split == 'train' else f'{split}_evaluator'
     keys = (f'{split}_dataloader', f'{split}_cfg', last)
     missing = [key for key in keys if cfg.get(key) is None]
@@ -258,7 +258,7 @@ def _together(cfg: Config, split: str) -> Iterator[str]:
 
 
 def component(value: Any, place: Place) -> Iterator[str]:
-    """Faults of a component's config, of a list of such, or of what lies inside."""
+    """Yield faults of a component's config, of a list of them, or of what they contain."""
     if isinstance(value, (list, tuple)):
         for i, item in enumerate(value):
             yield from component(item, place._replace(key=f'{place.key}.{i}'))
@@ -298,7 +298,7 @@ def _typed(value: dict, place: Place) -> Iterator[str]:
 
 
 def _arguments(found: Sequence[Callable], given: Sequence[str], place: Place) -> Iterator[str]:
-    """What one component, of those that a name stands for, does not take or lacks."""
+    """Yield arguments that the components of a name do not accept, or lack."""
     one, takes = found[0], arguments_of(found[0])
     for other in found[1:]:  # a name may stand in several registries
         if not (set(given) - arguments_of(other).names):
@@ -334,7 +334,7 @@ def _is_component(value: Any) -> bool:
 def lookup(
     kind: Any, registries: Sequence[Registry], scope: Optional[str] = None
 ) -> Iterator[Callable]:
-    """What a type stands for in each of the registries."""
+    """Yield what a type names in each of the registries."""
     if not isinstance(kind, str):
         yield from [kind] if callable(kind) else []
         return
@@ -349,7 +349,7 @@ def lookup(
 
 
 def _names(one: Registry, kind: Any) -> Iterator[str]:
-    """All names that a registry knows in the current scope, and those of ours."""
+    """Return all names that a registry knows in the current scope, and ours."""
     yield from (f'{SCOPE}.{name}' for name in _ours(one).module_dict)
     if '.' not in str(kind):
         with one.switch_scope_and_registry(None) as scoped:
@@ -391,7 +391,7 @@ def _loader(value: Any, key: str) -> Iterator[str]:
 
 
 def _positional(kind: Any, one: Registry) -> Sequence[str]:
-    """Names of what a function must be called with."""
+    """Return the names of a function's required arguments."""
     return [name for found in lookup(kind, [one]) for name in arguments_of(found).required]
 
 
@@ -458,7 +458,7 @@ def _visualizer(value: Any) -> Iterator[str]:
 
 
 def _plain(cfg: Config) -> Iterator[str]:
-    """Dicts whose keys the Runner reads one by one."""
+    """Yield the dicts whose keys the Runner reads one by one."""
     randomness = arguments_of(_without_self(Runner.set_randomness))
     for key, takes in {**PLAIN, 'randomness': randomness.names}.items():
         yield from _keys(cfg.get(key), key, takes)
@@ -470,12 +470,12 @@ def _plain(cfg: Config) -> Iterator[str]:
 
 
 def _without_self(function: Callable) -> Callable:
-    """A method as it is called."""
+    """Return a method without its first parameter, as it is called."""
     return function.__get__(object())
 
 
 def _keys(value: Any, key: str, takes: Iterable[str]) -> Iterator[str]:
-    """Keys of a plain dict that are not among those that are read."""
+    """Yield keys of a plain dict that nothing reads."""
     for name in value if isinstance(value, dict) else ():
         if name not in takes:
             hint = nearest(str(name), takes, otherwise=takes)
@@ -486,6 +486,6 @@ def _keys(value: Any, key: str, takes: Iterable[str]) -> Iterator[str]:
 
 
 def short(value: Any, limit: int = 80) -> str:
-    """A value's repr, or its beginning."""
+    """Return a value's repr, shortened."""
     shown = repr(value)
     return shown if len(shown) <= limit else f'{shown[:limit]}...'

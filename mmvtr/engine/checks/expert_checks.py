@@ -12,7 +12,7 @@ from mmengine.config import Config
 
 
 def expert_faults(cfg: Config) -> Iterator[str]:
-    """Each pipeline of ``train``, ``val`` and ``test`` whose experts are not the encoder's.
+    """Yield pipelines of ``train``, ``val`` and ``test`` whose experts are not the encoder's.
 
     Args:
         cfg: the merged config.  A pipeline step with a dict ``experts`` of dicts with ``dim``
@@ -34,7 +34,7 @@ def expert_faults(cfg: Config) -> Iterator[str]:
 
 
 def difference(read: Mapping[str, int], known: Mapping[str, int]) -> str:
-    """What is wrong with the experts ``read`` for an encoder of ``known``, widths by name; ''."""
+    """Return what is wrong with the experts ``read`` for an encoder of ``known`` widths, or ''."""
     parts = []
     for names, words in (
         (known.keys() - read.keys(), 'the encoder waits for'),
@@ -51,7 +51,7 @@ def difference(read: Mapping[str, int], known: Mapping[str, int]) -> str:
 
 
 def _widths(experts: Any) -> dict[str, int]:
-    """Of the experts of a pipeline step; {}: it is none that reads any."""
+    """Return the experts of a pipeline step; {} if it reads none."""
     if not isinstance(experts, Mapping):
         return {}
     found = [one.get('dim') if isinstance(one, Mapping) else None for one in experts.values()]
@@ -59,7 +59,7 @@ def _widths(experts: Any) -> dict[str, int]:
 
 
 def _encoders(model: Any, key: str) -> Iterator[tuple[str, Mapping[str, int]]]:
-    """Keys of the encoders in a model that state experts, and their widths by name."""
+    """Yield keys of the encoders that state experts, and the experts' widths."""
     if isinstance(model, (list, tuple)):
         for i, one in enumerate(model):
             yield from _encoders(one, f'{key}.{i}')

@@ -31,7 +31,7 @@ SIGMAS = {'text_sigma', 'video_sigma'}
 
 
 def check_metrics(runner: Runner) -> None:
-    """See that val and test can be measured, and that ``save_best`` is among the numbers of val.
+    """Raise unless val and test can be measured and ``save_best`` is among val's numbers.
 
     Evaluations by another loop than RetrievalLoop are let through.  Two videos and two texts of
     each set go through the model; random states are as before.
@@ -51,7 +51,7 @@ def check_metrics(runner: Runner) -> None:
 
 
 def _choice(runner: Runner, loop: RetrievalLoop) -> Iterator[str]:
-    """What is wrong with the checkpoint hook's ``save_best``."""
+    """Yield what is wrong with the checkpoint hook's ``save_best``."""
     for hook in runner.hooks:
         if not isinstance(hook, CheckpointHook) or not getattr(hook, 'save_best', None):
             continue
@@ -66,7 +66,7 @@ def _choice(runner: Runner, loop: RetrievalLoop) -> Iterator[str]:
 
 
 def reported(runner: Runner, loop: RetrievalLoop) -> Optional[set[str]]:
-    """Keys of all numbers of an evaluation; ``'prefix/'`` stands for any below.
+    """Return the keys of all numbers of an evaluation; ``'prefix/'`` stands for any below.
 
     None if a hook may add others: one that sees evaluations and has no method
     ``reported(keys, runner) -> keys``, where ``keys`` are those of metrics that read scores alone.
@@ -75,7 +75,7 @@ def reported(runner: Runner, loop: RetrievalLoop) -> Optional[set[str]]:
 
 
 def reported_by_config(cfg: Config, split: str = 'test') -> Optional[set[str]]:
-    """The same of a config's evaluation of a split, whose model and data are not built."""
+    """Return the keys of a config's evaluation of a split without building model and data."""
     listed = cfg[f'{split}_evaluator']
     metrics = metrics_of(listed)
     hooks = [HOOKS.build(hook) for hook in cfg.get('custom_hooks') or []]
@@ -88,7 +88,7 @@ class _Members(NamedTuple):
 
 
 class _Unbuilt(NamedTuple):
-    """As much of a runner as hooks read to say what they report."""
+    """The part of a runner that hooks read to state what they report."""
 
     model: _Members
 
@@ -112,12 +112,12 @@ def _reported(
 
 
 def is_reported(key: str, keys: set[str]) -> bool:
-    """Whether a key is among those that are reported, or below one that ends in '/'."""
+    """Return whether a key is reported, or lies below a reported one that ends in '/'."""
     return key in keys or any(key.startswith(one) for one in keys if one.endswith('/'))
 
 
 def metric_keys(metric: Metric) -> set[str]:
-    """Keys of what a metric reports; ``{'prefix/'}`` if that depends on the data."""
+    """Return the keys of a metric; ``{'prefix/'}`` if they depend on the data."""
     try:
         if not metric.keys_vary:
             return set(evaluate([metric], *made(metric)).values)
@@ -127,7 +127,7 @@ def metric_keys(metric: Metric) -> set[str]:
 
 
 def _unknown(loop: RetrievalLoop, fixed: Sequence[Metric]) -> Iterator[str]:
-    """Metrics that need to know of the set what its dataset cannot tell.
+    """Yield metrics that need facts that the dataset does not have.
 
     ``fixed``: those whose keys do not depend on the data.
     """
@@ -147,7 +147,7 @@ def _unknown(loop: RetrievalLoop, fixed: Sequence[Metric]) -> Iterator[str]:
 
 
 def knows(dataset: Dataset, field: str) -> bool:
-    """Whether a dataset gives a field of :class:`~mmvtr.structures.Relation`."""
+    """Return whether a dataset provides a field of :class:`~mmvtr.structures.Relation`."""
     if field == 'video_lengths':
         everything = torch.arange(len(dataset.videos))
         return bool(lengths(dataset, _Index(everything)))
@@ -157,14 +157,14 @@ def knows(dataset: Dataset, field: str) -> bool:
 
 
 class _Index:
-    """As much of an encoded set as :func:`lengths` reads."""
+    """The part of an encoded set that :func:`lengths` reads."""
 
     def __init__(self, index: torch.Tensor) -> None:
         self.index = index
 
 
 def _unread(runner: Runner, loop: RetrievalLoop, fixed: Sequence[Metric]) -> Iterator[str]:
-    """Metrics and hooks that read matrices which the model does not give."""
+    """Yield metrics and hooks that read matrices which the model does not produce."""
     given = given_matrices(runner, loop)
     for reader in (*loop.evaluator, *runner.hooks):
         missing = sorted(set(getattr(reader, 'reads', ())) - given)
@@ -182,7 +182,7 @@ def _unread(runner: Runner, loop: RetrievalLoop, fixed: Sequence[Metric]) -> Ite
 
 @torch.no_grad()
 def given_matrices(runner: Runner, loop: RetrievalLoop) -> set[str]:
-    """Names of the matrices that two texts and two videos of the set give."""
+    """Return the names of the matrices that two texts and two videos produce."""
     model = bare(runner.model)
     before, training = random_states(), model.training
     model.eval()
@@ -201,7 +201,7 @@ def given_matrices(runner: Runner, loop: RetrievalLoop) -> set[str]:
 
 
 def made(metric: Metric, size: int = 128) -> tuple[dict[str, torch.Tensor], Relation]:
-    """A set of ``size`` texts and videos of which all is known, and matrices that a metric reads.
+    """Return a fully known set of ``size`` texts and videos, and matrices that a metric reads.
 
     Text i belongs to video i; text 0 says little and holds for many; text 1 also holds for
     video 2.

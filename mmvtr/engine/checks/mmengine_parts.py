@@ -129,7 +129,7 @@ def part_faults(cfg: Config, *, training: bool = True) -> Iterator[str]:
 
 
 def _parts(cfg: Config, ours: bool) -> Iterator[tuple[str, Registry, Any]]:
-    """Key, registry and value of the components that may be mmengine's.
+    """Yield key, registry and value of components that may be mmengine's.
 
     Args:
         cfg: the merged config.
@@ -164,7 +164,7 @@ def _parts(cfg: Config, ours: bool) -> Iterator[tuple[str, Registry, Any]]:
 
 
 def _ranks(cfg: Config, split: str) -> bool:
-    """Whether a metric of ours is among those of a split."""
+    """Return whether a metric of ours is among those of a split."""
     value = cfg.get(f'{split}_evaluator')
     if isinstance(value, dict) and 'metrics' in value:
         value = value['metrics']
@@ -178,7 +178,7 @@ def _listed(key: str, value: Any) -> Sequence[tuple[str, Any]]:
 
 
 def _name(value: Any, kind: Registry) -> str:
-    """The name of mmengine's own part that a value stands for; '' of any other."""
+    """Return the name of mmengine's own part that a value names, or ''."""
     name = bare_name(value)
     known = kind.module_dict.get(name.removeprefix('mmengine.'))
     if known is None or not known.__module__.startswith('mmengine.'):
@@ -190,7 +190,7 @@ def _name(value: Any, kind: Registry) -> str:
 
 
 def _is_ours(value: Any, kind: OurRegistry) -> bool:
-    """Whether a component's config is of one of our classes, or of a subclass."""
+    """Return whether a component's config is of one of our classes or a subclass."""
     if not isinstance(value, dict) or 'type' not in value:
         return False
     found = value['type']

@@ -12,12 +12,12 @@ from mmvtr.registry import bare_name
 
 
 def accumulated(cfg: Config) -> int:
-    """Batches whose gradients make one step."""
+    """Return the number of batches per optimizer step."""
     return cfg.optim_wrapper.get('accumulative_counts', 1)
 
 
 def check_joint_batch(cfg: Config) -> None:
-    """See that a step's batch, over all processes, is the one that the learning rate is for.
+    """Raise unless a step's batch over all processes is the one that the learning rate is for.
 
     ``batch_size`` is per process, the learning rate is for ``auto_scale_lr.base_batch_size`` items
     a step; a config without that number says nothing and is not checked.  Call it when the process
@@ -51,7 +51,7 @@ def check_joint_batch(cfg: Config) -> None:
 
 
 def batch_per_process(cfg: Config, processes: int) -> Optional[int]:
-    """The ``train_dataloader.batch_size`` with which several processes have the config's own batch.
+    """Return the ``batch_size`` with which several processes have the config's own batch.
 
     None: its loader has no batch size.
 
@@ -74,7 +74,7 @@ def batch_per_process(cfg: Config, processes: int) -> Optional[int]:
 
 
 def check_warmup(cfg: Config) -> None:
-    """See that no scheduler begins when the training ends: a warm-up may be as long as it is.
+    """Raise if a scheduler begins when the training ends: a warm-up may be as long as it is.
 
     Raises:
         SystemExit: one does, see :func:`warmup_fault`.
@@ -85,7 +85,7 @@ def check_warmup(cfg: Config) -> None:
 
 
 def warmup_fault(cfg: Config) -> str:
-    """What is wrong where a scheduler begins when the training ends; '' where none does.
+    """Return what is wrong if a scheduler begins when the training ends, or ''.
 
     How long the warm-up and the training are, in epochs, and what to set.  Where the config sets
     ``fit_warmup``, the warm-up will be shortened (:func:`fit_warmup`), and nothing is wrong.
@@ -111,7 +111,7 @@ def warmup_fault(cfg: Config) -> str:
 
 
 def fit_warmup(given: Any, *, epochs: int, steps: int) -> tuple[list[dict], str]:
-    """Schedulers for a training that is no longer than their warm-up.
+    """Return schedulers for a training that is no longer than their warm-up.
 
     The warm-up becomes a tenth of the training, at least two steps (of which the first has the
     lowest rate); a training of two steps or fewer has none.  Longer trainings keep what they have.
@@ -148,7 +148,7 @@ def fit_warmup(given: Any, *, epochs: int, steps: int) -> tuple[list[dict], str]
 
 
 def linear_rule(cfg: Config) -> dict[str, Any] | None:
-    """``auto_scale_lr`` as mmengine's rule needs it, which counts no accumulated batches."""
+    """Return ``auto_scale_lr`` for mmengine's rule, which ignores accumulated batches."""
     rule = cfg.get('auto_scale_lr')
     if not rule or rule.get('base_batch_size') is None:
         return rule

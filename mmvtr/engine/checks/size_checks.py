@@ -14,7 +14,7 @@ SMALL = 50
 
 
 def check_sizes(cfg: Config, datasets: Mapping[str, Dataset]) -> list[str]:
-    """See that there is something to learn from.  Call it when the process group is there.
+    """Raise unless there are pairs to learn from; needs the process group.
 
     Sets without ``videos`` and ``texts`` are let through.
 
@@ -39,7 +39,7 @@ def check_sizes(cfg: Config, datasets: Mapping[str, Dataset]) -> list[str]:
 
 
 def size_of(dataset: Any) -> tuple[int, int] | None:
-    """Videos that have a text, and texts; None of a dataset that does not tell."""
+    """Return the videos that have a text, and the texts; None if the dataset does not tell."""
     texts = getattr(dataset, 'texts', None)
     if texts is None:
         return None
@@ -47,7 +47,7 @@ def size_of(dataset: Any) -> tuple[int, int] | None:
 
 
 def in_words(size: tuple[int, int]) -> str:
-    """'1 video and 5 texts'."""
+    """Return counts in words, '1 video and 5 texts'."""
     return ' and '.join(f'{n:,} {kind}{"s" * (n != 1)}' for n, kind in zip(size, ('video', 'text')))
 
 

@@ -23,7 +23,7 @@ from mmvtr.structures import Levels, cat_levels
 
 @HOOKS.register_module()
 class AmbiguityHook(Hook):
-    """LAD: label ambiguity detection, for a model whose supervision is an ARLSupervision.
+    """LAD, label-ambiguity detection, for a model whose supervision is an ARLSupervision.
 
     Before each epoch after the warm-up it encodes the training set once, in eval mode, each process
     its share, and hands the sums to the supervision (ARL Eq. 4 and the thresholds).  Each epoch
@@ -82,7 +82,7 @@ class AmbiguityHook(Hook):
 
     @torch.no_grad()
     def _statistics(self, runner: Runner, model: nn.Module) -> dict[str, Statistics]:
-        """One pass over the training set: sums of all processes, by branch."""
+        """Return sums over the training set and all processes, by branch, in one pass."""
         supervision, device = model.supervision, torch.device(model.data_preprocessor.device)
         found = {level: Statistics.empty(supervision.dim, device) for level in supervision.levels}
         for batch in _share(runner.train_dataloader):
@@ -157,12 +157,12 @@ def _sample(runner: Runner, model: nn.Module) -> list[Levels]:
 
 
 def _batch_size(loader: DataLoader) -> int:
-    """Also of a loader with a batch sampler."""
+    """Return the batch size, also of a loader with a batch sampler."""
     return loader.batch_size or loader.batch_sampler.batch_size
 
 
 def _share(loader: DataLoader) -> DataLoader:
-    """This process' share of a training loader's dataset, every item once, in a fixed order."""
+    """Return this process' share of a loader's dataset, every item once in a fixed order."""
     rank, world = get_dist_info()
     return DataLoader(
         loader.dataset,

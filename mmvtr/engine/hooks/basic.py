@@ -17,7 +17,7 @@ from mmvtr.registry import HOOKS
 
 @HOOKS.register_module()
 class ExactSeedHook(Hook):
-    """Makes the randomness of a step a function of (seed, step, rank), of an evaluation fixed.
+    """Makes a step's randomness a function of (seed, step, rank) and an evaluation's constant.
 
     Seeds python, numpy and torch before every training step and every evaluated batch.  What
     happened before (a validation, another logging interval, a kill and a resume) then leaves no
@@ -53,7 +53,7 @@ def seed_all(*key: int) -> None:
 
 @HOOKS.register_module()
 class ProgressHook(Hook):
-    """Tells the model how far the training is, so that ramps fit any batch and schedule.
+    """Passes the training's progress to the model, so that ramps fit any batch and schedule.
 
     Sets ``progress``, in [0, 1), of every part of the model (supervision, losses) that has it.
     """

@@ -129,7 +129,7 @@ class EtaMonitorHook(Hook):
             )
 
     def collapse(self, means: dict[str, float]) -> Optional[str]:
-        """What is wrong with an epoch's means, or None."""
+        """Return what is wrong with an epoch's means, or None."""
         eta, sure, positive, negative = (means[name] for name in FIGURES[:4])
         if eta < self.low:
             return (
@@ -161,7 +161,7 @@ class EtaMonitorHook(Hook):
 
 
 def _reporters(outputs: Mapping[str, Any]) -> list[str]:
-    """Before which prefixes all figures are there."""
+    """Return the prefixes that must have all their figures."""
     last = FIGURES[-1]
     prefixes = (name.removesuffix(last) for name in outputs if name.endswith(last))
     return [p for p in prefixes if all(p + name in outputs for name in FIGURES)]

@@ -16,7 +16,7 @@ NO_FRAMES = np.zeros((0, 1, 1, 3), dtype=np.uint8)
 
 
 class FilmStrip(NamedTuple):
-    """Frames spread evenly over a video.
+    """Return frames spread evenly over a video.
 
     Attributes:
         frames: uint8 [F, H, W, 3]; none (F = 0) where they cannot be read.
@@ -34,7 +34,7 @@ def film_strip(
     num_frames: int = 6,
     height: int = 112,
 ) -> FilmStrip:
-    """The frames of a video that tell what is in it.
+    """Return the frames that best show a video's content.
 
     They come from stored frames if the pipeline reads such, else from the video file: also where a
     model reads features only, as long as the files are there.

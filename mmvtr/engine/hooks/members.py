@@ -83,13 +83,13 @@ class MembersHook(Hook):
             runner.logger.info(f'all {len(model.members)} members start from {self.start}')
 
     def reported(self, keys: set[str], runner: Runner) -> set[str]:
-        """Keys of its results, of those of metrics that read scores alone."""
+        """Return the keys of its results, given those of metrics that read scores alone."""
         model = bare(runner.model)
         names = [f'member_{k}' for k in range(len(getattr(model, 'members', ())))]
         return {f'{name}/{key}' for name in names for key in (*keys, 'transductive')}
 
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
-        """Called on rank 0."""
+        """Report each member's numbers; called on rank 0."""
         model = evaluation.model
         for k, weight in enumerate(model.weights):
             scores = evaluation.matrices[f'scores_{k}']
@@ -100,7 +100,7 @@ class MembersHook(Hook):
 
 
 def check_count(members: int, environments: Optional[np.ndarray]) -> None:
-    """ValueError unless each member has an environment to learn from, and each environment one."""
+    """Raise ValueError unless each member has an environment and each environment a member."""
     found = [] if environments is None else np.unique(environments).tolist()
     if found != list(range(members)):
         raise ValueError(
@@ -114,7 +114,7 @@ def check_count(members: int, environments: Optional[np.ndarray]) -> None:
 def fuse_config(
     cfg: Config, origins: Sequence[str], fusion: Union[str, Sequence[float]] = 'sum'
 ) -> None:
-    """Let a config's model be several of itself, each with weights of its own.
+    """Change a config's model to several copies of itself with weights of their own.
 
     Args:
         cfg: its ``model`` and ``custom_hooks`` are changed.
@@ -139,7 +139,7 @@ def fuse_config(
 
 
 def read_fusion(words: Optional[Sequence[str]]) -> Union[str, list[float]]:
-    """``'sum'``, or weights, from a command line; None is ``'sum'``.
+    """Parse ``'sum'`` or weights from a command line; None is ``'sum'``.
 
     Raises:
         ValueError: neither (``'prior'`` needs the counts of a common training).

@@ -20,11 +20,11 @@ class ModalityGapHook(Hook):
     """
 
     def reported(self, keys: set[str], runner: Runner) -> set[str]:
-        """Keys of its results."""
+        """Return the keys of its results."""
         return {f'modality_gap/{name}' for name in ModalityGap._fields}
 
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
-        """Called on rank 0."""
+        """Report the modality gap; called on rank 0."""
         similarity = evaluation.model.similarity
         if not hasattr(similarity, 'flat'):
             raise TypeError(

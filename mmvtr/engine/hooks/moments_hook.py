@@ -26,7 +26,7 @@ VIDEOS = 512
 
 
 class FoundMoments(NamedTuple):
-    """The best K videos of T texts, and where in them.
+    """The best K videos of T texts, and the matched span in each.
 
     Attributes:
         column: int64 [T, K], the videos, best first.
@@ -40,7 +40,7 @@ class FoundMoments(NamedTuple):
 
 
 class Annotated(NamedTuple):
-    """P texts whose moment in their one video is annotated.
+    """P texts whose moment in their single video is annotated.
 
     Attributes:
         rows: int64 [P], places of the texts.
@@ -86,11 +86,11 @@ class MomentsHook(Hook):
         refuse_without_frames(bare(runner.model))
 
     def reported(self, keys: set[str], runner: Runner) -> set[str]:
-        """Keys of its results, where moments are annotated."""
+        """Return the keys of its results, if moments are annotated."""
         return {'moment/t2v_pointing', 'moment/t2v_pointing_chance'}
 
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
-        """Called on rank 0."""
+        """Write the moments and report the pointing accuracy; called on rank 0."""
         tests = evaluation.mode == 'test'
         dataset = (runner.test_loop if tests else runner.val_loop).dataloader.dataset
         evaluation.numbers.update(pointing(evaluation, dataset))
@@ -123,7 +123,7 @@ def refuse_without_frames(model: nn.Module) -> None:
 def find_moments(
     model: nn.Module, texts: Levels, videos: Levels, scores: Tensor, *, top: int
 ) -> FoundMoments:
-    """Best videos of each text and where in them, from T K pairs alone.
+    """Return the best videos of each text and the spans in them, from T K pairs alone.
 
     Args:
         model: a retriever whose similarity has ``paired_matches``.
@@ -142,7 +142,7 @@ def find_moments(
 def matches_of(
     model: nn.Module, texts: Levels, videos: Levels, rows: Tensor, columns: Tensor
 ) -> Matches:
-    """``paired_matches`` of P pairs on the model's device, some videos at a time.
+    """Return ``paired_matches`` of P pairs on the model's device, some videos at a time.
 
     Args:
         model, texts, videos: see :func:`find_moments`.
@@ -166,7 +166,7 @@ def matches_of(
 
 
 def pointing(evaluation: Evaluation, dataset: VideoTextDataset) -> dict[str, float]:
-    """What MomentsHook reports; nothing where no moment is annotated."""
+    """Return what MomentsHook reports; nothing if no moment is annotated."""
     known = annotated(dataset, evaluation.texts, evaluation.videos)
     if known is None:
         return {}
@@ -181,7 +181,7 @@ def pointing(evaluation: Evaluation, dataset: VideoTextDataset) -> dict[str, flo
 
 
 def annotated(dataset: VideoTextDataset, texts: Encoded, videos: Encoded) -> Optional[Annotated]:
-    """The encoded texts whose moment is known, of one encoded video of known length; or None."""
+    """Return texts with known moments, of one encoded video of known length; or None."""
     place = {v: column for column, v in enumerate(videos.index.tolist())}
     rows, columns, spans = [], [], []
     for row, text in enumerate(dataset.texts[t] for t in texts.index.tolist()):
@@ -200,7 +200,7 @@ def annotated(dataset: VideoTextDataset, texts: Encoded, videos: Encoded) -> Opt
 def listed(
     found: FoundMoments, texts: Encoded, videos: Encoded, dataset: VideoTextDataset
 ) -> list[dict[str, Any]]:
-    """The entries of MomentsHook's file, text by text."""
+    """Yield the entries of MomentsHook's file, text by text."""
     shape = found.column.shape
     frames, spans = found.matches.frame.view(shape), found.matches.span.view(*shape, 2)
     records = [dataset.videos[v] for v in videos.index.tolist()]
@@ -221,12 +221,12 @@ def listed(
 
 
 def begin_of(video: dict[str, Any]) -> float:
-    """Second of its file at which the pictures of a video begin, by its record."""
+    """Return the second of its file at which a video's pictures begin."""
     return video.get('begin', video.get('start', 0.0))
 
 
 def times(span: Sequence[float], video: dict[str, Any]) -> dict[str, float]:
-    """A span as ``begin_seconds`` and ``end_seconds`` of the file; else as ``*_share``."""
+    """Return a span as ``begin_seconds`` and ``end_seconds`` of the file, or as ``*_share``."""
     unit, begin, length = 'share', 0.0, 1.0
     if 'duration' in video:
         unit, begin, length = 'seconds', begin_of(video), video['duration']

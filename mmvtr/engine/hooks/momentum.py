@@ -12,7 +12,7 @@ from mmvtr.registry import HOOKS
 
 
 def check_banks(runner: Runner) -> None:
-    """See that no memory bank remembers more keys than an epoch of the training set has.
+    """Raise if a memory bank is larger than an epoch of the training set.
 
     A longer one would hold keys of the same item twice, from encoders an epoch apart.
 
@@ -34,7 +34,7 @@ def check_banks(runner: Runner) -> None:
 
 @HOOKS.register_module()
 class MomentumHook(Hook):
-    """Calls the model's ``follow()`` after each step that the optimizer really makes.
+    """Calls the model's ``follow()`` after each actual optimizer step.
 
     So gradients that are accumulated, or skipped for an overflow of fp16, move no key encoder.
 

@@ -48,7 +48,7 @@ def _scores_frames(model: nn.Module) -> bool:
 
 @picture('score_matrix')
 def matrix_picture(request: FigureRequest) -> 'canvas.Figure':
-    """A part of the score matrix: the queries and other texts, with their videos and others."""
+    """Draw a part of the score matrix: queries and other texts, with their videos and others."""
     study = request.model
     known, scores = study.evaluation.relation, study.scores
     queries = request.rows() if request.queries else []
@@ -73,7 +73,7 @@ def matrix_picture(request: FigureRequest) -> 'canvas.Figure':
 
 @picture('sheet', all_scores=False)
 def sheets(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figure']]:
-    """The best hits of each query."""
+    """Draw the best hits of each query."""
     study, rows = request.model, request.rows()
     evaluation, scores = study.evaluation, study.scores
     sigmas = {kind: evaluation.matrices.get(f'{kind}_sigma') for kind in ('text', 'video')}
@@ -111,7 +111,7 @@ def _number(values: Optional[Tensor], place: int) -> Optional[float]:
 
 @picture('hubs')
 def hub_picture(request: FigureRequest) -> 'canvas.Figure':
-    """How evenly the gallery is found, raw and after each transform."""
+    """Draw how evenly the gallery is retrieved, raw and after each transform."""
     evaluation = request.model.evaluation
     after = {name: tuple(evaluation.transformed[name]) for name in request.model.transforms}
     return hubs(evaluation.matrices['scores'], after)
@@ -119,7 +119,7 @@ def hub_picture(request: FigureRequest) -> 'canvas.Figure':
 
 @picture('eta', needs='a DVTRSupervision', has=_gives_eta)
 def eta_picture(request: FigureRequest) -> 'canvas.Figure':
-    """DVTR's eta of the pairs of some texts against what they would cost as matches."""
+    """Draw DVTR's eta of some texts' pairs against their loss as matches."""
     study = request.model
     known, scores = study.evaluation.relation, study.scores
     rows = torch.tensor(sorted(request.drawn(ETA_TEXTS, len(scores))))
@@ -133,7 +133,7 @@ def eta_picture(request: FigureRequest) -> 'canvas.Figure':
 
 @picture('sigma', needs='probabilistic heads', has=_has_heads)
 def sigma_picture(request: FigureRequest) -> 'canvas.Figure':
-    """How uncertain the model is of texts that could mean much."""
+    """Draw the model's uncertainty of texts."""
     evaluation = request.model.evaluation
     matrices, truth = evaluation.matrices, evaluation.relation.truth
     sigma = matrices['text_sigma']
@@ -151,7 +151,7 @@ def sigma_picture(request: FigureRequest) -> 'canvas.Figure':
 
 @picture('moment', needs='a BestFrameSimilarity', has=_scores_frames, all_scores=False)
 def moment_pictures(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figure']]:
-    """Each query along its own video, if its moment there is known, else along its best hit."""
+    """Draw each query's score along its own video if its moment is known, else its best hit."""
     study, rows = request.model, request.rows()
     evaluation = study.evaluation
     known = annotated(study.dataset, evaluation.texts, evaluation.videos)
@@ -183,7 +183,7 @@ PICTURES: dict[str, Picture] = table(sys.modules[__name__])
 
 
 def check_pictures(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of pictures, each once.
+    """Return picture names without repetition.
 
     Raises:
         ValueError: none, or an unknown one.
@@ -199,7 +199,7 @@ def check_pictures(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def lacking(model: Optional[nn.Module], *, exact: bool = True) -> dict[str, str]:
-    """Pictures that a model cannot give, and what it lacks for each.
+    """Return pictures that a model cannot give, and what it lacks for each.
 
     Args:
         model: None = scores alone.
@@ -219,7 +219,7 @@ def lacking(model: Optional[nn.Module], *, exact: bool = True) -> dict[str, str]
 
 @torch.no_grad()
 def training_weights(study: Study, rows: Sequence[int], columns: Sequence[int]) -> Optional[Tensor]:
-    """How hard training would push these pairs, were they one batch of it.
+    """Return the weights of these pairs if they were one training batch.
 
     By the model's supervision, or by its belief where that acts.  Float [len(rows), len(columns)];
     None where there is none, it says nothing of negatives, or reads what only a training batch
@@ -253,7 +253,7 @@ def training_weights(study: Study, rows: Sequence[int], columns: Sequence[int]) 
 
 
 def inputs_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> dict[str, Tensor]:
-    """What the model reads of some texts and some videos, read anew."""
+    """Return the inputs of some texts and videos, read again."""
     found, data = study.evaluation, study.dataset
     items = [data.load_video(int(place)) for place in found.videos.index[columns]]
     items += [data.load_text(int(place)) for place in found.texts.index[rows]]
@@ -261,7 +261,7 @@ def inputs_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> dict
 
 
 def levels_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> tuple[Levels, Levels]:
-    """Some texts and some videos as they were encoded, where the model is."""
+    """Return the encoded levels of some texts and videos, on the model's device."""
     sides = (study.evaluation.texts, rows), (study.evaluation.videos, columns)
     texts, videos = (
         to_device(take(items.levels, torch.as_tensor(places)), study.evaluation.device)
@@ -272,7 +272,7 @@ def levels_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> tupl
 
 @torch.no_grad()
 def eta_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> Tensor:
-    """Uncertainty of pairs at test time, where no annotated partner is known: float [R, C].
+    """Return the pairs' uncertainty at test time, without annotated partners: float [R, C].
 
     Raises:
         ValueError: the model has none.
@@ -290,7 +290,7 @@ def eta_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> Tensor:
 
 
 def annotated_block(study: Study, rows: Sequence[int], columns: Sequence[int]) -> Target:
-    """What a training batch of these items would know of them: positives, and what classes say."""
+    """Return the annotation of a training batch of these items: positives and classes."""
     device = study.evaluation.device
     positives = study.evaluation.relation.positives[rows][:, columns].to(device)
     texts, videos = [study.text(t) for t in rows], [study.video(v) for v in columns]
@@ -304,7 +304,7 @@ def annotated_block(study: Study, rows: Sequence[int], columns: Sequence[int]) -
 
 
 def additive(study: Study, rows: Sequence[int]) -> tuple[Optional[str], Optional[Tensor]]:
-    """The first transform that adds one number to each video, and float [V] of these numbers.
+    """Return the first transform that adds one number per video, and these numbers, float [V].
 
     Sinkhorn and the inverted softmax do; what others make of a score depends on the text.  Some
     texts tell: those of ``rows`` and the first four.
@@ -321,7 +321,7 @@ def additive(study: Study, rows: Sequence[int]) -> tuple[Optional[str], Optional
 def matched_spans(
     evaluation: Evaluation, row: int, columns: Sequence[int]
 ) -> dict[int, tuple[float, float]]:
-    """Begin and end, as shares, of where a text matches in videos; none if nothing says it."""
+    """Return begin and end, as shares, of the texts' matches in videos; none if unknown."""
     if not hasattr(getattr(evaluation.model, 'similarity', None), 'paired_matches'):
         return {}
     pairs = torch.full((len(columns),), row), torch.tensor(columns)

@@ -23,7 +23,7 @@ MOST = 50
 
 @HOOKS.register_module()
 class PicturesHook(Hook):
-    """Shows pictures of each evaluation through the runner's visualizer (docs/pictures.md).
+    """Draws pictures of each evaluation with the runner's visualizer (docs/pictures.md).
 
     Pictures that the model has not got what it takes for are left out, and the log says so when a
     run starts.  They are called ``val_hubs``, ``test_sheet_0`` and so on; their step is the epoch,
@@ -87,7 +87,7 @@ class PicturesHook(Hook):
             refuse_unknown(self.queries, [text['text_id'] for text in texts])
 
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
-        """Called on rank 0."""
+        """Draw the pictures; called on rank 0."""
         if evaluation.mode not in self.modes or not self._due(runner, evaluation.mode):
             return
         start = time.perf_counter()
@@ -116,7 +116,7 @@ class PicturesHook(Hook):
 
 
 def checked_queries(queries: Union[int, str, Sequence[Union[int, str]]]) -> Union[int, list[str]]:
-    """A number of texts, or ids of some.
+    """Parse a number of texts, or the ids of some.
 
     Raises:
         ValueError: fewer than 1 or more than ``MOST``, or an id twice.
@@ -137,7 +137,7 @@ def checked_queries(queries: Union[int, str, Sequence[Union[int, str]]]) -> Unio
 def request_for(
     study: Study, queries: Union[int, Sequence[str]], *, top: int = 5, seed: int = 0
 ) -> FigureRequest:
-    """An evaluation and the texts of it that are asked for; see :class:`PicturesHook`.
+    """An evaluation and the texts to draw; see :class:`PicturesHook`.
 
     Texts that another set has are left out; a number of them is drawn, the same for all pictures.
     """
@@ -165,7 +165,7 @@ def figures(
 
 
 def step(runner: Runner) -> int:
-    """Epochs done, or iterations in a training that counts these; 0 without one."""
+    """Return epochs done, or iterations in a training that counts these; 0 without one."""
     loop = runner._train_loop
     if not isinstance(loop, BaseLoop):
         return 0

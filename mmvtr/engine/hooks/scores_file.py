@@ -41,7 +41,7 @@ class ScoresFileHook(Hook):
         self.modes = tuple(modes)
 
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
-        """Called on rank 0."""
+        """Write the scores; called on rank 0."""
         if evaluation.mode not in self.modes:
             return
         if not evaluation.exact:

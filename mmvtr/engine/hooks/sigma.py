@@ -27,7 +27,7 @@ class SigmaFileHook(Hook):
     """
 
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
-        """Called on rank 0."""
+        """Write the sigmas; called on rank 0."""
         if 'text_sigma' not in evaluation.matrices:
             raise ValueError('SigmaFileHook: the model has no probabilistic heads, so no sigma')
         rows = [

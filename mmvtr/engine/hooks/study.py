@@ -44,7 +44,7 @@ class Study(NamedTuple):
 
     @property
     def epoch(self) -> Optional[int]:
-        """Epochs that its weights have behind them; None: unknown, or several models."""
+        """Epochs that the weights were trained; None: unknown, or several models."""
         return self.trainings[0].done if len(self.trainings) == 1 else None
 
     @property
@@ -53,7 +53,7 @@ class Study(NamedTuple):
 
     @property
     def scores(self) -> Tensor:
-        """float32 [T, V], raw."""
+        """Return the raw scores, float32 [T, V]."""
         return self.evaluation.matrices['scores']
 
     @property
@@ -61,21 +61,21 @@ class Study(NamedTuple):
         return self.evaluation.matrices['temperature']
 
     def best_scores(self) -> Directed:
-        """The scores that the config means: after its first transform, else raw."""
+        """Return the config's scores: after its first transform, else raw."""
         for name in self.transforms:
             return self.evaluation.transformed[name]
         return Directed(self.scores, self.scores)
 
     def text(self, row: int) -> dict[str, Any]:
-        """The record of a text."""
+        """Return the record of a text."""
         return self.dataset.texts[int(self.evaluation.texts.index[row])]
 
     def video(self, column: int) -> dict[str, Any]:
-        """The record of a video."""
+        """Return the record of a video."""
         return self.dataset.videos[int(self.evaluation.videos.index[column])]
 
     def frames(self, column: int, **options: Any) -> dict[str, Any]:
-        """``frames`` of a video, and why there are none: ``lacking``."""
+        """Return ``frames`` of a video, or ``lacking``, the reason why there are none."""
         pipeline = self.dataset.video_pipeline.transforms
         return film_strip(self.video(column), pipeline, **options)._asdict()
 
@@ -92,7 +92,7 @@ class Study(NamedTuple):
 
 
 class FigureRequest(NamedTuple):
-    """What pictures are made of.
+    """Data from which pictures are drawn.
 
     Attributes:
         models: tested models, one a checkpoint, in the order given; the last is *the* model.  None
@@ -127,15 +127,15 @@ class FigureRequest(NamedTuple):
 
     @property
     def both(self) -> list[Study]:
-        """What is compared, before and after; the model alone where nothing is."""
+        """Return the compared models, before and after, or the model alone."""
         return [study for study in (self.against, self.model) if study is not None]
 
     def drawn(self, count: int, of: int) -> list[int]:
-        """Some of so many places, by the seed."""
+        """Return some of so many positions, drawn by the seed."""
         return np.random.default_rng((self.seed, of)).permutation(of)[:count].tolist()
 
     def rows(self, candidates: Sequence[int] = (), *, among: str = 'texts') -> list[int]:
-        """Rows of the texts that were asked for by id, else some of ``candidates``, drawn.
+        """Return rows of texts given by id, else some of ``candidates``, drawn.
 
         Raises:
             ValueError: an id that the set has not, no id, or no candidate.
@@ -209,7 +209,7 @@ def picture(
 
 
 def table(*modules: Any) -> dict[str, Picture]:
-    """The pictures of some modules by name, in their order."""
+    """Return the pictures of some modules by name, in order."""
     found = [one for module in modules for one in vars(module).values()]
     return {one.name: one for one in found if isinstance(one, Picture)}
 

@@ -120,7 +120,7 @@ def compared(
 
 
 def results_of(folder: Path) -> Results:
-    """What the test of a finished training gave.
+    """Return the test results of a finished training.
 
     Raises:
         SystemExit: the folder has no results of a test.
@@ -135,7 +135,7 @@ def results_of(folder: Path) -> Results:
 def divided(
     options: Mapping[str, Any], load: Callable[[dict[str, Any]], Config]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options for both trainings, and those that the baseline's config has no place for.
+    """Return options for both trainings, and those that the baseline's config has no place for.
 
     Args:
         options: of the command line, by key.
@@ -147,7 +147,7 @@ def divided(
 
 
 def _has(plain: Config, option: str, value: Any, load: Callable[..., Config]) -> bool:
-    """Whether the part that an option is of is there, and something in it reads the option."""
+    """Return whether an option's part exists in the config and something in it reads the option."""
     shortcuts = plain.get('shortcuts') or {}
     first = option.partition('.')[0]
     for key in [option.replace(first, full, 1) for full in shortcuts.get(first, [first])]:
@@ -164,7 +164,7 @@ def _has(plain: Config, option: str, value: Any, load: Callable[..., Config]) ->
 
 
 def refuse_other_set(ours: Config, theirs: Config, names: tuple[str, str]) -> None:
-    """See that two configs are tested on the same texts and videos, before either is trained.
+    """Raise unless two configs are tested on the same texts and videos, before any training.
 
     Raises:
         SystemExit: a test set cannot be built.
@@ -181,13 +181,13 @@ def refuse_other_set(ours: Config, theirs: Config, names: tuple[str, str]) -> No
 
 
 def rank_of_launch() -> int:
-    """The number of this process among those of a launcher, before they have joined."""
+    """Return this process' number among those of a launcher, before they join."""
     names = ('RANK', 'SLURM_PROCID', 'OMPI_COMM_WORLD_RANK')
     return int(next((os.environ[name] for name in names if name in os.environ), 0))
 
 
 def own_group() -> dict[str, str]:
-    """Environment for processes, one of each of ours, that join a process group of their own.
+    """Return the environment of processes, one per process of ours, that join a group of their own.
 
     torchrun holds the port of its own group: rank 0 chooses another one, and tells the others
     through torchrun's store.
@@ -234,7 +234,7 @@ def picture(draw: Path, config: str, checkpoint: str, folder: Path, *options: st
 
 
 def results_table(folder: Path, baseline: Path, names: Sequence[str], options: str = '') -> str:
-    """The results of two trainings, the baseline first, and what changes.
+    """Return the table of two trainings, the baseline first, and their difference.
 
     What the trainings differ in, by what their results say of them, stands above the table.
 

@@ -9,13 +9,13 @@ from typing import Iterator
 
 
 def consoles(logger: logging.Logger) -> list[logging.Handler]:
-    """A logger's handlers that write to no file."""
+    """Return a logger's handlers that write to no file."""
     return [h for h in logger.handlers if not isinstance(h, logging.FileHandler)]
 
 
 @contextmanager
 def file_only(logger: logging.Logger) -> Iterator[None]:
-    """Within it, what is no error goes to the log file alone."""
+    """Send all but errors to the log file alone within this context."""
 
     def errors(record: logging.LogRecord) -> bool:
         return record.levelno >= logging.ERROR
@@ -31,7 +31,7 @@ def file_only(logger: logging.Logger) -> Iterator[None]:
 
 
 class _Kept(logging.Handler):
-    """Keeps messages, each once."""
+    """Handler that collects distinct messages."""
 
     def __init__(self, kept: list[str]) -> None:
         super().__init__(logging.WARNING)
@@ -45,7 +45,7 @@ class _Kept(logging.Handler):
 
 @contextmanager
 def warnings_of(logger: logging.Logger) -> Iterator[list[str]]:
-    """What a logger is warned of within it, a line each, once and nowhere else."""
+    """Collect a logger's warnings within this context, each once."""
     kept: list[str] = []
     handlers, level = logger.handlers, logger.level
     logger.handlers = [_Kept(kept)]
@@ -62,7 +62,7 @@ _LOGGED: set[str] = set()
 
 @contextmanager
 def without_repeats(logger: logging.Logger) -> Iterator[None]:
-    """What is said within it is not said again, there and on consoles with :func:`is_new`.
+    """Suppress repeated messages within this context, also on consoles with :func:`is_new`.
 
     For what is done twice, once to see whether it can be done.
     """
@@ -80,19 +80,19 @@ def without_repeats(logger: logging.Logger) -> Iterator[None]:
 
 
 def is_new(record: logging.LogRecord) -> bool:
-    """Whether a message has not been said within :func:`without_repeats`."""
+    """Return whether a message is new within :func:`without_repeats`."""
     return record.getMessage() not in _LOGGED
 
 
 def raise_on_full_disk(logger: logging.Logger) -> None:
-    """Let a log that cannot be written end the run: ``logging`` would print a trace a line."""
+    """End the run if the log cannot be written; ``logging`` would print a trace per line."""
     for handler in logger.handlers:
         if isinstance(handler, logging.FileHandler):
             handler.handleError = _Raise(handler.baseFilename)
 
 
 class _Raise:
-    """Raises the error that is being handled, with the name of the file."""
+    """Log handler that raises write errors with the name of the file."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -13,7 +13,7 @@ from mmengine.visualization import Visualizer
 
 @contextmanager
 def named_only(*packages: str) -> Iterator[None]:
-    """Let packages that were not imported by then be modules that know their version, for a time.
+    """Replace packages not imported so far by modules that know only their version, for a time.
 
     Args:
         packages: by their name as modules and as distributions; what is not installed stays away.
@@ -36,7 +36,7 @@ def named_only(*packages: str) -> Iterator[None]:
 
 
 class LateVisualizer(Visualizer):
-    """mmengine's, whose figure, by matplotlib, is made when something is drawn on it."""
+    """mmengine's class whose matplotlib figure is made when something is drawn on it."""
 
     _FIGURE = ('fig_save_canvas', 'fig_save', 'ax_save', 'dpi')
 

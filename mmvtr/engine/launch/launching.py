@@ -80,14 +80,14 @@ def start_processes(cfg: Config, launcher: str) -> None:
 
 
 def stop_processes() -> None:
-    """Leave the process group together: a process that just exits can abort the others."""
+    """Leave the process group together, since a process that just exits can abort the others."""
     if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()
 
 
 def pin_memory(cfg: Config) -> None:
-    """Where there is a GPU, let batches come in memory that it copies from directly.
+    """Enable pinned memory for batches if there is a GPU.
 
     A loader that states its own ``pin_memory`` keeps it.
     """
@@ -129,7 +129,7 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, D
 
 @contextmanager
 def claim(work_dir: Union[str, Path]) -> Iterator[FolderLock]:
-    """Be the only training in a folder, from before it is read until the end.
+    """Hold the folder's training lock from before it is read until the end.
 
     The main process holds the lock; the others go with it.
 
@@ -156,7 +156,7 @@ def claim(work_dir: Union[str, Path]) -> Iterator[FolderLock]:
 
 
 def resume(cfg: Config, path: str, *, seed: Optional[int] = None) -> None:
-    """Let ``cfg`` continue a training.
+    """Set ``cfg`` to continue a training.
 
     Args:
         cfg: its ``resume``, ``load_from`` and ``randomness`` are set.
@@ -189,7 +189,7 @@ def resume(cfg: Config, path: str, *, seed: Optional[int] = None) -> None:
 
 
 def _needed(cfg: Config) -> list[str]:
-    """What a training needs to go on."""
+    """State that a training needs to be resumed."""
     schedule = ['param_schedulers'] if cfg.get('param_scheduler') else []
     return ['meta.epoch', 'meta.iter', 'message_hub', 'optimizer.param_groups', *schedule]
 
@@ -203,12 +203,12 @@ def _holds(content: Any, name: str) -> bool:
 
 
 def anew(path: Union[str, Path]) -> str:
-    """What else a checkpoint that cannot be resumed is good for, as the end of an error."""
+    """Return what a checkpoint without training state can be used for, to end an error."""
     return f' Its weights can start a new training: --cfg-options load_from={path}'
 
 
 def load_best(runner: Runner, path: Union[str, Path]) -> None:
-    """After a training, put the weights of its best checkpoint into the model.
+    """Load the weights of the best checkpoint into the model after a training.
 
     Raises:
         FileNotFoundError, RuntimeError: the file is gone or damaged.
@@ -227,7 +227,7 @@ def load_best(runner: Runner, path: Union[str, Path]) -> None:
 
 
 def state_choice(runner: Runner, choices: Sequence[Optional[Choice]]) -> None:
-    """Let the protocol line say on what, and by what, the tested checkpoints were chosen."""
+    """Set how the tested checkpoints were chosen, for the protocol line."""
     sets = {choice and choice.on for choice in choices}
     stated = 'test' if 'test' in sets else 'val' if sets == {'val'} else None
     runner.message_hub.update_info('chosen_on', stated)
@@ -248,7 +248,7 @@ def read_matching(model: nn.Module, path: Union[str, Path]) -> dict[str, Any]:
 
 
 def check_order(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Path]) -> None:
-    """See that a training that goes on has the data in the order in which it would have had them.
+    """Raise unless a resumed training gets its data in the order of an uninterrupted one.
 
     The same joint batch over another number of processes goes on, and the log says what differs.
 
@@ -285,12 +285,12 @@ def check_order(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Pat
 
 
 def processes(count: int) -> str:
-    """'1 process', '2 processes'."""
+    """Return a count in words, '1 process', '2 processes'."""
     return '1 process' if count == 1 else f'{count} processes'
 
 
 def check_optimizer(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Path]) -> None:
-    """See that a training can go on with the optimizer of a checkpoint.
+    """Raise unless a training can be resumed with a checkpoint's optimizer.
 
     Which parameters share a learning rate and a weight decay is a matter of the config: after
     another ``optim_wrapper.constructor`` or ``paramwise_cfg`` the stored moments fit no longer.
@@ -320,7 +320,7 @@ def check_optimizer(runner: Runner, checkpoint: dict[str, Any], path: Union[str,
 
 
 def check_changes(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Path]) -> bool:
-    """See that a training can go on with what its config says, and say what is another than before.
+    """Raise unless a training can be resumed with its config; log what differs from before.
 
     Call it when the optimizer has been built.
 

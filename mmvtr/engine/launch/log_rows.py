@@ -16,7 +16,7 @@ FIRST = ('loss', 'lr', 'time_left', 'time')
 
 
 def folded(text: str, width: int = WIDTH) -> str:
-    """Text whose longer lines go on below, four columns further in.
+    """Return text whose long lines are wrapped with an indent of four columns.
 
     A line breaks where it has several blanks in a row, so that ``name: value`` stays together, and
     only within what is still too long at a single one.  A word, such as a path, is never broken.
@@ -51,7 +51,7 @@ def _folded(line: str, width: int) -> str:
 
 
 class FoldingFormatter(logging.Formatter):
-    """Another formatter's text, in rows of :data:`WIDTH` columns."""
+    """Formatter that wraps another formatter's text at :data:`WIDTH` columns."""
 
     def __init__(self, formatter: logging.Formatter) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class FoldingFormatter(logging.Formatter):
 
 
 def fold_rows(logger: logging.Logger) -> None:
-    """Let a logger write rows of :data:`WIDTH` columns on terminals.
+    """Make a logger write rows of :data:`WIDTH` columns on terminals.
 
     In files and pipes a message stays one row, for ``grep`` and the like.
     """
@@ -79,7 +79,7 @@ def _is_terminal(stream: Any) -> bool:
 
 
 class RowsLogProcessor(LogProcessor):
-    """mmengine's LogProcessor, whose lines of a step begin with loss, learning rates and times.
+    """mmengine's LogProcessor with loss, learning rates and times first in a step's line.
 
     ``lr`` is the lowest to the highest rate of the optimizer's groups, ``time_left`` is mmengine's
     ``eta``, which here would be read as the matching uncertainty.  What goes to the visualizer
@@ -93,7 +93,7 @@ class RowsLogProcessor(LogProcessor):
 
 
 def what_matters_first(line: str, rates: Sequence[float] = ()) -> str:
-    """A line of mmengine's, ``Epoch(train) [1][2/3]  base_lr: 1e-3 lr: 1e-3  loss: 2``, in order.
+    """Return a line of mmengine's in this order: ``Epoch(train) [1][2/3]  base_lr ... loss``.
 
     Args:
         line: mmengine's.

@@ -38,7 +38,7 @@ RESULTS = 'results.json'
 
 
 class ToolRunner(Runner):
-    """A Runner whose console shows what is of this run; the log file has all that mmengine says.
+    """mmengine's Runner with a short console log; the log file has all messages.
 
     Environment, merged config, list of hooks and options of each parameter go to the file alone,
     and the console says in a line where.  A log file that cannot be written is an error.  Rows
@@ -72,7 +72,7 @@ class ToolRunner(Runner):
         self.logger.info(f'{machine()}, seed {self.seed}')
 
     def build_logger(self, *args: Any, **kwargs: Any) -> MMLogger:
-        """mmengine's, on whose console the Runner is silent until it is made."""
+        """Build mmengine's logger, silent on the console until the Runner is built."""
         logger = super().build_logger(*args, **kwargs)
         raise_on_full_disk(logger)
         fold_rows(logger)
@@ -84,14 +84,14 @@ class ToolRunner(Runner):
         return logger
 
     def build_log_processor(self, log_processor: Any) -> LogProcessor:
-        """mmengine's, whose rows begin with what matters; another one is kept."""
+        """Build mmengine's log processor with our order of a row; keep another one."""
         if isinstance(log_processor, dict) and bare_name(log_processor) in ('', 'LogProcessor'):
             options = {name: value for name, value in log_processor.items() if name != 'type'}
             return RowsLogProcessor(**options)
         return super().build_log_processor(log_processor)
 
     def register_default_hooks(self, hooks: Optional[dict[str, Any]] = None) -> None:
-        """mmengine's, with a logger that speaks when it has been silent for some seconds.
+        """Register mmengine's default hooks, with a logger hook that is never silent for long.
 
         None takes away a hook that is not mmengine's, too, and one that is not there
         (:func:`~mmvtr.engine.checks.config_checks.hook_faults` refuses slips of a name).
@@ -103,7 +103,7 @@ class ToolRunner(Runner):
         super().register_default_hooks(hooks)
 
     def build_visualizer(self, visualizer: Any = None) -> Visualizer:
-        """mmengine's, by which matplotlib is imported when something is drawn."""
+        """Build mmengine's visualizer, which imports matplotlib when something is drawn."""
         if visualizer is None:
             visualizer = dict(vis_backends=[dict(type='LocalVisBackend')])
         if isinstance(visualizer, dict) and bare_name(visualizer) in ('', 'Visualizer'):
@@ -119,7 +119,7 @@ class ToolRunner(Runner):
             super()._log_env(env_cfg)
 
     def build_model(self, model: Union[nn.Module, dict[str, Any]]) -> nn.Module:
-        """mmengine's; weights that cannot be read are the last word of a tool.
+        """Build the model; weights that cannot be read end the tool in one sentence.
 
         Raises:
             SystemExit: the model cannot be built (says why).
@@ -140,7 +140,7 @@ class ToolRunner(Runner):
             super()._init_model_weights()
 
     def build_optim_wrapper(self, optim_wrapper: Any) -> OptimWrapper:
-        """mmengine's; what is said of each parameter goes to the file, the sums to the console."""
+        """Build mmengine's optimizer wrapper; details of each parameter go to the log file."""
         if isinstance(optim_wrapper, OptimWrapper):
             return optim_wrapper
         with file_only(self.logger):
@@ -152,7 +152,7 @@ class ToolRunner(Runner):
         return built
 
     def scale_lr(self, optim_wrapper: OptimWrapper, auto_scale_lr: Optional[dict] = None) -> None:
-        """mmengine's, which scales what the log calls the base rate, too; says all rates."""
+        """Scale the learning rates as mmengine does, the logged base rate too; log all rates."""
         if not (auto_scale_lr or {}).get('enable'):
             return
         before = [rate for rate, _ in rates_of(wrappers_of(optim_wrapper))]
@@ -170,7 +170,7 @@ class ToolRunner(Runner):
             self.logger.info(f'{kind} for {"; ".join(groups_in_words(wrapper))}')
 
     def test(self) -> dict[str, float]:
-        """mmengine's; the results go to ``results.json`` beside the log, with their protocol."""
+        """Test as mmengine does, and write ``results.json`` with the protocol beside the log."""
         numbers = super().test()
         if is_main_process():
             protocol = getattr(self.test_loop, 'protocol', None)
@@ -178,7 +178,7 @@ class ToolRunner(Runner):
         return numbers
 
     def resume(self, *args: Any, **kwargs: Any) -> None:
-        """mmengine's; rates and schedule are the config's, where :attr:`rescale` says so."""
+        """Resume as mmengine does; rates and schedule are the config's if :attr:`rescale`."""
         options = options_of(self)
         super().resume(*args, **kwargs)
         if self.rescale:
@@ -191,7 +191,7 @@ class ToolRunner(Runner):
         strict: bool = False,
         revise_keys: Sequence[tuple[str, str]] = (),
     ) -> dict[str, Any]:
-        """mmengine's, which never goes on with what fits by chance.
+        """Load a checkpoint as mmengine does, but only one that fits exactly.
 
         A hook that takes a part of a checkpoint only says which in its ``prefixes``.
 
@@ -223,12 +223,12 @@ class ToolRunner(Runner):
 
 
 def _not_of_mmengine(record: logging.LogRecord) -> bool:
-    """Whether the console shows a message while the Runner is made."""
+    """Return whether the console shows a message while the Runner is built."""
     return record.levelno > logging.INFO or record.pathname != inspect.getfile(Runner)
 
 
 def _not_of_file_client(record: logging.LogRecord) -> bool:
-    """Not mmengine's warnings that it still calls its own old file client to write checkpoints.
+    """Return False for mmengine's warnings about its own old file client.
 
     They name no key that a config could change, and come at every start and first save.
     """
@@ -236,12 +236,12 @@ def _not_of_file_client(record: logging.LogRecord) -> bool:
 
 
 def _not_of_lost_gradients(record: logging.LogRecord) -> bool:
-    """Not mmengine's guess by the step's number: an epoch ends with a step of the optimizer."""
+    """Return False for mmengine's warning of lost gradients: every epoch ends with a step."""
     return not record.getMessage().startswith('Resumed iteration number is not divisible by')
 
 
 def machine() -> str:
-    """Versions and devices, in a few words."""
+    """Return versions and devices in a few words."""
     count = torch.cuda.device_count()
     device = f'{count} x {torch.cuda.get_device_name()}' if count else 'CPU'
     threads = torch.get_num_threads()
@@ -252,7 +252,7 @@ def machine() -> str:
 
 
 def groups_in_words(wrapper: OptimWrapper) -> list[str]:
-    """'12 parameters: lr 0.001, weight_decay 0.05' of all that share these.
+    """Return '12 parameters: lr 0.001, weight_decay 0.05' for all that share these.
 
     Of the optimizer's own groups: the wrapper's have a made one of mmengine's beside them.
     """

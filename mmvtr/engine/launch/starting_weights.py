@@ -14,7 +14,7 @@ from mmvtr.storage.weights import read_checkpoint, unwrapped
 
 
 def start_from(runner: Runner, cfg: Config) -> None:
-    """See that ``cfg.load_from`` fits the model that is to start from it, or the parts asked for.
+    """Raise unless ``cfg.load_from`` fits the model, or the parts of it that are asked for.
 
     ``load_from_prefixes`` of the config names them: a list of beginnings of weight names, such as
     ``['encoder.frames.', 'encoder.text.']`` for the towers alone.  All weights of the model under
@@ -65,7 +65,7 @@ def start_from(runner: Runner, cfg: Config) -> None:
 
 
 class PartHook(Hook):
-    """Of a checkpoint that a training starts from, keep the weights of some prefixes only."""
+    """Keep only the weights with some prefixes of the checkpoint that a training starts from."""
 
     def __init__(self, prefixes: Sequence[str]) -> None:
         self.prefixes = tuple(prefixes)

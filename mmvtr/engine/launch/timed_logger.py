@@ -14,7 +14,7 @@ from mmvtr.registry import HOOKS
 
 @HOOKS.register_module()
 class TimedLoggerHook(LoggerHook):
-    """mmengine's LoggerHook, which also speaks when it has been silent for some seconds.
+    """mmengine's LoggerHook that also writes after some seconds without a line.
 
     In training, validation and test alike.  Lines between the intervals go to the log alone, not
     to the visualizer.  Where the loop has printed a table, the line with all its numbers goes to
@@ -73,7 +73,7 @@ class TimedLoggerHook(LoggerHook):
             self._spoke = time.monotonic()
 
     def after_scored_tile(self, runner: Runner, done: int, total: int) -> None:
-        """Between encoding and measuring, after ``done`` of ``total`` texts of this process."""
+        """Log progress after ``done`` of ``total`` texts of this process are scored."""
         if self._silent():
             runner.logger.info(f'scored {done:,} of {total:,} texts')
             self._spoke = time.monotonic()

@@ -31,7 +31,7 @@ _OF_TRAINING = ('temperature', 'losses', 'objectives', 'supervision', 'banks', '
 
 
 def pretrained_parts(model: Any, path: str = '') -> Iterator[str]:
-    """Where in a model's config pretrained weights are named: ``'encoder.frames'`` ...
+    """Return where a model's config names pretrained weights: ``'encoder.frames'`` ...
 
     The members of a BackdoorRetriever are one: their number is left out.
     """
@@ -49,7 +49,7 @@ def pretrained_parts(model: Any, path: str = '') -> Iterator[str]:
 
 
 def untrained_parts(model: nn.Module, pretrained: set[str]) -> list[str]:
-    """Parts of a model whose parameters no pretrained weights fill, two or three names deep.
+    """Return parts of a model that no pretrained weights fill, two or three names deep.
 
     Those that are read in training only do not count.
 
@@ -67,7 +67,7 @@ def untrained_parts(model: nn.Module, pretrained: set[str]) -> list[str]:
 
 
 def refuse_random(model: nn.Module, cfg: Config, *, within: str = '') -> None:
-    """See that a model without a checkpoint is pretrained as a whole.
+    """Raise unless a model without a checkpoint is fully pretrained.
 
     Args:
         model: a retriever.
@@ -90,7 +90,7 @@ def refuse_random(model: nn.Module, cfg: Config, *, within: str = '') -> None:
 
 
 def admit_random(model: Any) -> None:
-    """Let towers of a model's config be random that name a folder of open_clip without weights."""
+    """Set towers that name an open_clip folder without weights to random weights."""
     if isinstance(model, dict):
         if _reads_folder(model):
             try:
@@ -107,7 +107,7 @@ def admit_random(model: Any) -> None:
 
 
 def pretrained_options(cfg: Config) -> str:
-    """How a local file of weights is given on the command line: ``'pretrained=FILE'``."""
+    """Return how the command line gives a local file of weights: ``'pretrained=FILE'``."""
     for name, keys in (cfg.get('shortcuts') or {}).items():
         if any(re.fullmatch(r'model\..*\.pretrained', key) for key in keys):
             return f'{name}=FILE'
@@ -115,7 +115,7 @@ def pretrained_options(cfg: Config) -> str:
 
 
 def state_zero_shot(runner: Runner, *, random: bool = False) -> None:
-    """Let the protocol line say that no checkpoint was loaded, and what of the model is random.
+    """Set that no checkpoint was loaded and what is random, for the protocol line.
 
     Transforms that read the train queue, which nothing has filled, are left out with a warning.
 
@@ -159,7 +159,7 @@ def _leave_out_readers_of_the_queue(runner: Runner) -> None:
 
 
 def _reads_folder(model: dict[str, Any]) -> bool:
-    """Whether a tower takes its weights from a folder of open_clip."""
+    """Return whether a tower takes its weights from an open_clip folder."""
     named = isinstance(model.get('model'), str) and model['model'].startswith(FOLDER)
     return named and model.get('pretrained') is None
 

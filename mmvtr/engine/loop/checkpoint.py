@@ -39,7 +39,7 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.
 
 
 class AtomicBackend(LocalBackend):
-    """mmengine's local files, written beside their place and moved there when complete.
+    """mmengine's local file backend that writes files atomically.
 
     Archives of ``torch.save`` get a digest (:mod:`mmvtr.storage.seal`).
     """
@@ -61,7 +61,7 @@ register_backend('mmvtr.atomic', AtomicBackend, force=True)
 
 @HOOKS.register_module()
 class PlainCheckpointHook(CheckpointHook):
-    """mmengine's CheckpointHook, with checkpoints that are plain, whole and exact.
+    """mmengine's CheckpointHook with checkpoints that are atomic, digest-checked and exact.
 
     Plain: everything in the file loads under ``weights_only=True``.  Whole: files change
     atomically, and an outdated one is removed only after its successor and ``last_checkpoint`` are
@@ -140,7 +140,7 @@ class PlainCheckpointHook(CheckpointHook):
             runner.val_loop.run()
 
     def _make_room(self, runner: Runner) -> None:
-        """Let the folder hold what is of this training, wherever its past was written."""
+        """Make the folder hold this training's checkpoints alone, past ones included."""
         if not isinstance(self.file_backend, LocalBackend):
             return
         hub, folder = runner.message_hub, Path(self.out_dir)
@@ -191,7 +191,7 @@ class PlainCheckpointHook(CheckpointHook):
             )
 
     def before_train_epoch(self, runner: Runner) -> None:
-        """Let the last batches of an epoch make a step, where they are fewer than accumulated.
+        """Make a step of an epoch's last batches, also if they are fewer than accumulated.
 
         Else a checkpoint of this epoch would lack their gradients.
         """
@@ -216,7 +216,7 @@ class PlainCheckpointHook(CheckpointHook):
         super().after_val_epoch(runner, metrics)
 
     def _save_best_checkpoint(self, runner: Runner, metrics: dict[str, float]) -> None:
-        """mmengine's, in a file of one name, which is never missing once it has been written."""
+        """Save the best checkpoint under one name, replaced atomically."""
         if self.save_best is None:
             return
         hub, (key,), (rule,) = runner.message_hub, self.key_indicators, self.rules
@@ -274,7 +274,7 @@ class PlainCheckpointHook(CheckpointHook):
         hub.update_info('outdated_ckpts', [])
 
     def _outdated(self, hub: Any, step: int) -> list[str]:
-        """Names of the files that the checkpoint of ``step`` replaces."""
+        """Return the names of the files that the checkpoint of ``step`` replaces."""
         names = []
         if self.max_keep_ckpts > 0:
             steps = [kept for kept in self.keep_ckpt_ids if kept != step] + [step]
@@ -291,7 +291,7 @@ class PlainCheckpointHook(CheckpointHook):
 
 
 def data_order(runner: Runner) -> dict[str, int]:
-    """What the order of the training data depends on beside the seed: items, and items a step.
+    """Return what the data order depends on besides the seed: items, and items per step.
 
     The runner's optimizer has been built.
     """
@@ -302,21 +302,21 @@ def data_order(runner: Runner) -> dict[str, int]:
 
 
 def groups_in(runner: Runner) -> list[list[str]]:
-    """Names of the parameters in each group of the optimizer, which has been built."""
+    """Return the parameter names of each optimizer group."""
     names = {id(weight): name for name, weight in bare(runner.model).named_parameters()}
     groups = [g for one in wrappers_of(runner.optim_wrapper) for g in one.optimizer.param_groups]
     return [[names.get(id(weight), '') for weight in group['params']] for group in groups]
 
 
 def chosen_on(cfg: Any) -> str:
-    """What a config chooses its checkpoint on: 'test', if it validates on that set, or 'val'."""
+    """Return the set that a config chooses its checkpoint on: 'test' or 'val'."""
     loaders = [cfg.get(f'{name}_dataloader') or {} for name in ('val', 'test')]
     same = loaders[0].get('dataset') == loaders[1].get('dataset')
     return 'test' if same else 'val'
 
 
 def plain(value: Any, where: str) -> Any:
-    """``value`` in types that a load under ``weights_only=True`` accepts.
+    """Return ``value`` in types that a load under ``weights_only=True`` accepts.
 
     numpy scalars become python's, arrays tensors, mappings dicts.  A state_dict keeps its type
     (it carries version numbers).
@@ -380,7 +380,7 @@ def set_random_states(states: dict[str, Any]) -> None:
 
 
 def load_from_plain_file(filename: str, map_location: Any = None) -> dict[str, Any]:
-    """What mmengine reads a checkpoint with (``load_from``, ``resume``, ``init_cfg``).
+    """Read a checkpoint for mmengine's ``load_from``, ``resume`` and ``init_cfg``.
 
     It would leave it to torch's version and environment whether a checkpoint may run code, and
     runs the text of ``meta['config']``, which no checkpoint of ours has.
@@ -392,7 +392,7 @@ def load_from_plain_file(filename: str, map_location: Any = None) -> dict[str, A
 
 
 def local_file(name: str) -> str:
-    """Path of a checkpoint; one at a URL is downloaded, once, to torch.hub's folder.
+    """Return a checkpoint's path; download one at a URL once, to torch.hub's folder.
 
     Raises:
         ValueError: a scheme other than http and https.
@@ -420,7 +420,7 @@ CheckpointLoader.register_scheme(
 
 
 def latest_checkpoint(work_dir: Union[str, Path]) -> Optional[str]:
-    """Path of the newest checkpoint of a training in ``work_dir``; None if it has none yet.
+    """Return the newest checkpoint in ``work_dir``; None if there is none.
 
     Raises:
         ValueError: the file ``last_checkpoint`` holds no path.

@@ -9,7 +9,7 @@ BEST = 'best.pth'
 
 
 class Choice(NamedTuple):
-    """Why this checkpoint and no other; ``meta['chosen']`` of the file, as a dict.
+    """Why a checkpoint was chosen; stored as ``meta['chosen']``.
 
     Attributes:
         by: key of the metric; None: a file of an older version, which does not say.
@@ -25,13 +25,13 @@ class Choice(NamedTuple):
     iter: int
 
     def in_words(self) -> str:
-        """'retrieval/rsum 213.04 on val, epoch 7 (step 448)'."""
+        """Return 'retrieval/rsum 213.04 on val, epoch 7 (step 448)'."""
         score = '' if self.by is None else f'{self.by} {self.value:.6g} '
         return f'{score}on {self.on}, epoch {self.epoch} (step {self.iter})'
 
 
 def choice_of(checkpoint: dict[str, Any]) -> Optional[Choice]:
-    """What a checkpoint that was read was chosen by; None of any but a best one."""
+    """Return by what a checkpoint was chosen; None if it is no best one."""
     meta = checkpoint.get('meta', {})
     if isinstance(meta.get('chosen'), dict):
         return Choice(**meta['chosen'])

@@ -14,7 +14,7 @@ from mmvtr.storage.weights import read_checkpoint
 
 
 def steps_in(folder: Union[str, Path], template: str) -> dict[Path, int]:
-    """The checkpoints of single epochs (or steps) in a folder, each with its number.
+    """Return the checkpoints of single epochs (or steps) in a folder, each with its number.
 
     Args:
         folder: of a training.
@@ -26,7 +26,7 @@ def steps_in(folder: Union[str, Path], template: str) -> dict[Path, int]:
 
 
 def best_in(folder: Union[str, Path]) -> list[Path]:
-    """``best.pth``, and what older versions called it (``best_retrieval_rsum_epoch_7.pth``)."""
+    """Return ``best.pth``, or its name in older versions (``best_retrieval_rsum_epoch_7.pth``)."""
     return [p for p in _files(folder) if p.name == BEST or re.fullmatch(r'best_.*\.pth', p.name)]
 
 
@@ -57,7 +57,7 @@ def set_aside(paths: Iterable[Path], folder: Union[str, Path]) -> Optional[Path]
 
 
 class Past(NamedTuple):
-    """What a training that goes on knows of itself.
+    """State of a resumed training.
 
     Attributes:
         path: the checkpoint that it goes on from.
@@ -118,7 +118,7 @@ def make_room(
 
 
 def _own_best(folder: Path, past: Past, notes: list[str]) -> Optional[Path]:
-    """The best checkpoint of a training that goes on, if it is still there; damaged ones are told.
+    """Return a resumed training's best checkpoint if it exists; warn if it is damaged.
 
     One of this folder that is newer than the training is its own, too, if it goes on from its
     newest checkpoint: then it was killed between the two, and will write the same again.

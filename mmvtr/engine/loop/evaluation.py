@@ -31,7 +31,7 @@ class Encoded(NamedTuple):
     lengths: Tensor
 
     def rows(self, rows: Tensor) -> 'Encoded':
-        """The items at these places."""
+        """Return the items at these positions."""
         ids = np.array(self.ids, dtype=object)[rows.numpy()].tolist()
         return Encoded(self.index[rows], ids, take(self.levels, rows), self.lengths[rows])
 
@@ -73,7 +73,7 @@ class Evaluation:
     about: dict[str, Any] = field(default_factory=dict)
 
     def bank_scores(self, kind: str, queries: Levels) -> Tiles:
-        """Scores of K further queries with the items of this set.
+        """Return scores of K further queries with the items of this set.
 
         Args:
             kind: ``'text'``: queries are texts and the gallery the V videos; ``'video'``: queries
@@ -89,12 +89,12 @@ class Evaluation:
         return bank_tiles(self.model, self.device, kind, queries, self.gallery(kind))
 
     def gallery(self, kind: str) -> Levels:
-        """Levels of what queries of a kind ask for."""
+        """Return the levels of the gallery that queries of a kind search."""
         return (self.videos if kind == 'text' else self.texts).levels
 
 
 def bare(model: nn.Module) -> nn.Module:
-    """A model without its distributed wrapper."""
+    """Return a model without its distributed wrapper."""
     return model.module if is_model_wrapper(model) else model
 
 
@@ -141,7 +141,7 @@ def bank_tiles(
 def score_tiles(
     model: nn.Module, device: torch.device, kind: str, queries: Levels, gallery: Levels
 ) -> Tiles:
-    """Scores of Q queries with N gallery items, of every pair, made in tiles.
+    """Return scores of Q queries with N gallery items, every pair, made in tiles.
 
     Args:
         model: a retriever.
@@ -165,7 +165,7 @@ def score_tiles(
 
 
 def item_tiles(model: nn.Module, device: torch.device, items: Levels, gallery: Levels) -> Tiles:
-    """Similarities of M items with N gallery items of the same kind, made in tiles.
+    """Return similarities of M items with N gallery items of the same kind, made in tiles.
 
     Inner products of the vectors whose inner products with those of the other kind are the scores.
 
@@ -191,7 +191,7 @@ def item_tiles(model: nn.Module, device: torch.device, items: Levels, gallery: L
 
 
 def all_scores(similarity: Any, texts: Levels, videos: Levels) -> Tensor:
-    """Scores [T, V] of every pair, also where the similarity would rank a shortlist."""
+    """Return scores [T, V] of every pair, also if the similarity would rank a shortlist."""
     shortlist = getattr(similarity, 'shortlist', None)
     if shortlist is None:
         return similarity(texts, videos)['scores']
@@ -203,7 +203,7 @@ def all_scores(similarity: Any, texts: Levels, videos: Levels) -> Tensor:
 
 
 def to_device(levels: Levels, device: torch.device) -> Levels:
-    """The same items there."""
+    """Return the items on another device."""
     return {name: level.map(lambda x: x.to(device)) for name, level in levels.items()}
 
 
@@ -214,7 +214,7 @@ PRECISIONS = dict(bf16=torch.bfloat16, fp16=torch.float16)
 def encode_batch(
     model: nn.Module, kind: str, batch: dict[str, Any], *, amp: Union[bool, str]
 ) -> Encoded:
-    """A collated batch of texts or videos -> their embeddings.
+    """Return the embeddings of a collated batch of texts or videos.
 
     Args:
         model: the retriever, without distributed wrapper.
@@ -240,5 +240,5 @@ def encode_batch(
 
 
 def to_cpu(x: Tensor) -> Tensor:
-    """A compact copy: a view would keep (and pickle) all that it was cut from."""
+    """Return a compact copy, since a view would keep (and pickle) its whole base."""
     return x.to('cpu', torch.float32 if x.is_floating_point() else x.dtype, copy=True)

@@ -56,7 +56,7 @@ from mmvtr.structures import Directed, Relation, cat_levels, take
 
 
 class TwoPassLoader:
-    """This process' share of a dataset's videos, then of its texts, each item once.
+    """Dataset of this process' share of the videos, then texts, each item once.
 
     Args:
         cfg: as mmengine's dataloader configs: ``dataset``, ``batch_size``, ``num_workers``,
@@ -92,7 +92,7 @@ class TwoPassLoader:
 
 @LOOPS.register_module()
 class RetrievalLoop(BaseLoop):
-    """Evaluates a retriever, for ``val_cfg`` and ``test_cfg`` alike.
+    """Loop that evaluates a retriever, for both ``val_cfg`` and ``test_cfg``.
 
     Between scoring and measuring, hooks with a method ``after_scoring(runner, evaluation)`` see the
     :class:`.Evaluation` on rank 0 and may add transformed scores, whose
@@ -140,12 +140,12 @@ class RetrievalLoop(BaseLoop):
 
     @property
     def mode(self) -> str:
-        """'test' if this is the runner's test loop, else 'val'."""
+        """Return 'test' if this is the runner's test loop, else 'val'."""
         return 'test' if self.runner._test_loop is self else 'val'
 
     @torch.no_grad()
     def run(self) -> dict[str, float]:
-        """Evaluate; the same numbers on every rank, keys such as ``retrieval/t2v_R1``."""
+        """Evaluate and return equal numbers on every rank, keys such as ``retrieval/t2v_R1``."""
         with whole_layers(self.runner.model):
             return self._run(self.mode)
 
@@ -169,7 +169,7 @@ class RetrievalLoop(BaseLoop):
         return torch.device(self._model.data_preprocessor.device)
 
     def _encode(self) -> tuple[Encoded, Encoded, list[tuple[str, str]]]:
-        """All texts, all readable videos, and (video id, reason) of the broken ones."""
+        """Return all texts, all readable videos, and (video id, reason) of the broken ones."""
         parts: dict[str, list[Encoded]] = dict(text=[], video=[])
         broken: list[tuple[str, str]] = []
         for i, batch in enumerate(self.dataloader):
@@ -183,7 +183,7 @@ class RetrievalLoop(BaseLoop):
         return gather(parts['text'], 'text'), gather(parts['video'], 'video'), broken
 
     def _score(self, texts: Encoded, videos: Encoded) -> Optional[dict[str, Tensor]]:
-        """The matrices that the metrics read, float32 [T, V] on the CPU of rank 0; else None.
+        """Return the metrics' matrices, float32 [T, V] on the CPU of rank 0, else None.
 
         Tiles are cut at the same rows whatever the number of processes, each of which scores a
         run of them: so the matrix does not depend on that number.
@@ -262,14 +262,14 @@ class RetrievalLoop(BaseLoop):
         return {**self._numbers(evaluation), **(part.numbers() if part else {})}
 
     def _ensemble(self) -> str:
-        """For the title of the table: of which models the scores were added, if of several."""
+        """Return, for the table's title, of which models the scores were summed."""
         members = self.runner.message_hub.get_info('ensemble')
         if not members:
             return ''
         return '\n  '.join([f' of an ensemble of {len(members)}, scores added:', *members])
 
     def _numbers(self, evaluation: Evaluation) -> dict[str, float]:
-        """All results by key; those of a transform behind its name."""
+        """Return all results by key; a transform's have its name in front."""
         numbers = dict(self.report.values)
         for name, values in self.report.transformed.items():
             numbers.update({f'{name}/{key}': value for key, value in values.items()})
@@ -316,7 +316,7 @@ class RetrievalLoop(BaseLoop):
         }
 
     def _about(self, relation: Relation) -> dict[str, Any]:
-        """What was tested on, and the facts of the trainings."""
+        """Return what was tested, and the facts of the trainings."""
         info = self.dataloader.dataset.protocol()
         counts = dict(texts=len(relation.text_ids), videos=len(relation.video_ids))
         return dict(
@@ -326,14 +326,14 @@ class RetrievalLoop(BaseLoop):
 
 
 def own_tiles(rows: int, tile: int) -> list[slice]:
-    """This process' run of the tiles of at most ``tile`` rows."""
+    """Return this process' range of tiles of at most ``tile`` rows."""
     rank, world = get_dist_info()
     starts = np.array_split(np.arange(0, rows, tile), world)[rank].tolist()
     return [slice(start, min(start + tile, rows)) for start in starts]
 
 
 def gather(parts: Sequence[Encoded], kind: str) -> Encoded:
-    """The batches of all ranks as one, in the order of the dataset.
+    """Return all ranks' batches as one, in the order of the dataset.
 
     Raises:
         ValueError: there are none.
@@ -346,7 +346,7 @@ def gather(parts: Sequence[Encoded], kind: str) -> Encoded:
 
 
 def joined(parts: Sequence[Encoded]) -> Encoded:
-    """Batches as one, in their order; one or more of them."""
+    """Return one or more batches as one, in order."""
     return Encoded(
         index=torch.cat([part.index for part in parts]),
         ids=[item_id for part in parts for item_id in part.ids],
@@ -356,7 +356,7 @@ def joined(parts: Sequence[Encoded]) -> Encoded:
 
 
 def relation_of(dataset: Dataset, texts: Encoded, videos: Encoded) -> Relation:
-    """What the dataset knows of the encoded texts and videos."""
+    """Return what the dataset knows of the encoded texts and videos."""
 
     def known(matrix: Optional[np.ndarray]) -> Optional[Tensor]:
         if matrix is None:
@@ -381,7 +381,7 @@ def relation_of(dataset: Dataset, texts: Encoded, videos: Encoded) -> Relation:
 
 
 def lengths(dataset: Dataset, videos: Encoded) -> dict[str, Any]:
-    """``video_lengths`` and ``length_unit``: frames if known of all videos, else seconds."""
+    """Return ``video_lengths`` and ``length_unit``: frames if known of all videos, else seconds."""
     for unit, key in LENGTHS.items():
         if all(key in video for video in dataset.videos):
             known = torch.as_tensor(dataset.lengths(unit))
@@ -390,7 +390,7 @@ def lengths(dataset: Dataset, videos: Encoded) -> dict[str, Any]:
 
 
 def actions(records: Sequence[dict], items: Encoded) -> Sequence[tuple[tuple[int, int], ...]]:
-    """(Verb, noun) classes of each item, where the dataset knows them."""
+    """Return the (verb, noun) classes of each item, if the dataset knows them."""
     chosen = [records[i] for i in items.index.tolist()]
     if not all('actions' in record for record in chosen):
         return ()
@@ -398,7 +398,7 @@ def actions(records: Sequence[dict], items: Encoded) -> Sequence[tuple[tuple[int
 
 
 def text_queries_only(report: Report) -> Report:
-    """The numbers that read a score matrix by its rows alone."""
+    """Return the numbers of metrics that read a score matrix by rows alone."""
 
     def rows(numbers: dict[str, float]) -> dict[str, float]:
         return {k: v for k, v in numbers.items() if k.partition('/')[2].startswith('t2v_')}
@@ -422,6 +422,6 @@ def on_rank_0(function: Callable[[], Any]) -> Any:
 
 
 def span(counts: Tensor) -> str:
-    """'12', or '1-81 (mean 41.4)'."""
+    """Return a count or range in words, '12', or '1-81 (mean 41.4)'."""
     low, high = int(counts.min()), int(counts.max())
     return str(low) if low == high else f'{low}-{high} (mean {counts.double().mean():.1f})'

@@ -14,7 +14,7 @@ LONGEST = 300
 
 
 class Training(NamedTuple):
-    """What ran, of one training; None = unknown.
+    """Facts of one training; None = unknown.
 
     Attributes:
         set, ids, videos, texts: it was trained on: name, hash of the ids, counts.
@@ -153,7 +153,7 @@ _COMPARED = (
 
 
 def trainings_of(checkpoint: Mapping[str, Any], path: Any = 'checkpoint') -> list[Training]:
-    """The trainings that a checkpoint's weights are from: one, or one a member of several.
+    """Return the trainings of a checkpoint's weights: one, or one per member of several.
 
     Args:
         checkpoint: what :func:`~mmvtr.storage.weights.read_checkpoint` has read.
@@ -180,7 +180,7 @@ def _listed(value: Any, path: Any) -> list:
 
 
 def _of_before(meta: Mapping[str, Any]) -> Training:
-    """What a checkpoint without facts knows all the same: of an older version, or converted."""
+    """Return what is known of a checkpoint without facts: of an older version, or converted."""
     order = meta.get('order') if isinstance(meta.get('order'), dict) else {}
     known = dict(
         batch=order.get('joint_batch') or None,
@@ -204,7 +204,7 @@ _TYPES = {
 
 
 def _read(value: Any, path: Any) -> Training:
-    """Facts from a file that anybody may have written."""
+    """Return checked facts of a file that anybody may have written."""
     if not isinstance(value, dict):
         raise ValueError(f"{path}: meta['training']: a dict of facts expected, got {value!r:.80}")
     known = {name: fact for name, fact in value.items() if name in _TYPES and fact is not None}
@@ -229,7 +229,7 @@ def _well_formed(name: str, fact: Any) -> bool:
 
 
 def differences(one: Training, other: Training) -> dict[str, tuple[str, str]]:
-    """In what two trainings differ, by name: the words of each, 'unknown' where that is so.
+    """Return the facts in which two trainings differ: the words of each, or 'unknown'.
 
     Not in how many processes shared a batch, in the epoch that was chosen, and in learning rates of
     parameters that the other one has not got.
@@ -262,7 +262,7 @@ def differing(
     theirs: Optional[Sequence[Mapping[str, Any]]],
     names: Sequence[str],
 ) -> list[str]:
-    """A line for each fact in which the trainings of two results differ, for a heading.
+    """Return a line for each fact in which two results' trainings differ, for a heading.
 
     Args:
         ours, theirs: facts of their trainings, as results and files of scores keep them; None: not
@@ -293,7 +293,7 @@ def differing(
 
 
 def together(trainings: Sequence[Training]) -> dict[str, str]:
-    """The items of several trainings, each fact once where all agree, else behind each other."""
+    """Return the items of several trainings: once where all agree, else one after another."""
     listed = [one.items() for one in trainings]
     names = dict.fromkeys(name for items in listed for name in items)
     found = {}
@@ -304,7 +304,7 @@ def together(trainings: Sequence[Training]) -> dict[str, str]:
 
 
 def since_resumed(before: Training, now: Training) -> Training:
-    """The facts of a training that goes on, with those that were others before."""
+    """Return the facts of a resumed training, with those that differed before."""
     lines = differences(now, before)
     changed = {name: theirs for name, (_, theirs) in lines.items() if theirs != 'unknown'}
     earlier = dict(before.earlier or {})

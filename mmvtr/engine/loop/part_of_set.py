@@ -11,7 +11,7 @@ from mmvtr.structures import Relation
 
 
 class Part(NamedTuple):
-    """How much of a set a result is of, where it is not the whole.
+    """The part of a set that a result covers, if not the whole.
 
     Attributes:
         videos, texts: in the gallery, and with a video there.
@@ -34,7 +34,7 @@ class Part(NamedTuple):
         )
 
     def numbers(self) -> dict[str, float]:
-        """As results, by key."""
+        """Return the counts as results, by key."""
         counts = dict(
             videos=self.videos,
             videos_broken=self.broken,
@@ -48,7 +48,7 @@ class Part(NamedTuple):
 def part_of(
     dataset: Dataset, relation: Relation, broken: Sequence[tuple[str, str]]
 ) -> Optional[Part]:
-    """What of the whole set is in the relation; None if all of it is."""
+    """Return which part of the whole set is in the relation; None if all of it is."""
     left_out = left_out_of(dataset)
     missing = len(left_out.names) if left_out else 0
     if not broken and not missing:
@@ -67,7 +67,7 @@ def part_of(
 
 
 def left_out_of(dataset: Dataset) -> Optional[LeftOut]:
-    """What a dataset has left out as missing."""
+    """Return what a dataset left out as missing."""
     return getattr(dataset, 'left_out', None)
 
 

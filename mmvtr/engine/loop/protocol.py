@@ -24,7 +24,7 @@ SOURCES = dict(
 
 
 def optimizer_in_words(cfg: Mapping[str, Any]) -> Optional[str]:
-    """'AdamW, lr 0.0001', as a config plans it; None of one without, or with several."""
+    """Return 'AdamW, lr 0.0001' as a config plans it; None without or with several optimizers."""
     optimizer = (cfg.get('optim_wrapper') or {}).get('optimizer')
     if not optimizer or 'type' not in optimizer:
         return None
@@ -33,7 +33,7 @@ def optimizer_in_words(cfg: Mapping[str, Any]) -> Optional[str]:
 
 
 def precision(amp: Union[bool, str], trained: Optional[str]) -> str:
-    """'bf16' where texts and videos were encoded so, and in what else the weights were trained.
+    """Return the precision of encoding, and that of training if it differs.
 
     Args:
         amp: how they were encoded, as of :class:`~mmvtr.engine.RetrievalLoop`.
@@ -44,7 +44,7 @@ def precision(amp: Union[bool, str], trained: Optional[str]) -> str:
 
 
 def frames_from(loader: Optional[Mapping[str, Any]]) -> Optional[str]:
-    """'video', 'JPEG' or 'features': what a loader's config reads; None where it does not say."""
+    """Return 'video', 'JPEG' or 'features', what a loader's config reads; None if unknown."""
     steps = ((loader or {}).get('dataset') or {}).get('video_pipeline')
     if not isinstance(steps, (list, tuple)) or not steps or 'type' not in steps[0]:
         return None
@@ -53,7 +53,7 @@ def frames_from(loader: Optional[Mapping[str, Any]]) -> Optional[str]:
 
 
 def embedder_protocol(model: nn.Module, loader: Optional[Mapping[str, Any]]) -> dict[str, Any]:
-    """Prompts and frames of an encoder that says what a result must state of it; else nothing."""
+    """Return prompts and frames of an encoder that states them, else nothing."""
     encoder = getattr(model, 'encoder', None)
     if not hasattr(encoder, 'protocol'):
         return {}
@@ -65,7 +65,7 @@ def embedder_protocol(model: nn.Module, loader: Optional[Mapping[str, Any]]) -> 
 
 
 def models_in_words(model: nn.Module, members: Optional[list[str]]) -> str:
-    """'single', 'ensemble of 2', or of how many parts one training made the model.
+    """Return 'single', 'ensemble of 2', or the number of jointly trained parts.
 
     Args:
         model: without a distributed wrapper.
@@ -78,7 +78,7 @@ def models_in_words(model: nn.Module, members: Optional[list[str]]) -> str:
 
 
 def checkpoint_in_words(runner: Any) -> Optional[str]:
-    """By what and on which set the weights were chosen, or which ones they are.
+    """Return by what and on which set the weights were chosen, or which they are.
 
     None where none was loaded, as in a zero-shot test.
     """
@@ -93,7 +93,7 @@ def checkpoint_in_words(runner: Any) -> Optional[str]:
 
 
 def selection(cfg: Config) -> str:
-    """Before a training: which of its checkpoints will be tested."""
+    """Return, before a training, which of its checkpoints will be tested."""
     if cfg.get('val_dataloader') is None:
         return 'the last epoch'
     by = (cfg.default_hooks.get('checkpoint') or {}).get('save_best')
@@ -101,7 +101,7 @@ def selection(cfg: Config) -> str:
 
 
 def in_words(component: dict) -> str:
-    """'LengthSplit(parts=2)'; of what reads the test set, that it does."""
+    """Return 'LengthSplit(parts=2)', and for splits that read the test set that they do."""
     given = [
         f'{name}={in_words(value) if isinstance(value, dict) else value}'
         for name, value in component.items()

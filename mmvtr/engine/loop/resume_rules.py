@@ -20,7 +20,7 @@ UNSET = type('Unset', (), {'__repr__': lambda self: 'not set'})()
 
 
 class Rule(NamedTuple):
-    """What happens to some config values.
+    """A rule for some config values on resume.
 
     Attributes:
         what: the values are.
@@ -36,7 +36,7 @@ class Rule(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A config value that is another than in the checkpoint."""
+    """A config value that differs from the checkpoint's."""
 
     key: str
     before: Any
@@ -200,7 +200,7 @@ RULES = (
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
-    """The values in which two configs differ, each with the rule for it, silent ones left out."""
+    """Return the values in which two configs differ, each with its rule, without silent ones."""
     found = []
     for key, old, new in _different(before, now, ''):
         rule = next(rule for rule in RULES if any(fnmatchcase(key, p) for p in rule.keys))
@@ -249,7 +249,7 @@ def table() -> str:
 
 
 def values_of(value: Any) -> Any:
-    """A config's values in types that a plain checkpoint holds; of others their ``repr``."""
+    """Return a config's values in types of a plain checkpoint, else their ``repr``."""
     if isinstance(value, Mapping):
         return {str(name): values_of(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):

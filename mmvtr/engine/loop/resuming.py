@@ -20,7 +20,7 @@ SCHEDULED = ('lr', 'weight_decay')
 
 
 def changes_since(runner: Runner, checkpoint: Mapping[str, Any], path: Any) -> list[Change]:
-    """The values of a runner's config that are others than those of the checkpoint it goes on with.
+    """Return the runner's config values that differ from those of its checkpoint.
 
     A checkpoint of an older version does not hold them, which the log says.
 
@@ -42,7 +42,7 @@ def changes_since(runner: Runner, checkpoint: Mapping[str, Any], path: Any) -> l
 def refusal(
     runner: Runner, found: Sequence[Change], checkpoint: Mapping[str, Any]
 ) -> Optional[str]:
-    """Why a training cannot go on with other values; None: it can."""
+    """Return why a training cannot be resumed with other values; None if it can."""
     done = checkpoint['meta']
     loop = runner.train_loop
     if isinstance(loop, EpochBasedTrainLoop):
@@ -66,7 +66,7 @@ def refusal(
 
 
 def _no_choice(runner: Runner, change: Change, checkpoint: Mapping[str, Any]) -> bool:
-    """Whether a change is of how the best epoch is chosen, and none was or will be."""
+    """Return whether a change is of how the best epoch is chosen, and none was or will be."""
     if change.key.partition('.')[0] in ('optim_wrapper', 'train_cfg', 'train_dataloader'):
         return False
     best = checkpoint['message_hub'].get('runtime_info', {}).get('best_score')
@@ -74,7 +74,7 @@ def _no_choice(runner: Runner, change: Change, checkpoint: Mapping[str, Any]) ->
 
 
 def _start_of_weight(runner: Runner, found: Sequence[Change]) -> Optional[str]:
-    """Which changed number of the model is only what a weight started from.
+    """Return which changed number of the model is only a weight's initial value.
 
     The model is built with the number of before, of the same seed: what of its state is another
     then is in the checkpoint, which overrules the config.
@@ -105,7 +105,7 @@ def _number(*values: Any) -> bool:
 
 
 def _built(cfg: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """The state of a model as its config builds it, the same whenever it is asked."""
+    """Return the initial state of a model as its config builds it, reproducibly."""
     states = random.getstate(), np.random.get_state()
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -122,13 +122,13 @@ def _built(cfg: Mapping[str, Any]) -> dict[str, torch.Tensor]:
 
 
 def is_rescaled(found: Sequence[Change], checkpoint: Mapping[str, Any]) -> bool:
-    """Whether rates and schedule are those of the config, not those of the checkpoint."""
+    """Return whether rates and schedule are the config's, not the checkpoint's."""
     unknown = 'values' not in checkpoint['meta']
     return unknown or any(change.rule.action == RESCALED for change in found)
 
 
 def options_of(runner: Runner) -> list[dict[str, Any]]:
-    """The options of all parameter groups as the config has them, before a schedule moves them."""
+    """Return all parameter groups' options as configured, before any schedule."""
     found = []
     for group in _groups(runner):
         names = [n for n in group if n != 'params' and not n.startswith('initial_')]

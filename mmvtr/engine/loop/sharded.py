@@ -156,7 +156,7 @@ def _cut_like(x: Any, weight: Tensor) -> Any:
 
 
 def adapt_optimizer(wrapper: OptimWrapper) -> None:
-    """Let an optimizer wrapper clip, save and load where some parameters are sharded.
+    """Make an optimizer wrapper clip, save and load with partly sharded parameters.
 
     Raises:
         ValueError: float16, whose loss scaling does not know shards.

@@ -33,7 +33,7 @@ SPARED = {
 
 
 def decays(name: str, parameter: nn.Parameter) -> bool:
-    """Whether weight decay is for this parameter: a weight matrix or a table of words.
+    """Return whether a parameter gets weight decay: a weight matrix or a word table.
 
     Not what has fewer than two dimensions (biases, norms, class tokens, temperatures, a
     supervision's slope and bias), nor what is named one of :data:`SPARED`.
@@ -82,7 +82,7 @@ class MatrixDecayConstructor(DefaultOptimWrapperConstructor):
                 )
 
     def _stated(self, option: str) -> Optional[float]:
-        """An option of the optimizer, by the config or by its class; None if it has none."""
+        """Return an option of the optimizer, from the config or its class; None if it has none."""
         kind = self.optimizer_cfg['type']
         if isinstance(kind, str):
             with OPTIMIZERS.switch_scope_and_registry(None) as registry:
@@ -120,7 +120,7 @@ class MatrixDecayConstructor(DefaultOptimWrapperConstructor):
                 )
 
     def _options(self, name: str, parameter: nn.Parameter) -> dict[str, float]:
-        """Learning rate and weight decay, each if the optimizer has such."""
+        """Return learning rate and weight decay, each if the optimizer has one."""
         keys = [key for key in self.paramwise_cfg['custom_keys'] if key in name]
         # Of several the longest, of equally long ones the first by alphabet: mmengine's order.
         key = min(keys, key=lambda key: (-len(key), key), default=None)

@@ -35,16 +35,16 @@ class Queries(NamedTuple):
 
     @property
     def distinct(self) -> int:
-        """Number of different items."""
+        """Return the number of different items."""
         return len(self.index.unique())
 
     def newest(self) -> 'Queries':
-        """Of each item the one that was pushed last."""
+        """Return the last query of each item."""
         last = dict(zip(self.index.tolist(), range(len(self.index))))
         return self._only(torch.tensor(sorted(last.values())))
 
     def different(self) -> 'Queries':
-        """Of those with equal embeddings the first."""
+        """Return the first of the queries with equal embeddings."""
         return self._only(distinct_rows(means_of(self.levels)))
 
     def asked_before(self, asked: Levels, what: str) -> str:
@@ -56,36 +56,36 @@ class Queries(NamedTuple):
         return Queries(take(self.levels, kept), self.index[kept], self.video[kept])
 
     def to(self, device: torch.device) -> 'Queries':
-        """The same on another device."""
+        """Return the queries on another device."""
         levels = {name: level.map(lambda x: x.to(device)) for name, level in self.levels.items()}
         return Queries(levels, self.index.to(device), self.video.to(device))
 
     def last(self, count: int) -> 'Queries':
-        """The newest ones."""
+        """Return the newest queries."""
         kept = slice(len(self.index) - count, None)
         return Queries(take(self.levels, kept), self.index[kept], self.video[kept])
 
     def state(self) -> dict[str, Any]:
-        """As plain data, on the CPU."""
+        """Return the queue as plain data, on the CPU."""
         levels, index, video = self.to(torch.device('cpu'))
         levels = {name: level._asdict() for name, level in levels.items()}
         return dict(levels=levels, index=index, video=video)
 
     @classmethod
     def of(cls, state: dict[str, Any]) -> 'Queries':
-        """From :meth:`state`."""
+        """Restore the queue from :meth:`state`."""
         levels = {name: Embedding(**level) for name, level in state['levels'].items()}
         return cls(levels, state['index'], state['video'])
 
 
 def means_of(levels: Levels, names: Optional[Iterable[str]] = None) -> Tensor:
-    """Means of all levels, or of some, side by side: float32 [N, D'] on the CPU."""
+    """Return the concatenated means of all or some levels, float32 [N, D'], on the CPU."""
     means = [levels[name].mean.float().flatten(1) for name in (levels if names is None else names)]
     return torch.cat(means, dim=1).cpu()
 
 
 class QueryQueue:
-    """The last ``size`` queries that were pushed.
+    """Queue of the last ``size`` queries.
 
     Args:
         size: K.
@@ -113,7 +113,7 @@ class QueryQueue:
                 self._length = self.size
 
     def queries(self) -> Optional[Queries]:
-        """All of them, None if there are none."""
+        """Return all queries, None if there are none."""
         if not self._length:
             return None
         # What a resumed run found in its checkpoint is still on the CPU.
@@ -163,7 +163,7 @@ class QueryQueueHook(Hook):
         self.queues['video'].push(Queries(self._what_is_read(videos), video, video))
 
     def _what_is_read(self, levels: Levels) -> Levels:
-        """The part of the levels that the similarity reads."""
+        """Return the levels that the similarity reads."""
         parts = {name: levels[name] for name in self._similarity.levels}
         parts = drop_tokens(parts, keep=token_levels(self._similarity))
         return {

@@ -39,7 +39,7 @@ SOURCES = ('train_queue', 'bank', 'test')
 
 
 class Bank(NamedTuple):
-    """Queries of one direction and what they score with the gallery.
+    """Queries of one direction and their scores with the gallery.
 
     Attributes:
         scores: [K, N] in tiles.
@@ -57,7 +57,7 @@ class Bank(NamedTuple):
 
 
 class TransformHook(Hook):
-    """Base of what adds further scores to an evaluation: implement :meth:`transformed`.
+    """Base class of hooks that add scores to an evaluation; subclasses give :meth:`transformed`.
 
     Results stand beside the raw ones as ``<name>/retrieval/t2v_R1`` and so on.
 
@@ -78,11 +78,11 @@ class TransformHook(Hook):
         self.name = name or self.default_name
 
     def transformed(self, runner: Runner, evaluation: Evaluation) -> Directed:
-        """Its scores [T, V] of both directions; called on rank 0."""
+        """Return the transformed scores [T, V] of both directions; called on rank 0."""
         raise NotImplementedError(f'{type(self).__name__} must define transformed()')
 
     def reported(self, keys: set[str], runner: Runner) -> set[str]:
-        """Keys of its results, of those of metrics that read scores alone."""
+        """Return the keys of its results, given those of metrics that read scores alone."""
         return {f'{self.name}/{key}' for key in keys} | {f'{self.name}/transductive'}
 
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
@@ -102,7 +102,7 @@ class TransformHook(Hook):
 
 
 class ScoreTransformHook(TransformHook):
-    """Base of the test-time transforms with queries seen before.
+    """Base class of test-time transforms with a bank of queries.
 
     Of a transform of the table ``default_name`` says which, and a hook that has no constructor of
     its own takes the options that the table gives it; implement :meth:`transform` of another.
@@ -163,11 +163,11 @@ class ScoreTransformHook(TransformHook):
         return TRANSFORMS.get(self.default_name)
 
     def before_test(self, runner: Runner) -> None:
-        """See that its queries are there, before anything is encoded."""
+        """Raise unless its queries exist, before anything is encoded."""
         self._stored(runner)
 
     def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
-        """One direction: scores [Q, N] of queries with the gallery -> scores [Q, N]."""
+        """Return one direction's transformed scores [Q, N]."""
         if self._spec is None:
             raise NotImplementedError(f'{type(self).__name__} must define transform()')
         checked_scores(scores, bank.scores)
@@ -180,7 +180,7 @@ class ScoreTransformHook(TransformHook):
         return fitted.fit_scores(bank.scores, beside=bank.beside).changed(scores)
 
     def options(self, bank: Bank) -> dict[str, Any]:
-        """Options of the transform beside its temperature, for one direction."""
+        """Return the transform's options, without the temperature, for one direction."""
         return dict(self.given)
 
     def transformed(self, runner: Runner, evaluation: Evaluation) -> Directed:
@@ -206,7 +206,7 @@ class ScoreTransformHook(TransformHook):
         stored: Optional[dict[str, Queries]],
         temperature: float,
     ) -> Tensor:
-        """``kind`` of the queries; their scores [Q, N] -> [Q, N]."""
+        """Return transformed scores [Q, N] of queries of ``kind``."""
         if stored is None:
             bank = Bank(as_tiles(scores), kind)
         else:
@@ -218,7 +218,7 @@ class ScoreTransformHook(TransformHook):
         return self.transform(scores, bank, temperature)
 
     def _stored(self, runner: Runner) -> Optional[dict[str, Queries]]:
-        """The stored queries by kind, of equal ones the first; None: the test queries are used."""
+        """Return the bank by kind, without repeated queries; None: the test queries are used."""
         if self.queries == 'test':
             return None
         stored = stored_queries(runner, self.queries, bank_file=self.bank_file, name=self.name)
@@ -231,7 +231,7 @@ class ScoreTransformHook(TransformHook):
         temperature: float,
         again: Sequence[str],
     ) -> str:
-        """What a reader must know of the numbers."""
+        """Return what a reader must know of the numbers."""
         if stored is None:
             return f'queries: the test set itself (transductive), temperature {temperature:.4g}'
         sizes = ', '.join(
@@ -263,7 +263,7 @@ def asked_again(stored: Mapping[str, Queries], evaluation: Evaluation) -> list[s
 
 
 def _constructor(kind: type) -> Callable[..., None]:
-    """A constructor whose signature is the base's with the options that the table says."""
+    """Return a constructor with the base's signature and the table's options."""
 
     def __init__(self: ScoreTransformHook, **given: Any) -> None:
         super(kind, self).__init__(**given)
@@ -286,12 +286,12 @@ def check_temperature(temperature: Optional[float]) -> None:
 
 
 def temperature_of(given: Optional[float], evaluation: Evaluation) -> float:
-    """The one that is given; None = the model's."""
+    """Return the given temperature; None = the model's."""
     return float(evaluation.matrices['temperature']) if given is None else given
 
 
 class _MarginalsHook(ScoreTransformHook):
-    """A base whose bank queries may weigh less, where a video has many.
+    """Base class that can weigh a bank's queries by their number per video.
 
     Args:
         marginals: ``'uniform'`` (paper), or ``'per_video'``: a query weighs 1 / (number of queries

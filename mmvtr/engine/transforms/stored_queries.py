@@ -39,7 +39,7 @@ def check_source(
 def stored_queries(
     runner: Runner, source: str, *, bank_file: Optional[str], name: str
 ) -> dict[str, Queries]:
-    """Queries seen before, by kind.
+    """Bank of queries, by kind.
 
     Args:
         runner: whose QueryQueueHook has them, for ``'train_queue'``.
@@ -67,7 +67,7 @@ def stored_queries(
 
 
 def read_bank(path: str) -> dict[str, Queries]:
-    """The queries of a bank file, by kind.
+    """Return the queries of a bank file, by kind.
 
     Raises:
         FileNotFoundError, RuntimeError: no such file, or not a bank.
@@ -91,7 +91,7 @@ def read_bank(path: str) -> dict[str, Queries]:
 
 
 def _finite(x: Tensor, name: str) -> Tensor:
-    """The same numbers, which are finite."""
+    """Return the numbers after a check that they are finite."""
     wrong = (~x.isfinite()).nonzero()
     if len(wrong):
         raise ValueError(
@@ -109,7 +109,7 @@ def tiles_read(
     stored: Mapping[str, Queries],
     gallery: Levels,
 ) -> dict[str, Tiles]:
-    """What a test-time transform reads of stored queries, by the names of the table of transforms.
+    """Return what a transform reads of a bank, by the names of the transform table.
 
     Args:
         reads: of the transform, by the table of transforms.
@@ -168,7 +168,7 @@ def pairs_known(
 
 
 def read_training_set(captions: Union[dict, VideoTextDataset]) -> VideoTextDataset:
-    """The videos and captions that a model was trained on, in their order.
+    """Return the training set's videos and captions, in their order.
 
     Args:
         captions: config of the set, or the set itself.  Of a config the annotations alone are read:
@@ -188,7 +188,7 @@ def read_training_set(captions: Union[dict, VideoTextDataset]) -> VideoTextDatas
 
 
 def captions_of(queries: Queries, data: VideoTextDataset, *, name: str) -> list[str]:
-    """What K stored texts say.
+    """Return what K stored texts say.
 
     Args:
         queries: texts of a training set.

@@ -35,7 +35,7 @@ WRITTEN = ('gallery', 'train_queue', 'bank')
 
 @HOOKS.register_module()
 class SureFirstHook(TransformHook):
-    """Where clips ask for texts, the best-scored text that surely holds comes first.
+    """Puts the best-scored text that surely holds first, where clips ask for texts.
 
     Where none is that sure, it is the surest.
 
@@ -105,7 +105,7 @@ class SureFirstHook(TransformHook):
             self.witness.learn(self._data.videos, self._data.texts)
 
     def before_test(self, runner: Runner) -> None:
-        """See that stored texts are there, before anything is encoded."""
+        """Raise unless stored texts exist, before anything is encoded."""
         if self.written != 'gallery':
             stored_queries(runner, self.written, bank_file=self.bank_file, name=self.name)
 
@@ -138,7 +138,7 @@ class SureFirstHook(TransformHook):
         return Directed(scores.cpu(), v2t.cpu())
 
     def _stored(self, runner: Runner, evaluation: Evaluation) -> tuple[Tensor, list[str]]:
-        """Scores [V, K] of the clips with K captions of the training set, each once, and these."""
+        """Return scores [V, K] of the clips with K distinct training captions, and these."""
         stored = stored_queries(runner, self.written, bank_file=self.bank_file, name=self.name)
         queries = stored['text'].newest()
         tiles = evaluation.bank_scores('text', queries.levels)
@@ -147,7 +147,7 @@ class SureFirstHook(TransformHook):
 
 
 def pairs_of(data: VideoTextDataset) -> set[tuple[str, str]]:
-    """Ids of the videos of a set with what is said of them."""
+    """Return the ids of a set's videos with their captions' words."""
     return {
         (data.videos[place]['video_id'], text['text'])
         for text in data.texts

@@ -424,15 +424,16 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def confirmed(folder: Path) -> Iterator[dict[str, Any]]:
     """What the page reads of the seeds from 5 on that real/run.py has written to a folder."""
-    for path in sorted(folder.glob('*.jsonl')):
-        for row in read(path):
-            if row['method'] in REAL_ROWS and row['seed'] >= FIRST_CONFIRMED:
+    rows = [row for path in sorted(folder.glob('*.jsonl')) for row in read(path)]
+    for name, shown in REAL_ROWS.items():
+        for row in rows:
+            if row['method'] == name and row['seed'] >= FIRST_CONFIRMED:
                 kept = {
                     when: {k: x for k, x in row[when].items() if k in (*FIGURES, 'people')}
                     for when in ('best', 'last')
                 }
                 facts = {k: row[k] for k in ('set', 'seed', 'rate', 'epoch')}
-                yield dict(method=REAL_ROWS[row['method']], **facts, **kept)
+                yield dict(method=shown, **facts, **kept)
 
 
 if __name__ == '__main__':

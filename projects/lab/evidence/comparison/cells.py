@@ -169,7 +169,7 @@ def knobs_of(condition: Condition) -> dict[str, Any]:
     """All that its corpus is told by, and further arguments of the dataset."""
     names = {field.name for field in fields(Knobs)}
     knobs = Knobs(**{name: v for name, v in condition.corpus.items() if name in names})
-    return {**knobs.told, **condition.corpus}
+    return {**knobs.identity, **condition.corpus}
 
 
 def evaluators(condition: Condition, cfg: Config) -> list[dict]:

@@ -141,7 +141,7 @@ def test_tables_of_stored_results_by_hand(scripts, tmp_path):
     lines = tables.bound().splitlines()
     assert '| trained on 393 videos | 8 | 1.0 | 2.0 | 3.0 |' in lines
     for shown in ('2 frames', '4 to 6 frames', '8 and more frames'):
-        assert any(f'videos of {shown} |' in line for line in lines), shown
+        assert any(f'of these, {shown} |' in line for line in lines), shown
     np.savez(
         stored / 'eta.npz',
         eta=[0.1, 0.2, 0.3, 0.9, 0.8],
