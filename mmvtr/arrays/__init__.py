@@ -4,12 +4,12 @@ Knows torch and numpy, no config, no registry and no mmengine.
 """
 
 from mmvtr.arrays.choice import Choice, choose
-from mmvtr.arrays.debiaser import Debiaser, fit
+from mmvtr.arrays.debiaser import Debiaser
 from mmvtr.arrays.frozen_sigma import FrozenSigma, fit_sigma
 from mmvtr.arrays.hubs import HubReport, Suspect, hub_report
 from mmvtr.arrays.list_chances import ListChances, judged_chances
 from mmvtr.arrays.results import Hubs, Retrieved
-from mmvtr.arrays.retrieval import retrieve
+from mmvtr.arrays.retrieval import fit, retrieve
 from mmvtr.arrays.tokens import Tokens
 
 __all__ = [

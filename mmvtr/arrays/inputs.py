@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from mmvtr.arrays.tokens import SIDES, late_pairs, late_products, read_mask
+from mmvtr.functional.arrays_too import CONVERSIONS
 from mmvtr.functional.similarities.distinct import row_groups
 from mmvtr.functional.similarities.tiles import ENTRIES, Tiles
 
@@ -20,15 +21,12 @@ Geometry = Literal['cosine', 'inner_product', 'maxsim', 'maxsim_of_items', 'toke
 GEOMETRIES = ('cosine', 'inner_product', *SIDES)
 #: Rows that are checked at a time.
 ROWS = 2**14
-#: How what is no array becomes one, by the module of its type.
-CONVERSIONS = {
+#: How what is no array becomes a matrix of vectors.
+MATRICES = {
+    **CONVERSIONS,
     'builtins': 'numpy.asarray({}, dtype="float32")',
     'pandas': '{}.to_numpy(dtype="float32")',
-    'polars': '{}.to_numpy()',
     'pyarrow': 'numpy.stack({}.to_numpy(zero_copy_only=False))',
-    'scipy': '{}.toarray()',
-    'jax': 'numpy.asarray({})',
-    'tensorflow': '{}.numpy()',
 }
 
 
@@ -148,7 +146,7 @@ def read_vectors(array: Any, name: str, geometry: Geometry = 'cosine') -> Vector
         array, weights = array.vectors, (weight,)
     if not isinstance(array, (np.ndarray, Tensor)):
         kind = type(array)
-        how = CONVERSIONS.get(kind.__module__.split('.')[0])
+        how = MATRICES.get(kind.__module__.split('.')[0])
         hint = f': give {how.format(name.replace(" ", "_"))}' if how else ''
         raise TypeError(
             f'{name} must be a numpy array or a torch tensor, not {kind.__name__}{hint}'

@@ -1,13 +1,52 @@
-"""Two arrays, one call: which videos answer each text."""
+"""Two arrays, one call: a fitted gallery, or which videos answer each text."""
 
 from __future__ import annotations
 
 from typing import Any, Optional
 
-from mmvtr.arrays.debiaser import Debiaser
+from mmvtr.arrays.debiaser import Array, Debiaser
 from mmvtr.arrays.inputs import Geometry
-from mmvtr.arrays.results import Array, Retrieved
+from mmvtr.arrays.results import Retrieved
 from mmvtr.functional.uncertainty.calibration import Calibration
+
+
+def fit(
+    videos: Optional[Array],
+    bank: Any = None,
+    transform: Optional[str] = 'auto',
+    *,
+    ids: Any = None,
+    geometry: Geometry = 'cosine',
+    seed: int = 0,
+    **options: Any,
+) -> Debiaser:
+    """Return a gallery that is ranked without hubs, by queries seen before.
+
+    Args:
+        videos: numpy or torch, float [N, D]; may be memory-mapped, and is not copied; None: a bank
+            is kept for a gallery to come.
+        bank: queries seen before, float [B, D], or ``(texts, videos)``, row i of both one pair.
+            Training captions are one; those that ask now are none (transductive).
+        transform: ``'auto'``, None = raw, or a transform's name, as of :class:`Debiaser`.
+        ids: of the videos.
+        geometry: ``'cosine'`` or ``'inner_product'``; of :class:`Tokens`, which then are all
+            inputs, ``'maxsim'``, ``'maxsim_of_items'`` or ``'token_wise'``.
+        seed: of what is drawn.
+        **options: of the transform.  A ``temperature`` is in units of scores, or a share of how far
+            a query's best score lies above its mean, as ``'20%'``, its default.
+
+    Raises:
+        TypeError, ValueError: as of :class:`Debiaser` and :meth:`Debiaser.fit`.
+
+    Example:
+        ::
+
+            >>> import numpy as np, mmvtr
+            >>> fitted = mmvtr.fit(np.eye(3, dtype='float32'), ids=['cat', 'dog', 'owl'])
+            >>> fitted.search(np.eye(3, dtype='float32')[:2], k=1).ids.tolist()
+            [['cat'], ['dog']]
+    """
+    return Debiaser(transform, geometry=geometry, seed=seed, **options).fit(videos, bank, ids=ids)
 
 
 def retrieve(

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import CONVERSIONS
 from mmvtr.functional.similarities.token_interaction import paired_token_scores, token_scores
 
 #: Which sums of :func:`.token_scores` a geometry reads; those that ask are its words.
@@ -76,6 +77,13 @@ def read_mask(tokens: Any, name: str, geometry: str) -> tuple[Tensor, Tensor]:
         raise TypeError(
             f'geometry {geometry!r} reads several vectors an item: give {name.replace(" ", "_")} '
             f'as mmvtr.Tokens(vectors, mask), not {type(tokens).__name__}'
+        )
+    kind = type(tokens.vectors)
+    how = CONVERSIONS.get(kind.__module__.partition('.')[0])
+    if how is not None:
+        raise TypeError(
+            f'{name}: Tokens holds a numpy array or a torch tensor, not {kind.__name__}: give '
+            + how.format('vectors')
         )
     shape = tuple(getattr(tokens.vectors, 'shape', ()))
     if len(shape) != 3 or 0 in shape:

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from functools import wraps
+from inspect import signature
 from typing import Any, Callable, TypeVar
 
 import torch
 from torch import Tensor
 
 Function = TypeVar('Function', bound=Callable[..., Any])
-#: Module of a type that is not an array -> the conversion to an array.
+#: Module of a type that is no array -> the conversion to one, of what stands for {}.
 CONVERSIONS = dict(
-    pandas='x.to_numpy()', polars='x.to_numpy()', pyarrow='x.to_numpy(zero_copy_only=False)'
+    builtins='numpy.asarray({})',
+    pandas='{}.to_numpy()',
+    polars='{}.to_numpy()',
+    pyarrow='{}.to_numpy(zero_copy_only=False)',
+    scipy='{}.toarray()',
+    jax='numpy.asarray({})',
+    tensorflow='{}.numpy()',
 )
+#: How arguments that must be tensors are annotated.
+TENSORS = ('Tensor', 'Optional[Tensor]')
 
 
-def arrays_too(function: Function) -> Function:
+def arrays_too(function: Function, *, mapped: bool = False) -> Function:
     """Return a function of tensors that also takes numpy arrays.
 
-    If an argument is an array, returned tensors become arrays.  Data frames and columns of pandas,
-    polars and pyarrow raise a TypeError that names the conversion.
+    If an argument is an array, returned tensors become arrays.  Data frames and columns of other
+    libraries, and lists where the function's annotation is a tensor, raise a TypeError that names
+    the conversion.
+
+    Args:
+        function: of tensors.
+        mapped: it reads arrays itself, which may be mapped files: they are given as they are.
 
     Example:
         ::
@@ -32,18 +46,24 @@ def arrays_too(function: Function) -> Function:
             ([0.5, 0.5], [0.5, 0.5])
     """
 
+    names = [*signature(function).parameters]
+    tensors = {name for name, kind in function.__annotations__.items() if kind in TENSORS}
+
     @wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        given = (*args, *kwargs.values())
-        for one in given:
-            made = CONVERSIONS.get(type(one).__module__.split('.')[0])
-            if made:
+        for name, one in (*zip(names, args), *kwargs.items()):
+            kind = type(one)
+            module = kind.__module__.partition('.')[0]
+            listed = module == 'builtins' and not (kind in (list, tuple) and name in tensors)
+            if module in CONVERSIONS and not listed:
                 raise TypeError(
-                    f'{function.__name__} takes numpy arrays or torch tensors, not '
-                    f'{type(one).__name__}: give {made}'
+                    f'{function.__name__}: {name} must be a numpy array or a torch tensor, not '
+                    f'{kind.__name__}: give {CONVERSIONS[module].format(name)}'
                 )
-        if not any(map(_is_array, given)):
+        if not any(map(_is_array, (*args, *kwargs.values()))):
             return function(*args, **kwargs)
+        if mapped:
+            return _back(function(*args, **kwargs))
         made = {name: _tensor(one) for name, one in kwargs.items()}
         return _back(function(*(_tensor(one) for one in args), **made))
 

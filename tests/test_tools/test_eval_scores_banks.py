@@ -28,7 +28,7 @@ def folder(tmp_path):
 
 def evaluate(folder, bank):
     banks = ['--bank-t2v', f'{bank}_t2v.npy', '--bank-v2t', f'{bank}_v2t.npy']
-    names = ['sinkhorn', 'csls', 'nnn', 'qb_norm']
+    names = ['sinkhorn', 'csls', 'nnn', 'qb_norm', 'auto']
     options = ['--transform', *names, '--query-source', 'bank', *banks, '--out', f'{bank}.json']
     code, printed = run_tool(folder, 'analysis_tools/eval_scores.py', 'scores.npy', *options)
     assert code == 0, printed

@@ -155,6 +155,7 @@ def neighbour_loss(
 
 
 @torch.no_grad()
+@arrays_too
 def transport_targets(
     scores: Tensor, positives: Tensor, *, share: float, temperature: float, iterations: int = 50
 ) -> Tensor:

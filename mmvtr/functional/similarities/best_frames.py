@@ -7,12 +7,14 @@ tiles; chosen pairs (a training set's annotated ones) from stored embeddings, vi
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.precision import at_least_float32
 
 __all__ = ['BestFrames', 'best_frames', 'paired_best_frames']
@@ -30,6 +32,7 @@ class BestFrames(NamedTuple):
     index: Tensor
 
 
+@arrays_too
 def best_frames(texts: Tensor, frames: Tensor, mask: Tensor, *, entries: int = 2**22) -> BestFrames:
     """Cosine with, and place of, the best valid frame, of all pairs; differentiable.
 
@@ -69,6 +72,7 @@ def _best(texts: Tensor, frames: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
+@partial(arrays_too, mapped=True)
 def paired_best_frames(
     texts: Any, frames: Any, mask: Any, rows: Tensor, columns: Tensor, *, entries: int = 2**22
 ) -> BestFrames:
@@ -98,6 +102,7 @@ def paired_best_frames(
     """
     mask = mask if isinstance(mask, Tensor) else torch.tensor(mask)
     _check(texts, frames, mask)
+    rows, columns = torch.as_tensor(rows), torch.as_tensor(columns)
     order = columns.argsort(stable=True)
     videos, counts = columns[order].unique_consecutive(return_counts=True)
     first = counts.cumsum(0) - counts

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from mmvtr.functional.arrays_too import arrays_too
 
 __all__ = ['distinct_rows', 'row_groups']
 
@@ -21,6 +24,7 @@ DIRECTIONS, CELL = 8, 0.03
 ROWS = 2**14
 
 
+@partial(arrays_too, mapped=True)
 def row_groups(rows: Any) -> Tensor:
     """Return which rows are equal: the number of each row's group.
 
@@ -37,24 +41,10 @@ def row_groups(rows: Any) -> Tensor:
             >>> row_groups(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
             tensor([0, 1, 0])
     """
-    projected, size = _projected(rows)
-    weights = np.random.default_rng(1).integers(-(2**62), 2**62, DIRECTIONS)
-    places = np.arange(len(rows))
-    found = places.copy()
-    for shift in (0.0, 0.5):  # rows on two sides of a cell's wall are not so in the other grid
-        cells = np.floor(projected / (CELL * size) + shift).astype(np.int64)
-        _, first, group = np.unique(
-            (cells * weights).sum(1), return_index=True, return_inverse=True
-        )
-        like = first[group]
-        later = np.flatnonzero(like < places)
-        equal = later[_equal(rows, later, like[later], STEP * size)]
-        found[equal] = np.minimum(found[equal], like[equal])
-    while (found[found] != found).any():
-        found = found[found]
-    return torch.from_numpy(np.unique(found, return_inverse=True)[1].reshape(-1))
+    return _groups(rows)
 
 
+@partial(arrays_too, mapped=True)
 def distinct_rows(rows: Any) -> Tensor:
     """Return the positions of the first of each group of equal rows.
 
@@ -70,7 +60,7 @@ def distinct_rows(rows: Any) -> Tensor:
             >>> distinct_rows(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
             tensor([0, 1])
     """
-    groups = row_groups(rows)
+    groups = _groups(rows)
     before = torch.cat([groups.new_tensor([-1]), groups.cummax(0).values])[: len(groups)]
     return (groups > before).nonzero().flatten()
 
@@ -96,6 +86,25 @@ def asked_before(bank: Tensor, queries: Tensor, what: str) -> str:
     if shared <= len(queries) / 2:
         return ''
     return f'transductive: {shared} of the {len(queries)} {what} are in the bank'
+
+
+def _groups(rows: Any) -> Tensor:
+    projected, size = _projected(rows)
+    weights = np.random.default_rng(1).integers(-(2**62), 2**62, DIRECTIONS)
+    places = np.arange(len(rows))
+    found = places.copy()
+    for shift in (0.0, 0.5):  # rows on two sides of a cell's wall are not so in the other grid
+        cells = np.floor(projected / (CELL * size) + shift).astype(np.int64)
+        _, first, group = np.unique(
+            (cells * weights).sum(1), return_index=True, return_inverse=True
+        )
+        like = first[group]
+        later = np.flatnonzero(like < places)
+        equal = later[_equal(rows, later, like[later], STEP * size)]
+        found[equal] = np.minimum(found[equal], like[equal])
+    while (found[found] != found).any():
+        found = found[found]
+    return torch.from_numpy(np.unique(found, return_inverse=True)[1].reshape(-1))
 
 
 def _projected(rows: Any) -> tuple[np.ndarray, float]:

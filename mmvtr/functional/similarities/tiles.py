@@ -6,6 +6,7 @@ what needs one look at each score takes it from here, tile by tile, never the ma
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 import torch
@@ -183,6 +184,7 @@ def reach(scores: Tensor | Tiles) -> float:
     return (best.double() - total / tiles.shape[1]).mean().item()
 
 
+@partial(arrays_too, mapped=True)
 def inner_products(
     queries: Any,
     gallery: Any,

@@ -148,6 +148,7 @@ def own_positive(scores: Tensor, positives: Tensor, *, slack: float = 0.0) -> Te
 
 
 @torch.no_grad()
+@arrays_too
 def ambiguous_set(
     scores: Tensor,
     uncertainty: Tensor,

@@ -7,12 +7,14 @@ of texts x videos x frames is made.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Iterator, NamedTuple, Optional
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.precision import at_least_float32
 
 __all__ = ['PairMoments', 'Uncertainty', 'UnitMean', 'dataset_uncertainty', 'mean_cosines']
@@ -147,6 +149,7 @@ class PairMoments:
 
 
 @torch.no_grad()
+@partial(arrays_too, mapped=True)
 def mean_cosines(x: Any, mean: Tensor, mask: Optional[Any] = None) -> Tensor:
     """Mean cosine of each embedding with the vectors behind a :class:`UnitMean` (ARL Eq. 4).
 
@@ -170,7 +173,7 @@ def mean_cosines(x: Any, mean: Tensor, mask: Optional[Any] = None) -> Tensor:
             >>> mean_cosines(torch.tensor([[3.0, 4.0], [0.0, 2.0]]), torch.tensor([0.5, 0.5]))
             tensor([0.7000, 0.5000])
     """
-    cosines = _empty_cosines(x)
+    cosines, mean = _empty_cosines(x), torch.as_tensor(mean)
     for block in _blocks(x, mask, len(mean)):
         _write_cosines(cosines, block, mean)
     return cosines
@@ -188,6 +191,7 @@ class Uncertainty(NamedTuple):
     frames: Tensor
 
 
+@partial(arrays_too, mapped=True)
 def dataset_uncertainty(texts: Any, frames: Any, mask: Optional[Any] = None) -> Uncertainty:
     """Mean cosine of each text with all valid frames, and of each frame with all texts (Eq. 4).
 

@@ -2,8 +2,11 @@
 
     python projects/lab/evidence/auto_rule.py DATA
 
-What was written down before: pages/auto_plan.md.  DATA has the folders
-real_scores/ and real_features/.  Writes cells/auto_rule.json, which pages/auto_rule.md shows.
+For each set, and for each corpus, all of the rule is chosen on the others: which temperatures and
+strictnesses are tried (any range of a grid that is wider than that of mmvtr.arrays.choice), which
+of them is taken unless another is clearly better, by how many standard errors, and from which gain
+on.  DATA has the folders real_scores/ and real_features/.  Writes cells/auto_rule.json, which
+pages/auto_rule.md shows.  What was written down before the first numbers: pages/auto_plan.md.
 """
 
 from __future__ import annotations
@@ -12,34 +15,55 @@ import argparse
 import itertools
 import json
 from pathlib import Path
-from typing import Iterator, NamedTuple
+from typing import Any, Callable, Iterator, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from mmvtr.arrays.choice import USUAL, candidates
+from mmvtr.arrays import choice
 from mmvtr.functional import ranks
 from mmvtr.functional.transforms.item_biases import fit_biases
 
 HERE = Path(__file__).resolve().parent
 CONDITIONS = ('original', 'lowpass_4000Hz', 'highpass_1000Hz', 'noisy_snr10dB', 'pitch_shift')
+CORPORA = ('clap', 'clotho', 'flickr8k')
 SPLITS, HALVINGS = 2, 2
-#: Standard errors: of the rule of before, by which the best gain must exceed 0; of the new one, by
-#: which another setting must gain more than the usual one, and by which that must exceed 0.
-ERRORS, OTHER, RAW = (0.5, 1.0, 1.5, 2.0), (0.0, 0.5, 1.0, 1.5, 2.0, 3.0), (-2.0, 0.0, 1.0, 2.0)
-ALONE = [('raw', None), *((f'{t} {s}', (t, s)) for t in ('11%', '20%', '30%') for s in (0.5, 0.8))]
+#: The grid; of a strictness of 1 it is Sinkhorn.
+TEMPERATURES, STRICTNESSES = ('3%', '6.7%', '11%', '20%', '30%', '50%'), (1.0, 0.8, 0.5, 0.25)
+TRIED = [(t, s) for s in STRICTNESSES for t in TEMPERATURES]
+#: Standard errors by which another setting must gain more than the usual one, None: the best is
+#: always taken; and by which the gain of what is taken must exceed 0.
+OTHER, RAW = (None, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0), (-2.0, 0.0, 1.0, 2.0)
+
+
+class Rule(NamedTuple):
+    """What a bank with pairs is asked by: positions of :data:`TRIED`, and standard errors."""
+
+    grid: tuple[int, ...]
+    usual: int
+    other: float | None
+    raw: float
 
 
 class Cell(NamedTuple):
-    """One direction of one split: gains in R@1 of all candidates, and what a bank says of them."""
+    """One direction of one split.
+
+    Attributes:
+        set, direction: of it.
+        seen: gains in R@1 of all that is tried, [S].
+        mean: what the bank's pairs say of them: gains in mean reciprocal rank, [S].
+        clear: by how many standard errors each gains more than each, [S, S], and
+        above: than nothing, [S].
+    """
 
     set: str
     direction: str
     seen: np.ndarray
-    gains: np.ndarray
-    alone: dict[str, float]
+    mean: np.ndarray
+    clear: np.ndarray
+    above: np.ndarray
 
 
 def sets(data: Path) -> Iterator[tuple[str, Tensor, Tensor]]:
@@ -90,46 +114,96 @@ def cells(data: Path) -> Iterator[Cell]:
 def cell(name: str, direction: str, texts: Tensor, items: Tensor, test: Tensor, bank: Tensor):
     scores, known = texts[test] @ items[test].T, texts[bank] @ items[test].T
     raw = first(scores)
-    seen = [first(scores + fit_biases(t, known, **o).items) - raw for t, o in candidates()]
-    alone = {
-        label: 0.0
-        if how is None
-        else first(
-            scores
-            + fit_biases('unbalanced_sinkhorn', known, temperature=how[0], strictness=how[1]).items
-        )
-        - raw
-        for label, how in ALONE
-    }
-    return Cell(name, direction, np.array(seen), held_out(texts[bank], items[bank]), alone)
+    seen = np.array([first(scores + biases(known, one)) - raw for one in TRIED])
+    gains = held_out(texts[bank], items[bank])
+    between = gains[:, None] - gains[None]
+    return Cell(name, direction, seen, gains.mean(1), errors(between), errors(gains))
+
+
+def biases(bank: Tensor, setting: tuple[str, float]) -> Tensor:
+    temperature, strictness = setting
+    if strictness == 1:
+        return fit_biases('sinkhorn', bank, temperature=temperature).items
+    how = dict(temperature=temperature, strictness=strictness)
+    return fit_biases('unbalanced_sinkhorn', bank, **how).items
+
+
+def errors(gains: np.ndarray) -> np.ndarray:
+    """Means in standard errors, over the last axis."""
+    deviation = gains.std(-1) / gains.shape[-1] ** 0.5
+    return np.divide(gains.mean(-1), deviation, out=np.zeros_like(deviation), where=deviation > 0)
 
 
 def held_out(texts: Tensor, own: Tensor) -> np.ndarray:
-    """What each candidate adds to 1 / rank of each text on held-out halves, float64 [S, q]."""
+    """What each setting adds to 1 / rank of each text on held-out halves, float64 [S, q]."""
     random = torch.Generator().manual_seed(0)
-    gains = torch.zeros(len(candidates()), len(texts), dtype=torch.float64)
+    gains = torch.zeros(len(TRIED), len(texts), dtype=torch.float64)
     for _ in range(HALVINGS):
         half = torch.rand(len(texts), generator=random).argsort() < len(texts) // 2
         for asked, held in ((half, ~half), (~half, half)):
             mine, bank = texts[asked] @ own[asked].T, texts[held] @ own[asked].T
-            for i, (name, options) in enumerate(candidates()):
-                after = 1 / ranks(mine + fit_biases(name, bank, **options).items)
-                gains[i, asked] += (after - 1 / ranks(mine)) / HALVINGS
+            before = 1 / ranks(mine)
+            for i, one in enumerate(TRIED):
+                gains[i, asked] += (1 / ranks(mine + biases(bank, one)) - before) / HALVINGS
     return gains.numpy()
 
 
-def pick(one: Cell, other: float | None, raw: float) -> float:
-    """Gain in R@1 of what a rule takes; other None: the best, of whatever gain."""
-    best, taken = int(one.gains.mean(1).argmax()), candidates().index(USUAL)
-    further = one.gains[best] - one.gains[taken]
-    if other is None or further.mean() > other * error(further):
-        taken = best
-    gain = one.gains[taken]
-    return float(one.seen[taken]) if gain.mean() > raw * error(gain) else 0.0
+def rules() -> list[Rule]:
+    """All that is chosen from."""
+    found = []
+    for first, last in itertools.combinations_with_replacement(range(len(TEMPERATURES)), 2):
+        for top, bottom in itertools.combinations_with_replacement(range(len(STRICTNESSES)), 2):
+            grid = tuple(
+                s * len(TEMPERATURES) + t
+                for s in range(top, bottom + 1)
+                for t in range(first, last + 1)
+            )
+            for other, raw in itertools.product(OTHER, RAW):
+                usual = grid[:1] if other is None else grid
+                found += [Rule(grid, one, other, raw) for one in usual]
+    return found
 
 
-def error(x: np.ndarray) -> float:
-    return float(x.std() / len(x) ** 0.5)
+def shipped() -> Rule:
+    """The rule of mmvtr.arrays.choice."""
+    grid = tuple(
+        TRIED.index((options['temperature'], options.get('strictness', 1.0)))
+        for _, options in choice.candidates()
+    )
+    usual = choice.USUAL[1]['temperature'], choice.USUAL[1]['strictness']
+    return Rule(grid, TRIED.index(usual), choice.OTHER, choice.RAW)
+
+
+def picked(one: Cell, rule: Rule) -> float:
+    """Gain in R@1 of what a rule takes."""
+    best = max(rule.grid, key=lambda i: one.mean[i])
+    clear = rule.other is None or one.clear[best, rule.usual] > rule.other
+    taken = best if clear else rule.usual
+    return float(one.seen[taken]) if one.above[taken] > rule.raw else 0.0
+
+
+def table(kinds: list[Any], gain: Callable[[Cell, Any], float], found: list[Cell]) -> np.ndarray:
+    """Gains of rules on cells, [R, C]: a cell is the mean of its splits."""
+    names = list(dict.fromkeys((one.set, one.direction) for one in found))
+    place = np.array([names.index((one.set, one.direction)) for one in found])
+    every = np.array([[gain(one, rule) for one in found] for rule in kinds])
+    return np.stack([every[:, place == i].mean(1) for i in range(len(names))], axis=1)
+
+
+def corpus_of(name: str) -> str:
+    """Sets of one corpus share clips or captions, so that one tells of the others."""
+    return next(x for x in CORPORA if x in name)
+
+
+def left_out(gains: np.ndarray, names: list[str]) -> tuple[np.ndarray, list[int]]:
+    """Gains [C] of the rule that is best on cells of other names, and its number for each name."""
+    found, chosen = np.zeros(len(names)), []
+    for name in dict.fromkeys(names):
+        own = np.array([one == name for one in names])
+        others = gains[:, ~own]
+        best = int((others.mean(1) + 4 * np.minimum(others, 0).mean(1)).argmax())
+        found[own], chosen = gains[best, own], [*chosen, best]
+    return found, chosen
 
 
 def main() -> None:
@@ -138,59 +212,46 @@ def main() -> None:
     parser.add_argument('--out', type=Path, default=HERE)
     args = parser.parse_args()
     found = list(cells(args.data))
-    names = list(dict.fromkeys(one.set for one in found))
-    rules = [*((None, x) for x in ERRORS), *itertools.product(OTHER, RAW)]
-    groups: dict[tuple[str, str], list[Cell]] = {}
-    for one in found:
-        groups.setdefault((one.set, one.direction), []).append(one)
-    best = {key: max(np.mean([c.seen for c in group], 0).max(), 0) for key, group in groups.items()}
-    by_rule = {
-        rule: {key: np.mean([pick(c, *rule) for c in group]) for key, group in groups.items()}
-        for rule in rules
-    }
-    by_alone = {
-        label: {key: np.mean([c.alone[label] for c in group]) for key, group in groups.items()}
-        for label, _ in ALONE
-    }
-    rows, taken = [], dict(pairs=[], texts=[])
-    for name in names:
-        others = [key for key in groups if key[0] != name]
-        row = {}
-        for kind, table in (('pairs', by_rule), ('texts', by_alone)):
-            rule = max(table, key=lambda r: score([table[r][k] for k in others]))
-            taken[kind].append(str(rule))
-            row[kind] = {key[1]: table[rule][key] for key in groups if key[0] == name}
-        row['best'] = {key[1]: best[key] for key in groups if key[0] == name}
-        rows.append((name, row))
-    report = dict(
-        best=best_mean(best),
-        rules={str(r): summary(by_rule[r], best) for r in rules},
-        alone={label: summary(x, best) for label, x in by_alone.items()},
-        left_out={
-            kind: summary({(n, d): row[kind][d] for n, row in rows for d in row[kind]}, best)
-            for kind in ('pairs', 'texts')
-        },
-        taken=taken,
-        sets={name: row for name, row in rows},
-    )
-    text = json.dumps(report, indent=1, default=lambda x: round(float(x), 3))
+    keys = list(dict.fromkeys((one.set, one.direction) for one in found))
+    names = [name for name, _ in keys]
+    settings: list[Any] = [None, *range(len(TRIED))]
+    alone = table(settings, lambda one, i: 0.0 if i is None else float(one.seen[i]), found)
+    best = alone.max(0)
+    every, now = rules(), shipped()
+    fixed = [x for x in every if x.grid == now.grid]
+    report: dict[str, Any] = dict(cells=[' '.join(x) for x in keys], best=best, rules=len(every))
+    report['pairs, shipped'] = summary(table([now], picked, found)[0], best)
+    report['texts, shipped'] = summary(alone[1 + now.usual], best)
+    for name, kinds, gains in (
+        ('pairs, all chosen on the others', every, table(every, picked, found)),
+        ('pairs, grid as shipped', fixed, table(fixed, picked, found)),
+        ('texts, chosen on the others', settings, alone),
+    ):
+        for unit, held in (('set', names), ('corpus', [corpus_of(x) for x in names])):
+            judged, chosen = left_out(gains, held)
+            told = dict(zip(dict.fromkeys(held), [told_of(kinds[i]) for i in chosen]))
+            report[f'{name}, one {unit} out'] = dict(summary(judged, best), chosen=told)
+    text = json.dumps(report, indent=1, default=rounded)
     (args.out / 'cells/auto_rule.json').write_text(text + '\n')
     print(text)
 
 
-def score(gains: list[float]) -> float:
-    """What a rule is chosen by: its mean gain, where losses count four times more."""
-    return float(np.mean(gains) + 4 * np.mean(np.minimum(gains, 0)))
+def told_of(rule: Any) -> str:
+    if not isinstance(rule, Rule):
+        return 'raw' if rule is None else ' '.join(map(str, TRIED[rule]))
+    (warm, strict), (cold, mild) = TRIED[rule.grid[0]], TRIED[rule.grid[-1]]
+    usual = 'the best' if rule.other is None else f'{TRIED[rule.usual]} unless {rule.other}'
+    return f'{warm} to {cold}, {strict} to {mild}; {usual}; raw unless above {rule.raw}'
 
 
-def best_mean(best: dict) -> float:
-    return float(np.mean(list(best.values())))
+def summary(gains: np.ndarray, best: np.ndarray) -> dict[str, Any]:
+    share = 100 * gains.mean() / best.mean()
+    means = dict(gain=gains.mean(), share=share, worst=gains.min())
+    return {**{key: round(float(x), 2) for key, x in means.items()}, 'by_cell': gains}
 
 
-def summary(gains: dict, best: dict) -> dict[str, float]:
-    values = list(gains.values())
-    share = 100 * np.mean(values) / best_mean({k: best[k] for k in gains})
-    return dict(gain=float(np.mean(values)), share=float(share), worst=float(np.min(values)))
+def rounded(x: Any) -> Any:
+    return [round(float(y), 2) for y in x]
 
 
 if __name__ == '__main__':

@@ -2,6 +2,7 @@
 
     python projects/lab/evidence/list_chances.py DATA     # goes on where it was ended
     python projects/lab/evidence/list_chances.py --page
+    python projects/lab/evidence/list_chances.py DATA --perfect    # what size alone gives on CLAP
 
 Sets of auto_rule.py and CBVS' judged lists.  Writes cells/list_chances.json, which
 pages/list_chances.md shows.
@@ -26,6 +27,8 @@ from mmvtr.functional import reliability
 
 HERE = Path(__file__).resolve().parent
 SPLITS, BINS, PRECISION = 3, 5, 0.9
+#: Error that is allowed, and how often a perfect calibration is drawn.
+WANTED, DRAWS = 0.05, 1000
 WAYS = dict(
     raw=dict(transform=None), debiased=dict(transform='unbalanced_sinkhorn', temperature='11%')
 )
@@ -72,6 +75,51 @@ def of_set(texts: Tensor, items: Tensor, way: dict[str, Any]) -> dict[str, Any]:
             chances.append(fitted.calibration_)
     found = dict(first=summary(first, right), ten=summary(ten, among))
     return dict(found, **answered(chances, first, right), queries=len(halves[0]))
+
+
+def perfect(texts: Tensor, items: Tensor, way: dict[str, Any]) -> dict[str, float]:
+    """Errors of the first place, all splits together, and of a perfect calibration that says the
+    same: each query is right with the mean of what is said of it, in all splits alike."""
+    said, true, asked = [], [], []
+    for seed in range(SPLITS):
+        order = torch.from_numpy(np.random.default_rng(seed).permutation(len(texts)))
+        halves = order[: len(order) // 2], order[len(order) // 2 :]
+        for test, bank in (halves, halves[::-1]):
+            fitted = mmvtr.fit(items[test], (texts[bank], items[bank]), **way).calibrate()
+            found = fitted.search(texts[test], 1)
+            said.append(found.probabilities[:, 0])
+            true.append(found.ids[:, 0] == torch.arange(len(test)))
+            asked.append(test)
+    p, y, query = torch.cat(said), torch.cat(true), torch.cat(asked)
+    random = torch.Generator().manual_seed(0)
+    drawn = torch.tensor(
+        [
+            reliability(p, torch.rand(len(texts), generator=random)[query] < p, bins=BINS).error
+            for _ in range(DRAWS)
+        ]
+    )
+    error = reliability(p, y, bins=BINS).error
+    return dict(
+        error=error,
+        mean=drawn.mean().item(),
+        most=drawn.quantile(0.95).item(),
+        above=(drawn > WANTED).double().mean().item(),
+        larger=(drawn >= error).double().mean().item(),
+    )
+
+
+def of_perfect(data: Path) -> None:
+    """Cells of CLAP, in cells/list_perfect.json."""
+    found = []
+    for name, a, b in sets(data):
+        if name.startswith('clap'):
+            for direction, two in (('t2v', (a, b)), ('v2t', (b, a))):
+                for way, options in WAYS.items():
+                    found.append(
+                        dict(set=f'{name}, {direction}', way=way, **perfect(*two, options))
+                    )
+                    print(found[-1], flush=True)
+    (HERE / 'cells/list_perfect.json').write_text(json.dumps(found, indent=1) + '\n')
 
 
 def cbvs(folder: Path) -> dict[str, Any]:
@@ -140,6 +188,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('data', type=Path, nargs='?')
     parser.add_argument('--page', action='store_true', help='the table from the cells')
+    parser.add_argument('--perfect', action='store_true', help='what size alone gives on CLAP')
     args = parser.parse_args()
     cells, page = HERE / 'cells/list_chances.json', HERE / 'pages/list_chances.md'
     if args.page:
@@ -151,6 +200,9 @@ def main() -> None:
     if args.data is None:
         parser.error('name DATA')
     torch.set_num_threads(1)
+    if args.perfect:
+        of_perfect(args.data)
+        return
     found = json.loads(cells.read_text()) if cells.exists() else []
     for row in rows(args.data, {(x['set'], x['way']) for x in found}):
         found.append(row)

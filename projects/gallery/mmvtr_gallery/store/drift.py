@@ -65,7 +65,7 @@ def drift_of(store: GalleryStore, *, seed: int = 0) -> Optional[Drift]:
     if there < LEAST_ITEMS:
         return None
     served, bank = (  # a query that is asked again and again is one
-        queries[distinct_rows(queries).numpy()]
+        queries[distinct_rows(queries)]
         for queries in (sample.queries(), debiaser.bank_.texts.numpy())
     )
     count = min(len(served), len(bank), QUERIES)

@@ -8,22 +8,17 @@ killed change has left, and what a state before the last had, is removed by the 
 
 from __future__ import annotations
 
-import uuid
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
-from urllib.parse import urlsplit
 
 import numpy as np
-import torch
 
 from mmvtr.arrays import Debiaser
 from mmvtr.arrays.inputs import Geometry
-from mmvtr.arrays.saved import CHANCES, content_of, facts_of, restored, text_of
+from mmvtr.arrays.saved import CHANCES, content_of, text_of
 from mmvtr_gallery.store.filters import Condition
-from mmvtr_gallery.store.fits import of_rows
 from mmvtr_gallery.store.items import (
-    COLUMNS,
     Hit,
     Item,
     Rows,
@@ -34,15 +29,29 @@ from mmvtr_gallery.store.items import (
 )
 from mmvtr_gallery.store.online import reservoir_of
 from mmvtr_gallery.store.protocol import Fit, GalleryStore, How
+from mmvtr_gallery.store.qdrant_points import (
+    State,
+    both_keys,
+    columns_of,
+    connected,
+    debiaser_of,
+    empty_state,
+    is_seen,
+    item_of,
+    key_of,
+    must,
+    number_of,
+    qdrant_models,
+    undo_tag,
+    visible_to,
+    where_is,
+    within,
+)
 from mmvtr_gallery.store.rerank import Found, best_with_bias
 from mmvtr_gallery.store.undoing import Change, Reversal, rows_of
 
 #: Points in one request.
 BATCH = 500
-#: Names of ids in Qdrant, which has numbers and UUIDs only.
-SPACE = uuid.UUID('6d6d7674-7200-4000-8000-000000000001')
-
-State = dict[str, Any]
 
 
 class QdrantStore(GalleryStore):
@@ -94,19 +103,19 @@ class QdrantStore(GalleryStore):
         if online is not None:
             online = {'refit_every': None, **online}
             reservoir_of(dim, online)
-        store = cls(*_connected(location, client), write=True)
+        store = cls(*connected(location, client), write=True)
         store._filling = True
         with store._asked() as ask:
             if ask.collection_exists(store.name):
                 raise FileExistsError(f'{store.where} is there already')
-            models = _models()
+            models = qdrant_models()
             for suffix, width in (('.state', 1), ('.bank', dim), ('.queue', dim), ('', dim)):
                 # A create that was killed has left all but the last of them.
                 if ask.collection_exists(store.name + suffix):
                     ask.delete_collection(store.name + suffix)
                 size = models.VectorParams(size=width, distance=models.Distance.DOT)
                 if not suffix:
-                    store._write(dict(_empty(dim, model, about, online), geometry=geometry))
+                    store._write(dict(empty_state(dim, model, about, online), geometry=geometry))
                 ask.create_collection(store.name + suffix, vectors_config=size)
         store._open_queue()
         return store
@@ -119,7 +128,7 @@ class QdrantStore(GalleryStore):
             ConnectionError: the server does not answer.
             FileNotFoundError: it has no such store.
         """
-        store = cls(*_connected(location, client), write=write)
+        store = cls(*connected(location, client), write=write)
         with store._asked() as ask:
             there = [ask.collection_exists(f'{store.name}{x}') for x in ('', '.state', '.bank')]
         if not all(there):
@@ -196,10 +205,10 @@ class QdrantStore(GalleryStore):
         if bank is None:
             return None
         if self._fitted[0] != bank:
-            mine = _must(_is('_bank', bank))
+            mine = must(where_is('_bank', bank))
             points = [*self._points(f'{self.name}.bank', mine, vectors=True)]
             points.sort(key=lambda point: point.payload['number'])
-            self._fitted = bank, _debiaser_of(points, self.geometry, refit, Path(self.where))
+            self._fitted = bank, debiaser_of(points, self.geometry, refit, Path(self.where))
         return self._fitted[1]
 
     def index(self, *, candidates: int = 100, effort: int = 128) -> None:
@@ -239,7 +248,7 @@ class QdrantStore(GalleryStore):
         return self._state
 
     def _write(self, state: State) -> None:
-        models = _models()
+        models = qdrant_models()
         with self._asked() as ask:
             ask.upsert(
                 f'{self.name}.state', [models.PointStruct(id=0, vector=[1.0], payload=state)]
@@ -253,17 +262,17 @@ class QdrantStore(GalleryStore):
 
     def _collected(self) -> State:
         """What is valid, after what is not has been removed."""
-        models, state = _models(), self._now()
+        models, state = qdrant_models(), self._now()
         now, later = models.Range(lte=state['commit']), models.Range(gt=state['commit'])
         with self._asked() as ask:
             for key, which in (('_made', later), ('_gone', now)):
-                ask.delete(self.name, models.FilterSelector(filter=_must(_within(key, which))))
-            ask.delete_payload(self.name, ['_gone'], _must(_within('_gone', later)))
-            kept = {state['bank'], (state.get('before') or {}).get('bank'), _undo_tag(state)}
+                ask.delete(self.name, models.FilterSelector(filter=must(within(key, which))))
+            ask.delete_payload(self.name, ['_gone'], must(within('_gone', later)))
+            kept = {state['bank'], (state.get('before') or {}).get('bank'), undo_tag(state)}
             for tag in state['rubbish']:
                 ask.delete_payload(self.name, [tag], models.Filter(must=[]))
                 if tag not in kept:
-                    bank = models.FilterSelector(filter=_must(_is('_bank', tag)))
+                    bank = models.FilterSelector(filter=must(where_is('_bank', tag)))
                     ask.delete(f'{self.name}.bank', bank)
         if state['rubbish']:
             state = {**state, 'rubbish': []}
@@ -309,7 +318,7 @@ class QdrantStore(GalleryStore):
             highest = max(float(biases.max()), old['highest'] if old['count'] else -np.inf)
             types = {**old['types'], **rows.types}
             changes.update(highest=highest, types=types, count=changes['count'] + len(rows.ids))
-        rubbish = [tag for tag in [_undo_tag(old)] if tag is not None]
+        rubbish = [tag for tag in [undo_tag(old)] if tag is not None]
         self._commit(old, **changes, undo=undo, rubbish=rubbish)
 
     @property
@@ -349,10 +358,10 @@ class QdrantStore(GalleryStore):
         return dict(kind=change.kind, items=change.items, tag=tag), old
 
     def _kept_reversal(self) -> Optional[Reversal]:
-        tag = _undo_tag(self._state)
+        tag = undo_tag(self._state)
         if tag is None:
             return None
-        points = [*self._points(f'{self.name}.bank', _must(_is('_bank', tag)), vectors=True)]
+        points = [*self._points(f'{self.name}.bank', must(where_is('_bank', tag)), vectors=True)]
         points.sort(key=lambda point: point.payload['number'])
         added = [name for point in points for name in point.payload.get('added', [])]
         gone = [point for point in points if 'removed' in point.payload]
@@ -373,7 +382,7 @@ class QdrantStore(GalleryStore):
         self, rows: Rows, biases: np.ndarray, old: State, taken: Mapping[str, str]
     ) -> None:
         """Write points that nobody sees yet, beside those of the same names that will go."""
-        models = _models()
+        models = qdrant_models()
         for start in range(0, len(rows.ids), BATCH):
             points = []
             for i in range(start, min(start + BATCH, len(rows.ids))):
@@ -381,16 +390,16 @@ class QdrantStore(GalleryStore):
                 payload = {column: values[i] for column, values in rows.columns.items()}
                 payload.update(id=name, _made=old['commit'] + 1)
                 payload[old['bias']] = float(biases[i])
-                key = next(key for key in _both_keys(name) if key != taken.get(name))
+                key = next(key for key in both_keys(name) if key != taken.get(name))
                 vector = rows.vectors[i].tolist()
                 points.append(models.PointStruct(id=key, vector=vector, payload=payload))
             with self._asked() as ask:
                 ask.upsert(self.name, points)
 
     def _switch(self, fit: Fit, biases: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
-        models, old = _models(), self._collected()
+        models, old = qdrant_models(), self._collected()
         tag = f'_b{old["commit"] + 1}'
-        earlier = [(old.get('before') or {}).get('bank'), _undo_tag(old)]
+        earlier = [(old.get('before') or {}).get('bank'), undo_tag(old)]
         old = {**old, 'rubbish': [tag]}
         self._write(old)  # so that the next change knows what a kill leaves behind
         highest = -np.inf
@@ -431,11 +440,11 @@ class QdrantStore(GalleryStore):
 
     def _write_points(self, tag: str, vectors: list[Any], payloads: list[dict[str, Any]]) -> None:
         """Write numbered points of one tag beside the items."""
-        models, rows = _models(), [*zip(vectors, payloads)]
+        models, rows = qdrant_models(), [*zip(vectors, payloads)]
         for start in range(0, len(rows), BATCH):
             points = [
                 models.PointStruct(
-                    id=_key(f'{tag} {number}'),
+                    id=key_of(f'{tag} {number}'),
                     vector=vector,
                     payload=dict(payload, _bank=tag, number=number),
                 )
@@ -447,12 +456,12 @@ class QdrantStore(GalleryStore):
     def _persist(self) -> None:
         state = self._collected()
         if self._filling and (state.get('undo') or state.get('before')):
-            tags = [(state.get('before') or {}).get('bank'), _undo_tag(state)]
+            tags = [(state.get('before') or {}).get('bank'), undo_tag(state)]
             rubbish = [tag for tag in tags if tag is not None]
             self._commit(state, undo=None, before=None, rubbish=rubbish)
         if self.online is None:
             return
-        models, queries = _models(), self.online.queries()
+        models, queries = qdrant_models(), self.online.queries()
         for start in range(0, len(queries), BATCH):
             points = [
                 models.PointStruct(id=number, vector=vector, payload={})
@@ -471,7 +480,7 @@ class QdrantStore(GalleryStore):
                 online = {'refit_every': None, **online}
                 reservoir_of(self.dim, online)
             else:
-                everything = _models().FilterSelector(filter=_models().Filter(must=[]))
+                everything = qdrant_models().FilterSelector(filter=qdrant_models().Filter(must=[]))
                 with self._asked() as ask:
                     ask.delete(f'{self.name}.queue', everything)
             self._commit(old, online=online, seen=old['seen'] if online else 0)
@@ -483,7 +492,7 @@ class QdrantStore(GalleryStore):
         if online is None or not self.writable:
             return
         self.online, self.refit_every = reservoir_of(self.dim, online), online['refit_every']
-        points = sorted(self._points(f'{self.name}.queue', None, vectors=True), key=_number)
+        points = sorted(self._points(f'{self.name}.queue', None, vectors=True), key=number_of)
         kept = np.array([point.vector for point in points], np.float32).reshape(-1, self.dim)
         self.online.restore(kept, self._state['seen'])
 
@@ -493,16 +502,16 @@ class QdrantStore(GalleryStore):
         return {point.payload['id'] for point in self._found(ids, vectors=False)}
 
     def _fetch(self, ids: Sequence[str]) -> list[Item]:
-        return [_item(point, self._state) for point in self._found(ids, vectors=True)]
+        return [item_of(point, self._state) for point in self._found(ids, vectors=True)]
 
     def _found(self, ids: Sequence[str], *, vectors: bool) -> list[Any]:
         """Points of the items that are there."""
         state, points = self._now(), []
         for start in range(0, len(ids), BATCH):
-            keys = [key for name in ids[start : start + BATCH] for key in _both_keys(name)]
+            keys = [key for name in ids[start : start + BATCH] for key in both_keys(name)]
             with self._asked() as ask:
                 found = ask.retrieve(self.name, keys, with_vectors=vectors)
-            points += [point for point in found if _seen(point.payload, state)]
+            points += [point for point in found if is_seen(point.payload, state)]
         return points
 
     def _listed(
@@ -510,7 +519,7 @@ class QdrantStore(GalleryStore):
     ) -> tuple[list[Any], dict[str, list[Any]]]:
         state = self._now()
         vectors = 'vector' in columns
-        points = [*self._points(self.name, _visible(state, conditions), vectors=vectors)]
+        points = [*self._points(self.name, visible_to(state, conditions), vectors=vectors)]
         names = {name: state['bias'] if name == 'bias' else name for name in columns}
         found = {name: [point.payload.get(key) for point in points] for name, key in names.items()}
         if vectors:
@@ -522,18 +531,18 @@ class QdrantStore(GalleryStore):
         if not conditions:
             return state['count']
         with self._asked() as ask:
-            return ask.count(self.name, _visible(state, conditions), exact=True).count
+            return ask.count(self.name, visible_to(state, conditions), exact=True).count
 
     def _search(self, queries: np.ndarray, k: int, how: How) -> list[list[Hit]]:
         state = self._now()
-        where = _visible(state, how.conditions)
+        where = visible_to(state, how.conditions)
         return [self._best(state, query, k, where, how.transform, how.exact) for query in queries]
 
     def _best(
         self, state: State, query: np.ndarray, k: int, where: Any, transform: bool, exact: bool
     ) -> list[Hit]:
         index = None if exact else state['index']
-        models, points = _models(), []
+        models, points = qdrant_models(), []
         effort = None if index is None else index['effort']
         said = models.SearchParams(exact=index is None, hnsw_ef=effort)
 
@@ -560,19 +569,19 @@ class QdrantStore(GalleryStore):
             rows, raw = nearest(k)
             found = Found(rows, raw, raw)
         return [
-            Hit(score, raw, _item(points[row], state))
+            Hit(score, raw, item_of(points[row], state))
             for row, raw, score in zip(*(column.tolist() for column in found))
         ]
 
     def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         state, batch = self._now(), []
-        for point in self._points(self.name, _visible(state, []), vectors=True):
+        for point in self._points(self.name, visible_to(state, []), vectors=True):
             batch.append(point)
             if len(batch) == BATCH:
-                yield _columns(batch, state['bias'])
+                yield columns_of(batch, state['bias'])
                 batch = []
         if batch:
-            yield _columns(batch, state['bias'])
+            yield columns_of(batch, state['bias'])
 
     def _points(self, collection: str, where: Any, *, vectors: bool) -> Iterator[Any]:
         offset = None
@@ -584,145 +593,3 @@ class QdrantStore(GalleryStore):
             yield from points
             if offset is None:
                 return
-
-
-def _debiaser_of(points: Sequence[Any], geometry: Geometry, refit: Any, where: Path) -> Debiaser:
-    """What numbered points of one bank say; of a store of before they say it without facts."""
-    rows = [point for point in points if 'row_bias' in point.payload]
-    seen = [point.vector for point in points if 'row_bias' not in point.payload]
-    texts, biases = (
-        [point.vector for point in rows],
-        [point.payload['row_bias'] for point in rows],
-    )
-    items = dict(bank_items=torch.tensor(seen)) if seen else {}
-    facts = rows[0].payload.get('facts')
-    if facts is None:
-        numbers = {name: torch.tensor(refit[name]) for name in ('temperature', 'strictness')}
-        held = dict(queries=torch.tensor(texts), row_biases=torch.tensor(biases), **numbers)
-        return of_rows(dict(held, items=items['bank_items']) if seen else held, geometry, refit)
-    held = dict(items=torch.zeros(0), texts=torch.tensor(texts), **items)
-    if biases[0] is not None:
-        held['rows'] = torch.tensor(biases)
-    for name, values in (rows[0].payload.get('chances') or {}).items():
-        whole = dict(right=torch.bool, depth=torch.int64)
-        held[name] = torch.tensor(values, dtype=whole.get(name, torch.float64))
-    return restored(Debiaser, facts_of(facts.encode(), where), held, where)
-
-
-def _connected(location: str, client: Any) -> tuple[Any, str, str]:
-    """A client, the name of the collection, and what messages call it."""
-    where = str(location)[:120]
-    if client is not None:
-        return client, location, where
-    try:
-        from qdrant_client import QdrantClient
-    except ImportError:
-        raise ImportError(
-            "a store on Qdrant needs: pip install -e 'projects/gallery[qdrant]'"
-        ) from None
-    server, _, name = location.rpartition('/')
-    if not name or not urlsplit(server).netloc:
-        raise ValueError(f'http://HOST:PORT/NAME expected, got {where}')
-    return QdrantClient(url=server, timeout=30, check_compatibility=False), name, where
-
-
-def _empty(
-    dim: int,
-    model: Optional[str],
-    about: Optional[Mapping[str, Any]],
-    online: Optional[Mapping[str, Any]],
-) -> State:
-    """The state of a new store; ``rubbish`` are biases that the next change removes."""
-    return dict(
-        dim=dim,
-        model=model,
-        about=dict(about or {}),
-        online=online and dict(online),
-        commit=0,
-        count=0,
-        types={},
-        norms=None,
-        highest=0.0,
-        bias='_b0',
-        bank=None,
-        refit=None,
-        before=None,
-        undo=None,
-        calibration=None,
-        quarantined=[],
-        index=None,
-        rubbish=[],
-        seen=0,
-    )
-
-
-def _undo_tag(state: State) -> Optional[str]:
-    """Of the points that take the last change back; None: there are none."""
-    return (state.get('undo') or {}).get('tag')
-
-
-def _visible(state: State, conditions: Sequence[Condition]) -> Any:
-    """A filter: items of a state that fit."""
-    models = _models()
-    now = models.Range(lte=state['commit'])
-    must, must_not = [_within('_made', now)], [_within('_gone', now)]
-    for column, values, least, most, refused in conditions:
-        if values is None:
-            must.append(_within(column, models.Range(gte=least, lte=most)))
-        else:
-            among = models.Filter(should=[_is(column, value) for value in values])
-            (must_not if refused else must).append(among)
-    return models.Filter(must=must, must_not=must_not)
-
-
-def _seen(payload: Mapping[str, Any], state: State) -> bool:
-    """Whether an item is of a state."""
-    return payload['_made'] <= state['commit'] < payload.get('_gone', np.inf)
-
-
-def _is(column: str, value: Any) -> Any:
-    models = _models()
-    if isinstance(value, float):
-        return _within(column, models.Range(gte=value, lte=value))
-    return models.FieldCondition(key=column, match=models.MatchValue(value=value))
-
-
-def _within(column: str, bounds: Any) -> Any:
-    return _models().FieldCondition(key=column, range=bounds)
-
-
-def _must(condition: Any) -> Any:
-    return _models().Filter(must=[condition])
-
-
-def _item(point: Any, state: State) -> Item:
-    payload = point.payload
-    metadata = {name: payload.get(name) for name in state['types']}
-    vector = None if point.vector is None else np.array(point.vector, np.float32)
-    columns = [payload.get(name) for name in COLUMNS]
-    return Item(*columns, payload[state['bias']], metadata, vector)
-
-
-def _columns(points: Sequence[Any], bias: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    keys = np.array([point.id for point in points], dtype=object)
-    vectors = np.array([point.vector for point in points], np.float32)
-    return keys, vectors, np.array([point.payload[bias] for point in points], np.float32)
-
-
-def _number(point: Any) -> int:
-    return point.id
-
-
-def _key(name: str) -> str:
-    return str(uuid.uuid5(SPACE, name))
-
-
-def _both_keys(name: str) -> tuple[str, str]:
-    """Keys that an item may have: the second where one of its name goes in the same change."""
-    return _key(name), _key(f'{name}\0')  # which no name holds
-
-
-def _models() -> Any:
-    from qdrant_client import models
-
-    return models

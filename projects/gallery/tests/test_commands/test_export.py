@@ -159,6 +159,24 @@ def test_of_several_videos_a_text_belongs_to_the_first():
 # -- indices and searches ----------------------------------------------------------------------
 
 
+def test_auto_and_chances_read_the_pairs_of_the_bank(folder, tool, tmp_path):
+    """Six pairs decide nothing: the gallery says so and stays raw, and chances are refused."""
+    pytest.importorskip('faiss')
+    export = ('export_index.py', 'config.py', 'bare.pth', '--out', tmp_path / 'index')
+    tool('export_bank.py', 'config.py', 'bare.pth', '--out', tmp_path / 'bank.pth')
+    bank = '--bank', tmp_path / 'bank.pth'
+    printed = tool(*export, '--transform', 'auto', *bank)
+    assert 'temperature as chosen' in printed
+    store = open_store(tmp_path / 'index')
+    assert store.debiaser is None and store.last_refit['asked'] == 'auto'
+    code, printed = run_tool(
+        folder, *export, '--replace', '--transform', 'sinkhorn', '--chances', *bank
+    )
+    assert code and '6 different bank videos are too few' in printed
+    code, printed = run_tool(folder, *export, '--replace', '--chances')
+    assert code and '--chances needs a --transform' in printed
+
+
 def test_raw_index_from_shell_to_shell(folder, tmp_path):
     pytest.importorskip('faiss')
     code, printed = run_tool(folder, 'export_index.py', 'config.py', 'bare.pth', '--out', tmp_path)

@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.similarities.best_frames import best_frames, paired_best_frames
+from mmvtr.functional.similarities.best_frames import BestFrames, best_frames, paired_best_frames
 from mmvtr.functional.uncertainty.ambiguity import (
     Moments,
     ambiguous_set,
@@ -123,7 +123,7 @@ def stored_pass(folder: Path) -> str:
     texts, frames, mask = (np.load(folder / f'{x}.npy', mmap_mode='r') for x in names)
     data = Stored(texts, frames, torch.tensor(mask))
     start = time.perf_counter()
-    uncertainty = dataset_uncertainty(*data)
+    uncertainty = Uncertainty(*map(torch.as_tensor, dataset_uncertainty(*data)))
     middle = time.perf_counter()
     tau_s, tau_u = thresholds(data, uncertainty)
     done = time.perf_counter()
@@ -144,7 +144,7 @@ def thresholds(data: Stored, uncertainty: Uncertainty) -> tuple[float, float]:
     """Means over the annotated pairs: text i belongs to video i // 5."""
     rows = torch.arange(len(data.texts))
     columns = rows // (QUERIES // VIDEOS)
-    best = paired_best_frames(*data, rows, columns)
+    best = BestFrames(*map(torch.as_tensor, paired_best_frames(*data, rows, columns)))
     similarity, common = Moments(), Moments()
     similarity.add(best.scores)
     common.add((uncertainty.texts[rows] + uncertainty.frames[columns, best.index]) / 2)
