@@ -98,9 +98,8 @@ PARTS = {
     ),
     'players': Part(
         400,
-        'Videos of pictures that show their own number, most of them badly made: mirrored, with '
-        'false key frames, shifted tracks, edits, cut groups, no times, clocks that jump, start '
-        'again or wrap, lost and doubled packets, pixels that are no squares, several tracks. Read '
+        'Videos of pictures that show their own number, half of them badly made: mirrored, with '
+        'false key frames, shifted tracks, edits, gaps in the clock, cut groups, no times. Read '
         'whole, in part and one frame at a time: number, orientation and time of every frame are '
         'those that a player shows, known from how the file was made.',
     ),

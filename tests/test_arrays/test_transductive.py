@@ -156,7 +156,7 @@ def test_every_hook_with_a_bank_file_says_it(tmp_path, caplog):
         for name, kind in HOOKS.module_dict.items()
         if issubclass(kind, ScoreTransformHook) and kind is not ScoreTransformHook
     ]
-    assert {HOOKS.get(kind).default_name for kind in kinds} == {*OF_BANK}
+    assert {HOOKS.get(kind).default_name for kind in kinds} == {*OF_BANK, 'auto'}
     for kind in kinds:
         caplog.clear()
         assert SAID + 'test texts' in of_hook(AGAIN, tmp_path, caplog, kind)
