@@ -30,7 +30,7 @@ PAGES = {
 DRAWN = {
     'DVTR': ('dvtr_c2v_planted_features', 'c2v_planted_features'),
     'NCL': ('ncl_clip4clip_msvd', 'clip4clip_msvd'),
-    'UATVR': ('uatvr_planted_features', 'ti_planted_features'),
+    'UATVR': ('uatvr_planted_features', 'clip4clip_planted_features'),
     'ARL': ('arl_planted_features', None),
     'Frame length (causal intervention)': ('causal_hgr_epic', 'hgr_epic'),
 }

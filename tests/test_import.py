@@ -124,8 +124,8 @@ def test_tools_read_a_config_without_torch():
 
 
 @pytest.mark.parametrize('path', FUNCTIONAL, ids=lambda path: path.name)
-def test_functional_knows_only_torch(path):
-    allowed = {'torch', 'mmvtr', *sys.stdlib_module_names}
+def test_functional_knows_only_torch_and_numpy(path):
+    allowed = {'torch', 'numpy', 'mmvtr', *sys.stdlib_module_names}
     for node in ast.walk(ast.parse(path.read_text())):
         names = []
         if isinstance(node, ast.Import):

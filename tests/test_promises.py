@@ -37,9 +37,9 @@ COMMANDS = sorted(ALL.values(), key=lambda command: command.line)
 RUN = (
     'train.py configs/dvtr_c2v_msrvtt.py',
     'train.py configs/ncl_clip4clip_msvd.py',
-    'train.py configs/arl_tvr_i3d+paper.py --best-on-test',
+    r'train.py configs/arl_tvr_i3d\+paper.py --best-on-test',
     'train.py configs/causal_hgr_epic.py',
-    'dist_train.sh configs/uatvr_vitb16_msrvtt+postprocessed.py 8 .*--best-on-test .*',
+    r'dist_train.sh configs/uatvr_vitb16_msrvtt\+postprocessed.py 8 .*--best-on-test .*',
     'test.py configs/zeroshot_msrvtt.py',
     'sweep.py ncl_tab5',
     'figures.py configs/ncl_clip4clip_msvd.py as-built .*',
@@ -132,7 +132,7 @@ def test_columns_are_those_of_the_printed_table(section):
         assert found == headings(section, table), f'{section}, Tab. {table}'
         sides = [key.partition('/')[2][:3] for key in keys if key.startswith('retrieval/')]
         assert sides[:4] == ['t2v'] * min(4, len(sides))
-    assert {what.strip('_*') for what in said.behind} <= {'ncl', 'qbnorm', 'postprocessed'}
+    assert {what.strip('_*+') for what in said.behind} <= {'ncl', 'qbnorm', 'postprocessed'}
 
 
 @pytest.mark.parametrize('name', sweep_names())

@@ -49,7 +49,7 @@ def test_pairs_that_gain_nothing_leave_it_raw():
     [
         (None, 'without a bank'),
         (torch.ones(3, 25), 'too few'),
-        ((torch.randn(60, 25), torch.ones(60, 25)), '1 different bank videos'),
+        ((torch.randn(60, 25), torch.ones(60, 25)), '1 different bank items'),
     ],
 )
 def test_too_little_to_decide(bank, why):

@@ -152,7 +152,7 @@ def test_ragged_lists_are_padded():
     [
         (np.ones((3, 8), 'f4'), 'give videos as mmvtr.Tokens'),
         (Tokens(np.ones((3, 8), 'f4')), 'must be an array'),
-        (Tokens([[1.0]]), r'Tokens.of\(list\)'),
+        (Tokens([[1.0]]), 'a numpy array or a torch tensor, not list'),
         (Tokens(np.ones((3, 2, 8)), np.ones((3, 1), bool)), r'must be bool \[3, 2\]'),
         (Tokens(np.ones((3, 2, 8)), np.zeros((3, 2), bool)), 'item 0 has no real token'),
         (Tokens(np.zeros((3, 2, 8))), 'row 0, token 0 is all zeros'),

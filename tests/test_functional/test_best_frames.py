@@ -52,7 +52,8 @@ def test_chosen_pairs(data, entries):
     as_arrays = [x.numpy() for x in data]
     halves = [x.half().numpy() if x.is_floating_point() else x.numpy() for x in data]
     for given, bound in ((data, 1e-14), (as_arrays, 1e-14), (halves, 5e-3)):
-        scores, index = paired_best_frames(*given, rows, columns, entries=entries)
+        found = paired_best_frames(*given, rows, columns, entries=entries)
+        scores, index = map(torch.as_tensor, found)
         assert (scores - everything.scores[rows, columns]).abs().max() < bound
         assert torch.equal(index, everything.index[rows, columns])
     none = torch.zeros(0, dtype=torch.long)

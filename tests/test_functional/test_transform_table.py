@@ -47,7 +47,7 @@ def of_inferencer():
         try:
             check_transform(name, 'video', **options)
         except ValueError as error:
-            if 'must be one of' in str(error):
+            if 'transform must be' in str(error):
                 continue
         names.append(name)
     return names
@@ -109,15 +109,15 @@ def choices(path):
 
 
 DOORS = {
-    'hooks': (of_hooks, TRANSFORMS),
+    'hooks': (of_hooks, [*TRANSFORMS, 'auto']),
     'inferencer': (of_inferencer, TRANSFORMS),
     'store': (of_store, ADDITIVE),
     'manifest of a store': (of_manifest, ADDITIVE),
-    'service': (of_service, OF_QUERIES),
-    'export_index': (lambda: choices('export_index.py'), ADDITIVE),
+    'service': (of_service, [*OF_QUERIES, 'auto']),
+    'export_index': (lambda: choices('export_index.py'), [*ADDITIVE, 'auto']),
     'eval_scores': (
         lambda: choices('analysis_tools/eval_scores.py'),
-        OF_BANK,
+        [*OF_BANK, 'auto'],
     ),
 }
 

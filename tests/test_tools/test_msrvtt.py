@@ -41,9 +41,9 @@ for name in ('train', 'test'):
     ]
 
 
-def run(folder, *options):
+def run(folder, *options, name='tiny'):
     (folder / 'tiny.py').write_text(TINY.format(config=CONFIG))
-    return run_tool(folder, 'train.py', 'tiny.py', '--cfg-options', *OPTIONS, *options)
+    return run_tool(folder, 'train.py', f'{name}.py', '--cfg-options', *OPTIONS, *options)
 
 
 def write(folder, videos, sentences, train, pairs, write_video):
@@ -125,8 +125,8 @@ def test_from_stored_frames(tmp_path, write_video):
 @pytest.mark.parametrize(
     ('asked', 'kind', 'values'),
     [
-        ('paper', 'Adam', dict(betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)),
-        ('code', 'BertAdam', dict(betas=(0.9, 0.98), eps=1e-6, max_grad_norm=1.0)),
+        ('adam', 'Adam', dict(betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)),
+        ('bert_adam', 'BertAdam', dict(betas=(0.9, 0.98), eps=1e-6, max_grad_norm=1.0)),
     ],
 )
 def test_twenty_steps_with_another_optimizer(tmp_path, write_video, asked, kind, values):
@@ -143,19 +143,19 @@ def test_twenty_steps_with_another_optimizer(tmp_path, write_video, asked, kind,
     batch = ['train_dataloader.batch_size=2', 'auto_scale_lr.base_batch_size=2']
     code, printed = run(
         tmp_path, *batch, 'train_cfg.max_epochs=10', 'train_cfg.val_interval=10',
-        f'optimizer={asked}',
+        name=f'tiny+{asked}',
     )  # fmt: skip
     said = ' '.join(printed.split())
     assert code == 0 and re.search(rf'optimizer {kind}, lr .*\b0\.0001 \(\d+ parameters', said), (
         printed
     )
-    saved = torch.load(tmp_path / 'work_dirs/tiny/epoch_10.pth', weights_only=False)
+    saved = torch.load(tmp_path / f'work_dirs/tiny+{asked}/epoch_10.pth', weights_only=False)
     groups = saved['optimizer']['param_groups']
     assert saved['meta']['iter'] == 20
     for key, value in values.items():
         assert {group[key] for group in groups} == {value}
     decayed = {group['weight_decay'] for group in groups}
-    assert decayed == ({0.0} if asked == 'paper' else {0.0, 0.2})
+    assert decayed == ({0.0} if asked == 'adam' else {0.0, 0.2})
 
 
 def test_official_files_cut_down(tmp_path, shared, write_video):

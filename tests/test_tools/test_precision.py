@@ -8,11 +8,7 @@ import torch
 from mmengine.config import Config
 
 from children import ROOT
-
-
-@pytest.fixture(scope='module')
-def train():
-    return runpy.run_path(str(ROOT / 'tools/train.py'))
+from mmvtr.engine.launch.training import use_amp
 
 
 def config(**wrapper):
@@ -41,21 +37,21 @@ WRAPPERS = [
 
 
 @pytest.mark.parametrize('wrapper', WRAPPERS)
-def test_each_wrapper_in_each_precision(train, wrapper, monkeypatch):
+def test_each_wrapper_in_each_precision(wrapper, monkeypatch):
     cfg = config(**wrapper)
-    train['use_amp'](cfg, 'bf16')
+    use_amp(cfg, 'bf16')
     kept = {k: v for k, v in wrapper.items() if k not in ('type', 'dtype', 'loss_scale')}
     own = dict(optimizer=dict(type='SGD', lr=0.1), **kept)
     assert cfg.optim_wrapper == dict(type='mmvtr.AutocastOptimWrapper', **own)
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
-    train['use_amp'](cfg, 'fp16')
+    use_amp(cfg, 'fp16')
     scaled = dict(type='AmpOptimWrapper', dtype='float16', loss_scale='dynamic')
     assert cfg.optim_wrapper == dict(**scaled, **own)
 
 
-def test_float16_without_a_gpu(train, monkeypatch):
+def test_float16_without_a_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: False)
     with pytest.raises(SystemExit, match='fp16 trains with loss scaling, which needs a GPU.*bf16'):
-        train['use_amp'](config(), 'fp16')
+        use_amp(config(), 'fp16')
     with pytest.raises(SystemExit, match="optim_wrapper.type='OptimWrapperDict'"):
-        train['use_amp'](config(type='OptimWrapperDict'), 'bf16')
+        use_amp(config(type='OptimWrapperDict'), 'bf16')

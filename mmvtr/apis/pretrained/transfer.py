@@ -24,6 +24,7 @@ from mmvtr.apis.pretrained.folder import (
     save_pretrained,
 )
 from mmvtr.datasets.annotation_values import name_of
+from mmvtr.engine.checks.config_checks import UnknownPart
 from mmvtr.plain_config import FILES
 
 #: All that is ever fetched.
@@ -87,7 +88,7 @@ def load_saved(
     """Return the retriever of a folder checked by :func:`read_saved`; errors as there."""
     try:
         return load_retriever(saved.config, saved.weights, device=device)
-    except (AssertionError, AttributeError, KeyError, TypeError) as error:
+    except (AssertionError, AttributeError, KeyError, TypeError, UnknownPart) as error:
         # An argument, or a value of one, that this version does not know.
         raise RuntimeError(
             f'{name_of(saved.weights.parent)}: its model cannot be built by mmvtr {VERSION}: '

@@ -126,11 +126,15 @@ def check_config(cfg: Config, options: Iterable[str] = (), *, training: bool = T
         raise SystemExit(shown + more)
 
 
+class UnknownPart(ValueError):
+    """Raised for a type or an argument that this version does not have."""
+
+
 def refuse_unknown(cfg: Config) -> None:
-    """Raise ValueError where a model's config has types or arguments that there are not."""
+    """Raise :class:`UnknownPart` if a model's config has unknown types or arguments."""
     faults = component(cfg.model, Place('model', [registry.MODELS]))
     if (fault := next(iter(faults), None)) is not None:
-        raise ValueError(f'{cfg.filename or "the config"}: {fault}')
+        raise UnknownPart(f'{cfg.filename or "the config"}: {fault}')
 
 
 # -- top-level keys ----------------------------------------------------------------------------

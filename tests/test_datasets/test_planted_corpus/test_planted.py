@@ -178,7 +178,7 @@ def test_two_makings_are_identical(root, tmp_path):
     dataset(tmp_path)
     key = Knobs(**TINY).key
     names = sorted(p.relative_to(root / key) for p in (root / key).rglob('*.*'))
-    assert len(names) == 3 + 12
+    assert len(names) == 4 + 12
     for name in names:
         assert (root / key / name).read_bytes() == (tmp_path / key / name).read_bytes()
 

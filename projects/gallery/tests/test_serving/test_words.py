@@ -124,7 +124,7 @@ def test_what_is_no_path_stays():
         ('/moment', dict(text='x'), 'id is missing'),
         ('/moment', dict(id='a', text='\ud800'), 'text must be a text of whole'),
         ('/delete', dict(ids=[]), 'ids must have at least 1 entries'),
-        ('/refit', dict(transform='best'), "transform must be 'same', 'sinkhorn'"),
+        ('/refit', dict(transform='best'), "transform must be 'same', 'auto', 'sinkhorn'"),
         ('/refit', dict(iterations=9999), 'iterations must be less than or equal to 1000'),
     ],
 )
