@@ -12,7 +12,6 @@ import children  # noqa: F401 - the server that forks the processes has imported
 from mmvtr.models.annotation import match
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.supervisions.arl import ARLSupervision
-from mmvtr.models.supervisions.belief import Belief
 from mmvtr.models.supervisions.cross_fitted import CrossFittedBelief
 from mmvtr.models.target import Target
 from tests.test_dist import make_batch
@@ -198,4 +197,14 @@ def test_what_it_does_not_suit(tmp_path):
         )
     with pytest.raises(ValueError, match='MomentumRetriever has pairs with the rows of a bank'):
         test_momentum.dvtr(belief=CrossFittedBelief(halves=paths))
-    assert isinstance(model.belief, Belief)
+    filling = make_model(CrossFittedBelief(halves=paths))
+    for copy in filling.belief.copies:
+        copy.supervision.register_forward_hook(
+            lambda _, args, out: (out[0].put(teacher=out[0].weights), out[1])
+        )
+    with pytest.raises(ValueError, match=r"DVTRSupervision fills \['weights', 'extras'\]"):
+        filling(*batch_of(*ALL), mode='loss')
+    sharded = make_model(CrossFittedBelief(halves=paths))
+    sharded.encoder.video.weight.device_mesh = object()
+    with pytest.raises(ValueError, match='leave model_wrapper_cfg out'):
+        sharded.init_weights()
