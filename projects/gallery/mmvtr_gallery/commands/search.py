@@ -144,10 +144,13 @@ def run(args: argparse.Namespace) -> None:
             if store.debiaser is not None and not args.raw and len(asked) > 1:
                 if again := store.debiaser.asked_before(asked):
                     print(f'note: {again}')
-            found = store.search(asked, args.k, transform=not args.raw, filter=wanted)
+            listed = store.list_chances is not None and not (args.raw or wanted)
+            # As deep as the chances read, or places of equal or approximate scores could differ.
+            deep = max(args.k, store.list_chances.depth) if listed else args.k
+            found = store.search(asked, deep, transform=not args.raw, filter=wanted)
             for text, query, hits in zip(args.texts, asked, found):
                 print(text)
-                print_hits(store, hits, args.min_precision, None if args.raw or wanted else query)
+                print_hits(store, hits[: args.k], args.min_precision, query if listed else None)
 
 
 def print_hits(store: Any, hits: list[Any], min_precision: Optional[float], query: Any) -> None:

@@ -292,20 +292,25 @@ class Gallery(Changes):
         ranking = moments if by_moments else None
         windows = ()
         biased = (moments.windows if by_moments else store).debiaser is not None
-        hits = self._ranked(vector, k, filter, transform, ranking)
+        listed = transform and biased and not (filter or by_moments)
+        listed = listed and store.list_chances is not None
+        # As deep as the chances read, or places of equal or approximate scores could differ.
+        deep = max(k, store.list_chances.depth) if listed and calibrated else k
+        hits = self._ranked(vector, min(deep, count), filter, transform, ranking)[:k]
         if moments is not None:
             windows = _best_windows(moments, vector, hits, transform)
         transform, hits = transform and biased, [_as_hit(hit) for hit in hits]
         if asker is not None:
             self._sampler.offer(store, query.vector, query.text, asker)
-        listed = transform and not (filter or by_moments) and store.list_chances is not None
         p_match = None
         if calibrated and not by_moments:
             p_match = store.p_match(hits, vector if listed else None)
         least = at = None
         if min_precision is not None and listed:
             at = _finite(store.list_chances.threshold(min_precision))
-        elif min_precision is not None:
+        elif min_precision is not None and (
+            store.calibration is not None or store.list_chances is None
+        ):
             least = _finite(store.threshold(min_precision))
             at = None if least is None else store.p_match_of(least)
         found = Answer(hits, transform, None, count, p_match, least, at, windows)

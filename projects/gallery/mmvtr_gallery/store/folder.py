@@ -7,7 +7,7 @@ refit writes four bytes an item.
 from __future__ import annotations
 
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Hashable, Iterable, Iterator, Mapping, Optional, Sequence, Union
@@ -302,8 +302,9 @@ class FolderStore(InMemory, GalleryStore):
         return self._manifest, self._debiaser, self._held
 
     def _return_to(self, mark: Any) -> None:
-        self._manifest, self._debiaser, held = mark
-        self._held = held.whole(self._manifest.index)
+        manifest, debiaser, held = mark
+        self._held = held.whole(manifest.index)
+        self._manifest, self._debiaser = manifest, debiaser
 
     @contextmanager
     def kept(self) -> Iterator['FolderStore']:
@@ -395,7 +396,8 @@ class FolderStore(InMemory, GalleryStore):
             return  # what is valid on disk is the state of before
         sweep(self.folder, self._manifest.files())
         for name in leftovers(self.folder):
-            Path(self.folder, name).unlink(missing_ok=True)
+            with suppress(OSError):  # the state is valid already; the next change removes it
+                Path(self.folder, name).unlink(missing_ok=True)
 
     # -- served queries ----------------------------------------------------------------------
 

@@ -5,6 +5,8 @@ python -m mmvtr_gallery.store.from_lance DIR
 
 from __future__ import annotations
 
+import hashlib
+import re
 import sys
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from mmvtr.storage import file_digest
 from mmvtr_gallery.store.fits import read_fit
 from mmvtr_gallery.store.items import COLUMNS, Rows
 from mmvtr_gallery.store.joint import JOURNAL, WINDOWS
-from mmvtr_gallery.store.manifest import FORMAT, NAME, read_sealed
+from mmvtr_gallery.store.manifest import FILES, FORMAT, NAME, read_sealed
 from mmvtr_gallery.store.refits import Fit
 from mmvtr_gallery.store.replacing import replace_store
 
@@ -34,7 +36,11 @@ def convert(folder: Path) -> str:
         raise RuntimeError(f'{folder}: a change was cut short: open it once with an older version')
     import lancedb
 
-    for name, digest in said['digests'].items():
+    for key in ('biases', 'normaliser', 'config', 'queue', 'table'):
+        if said.get(key) is not None and not re.fullmatch(FILES[key], said[key]):
+            raise RuntimeError(f'{folder / NAME} is damaged: {key} names no file of a store')
+    digests = said.get('digests', {})  # none in the first format
+    for name, digest in digests.items():
         there = name != said['biases'] and (folder / name).is_file()
         if there and file_digest(folder / name) != digest:
             raise RuntimeError(f'{folder / name} is damaged: its SHA-256 is another')
@@ -42,9 +48,13 @@ def convert(folder: Path) -> str:
     table.checkout(said['items'])
     found = table.to_arrow().sort_by('number')
     count, dim, types = len(found), said['dim'], said['types']
-    vectors = found['vector'].combine_chunks().flatten().to_numpy().reshape(count, -1)[:, :dim]
+    vectors = found['vector'].combine_chunks()
+    vectors = vectors.flatten().to_numpy().reshape(count, vectors.type.list_size)[:, :dim]
     columns = {name: found[name].to_pylist() for name in [*COLUMNS, *types]}
-    biases = np.fromfile(folder / said['biases'], '<f4')[found['number'].to_numpy()]
+    raw = (folder / said['biases']).read_bytes()[: 4 * said['next']]
+    if digests.get(said['biases']) not in (None, hashlib.sha256(raw).hexdigest()):
+        raise RuntimeError(f'{folder / said["biases"]} is damaged: its SHA-256 is another')
+    biases = np.frombuffer(raw, '<f4')[found['number'].to_numpy()]
     geometry, name = said.get('geometry'), said['normaliser']
     how = dict(dim=dim, geometry=geometry or 'inner_product')
     debiaser = name and read_fit(folder / name, **how, refit=said['refit'])
@@ -57,8 +67,9 @@ def convert(folder: Path) -> str:
         store._commit(geometry=geometry, quarantined=said.get('quarantined', []))
         if said.get('config'):
             store.keep_config((folder / said['config']).read_text())
-        if said.get('sampled'):
-            store.online.read(folder / said.get('queue', 'queue.safetensors'))
+        queue = folder / said.get('queue', 'queue.safetensors')
+        if store.online is not None and (said.get('sampled') or queue.is_file()):
+            store.online.read(queue)
         store.persist()
     return f'{folder}: {count} items are converted'
 

@@ -60,6 +60,9 @@ def read_items(folder: Path, manifest: Manifest) -> Held:
     Raises:
         FileNotFoundError, RuntimeError: a file is missing or damaged.
     """
+    for name, count in manifest.parts:  # before memory is taken for what a manifest says
+        if (folder / name).stat().st_size < count * manifest.dim:
+            raise RuntimeError(f'{folder / name} is not of its manifest: it is damaged')
     both = np.empty((manifest.count, manifest.dim + 1), np.float32)
     columns: dict[str, list] = {name: [] for name in [*COLUMNS, *manifest.types]}
     start = 0

@@ -138,10 +138,10 @@ class Refits:
         last = self.last_refit or {}
         if transform == 'same':
             transform = last.get('asked') or last.get('transform') or ADDITIVE[0]
+        given = {name: x for name, x in given.items() if x is not None}
         if transform == 'auto':
             return transform, given
         known = transform_named(transform, ADDITIVE).options
-        given = {name: x for name, x in given.items() if x is not None}
         if 'bank_marginals' in given:
             raise ValueError('refit: a store keeps numbers, no weights of bank queries')
         before = options_of(last) if last.get('transform') == transform else {}

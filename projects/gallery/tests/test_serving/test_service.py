@@ -334,8 +334,7 @@ def test_a_full_disk_changes_nothing(client, place, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(errno.ENOSPC, 'No space left on device')
 
-    for module in ('flat', 'folder'):
-        monkeypatch.setattr(f'mmvtr_gallery.store.{module}.append_biases', full)
+    monkeypatch.setattr('mmvtr_gallery.store.folder.write_biases', full)
     status, _, said = client.change('/add', items=[dict(id='z', vector=[1.0, 0.0])])
     assert (status, said) == (
         507,

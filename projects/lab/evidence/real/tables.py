@@ -23,7 +23,10 @@ PAGES = ('README.md', 'docs/real_data.md', 'docs/benchmark.md', 'docs/model_zoo.
 #: Rows of README: set, method, epoch.
 OF_README = (
     *(('F', name, 'best') for name in ('csls', 'unbalanced_sinkhorn', 'ncl', 'dvtr', 'dvtr_early')),
-    *(('J', name, 'last') for name in ('dvtr', 'dvtr_early', 'dvtr_early_permuted', 'oracle')),
+    *(
+        ('J', name, 'last')
+        for name in ('dvtr', 'dvtr_early', 'dvtr_early_permuted', 'dvtr_crossed', 'oracle')
+    ),
 )
 KINDS = dict(F='6,000 images, best epoch', J='1,000 images learnt by heart, last epoch')
 Row = Mapping[str, Any]

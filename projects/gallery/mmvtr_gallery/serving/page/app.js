@@ -220,6 +220,7 @@ const span = (window) => ({start: window.start, end: window.end, item_start: win
 // Behind the last hit that is likely enough.
 function line(found, items) {
   if (!$('least').value || byMoments() || !health.calibration || !asked.text) return;
+  if (found.threshold === null && found.hits.every((hit) => hit.p_match === null)) return;
   const read = (hit) => health.calibration.debiased ? hit.raw + hit.bias : hit.raw;
   const enough = (hit) => found.threshold !== null ? read(hit) >= found.threshold
     : found.threshold_p_match !== null && hit.p_match >= found.threshold_p_match;
