@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Union
 
@@ -46,10 +47,12 @@ def read_config(path: Union[str, Path]) -> Config:
 
 def is_config_file(path: Union[str, Path]) -> bool:
     """Return whether :func:`read_config` finds the file of a config."""
-    return _file_and_presets(Path(path))[0].is_file()
+    return os.path.isfile(_file_and_presets(Path(path))[0])
 
 
 def _file_and_presets(path: Path) -> tuple[Path, list[str]]:
     """Return the file that ``DIR/NAME+PRESET.py`` is about, and the presets' names."""
     name, *presets = path.stem.split('+')
-    return (path, []) if path.is_file() else (path.with_name(name + path.suffix), presets)
+    if os.path.isfile(path) or not name:
+        return path, []
+    return path.with_name(name + path.suffix), presets

@@ -2,8 +2,8 @@
 
 Each one imports its ``locations`` on the first ``build``, so importing ``mmvtr`` costs nothing and
 a downstream project needs only ``custom_imports = dict(imports=['mmvtr.registry'])`` to write
-``type='mmvtr.X'``.  Losses, heads and supervisions are models.  The last five are empty: without
-them mmengine warns at each start that the scope lacks them.
+``type='mmvtr.X'``.  Losses, heads and supervisions are models.  Of the last five all but the
+model wrappers are empty: without them mmengine warns at each start that the scope lacks them.
 
 Our configs are inherited by projects with a ``default_scope`` of their own.  So components that
 mmengine's Runner builds are named with their scope (``type='mmvtr.RetrievalMetric'``: the model and
@@ -135,9 +135,8 @@ def bare_name(component: Union[dict, str, type, None]) -> str:
         component: its config, or the config's ``type``.
 
     Returns:
-        ``'RankingLoss'`` of ``'mmvtr.RankingLoss'``, of ``'RankingLoss'`` and of the class; for a
-        name of the previous version the new one, without a warning; a name in another project's
-        scope unchanged; ``''`` for None.
+        ``'RankingLoss'`` of ``'mmvtr.RankingLoss'``, of ``'RankingLoss'`` and of the class; a
+        name in another project's scope unchanged; ``''`` for None.
     """
     kind = component.get('type') if isinstance(component, dict) else component
     if isinstance(kind, str):

@@ -44,6 +44,9 @@ from mmvtr.functional.uncertainty.calibration import Calibration
 Array = Union[np.ndarray, Tensor, Tokens]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
+#: What a Debiaser says that has a bank and waits for its gallery.
+WAITING = 'not fitted: there is no gallery yet'
+
 
 class Debiaser:
     """A gallery with the biases that a bank gives its items.
@@ -114,7 +117,7 @@ class Debiaser:
                 raise ValueError('there is neither a gallery nor a bank')
             self._gallery = self._ids = self._fitted = self.calibration_ = None
             self._bank = read_bank(bank, None, self.geometry)
-            self.why_ = 'not fitted: there is no gallery yet'
+            self.why_ = WAITING
             return self
         gallery = read_vectors(videos, 'videos', self.geometry)
         named = read_ids(ids, len(gallery))
@@ -362,7 +365,7 @@ class Debiaser:
     def save(self, folder: Any) -> None:
         """Write what was fitted, without the gallery itself, or a bank that waits for one
         (:mod:`mmvtr.arrays.saved`)."""
-        if self._bank is None or self._fitted is not None:
+        if self._gallery is None and self.why_ != WAITING:
             self._check_fitted()
         saved.save(self, folder)
 

@@ -253,10 +253,10 @@ def unique_in(
     what: str,
     check: Callable[[Any, Place], str] = identifier,
 ) -> list[str]:
-    """Return the rows' values under a key in order; raise if one is repeated, as :func:`once`.
+    """Return the rows' values under a key in order; raise if one is repeated, as :func:`unique`.
 
     Raises:
-        ValueError: as of :func:`field` and :func:`once`.
+        ValueError: as of :func:`field` and :func:`unique`.
     """
     return unique(((field(row, key, check, place), place) for place, row in rows), what)
 

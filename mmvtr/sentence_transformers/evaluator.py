@@ -70,6 +70,10 @@ class DebiasedEvaluator(BaseEvaluator):
         Debiaser(transform, **options)  # refuses what is unknown
         if not len(ks) or min(ks) < 1:
             raise ValueError(f'ks must be ranks of 1 or more, not {ks}')
+        if isinstance(bank, str):
+            raise TypeError(
+                f'bank: queries, a loss, or a folder as a Path, not the text {bank[:80]!r}'
+            )
         if isinstance(bank, Path):
             if options or transform != DEFAULT:
                 raise ValueError(f'{bank} has its transform and options: name none')
@@ -141,7 +145,7 @@ class DebiasedEvaluator(BaseEvaluator):
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the settings for the model card."""
-        return dict(self.how)
+        return {} if isinstance(self.bank, Path) else dict(self.how)
 
 
 def _positives(relevant: Optional[Sequence], queries: int, items: int) -> Tensor:

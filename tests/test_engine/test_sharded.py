@@ -226,7 +226,7 @@ def test_a_config_trains_goes_on_and_is_tested_by_the_tools(tmp_path):
     """Two processes train and go on; one tests what they have written."""
     (tmp_path / 'sharded.py').write_text(CONFIG)
     tools = str(ROOT / 'tools')
-    for epochs in (1, 2):
+    for epochs in (1, 3):
         done = subprocess.run(
             [
                 *(sys.executable, '-m', 'torch.distributed.run', '--nproc_per_node=2'),
@@ -239,7 +239,7 @@ def test_a_config_trains_goes_on_and_is_tested_by_the_tools(tmp_path):
             text=True,
         )
         assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    path = 'work_dirs/sharded/epoch_2.pth'
+    path = 'work_dirs/sharded/epoch_3.pth'
     weights = read_checkpoint(tmp_path / path)['state_dict']
     assert not any(map(is_sharded, weights.values()))
     code, printed = run_tool(tmp_path, 'test.py', 'sharded.py', path)

@@ -205,6 +205,8 @@ def check_options(args: argparse.Namespace) -> None:
             raise ValueError(f'--transform {name} and {option} belong together')
     if 'dbsn' in args.transform and args.query_source == 'test':
         raise ValueError('dbsn reads the items of a bank: take --query-source bank')
+    if args.query_source == 'test' and args.bank_gallery:
+        raise ValueError('--bank-gallery is of a bank: take --query-source bank')
     if args.transform or numbers_given(args).keys() - {'temperature'}:
         options_given(args, args.transform)  # refuses what does not fit
     if args.gallery and args.scores.suffix != '.npy':

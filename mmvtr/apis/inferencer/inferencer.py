@@ -148,9 +148,10 @@ class VideoRetrievalInferencer(BaseInferencer):
         results: Optional[Union[str, Path, Mapping[str, float]]] = None,
         protocol: Optional[str] = None,
         name: Optional[str] = None,
+        license: Optional[str] = None,
     ) -> Path:
         """Write the model for others, see :func:`mmvtr.apis.pretrained.save_pretrained`."""
-        card = dict(results=results, protocol=protocol, name=name)
+        card = dict(results=results, protocol=protocol, name=name, license=license)
         return save_pretrained(self.model, self.cfg, folder, **card)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
@@ -214,7 +215,7 @@ class VideoRetrievalInferencer(BaseInferencer):
         """
         if kind not in OTHER:
             raise ValueError(f"kind: 'video' or 'text', not {str(kind)[:80]!r}")
-        if calibration is not None:
+        if calibration is not None and transform != 'auto':
             check_calibration(calibration, transform)
         bank = None if bank is None else str(bank)
         check_transform(transform, kind, bank=bank, captions=captions, options=options)
@@ -229,6 +230,8 @@ class VideoRetrievalInferencer(BaseInferencer):
             how = dict(bank=bank, transform=transform, options=options)
             found = fitted_to_bank(self.model, kind, items, **how)
             changed['debiaser'], changed['bank'] = found
+            if calibration is not None and transform == 'auto':  # by what it has chosen
+                check_calibration(calibration, found[0].transform_)
         self.gallery = Gallery(given, items, flat_of(self.model, items), **changed)
 
     # -- asking ---------------------------------------------------------------------------

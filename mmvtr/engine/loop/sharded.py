@@ -37,13 +37,18 @@ class FullyShardedRetriever(MMDistributedDataParallel):
         kwargs: as for MMDistributedDataParallel (``find_unused_parameters``).
 
     Raises:
-        ValueError: no layer has that many parameters.
+        ValueError: no layer has that many parameters; a model with a belief.
     """
 
     def __init__(self, module: nn.Module, min_parameters: int = 2**20, **kwargs: Any) -> None:
         from torch.distributed import fsdp
         from torch.distributed.device_mesh import init_device_mesh
 
+        if getattr(module, 'belief', None) is not None:
+            raise ValueError(
+                'FullyShardedRetriever: model.belief copies the encoder, and shards cannot be '
+                'copied: leave one of them out'
+            )
         layers = layers_of(module, min_parameters)
         if not layers:
             raise ValueError(
@@ -61,7 +66,8 @@ class FullyShardedRetriever(MMDistributedDataParallel):
         if hasattr(fsdp, 'share_comm_ctx'):  # one is gathered while another computes
             fsdp.share_comm_ctx(layers)
         module.register_state_dict_post_hook(_make_whole)
-        module.register_load_state_dict_pre_hook(_cut_weights)
+        for part in (module, *getattr(module, 'members', ())):  # each may be loaded alone
+            part.register_load_state_dict_pre_hook(_cut_weights)
         module._ddp_params_and_buffers_to_ignore = [
             name for name, weight in module.named_parameters() if is_sharded(weight)
         ]
@@ -195,6 +201,8 @@ def adapt_optimizer(wrapper: OptimWrapper) -> None:
 
 
 def _whole_state(optimizer: Optimizer, state: dict[str, Any]) -> None:
+    # Torch gives the optimizer's own dicts, which go on as shards.
+    state['state'] = {key: dict(values) for key, values in state['state'].items()}
     for values in state['state'].values():
         _make_whole(None, values)
 

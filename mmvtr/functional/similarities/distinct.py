@@ -93,8 +93,10 @@ def _groups(rows: Any) -> Tensor:
     weights = np.random.default_rng(1).integers(-(2**62), 2**62, DIRECTIONS)
     places = np.arange(len(rows))
     found = places.copy()
-    for shift in (0.0, 0.5):  # rows on two sides of a cell's wall are not so in the other grid
-        cells = np.floor(projected / (CELL * size) + shift).astype(np.int64)
+    # Rows on two sides of a cell's wall are not so in the other grid; narrow cells find equal
+    # rows where many others are near.
+    for cell, shift in ((CELL, 0.0), (CELL, 0.5), (CELL / 100, 0.0), (CELL / 100, 0.5)):
+        cells = np.floor(projected / (cell * size) + shift).astype(np.int64)
         _, first, group = np.unique(
             (cells * weights).sum(1), return_index=True, return_inverse=True
         )
