@@ -83,6 +83,7 @@ NOT_RUN = {
     r'python tools/analysis_tools/figures\.py CONFIG .*NAME$': 'what `figure` stands for',
     r'(OMP_NUM_THREADS=1 )?python (tools/benchmark|projects/lab)/': 'a study: its own tests',
     r'.* --amp fp16$': 'needs a GPU',
+    r'.*records\.half\.type=Halves': 'three in a row, which test_halves.py runs',
     r'python tools/model_converters/convert\.py uatvr$': 'weights that nobody has published',
 }
 _OPTION = '--cfg-options'

@@ -36,6 +36,7 @@ from mmvtr.datasets.sampling.environments import (
     RemoveByLength,
     RemoveRandom,
 )
+from mmvtr.datasets.sampling.halves import Halves
 from mmvtr.datasets.sampling.samplers import EpochSampler, ItemKey
 from mmvtr.datasets.sampling.scene_sampler import SceneBatchSampler
 from mmvtr.datasets.tables.dataset import TableDataset
@@ -87,6 +88,7 @@ __all__ = [
     'EpochSampler',
     'Flickr8kCaptionsDataset',
     'HFTokenize',
+    'Halves',
     'ItemKey',
     'Highlights',
     'LSMDCDataset',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from typing import Any, Literal, Optional, Sequence
 
@@ -23,6 +24,12 @@ def keep(videos: Records, texts: Records, stay: Sequence[int]) -> tuple[Records,
     for text in texts:
         text['video_idx'] = [place[v] for v in text['video_idx'] if v in place]
     return [videos[v] for v in stay], [text for text in texts if text['video_idx']]
+
+
+def ids_hash(videos: Records, texts: Records) -> str:
+    """Return 8 hex digits of the ids of a set, in their order: what results call its ids."""
+    ids = '\n'.join([v['video_id'] for v in videos] + [t['text_id'] for t in texts])
+    return hashlib.sha256(ids.encode()).hexdigest()[:8]
 
 
 def lengths(videos: Records, unit: Unit, name: str) -> np.ndarray:

@@ -6,7 +6,6 @@ random choice a function of (seed, epoch, item), whatever the number of workers.
 
 from __future__ import annotations
 
-import hashlib
 import random
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator, Literal, Mapping, Optional, Sequence, Union, get_args
@@ -33,6 +32,7 @@ from mmvtr.datasets.records import (
     check_texts,
     class_table,
     environments_of,
+    ids_hash,
     lengths,
     moment_ratio,
     texts_of,
@@ -94,7 +94,8 @@ class VideoTextDataset(Dataset):
             texts)``: they give records what a method or a metric reads, or leave some out, in the
             order in which they are written, those that learn from what stays last
             (:class:`~mmvtr.datasets.CaptionClasses`, :class:`~mmvtr.datasets.LengthSplit`,
-            :class:`~mmvtr.datasets.CaptionAgreement`, :class:`~mmvtr.datasets.DrawableCaptions`).
+            :class:`~mmvtr.datasets.CaptionAgreement`, :class:`~mmvtr.datasets.DrawableCaptions`,
+            :class:`~mmvtr.datasets.Halves`).
             ``missing`` is none of them, since the pipeline says what is not there, nor are
             ``judgments``, which are of pairs.
         judgments: what people say of pairs, for :class:`~mmvtr.evaluation.JudgedMetric`: config of
@@ -279,12 +280,11 @@ class VideoTextDataset(Dataset):
 
     def protocol(self) -> dict[str, Any]:
         """Return what a result on this set must state: the set, a hash of its ids, its counts."""
-        ids = '\n'.join([v['video_id'] for v in self.videos] + [t['text_id'] for t in self.texts])
         counts = [len(texts) for texts in self.texts_of] or [0]
         return dict(
             dataset=type(self).__name__,
             split=getattr(self, 'split', None),
-            ids_sha=hashlib.sha256(ids.encode()).hexdigest()[:8],
+            ids_sha=ids_hash(self.videos, self.texts),
             videos=len(self.videos),
             texts=len(self.texts),
             captions_per_video=dict(

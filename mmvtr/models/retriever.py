@@ -57,7 +57,9 @@ class VideoTextRetriever(BaseModel):
             returns its own levels of this process' texts and videos, which are gathered and passed
             to it beside the encoder's.
         belief: a :class:`~mmvtr.models.supervisions.belief.Belief`, which makes the target from an
-            earlier state of this model; None: the current model makes it.
+            earlier state of this model, or a
+            :class:`~mmvtr.models.supervisions.cross_fitted.CrossFittedBelief`, from two others;
+            None: the current model makes it.
         objectives: dict name -> module for losses beyond a score matrix (captioning, KL);
             called as ``objective(texts, videos, target, batch)``: levels and target of the joint
             batch (the annotated one if a supervision makes one per matrix), and this process' own
@@ -226,7 +228,8 @@ class VideoTextRetriever(BaseModel):
             for side, levels in zip((texts, videos), further):
                 side.update(gather_levels(levels))
         if self.belief is not None and self.stage != 'uncertainty':
-            for side, levels in zip((texts, videos), self.belief.own_levels(inputs)):
+            believed = self.belief.own_levels(inputs, data_samples)
+            for side, levels in zip((texts, videos), believed):
                 side.update(gather_levels(levels))
         if self._in_blocks(known.shape):
             target = None

@@ -150,7 +150,7 @@ def test_weights_are_those_of_the_belief_that_acts(dataset, monkeypatch):
     inputs, samples = make_batch(slice(0, 5), slice(0, 7))
     inputs = {k: x.float() if x.is_floating_point() else x for k, x in inputs.items()}
     steps(model, [(inputs, samples)] * 3, [0.4, 0.5, 0.6])
-    monkeypatch.setattr(pictures, 'inputs_of', lambda study, rows, columns: dict(inputs))
+    monkeypatch.setattr(pictures, 'batch_of', lambda *_: dict(inputs=inputs, data_samples={}))
     model.eval()
     with torch.no_grad():
         sides = model(inputs, samples, mode='tensor')

@@ -186,7 +186,7 @@ def drawn_share(surest, sure, share, steps=120):
     model.supervision = Drawn(surest, sure)
     model.belief.progress = 0.5
     known = Target(torch.eye(40).bool())
-    model.belief.own_levels({})
+    model.belief.own_levels({}, {})
     return torch.stack([model.belief({}, {}, known)[1]['spared_share'] for _ in range(steps)])
 
 

@@ -40,6 +40,7 @@ def collate_retrieval(
         (video_id, reason) of skipped videos.  Where the dataset knows them: ``environment`` int64
         [V]; ``text_classes`` and ``video_classes``, a dict from kind to int64 [T, A] or [V, A]
         (padded with -1); ``text_agreement`` float32 [T, D] and ``video_agreement`` [V, D];
+        ``text_half`` int64 [T] and ``video_half`` [V], 0 or 1;
         ``text_true_videos`` int64 [T, M], as ``text_videos``, of an oracle.  Of what LoadVectors
         has read: ``text_vectors`` and ``video_vectors``, float32 [T, E, D] and [V, E, D] by name;
         of LoadFrameVectors ``video_frame_vectors``, a list of V float32 [F, D] by name.
@@ -101,7 +102,7 @@ def _texts(item: dict[str, Any]) -> list[dict[str, Any]]:
 def _known(
     items: Sequence[dict[str, Any]], videos: list[dict[str, Any]], texts: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return environments, classes, agreement and true videos, if the dataset has them.
+    """Return environments, classes, agreement, halves and true videos, if the dataset has them.
 
     Broken items say so too: a batch of nothing else still has (empty) ones, since processes
     exchange them.
@@ -114,11 +115,14 @@ def _known(
     all_halves = (*videos, *texts, *items)
     kinds = next((half['classes'] for half in all_halves if 'classes' in half), ())
     vectors = [half['agreement'] for half in all_halves if 'agreement' in half]
+    divided = any('half' in half for half in all_halves)
     for side, halves in (('video', videos), ('text', texts)):
         if kinds:
             known[f'{side}_classes'] = {
                 kind: _padded([half['classes'][kind] for half in halves]) for kind in kinds
             }
+        if divided:
+            known[f'{side}_half'] = _int64([half['half'] for half in halves])
         if vectors:
             rows = [torch.as_tensor(half['agreement']) for half in halves]
             known[f'{side}_agreement'] = (

@@ -11,6 +11,8 @@ import torch
 
 from mmvtr.datasets.sampling.samplers import ItemKey
 
+#: Keys of a record that its item carries beside the pipeline's inputs.
+KNOWN = ('classes', 'agreement', 'environment', 'half')
 Pipeline = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -90,7 +92,7 @@ def vectors_of(results: dict[str, Any], side: str) -> dict[str, Any]:
 
 def known_of(record: dict[str, Any]) -> dict[str, Any]:
     """Return what an item carries of a record beside the pipeline's inputs."""
-    return {key: record[key] for key in ('classes', 'agreement', 'environment') if key in record}
+    return {key: record[key] for key in KNOWN if key in record}
 
 
 def video_item(v: int, record: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:

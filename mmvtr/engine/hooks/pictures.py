@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Iterator, Optional, Sequence
+from typing import Any, Iterator, Optional, Sequence
 
 import torch
 from mmengine.logging import print_log
@@ -238,7 +238,8 @@ def training_weights(study: Study, rows: Sequence[int], columns: Sequence[int]) 
     try:
         sides = levels_of(study, rows, columns)
         if parts[1] is not None and parts[1].acts:
-            believed = parts[1].own_levels(inputs_of(study, rows, columns))
+            batch = batch_of(study, rows, columns)
+            believed = parts[1].own_levels(batch['inputs'], batch['data_samples'])
             sides = ({**live, **other} for live, other in zip(sides, believed))
         made, _ = (parts[0] if parts[1] is None else parts[1])(*sides, known)
     except ValueError as error:
@@ -252,12 +253,12 @@ def training_weights(study: Study, rows: Sequence[int], columns: Sequence[int]) 
     return pushed(judging[0], known) if judging else None
 
 
-def inputs_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> dict[str, Tensor]:
-    """Return the inputs of some texts and videos, read again."""
+def batch_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> dict[str, Any]:
+    """Return some texts and videos as a batch, read again."""
     found, data = study.evaluation, study.dataset
     items = [data.load_video(int(place)) for place in found.videos.index[columns]]
     items += [data.load_text(int(place)) for place in found.texts.index[rows]]
-    return found.model.data_preprocessor(collate_retrieval(items))['inputs']
+    return found.model.data_preprocessor(collate_retrieval(items))
 
 
 def levels_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> tuple[Levels, Levels]:

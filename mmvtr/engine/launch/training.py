@@ -10,6 +10,7 @@ from mmengine.config import Config
 from mmengine.dist import barrier
 
 from mmvtr.engine.checks.config_checks import check_config
+from mmvtr.engine.checks.halves import check_halves
 from mmvtr.engine.checks.metric_checks import check_metrics
 from mmvtr.engine.checks.schedule_checks import check_joint_batch, check_warmup, linear_rule
 from mmvtr.engine.checks.size_checks import check_sizes
@@ -115,6 +116,7 @@ def runner_of_training(
         start_from(runner, cfg)
     check_metrics(runner)
     check_banks(runner)
+    check_halves(runner)
     return runner
 
 

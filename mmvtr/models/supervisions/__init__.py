@@ -4,6 +4,7 @@ from mmvtr.models.supervisions.adaptive_margin import AdaptiveMarginSupervision
 from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.models.supervisions.belief import Belief
 from mmvtr.models.supervisions.cmgsd import CMGSDSupervision
+from mmvtr.models.supervisions.cross_fitted import CrossFittedBelief
 from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision
 from mmvtr.models.supervisions.dvtr_steps import DVTRStepsSupervision
 from mmvtr.models.supervisions.hubs import HubSupervision
@@ -31,6 +32,7 @@ __all__ = [
     'Belief',
     'CMGSDSupervision',
     'ColumnSupervision',
+    'CrossFittedBelief',
     'DVTRStepsSupervision',
     'DVTRSupervision',
     'FrozenTeachers',

@@ -127,7 +127,7 @@ class Belief(nn.Module):
     @property
     def acting(self) -> nn.Module:
         """The supervision whose target the losses read."""
-        return self.believer.supervision if self.acts else self.supervision
+        return self._believer() if self.acts else self.supervision
 
     def train(self, mode: bool = True) -> Belief:
         super().train(mode)
@@ -190,7 +190,7 @@ class Belief(nn.Module):
     # -- what the believer sees ------------------------------------------------------------------
 
     @torch.no_grad()
-    def own_levels(self, inputs: dict[str, Tensor]) -> tuple[Levels, Levels]:
+    def own_levels(self, inputs: dict[str, Tensor], data_samples: dict) -> tuple[Levels, Levels]:
         """The believer's levels of this process' texts and videos, ``'belief.<name>'``.
 
         None of them before it acts.  Called once a training batch, in which the believer is taken.

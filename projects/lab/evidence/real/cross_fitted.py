@@ -3,7 +3,8 @@
 Two models are trained with DVTR on a half each (drawn by the seed), by the whole schedule, and are
 taken at their best on val.  In the training proper a pair's weight comes from the model that has
 not seen it: that of the other half where both items are of one half, else the mean of both, as
-neither has met that pair.
+neither has met that pair.  Its rows were made before there was a
+:class:`~mmvtr.models.CrossFittedBelief`, of halves drawn by position and not by id.
 """
 
 from __future__ import annotations
@@ -60,15 +61,8 @@ class CrossedBelief(Belief):
 
     halves: Halves
 
-    def train(self, mode: bool = True) -> CrossedBelief:
-        if self._note not in self._model.watchers:
-            self._model.watchers.append(self._note)
-        return super().train(mode)
-
-    def _note(self, _: Levels, __: Levels, samples: dict) -> None:
-        self.batch = samples['text_idx'], samples['video_idx']
-
-    def own_levels(self, inputs: dict[str, Tensor]) -> tuple[Levels, Levels]:
+    def own_levels(self, inputs: dict[str, Tensor], data_samples: dict) -> tuple[Levels, Levels]:
+        self.batch = data_samples['text_idx'], data_samples['video_idx']
         return {}, {}
 
     def forward(self, texts: Levels, videos: Levels, target: Target) -> tuple[Target, dict]:

@@ -1,0 +1,219 @@
+"""Whose word a supervision's weights are: that of models which have not been taught the pair.
+
+Cross-fitting: two models are trained on a half of the items each, and what a pair of one half
+weighs is said by the model of the other half, which cannot have learnt it by heart.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any, Callable, Optional, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from mmvtr.models.pairs import Pairs
+from mmvtr.models.similarities.cosine import token_levels
+from mmvtr.models.supervisions.belief import PARTS, PREFIX, Belief
+from mmvtr.models.target import Target, each_way
+from mmvtr.registry import MODELS
+from mmvtr.storage.weights import check_weights, read_checkpoint
+from mmvtr.structures import Embedding, Levels, drop_tokens
+
+#: Name of the level that says in which half an item is: float [N, 1], 0 or 1.
+HALF = 'half'
+
+
+@MODELS.register_module()
+class CrossFittedBelief(Belief):
+    """Lets two models, each trained on a half of the items, say what pairs weigh.
+
+    A pair of one half has the weight that the model of the other half gives it; a pair across the
+    halves, which neither has met, the mean of both.  They act from the first step on, faded in, in
+    evaluation mode and without gradient.  As in a :class:`Belief`, the losses by which the
+    supervision learns stay those of the model itself, ``spared_share`` and its kin are logged, and
+    figures of the model's own supervision are ``live_<name>``.
+
+    The training set, and that of either half, has the record transform
+    :class:`~mmvtr.datasets.Halves`, by which a batch knows its halves.  Encoder, heads and
+    supervision of the two are read from their checkpoints when a training begins, also when it is
+    resumed, and are no part of the model that learns: no optimizer and no checkpoint of it has
+    their weights, and a trained model needs none of them.
+
+    It suits a supervision that fills weights and nothing else (DVTR, PCME, relative scores).
+
+    Memory: encoder, heads and supervision twice more, without gradients and optimizer state, and
+    their vectors of a joint batch; time: two more forward passes a step, and two trainings before.
+
+    Args:
+        halves: checkpoints of the models trained on half 0 and on half 1, of the same config.
+        share: of the unannotated pairs, how many are false negatives, as of a :class:`Belief`.
+
+    Raises:
+        ValueError: ``halves`` are not two different files; a retriever without a supervision, with
+            one of sets or columns, or with memory banks; in training: a batch without halves, a
+            supervision that fills more than weights, a model whose parameters are sharded.
+        FileNotFoundError, RuntimeError: at the beginning of a training: a checkpoint that is not
+            there, damaged, or of another model (names the weights).
+    """
+
+    def __init__(self, *, halves: Sequence[str], share: Optional[float] = None) -> None:
+        super().__init__(at=0.0, share=share)
+        names = [] if isinstance(halves, str) else [str(name) for name in halves]
+        if len({*names}) != 2 or len(names) != 2:
+            raise ValueError(
+                'halves must be two different checkpoints, of the models trained on half 0 and on '
+                f'half 1, not {str(halves)[:160]}'
+            )
+        self.halves = names
+        # In a list they are no submodules: this is how they stay out of what is learnt and saved.
+        self._copies: list[nn.Module] = []
+
+    def of(self, model: nn.Module) -> None:
+        super().of(model)
+        for part, method in ((model.supervision, 'refresh'), (model, 'follow')):
+            if hasattr(part, method):
+                what = 'sets of pairs' if method == 'refresh' else 'pairs with the rows of a bank'
+                raise ValueError(
+                    f'{type(part).__name__} has {what}, of which a CrossFittedBelief says nothing: '
+                    'take a Belief'
+                )
+
+    # -- the two models --------------------------------------------------------------------------
+
+    def init_weights(self) -> None:
+        """Read them now; mmengine calls this when a training begins, before its first step."""
+        len(self.copies)
+
+    @property
+    def copies(self) -> list[nn.Module]:
+        """Encoder, heads and supervision of the two, frozen and faded in."""
+        if not self._copies:
+            self._copies = [self._read(path) for path in self.halves]
+        return self._copies
+
+    def _read(self, path: str) -> nn.Module:
+        prefixes = tuple(f'{name}.' for name in PARTS)
+        if any(hasattr(weight, 'device_mesh') for weight in self._model.parameters()):
+            raise ValueError(
+                'a CrossFittedBelief copies whole weights, but those of the model are sharded: '
+                'leave model_wrapper_cfg out'
+            )
+        weights = read_checkpoint(path)['state_dict']
+        weights = check_weights(self._model, weights, path, prefixes)
+        copy = nn.Module()
+        for name in PARTS:
+            copy.add_module(name, deepcopy(getattr(self._model, name)))
+        copy.load_state_dict({n: x for n, x in weights.items() if n.startswith(prefixes)})
+        for module in copy.modules():
+            if hasattr(module, 'progress'):
+                module.progress = 1.0
+        return copy.requires_grad_(False).eval()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
+        """To another device or type, with the two if they are there."""
+        for copy in self._copies:
+            copy._apply(fn)
+        return super()._apply(fn, recurse)
+
+    # -- in place of one believer ----------------------------------------------------------------
+
+    @property
+    def acts(self) -> bool:
+        """Whether the two have the word."""
+        return self._model.stage != 'uncertainty'
+
+    def _believer(self) -> Judges:
+        return Judges([copy.supervision for copy in self.copies])
+
+    @torch.no_grad()
+    def own_levels(self, inputs: dict[str, Tensor], data_samples: dict) -> tuple[Levels, Levels]:
+        """The levels that both make of this process' texts and videos, ``'belief.<k>.<name>'``,
+        and their halves, ``'belief.half'``."""
+        if not self.acts:
+            return {}, {}
+        sides, keep = [], token_levels(self._model.similarity)
+        for side in ('text', 'video'):
+            halves = data_samples.get(f'{side}_half')
+            if halves is None:
+                raise ValueError(
+                    'the batch does not say in which half its items are: give the set records=dict('
+                    "half=dict(type='Halves')), with the seed of the trainings on halves"
+                )
+            levels = {}
+            for k, copy in enumerate(self.copies):
+                found = drop_tokens(self._model.encoded_by(copy, inputs, side), keep=keep)
+                levels.update({f'{PREFIX}{k}.{name}': level for name, level in found.items()})
+            like = next(iter(levels.values())).mean
+            levels[PREFIX + HALF] = Embedding(halves[:, None].to(like))
+            sides.append(levels)
+        return sides[0], sides[1]
+
+
+class Judges:
+    """Two supervisions as one, which fills weights alone and has no figures.
+
+    Args:
+        each: of the models trained on half 0 and on half 1.  Levels ``'<k>.<name>'`` are those that
+            model k has made, the level :data:`HALF` tells the halves of the items.
+    """
+
+    def __init__(self, each: Sequence[nn.Module]) -> None:
+        self.each = each
+
+    def __call__(
+        self, texts: Levels, videos: Levels, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
+        """As a supervision: levels and target of the joint batch -> target with weights [T, V]."""
+        made = [
+            judge(_of(texts, k), _of(videos, k), target)[0] for k, judge in enumerate(self.each)
+        ]
+        return self._joined(made, target, _halves(texts), _halves(videos)), {}
+
+    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Any]:
+        """As a supervision in blocks."""
+        begun = [
+            judge.begin(_of(texts, k), _of(videos, k), pairs) for k, judge in enumerate(self.each)
+        ]
+        return dict(each=begun, texts=_halves(texts), videos=_halves(videos))
+
+    def block(
+        self, begun: dict[str, Any], rows: slice, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
+        """The target of the texts ``rows``."""
+        made = [judge.block(own, rows, target)[0] for judge, own in zip(self.each, begun['each'])]
+        return self._joined(made, target, begun['texts'][rows], begun['videos']), {}
+
+    def finish(self, begun: dict[str, Any], sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        """No figures."""
+        return {}
+
+    def _joined(
+        self, made: Sequence[Target], known: Target, of_texts: Tensor, of_videos: Tensor
+    ) -> Target:
+        for judge, target in zip(self.each, made):
+            pairs = zip(Target._fields, target, known) if isinstance(target, Target) else ()
+            changed = [name for name, mine, theirs in pairs if mine is not theirs]
+            if changed != ['weights']:
+                raise ValueError(
+                    f'{type(judge).__name__} fills {changed or "several targets"}, but a '
+                    'CrossFittedBelief joins weights alone: take a Belief'
+                )
+
+        def joined(zero: Tensor, one: Tensor) -> Tensor:
+            held_out = torch.where(of_texts[:, None] == 0, one, zero)
+            return torch.where(of_texts[:, None] == of_videos, held_out, (zero + one) / 2)
+
+        return known._replace(weights=each_way(joined, *(target.weights for target in made)))
+
+
+def _of(levels: Levels, k: int) -> Levels:
+    """Those that model k has made, by its names, beside the others."""
+    start = f'{k}.'
+    own = {n.removeprefix(start): level for n, level in levels.items() if n.startswith(start)}
+    return {**levels, **own}
+
+
+def _halves(levels: Levels) -> Tensor:
+    """float [N], 0 or 1."""
+    return levels[HALF].mean[:, 0]
