@@ -137,7 +137,7 @@ def push_to_hub(
         cfg: of a retriever.
         private: of a repository that is made; default the account's own.
         message: of the commit.
-        **card: ``results``, ``protocol``, ``license`` and ``name`` (default ``repo_id``) of a retriever, see
+        **card: ``results``, ``protocol``, ``license`` and ``name`` (default ``repo_id``), see
             :func:`save_pretrained`.
 
     Returns:
