@@ -213,6 +213,7 @@ DOORS = {
     'mmvtr/sweeps.py': 'test_sweeps.py',
     'mmvtr/engine/launch/training.py': 'test_engine/test_facts.py',
     'mmvtr/engine/loop/facts.py': 'test_engine/test_facts.py',
+    'mmvtr/engine/checks/halves.py': 'test_models/test_cross_fitted.py',
 }
 #: Who reads the plan of a training from its config: to check, build, simulate or estimate it.
 PLANS = (

@@ -171,6 +171,7 @@ def test_other_test_sets_are_refused_before_a_training(tmp_path):
     assert code and 'different test sets' in printed and 'first the baseline' not in printed
 
 
+@pytest.mark.nightly
 def test_two_processes_each(tmp_path, write_video):
     """torchrun's own port is taken: the baseline's processes meet at another one."""
     (tmp_path / 'r.py').write_text(RETRIEVAL)

@@ -169,6 +169,7 @@ def test_another_number_of_processes_is_said(tmp_path):
     assert code == 0 and 'was trained by' not in printed
 
 
+@pytest.mark.nightly
 def test_two_processes_are_refused_together(tmp_path):
     toy.write_config(tmp_path)
     work = tmp_path / 'work_dirs' / 'toy_config'

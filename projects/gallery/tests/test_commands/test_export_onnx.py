@@ -110,9 +110,8 @@ def test_the_tool_and_what_the_json_says(folder):
     assert graph.opset_import[0].version == 18
 
 
-@pytest.mark.parametrize(
-    'name', ['seqTransf', pytest.param('clip2video', marks=pytest.mark.nightly)]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize('name', ['seqTransf', 'clip2video'])
 @torch.no_grad()
 def test_trained_encoders(folder, name):
     cfg = load_config('config.py', {f'model.encoder.{k}': v for k, v in MODELS[name].items()})
