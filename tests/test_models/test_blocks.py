@@ -223,7 +223,6 @@ def worker(rank, folder):
         dist.destroy_process_group()
 
 
-@pytest.mark.nightly
 def test_four_processes_equal_one(tmp_path):
     mp.start_processes(worker, (tmp_path,), nprocs=4, start_method='forkserver')
     for name in SUPERVISIONS:
