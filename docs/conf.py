@@ -95,8 +95,8 @@ def set_display(visitor: Any, node: nodes.math_block) -> None:
 
 
 def name_projects(app: Any, name: str, source: list[str]) -> None:
-    """Links to projects/ and mmvtr/, which are no part of the site, become names of files."""
-    link = re.compile(r'(?<!!)\[([^\]]+)\]\((?:\.\./)+(projects/[^)#]*)[^)]*\)')
+    """Links to projects/, configs/ and mmvtr/, no part of the site, become names of files."""
+    link = re.compile(r'(?<!!)\[([^\]]+)\]\((?:\.\./)+((?:projects|configs)/[^)#]*)[^)]*\)')
     source[0] = link.sub(r'\1 (`\2`)', source[0])
     source[0] = re.sub(r'\[(`[^`]+`)\]\((?:\.\./)+mmvtr/[^)]+\)', r'\1', source[0])
 

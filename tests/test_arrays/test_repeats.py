@@ -11,6 +11,7 @@ import mmvtr
 from children import ROOT
 from mmvtr.arrays import Debiaser
 from mmvtr.functional import distinct_rows
+from mmvtr.functional.similarities.distinct import row_groups
 from mmvtr.functional.transforms.transform_table import OF_QUERIES
 
 pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
@@ -93,3 +94,11 @@ def test_all_places_at_which_biases_are_fitted_are_known():
         assert (
             'distinct_rows(' in text or 'row_groups(' in text
         ) and f'def {name}' in text + 'def '
+
+
+@pytest.mark.parametrize('spread', [1.0, 0.02, 0.005])
+def test_equal_rows_are_found_however_near_the_others_lie(spread):
+    random = np.random.default_rng(0)
+    rows = 1 + spread * random.normal(size=(400, 64))
+    groups = row_groups(torch.from_numpy(np.concatenate([rows, rows]).astype('float32')))
+    assert torch.equal(groups[:400], groups[400:])  # near ones may be one group

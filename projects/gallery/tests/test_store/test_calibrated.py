@@ -178,6 +178,27 @@ def test_places_of_lists(store):
         store.refit(asked[:30], items=seen[:30], paired=True, chances=True, fewer=True)
 
 
+def test_places_of_equal_videos(store):
+    """Of equal scores a longer list may have another one first."""
+    random = np.random.default_rng(4)
+    (texts, videos), (asked, seen) = paired(random, 150), paired(random, 300)
+    twice = np.concatenate([videos, videos])
+    store.add([str(i) for i in range(300)], twice, removing=[f'v{i}' for i in range(20)])
+    store.refit(asked, items=seen, paired=True, chances=True, fewer=True)
+    for k in (1, 5, 9):
+        for row, hits in zip(texts, store.search(texts, k, record=False)):
+            assert len(store.p_match(hits, row)) == k
+
+
+def test_a_refit_by_auto_ignores_options_that_are_none(store):
+    """As the service gives them."""
+    asked = paired(np.random.default_rng(5), 60)[0]
+    store.refit(asked, transform='auto', temperature=None, strictness=None, fewer=True)
+    assert store.last_refit['asked'] == 'auto'
+    store.refit(asked, transform='same', temperature=None, fewer=True)
+    assert store.last_refit['asked'] == 'auto'
+
+
 def test_what_comes_and_goes_changes_no_calibration(store):
     store.calibrate(platt())
     with store.kept():
