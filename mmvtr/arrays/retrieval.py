@@ -20,7 +20,7 @@ def fit(
     seed: int = 0,
     **options: Any,
 ) -> Debiaser:
-    """Return a gallery that is ranked without hubs, by queries seen before.
+    """Return a gallery fitted to a bank of queries, which corrects the ranks of hubs.
 
     Args:
         videos: numpy or torch, float [N, D]; may be memory-mapped, and is not copied; None: a bank

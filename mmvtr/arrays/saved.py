@@ -79,7 +79,9 @@ def load(kind: type, folder: Union[str, Path], videos: Any, ids: Any = None) -> 
     made = restored(kind, facts, held, folder)
     if 'gallery' not in held:
         if facts['fitted'] is not None:
-            raise RuntimeError(f'{folder} is of a gallery that it does not tell from others')
+            raise RuntimeError(
+                f'{folder} was fitted to a gallery, and holds no digest by which to recognise it'
+            )
         return made.fit(videos, made.bank_, ids=ids)
     gallery = read_vectors(videos, 'videos', facts['geometry'])
     _check_gallery(gallery, held['gallery'], folder)

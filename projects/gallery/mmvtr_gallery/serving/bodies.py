@@ -262,8 +262,8 @@ class Hit(BaseModel):
     )
     p_match: Optional[float] = Field(
         None,
-        description='probability that it matches a text or vector, or of a gallery that knows its '
-        'lists, that this place is right; null: not calibrated',
+        description='probability of a match with the text or vector; if the gallery has list '
+        'chances, probability that this place is right; null: not calibrated',
     )
     sigma: Optional[float] = Field(description='of models with probabilistic heads')
     start: Optional[float]
