@@ -499,6 +499,18 @@ def test_the_page_has_whole_schedules(changed, row):
     assert found.startswith('| `dvtr_c2v_msrvtt` | ') and found.endswith(row)
 
 
+def test_fewer_items_have_a_row_and_no_unmet_expectation():
+    record = _with_rates(slope=(1.85, 9.0), bias=(2.0, 1.0), bound=0.4)
+    record.update(items=0.25, seconds=9.0, notes=[], tested={'retrieval/t2v_R1': 1.0})
+    checks = check(config('dvtr_c2v_msrvtt'), record, record)
+    one = {c.name: c for c in checks}
+    assert one['something is learnt'].passed is None
+    assert one['reach of slope and bias'].passed is True  # 1.6 in four times as many steps
+    assert '28,120 steps' in one['reach of slope and bias'].said
+    row = page([summary(dict(config='few', sha='0', narrow=record, checks=checks))])
+    assert '| `few` | 0.25 | 7,030 | not reached: ' in row
+
+
 def test_a_part_of_a_schedule_has_no_row():
     said = page([kept_of(), dict(kept_of(steps=7029), config='a_part')], ['never_run'])
     assert '`a_part`' not in said and '2 other configs have no whole rehearsal.' in said
