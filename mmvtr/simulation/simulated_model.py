@@ -155,6 +155,11 @@ def _dual(encoder: ConfigDict, size: Size) -> Inputs:
 
 def _features(encoder: ConfigDict, size: Size) -> Inputs:
     """Simulate stored frame and word features behind encoders of their own width."""
+    if not {'in_dim'} <= encoder.frames.keys() & encoder.text.keys():
+        raise Unknown(
+            f'the simulator takes stored features of frames and words; {bare_name(encoder)} has '
+            f'{bare_name(encoder.frames)} and {bare_name(encoder.text)}'
+        )
     widths = encoder.frames.in_dim, encoder.text.in_dim
     frames, words = (size.width or width for width in widths)
     _frames(encoder, frames)

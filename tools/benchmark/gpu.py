@@ -19,6 +19,7 @@ from typing import Callable
 
 import torch
 
+from gpu_check.configs import configs
 from gpu_check.functional import autocast, compiled, float32
 from gpu_check.loss_figures import loss
 from gpu_check.processes import processes
@@ -33,7 +34,12 @@ from gpu_check.video_figures import decode, towers
 Section = Callable[[Setting], Part]
 GROUPS: dict[str, dict[str, Section]] = {
     'correctness': dict(
-        float32=float32, autocast=autocast, compiled=compiled, steps=steps, processes=processes
+        float32=float32,
+        autocast=autocast,
+        compiled=compiled,
+        steps=steps,
+        configs=configs,
+        processes=processes,
     ),
     'figures': dict(step_time=step_time, loss=loss, scores=scores, decode=decode, towers=towers),
 }
