@@ -29,12 +29,12 @@ def embed(text):
 
 @pytest.mark.parametrize('named', [False, True])
 def test_langchain(named):
-    pytest.importorskip('langchain_core', reason='needs mmvtr[langchain]')
+    pytest.importorskip('langchain_core', reason='needs mmvtr-gallery[langchain]')
     from langchain_core.documents import Document
     from langchain_core.embeddings import Embeddings
     from langchain_core.runnables import RunnableLambda
 
-    from mmvtr.retrievers.langchain import DebiasedRetriever
+    from mmvtr_gallery.retrievers.langchain import DebiasedRetriever
 
     class Fixed(Embeddings):
         def embed_query(self, text):
@@ -64,11 +64,11 @@ def test_langchain(named):
 
 @pytest.mark.parametrize('named', [False, True])
 def test_llama_index(named):
-    pytest.importorskip('llama_index.core', reason='needs mmvtr[llama-index]')
+    pytest.importorskip('llama_index.core', reason='needs mmvtr-gallery[llama-index]')
     from llama_index.core.embeddings import BaseEmbedding
     from llama_index.core.schema import QueryBundle, TextNode
 
-    from mmvtr.retrievers.llama_index import DebiasedRetriever
+    from mmvtr_gallery.retrievers.llama_index import DebiasedRetriever
 
     class Fixed(BaseEmbedding):
         def _get_query_embedding(self, query):
@@ -93,10 +93,10 @@ def test_llama_index(named):
 
 @pytest.mark.parametrize('named', [False, True])
 def test_haystack(named):
-    pytest.importorskip('haystack', reason='needs mmvtr[haystack]')
+    pytest.importorskip('haystack', reason='needs mmvtr-gallery[haystack]')
     from haystack import Document, Pipeline, component
 
-    from mmvtr.retrievers.haystack import DebiasedRetriever
+    from mmvtr_gallery.retrievers.haystack import DebiasedRetriever
 
     @component
     class Embedder:

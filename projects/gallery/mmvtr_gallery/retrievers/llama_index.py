@@ -1,4 +1,4 @@
-"""A fitted gallery as a LlamaIndex retriever; needs llama-index-core (``mmvtr[llama-index]``)."""
+"""A fitted gallery as a LlamaIndex retriever; needs ``mmvtr-gallery[llama-index]``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from mmvtr.arrays.debiaser import Debiaser
-from mmvtr.retrievers.hits import Documents, check_documents, hits
+from mmvtr_gallery.retrievers.hits import Documents, check_documents, hits
 
 
 class DebiasedRetriever(BaseRetriever):

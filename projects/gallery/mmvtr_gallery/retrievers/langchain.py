@@ -1,4 +1,4 @@
-"""A fitted gallery as a LangChain retriever; needs langchain-core (``mmvtr[langchain]``)."""
+"""A fitted gallery as a LangChain retriever; needs ``mmvtr-gallery[langchain]``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict
 
-from mmvtr.retrievers.hits import check_documents, hits
+from mmvtr_gallery.retrievers.hits import check_documents, hits
 
 
 class DebiasedRetriever(BaseRetriever):

@@ -1,4 +1,4 @@
-"""A fitted gallery as a Haystack component; needs haystack-ai (``mmvtr[haystack]``)."""
+"""A fitted gallery as a Haystack component; needs ``mmvtr-gallery[haystack]``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Optional
 from haystack import Document, component
 
 from mmvtr.arrays.debiaser import Debiaser
-from mmvtr.retrievers.hits import Documents, check_documents, hits
+from mmvtr_gallery.retrievers.hits import Documents, check_documents, hits
 
 
 @component
