@@ -85,8 +85,8 @@ def agrees(found: dict[str, Any]) -> bool:
 
 def check(setting: Setting, path: Path) -> dict[str, Any]:
     """What agrees of a config; ``skipped`` or ``stopped`` say why there is nothing."""
-    from mmvtr.simulation.simulated import simulate
-    from mmvtr.simulation.simulated_model import NARROW, Unknown
+    from simulation.simulated import simulate
+    from simulation.simulated_model import NARROW, Unknown
 
     init_default_scope('mmvtr')
     try:

@@ -22,10 +22,10 @@ from mmvtr.registry import HOOKS
 from mmvtr.storage.weights import read_checkpoint
 from mmvtr.structures import Directed
 from mmvtr.visualization import canvas
-from mmvtr.visualization.changes import recall_by_size
 from mmvtr.visualization.hubness import DIRECTIONS, MASS_EDGES, mass_by_bias, mass_errors
-from mmvtr.visualization.plane import bars, modality_plane
 from mmvtr.visualization.sheet import retrieval_sheet
+from paper_figures.changes import recall_by_size
+from paper_figures.plane import bars, modality_plane
 
 #: What vectors are drawn of.
 VECTORS = 'scores that are inner products; --against as-built for before training'

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from mmvtr.simulation.towers import SimulatedText
-from mmvtr.simulation.world import SCENES, VOCABULARY, World, uniform
+from simulation.towers import SimulatedText
+from simulation.world import SCENES, VOCABULARY, World, uniform
 
 
 def encoded(width: int, count: int = 800):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from mmvtr.models.layers.pooling import mean_of_units
 from mmvtr.models.towers.base import check_text, last_valid
 from mmvtr.registry import MODELS
-from mmvtr.simulation.world import (
+from simulation.world import (
     COMMON,
     CONTENT,
     FIRST_VERB,
@@ -62,7 +62,7 @@ class SimulatedFrames(nn.Module):
 
 @MODELS.register_module()
 class SimulatedText(nn.Module):
-    """Text tower that knows the content of each word of :mod:`~mmvtr.simulation.world`.
+    """Text tower that knows the content of each word of :mod:`~simulation.world`.
 
     A word is its content and what all texts share; one of them, CLIP's last or BERT's first, is the
     whole sentence.

@@ -1,4 +1,4 @@
-"""tools/analysis_tools/cost.py: FLOPs counted by hand, parameters as of the built model."""
+"""projects/lab/cost.py: FLOPs counted by hand, parameters as of the built model."""
 
 import json
 import runpy
@@ -33,7 +33,7 @@ train_dataloader = dict(
 
 @pytest.fixture(scope='module')
 def tool():
-    return runpy.run_path(str(ROOT / 'tools/analysis_tools/cost.py'))
+    return runpy.run_path(str(ROOT / 'projects/lab/cost.py'))
 
 
 def test_flops_by_hand(tool):

@@ -10,7 +10,6 @@ import torch
 from mmengine.config import Config
 from torch import Tensor
 
-from mmvtr.apis.figures.study import run_tool
 from mmvtr.datasets.record_transforms import read_annotations
 from mmvtr.engine.hooks.study import FigureRequest, Study, picture
 from mmvtr.evaluation.length_bias import LengthBiasMetric
@@ -18,8 +17,9 @@ from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.functional.metrics.relevance import ndcg_at_k
 from mmvtr.registry import bare_name
 from mmvtr.visualization import canvas
-from mmvtr.visualization.changes import moved_ranks
-from mmvtr.visualization.relevance_strips import RelevanceStrip, relevance_strips
+from paper_figures.changes import moved_ranks
+from paper_figures.relevance_strips import RelevanceStrip, relevance_strips
+from paper_figures.study import run_tool
 
 #: Hits of a query.
 DEPTH = 50

@@ -7,7 +7,7 @@ from typing import Iterator
 import numpy as np
 import torch
 
-from mmvtr.apis.figures.attention import (
+from mmvtr.apis.attention import (
     compare,
     name_tokens,
     pieces_of,
@@ -17,8 +17,8 @@ from mmvtr.engine.hooks.study import FigureRequest, Study, picture
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.structures import take
 from mmvtr.visualization import canvas
-from mmvtr.visualization.changes import sigma_over_epochs
 from mmvtr.visualization.tokens import Pair, token_picture
+from paper_figures.changes import sigma_over_epochs
 
 #: Texts that are compared with one video.
 TEXTS = 3

@@ -1,12 +1,12 @@
 """An ablation of a paper as one command: its trainings one after the other, then their table.
 
-    python tools/sweep.py dvtr_tab13                        # a name of --list, or a file
-    python tools/sweep.py dvtr_tab13 --only 'tau .05' 'tau .07' --seeds 0 1 2
-    python tools/sweep.py dvtr_tab13 --dry                  # the commands alone, for a cluster
-    python tools/sweep.py dvtr_tab13 --config dvtr_c2v_planted_features    # on another config
-    python tools/sweep.py ncl_tab5 --best-on-test --amp bf16 --gpus 8     # as papers do, on 8 GPUs
-    python tools/sweep.py dvtr_tab13 --table                # of what is done so far
-    python tools/sweep.py --list
+    python projects/lab/sweep.py dvtr_tab13                        # a name of --list, or a file
+    python projects/lab/sweep.py dvtr_tab13 --only 'tau .05' 'tau .07' --seeds 0 1 2
+    python projects/lab/sweep.py dvtr_tab13 --dry    # the commands alone
+    python projects/lab/sweep.py dvtr_tab13 --config dvtr_c2v_planted_features
+    python projects/lab/sweep.py ncl_tab5 --best-on-test --amp bf16 --gpus 8
+    python projects/lab/sweep.py dvtr_tab13 --table                # of what is done so far
+    python projects/lab/sweep.py --list
 
 What is done is not done again, and a training that was killed goes on where it stopped.  Results
 are in WORK/table.md and WORK/results.json.  Before the first training all options are checked.
@@ -26,7 +26,8 @@ from typing import Any, Iterator, Optional
 from mmvtr.command_line import Parser, tool
 from mmvtr.evaluation.results import Results, results_from
 from mmvtr.storage import write_text
-from mmvtr.sweeps import (
+from mmvtr.utils import load_config, tool_folder
+from sweeps import (
     Run,
     Sweep,
     check_sweep,
@@ -38,7 +39,6 @@ from mmvtr.sweeps import (
     sweep_names,
     table,
 )
-from mmvtr.utils import load_config, tool_folder
 
 #: Key of the batch that each process has.
 BATCH = 'train_dataloader.batch_size'

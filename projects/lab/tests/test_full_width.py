@@ -7,10 +7,10 @@ import torch
 from mmengine.optim import build_optim_wrapper
 
 from mmvtr.registry import MODELS
-from mmvtr.simulation.simulated_model import retrievers
 from mmvtr.utils import read_config, register_all_modules
+from simulation.simulated_model import retrievers
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 #: As the hub has them, without their weights.
 BERT = dict(model_type='bert', vocab_size=28996)
 T5 = dict(model_type='t5', d_model=768, d_ff=3072, num_layers=12, num_heads=12, d_kv=64)

@@ -7,7 +7,7 @@ from typing import Any, Iterator, NamedTuple, Optional
 from mmengine.config import ConfigDict
 
 from mmvtr.registry import bare_name
-from mmvtr.simulation.world import VOCABULARY
+from simulation.world import VOCABULARY
 
 #: Hidden width of the transformers that configs name.
 KNOWN_WIDTHS = {'bert-base-cased': 768, 'bert-base-uncased': 768, 't5-base': 768}
@@ -79,7 +79,7 @@ def simulate_model(model: ConfigDict, size: Size) -> Inputs:
     if bare_name(inner) not in ENCODERS:
         raise Unknown(
             f'the simulator does not know encoder {inner.type!r}: it knows {sorted(ENCODERS)}. '
-            'Give it a function in mmvtr/simulation/simulated_model.py that replaces its towers, '
+            'Give it a function in simulation/simulated_model.py that replaces its towers, '
             'and '
             'says what they read'
         )
@@ -261,7 +261,7 @@ def _hidden(text: ConfigDict) -> int:
     if model not in KNOWN_WIDTHS:
         raise Unknown(
             f'the simulator does not know how wide text tower {text.type}({model!r}) is: it knows '
-            f'{sorted(KNOWN_WIDTHS)}; add it to KNOWN_WIDTHS in mmvtr/simulation/simulated_model.py'
+            f'{sorted(KNOWN_WIDTHS)}; add it to KNOWN_WIDTHS in simulation/simulated_model.py'
         )
     return KNOWN_WIDTHS[model]
 

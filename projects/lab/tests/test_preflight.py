@@ -1,4 +1,4 @@
-"""tools/preflight.py on miniatures: what it finds missing, and what it counts."""
+"""projects/lab/preflight.py on miniatures: what it finds missing, and what it counts."""
 
 import argparse
 import re
@@ -14,9 +14,9 @@ from miniatures import write_msrvtt
 from mmvtr.datasets import MSRVTTDataset
 from mmvtr.datasets.formats.msrvtt import SPLITS
 from mmvtr.registry import DATASETS
-from mmvtr.simulation import footprint
 from mmvtr.utils import load_config, register_all_modules
 from mmvtr.values import Written
+from simulation import footprint
 
 TINY = f"""
 _base_ = ['{ROOT}/configs/c2v_msrvtt_full.py']
@@ -40,7 +40,7 @@ HEADINGS = re.findall(
 @pytest.fixture(scope='module')
 def tool():
     register_all_modules()
-    return runpy.run_path(str(ROOT / 'tools/preflight.py'))
+    return runpy.run_path(str(ROOT / 'projects/lab/preflight.py'))
 
 
 #: Videos and texts of the miniature, as if these had been published.

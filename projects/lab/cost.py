@@ -1,9 +1,9 @@
 """Parameters, FLOPs and time of a training step of any config, without its data or its weights.
 
-    python tools/analysis_tools/cost.py CONFIG [CONFIG ...] [--steps 5] [--out FILE.json]
+    python projects/lab/cost.py CONFIG [CONFIG ...] [--steps 5] [--out FILE.json]
 
 A row a config (frame-length paper Tab. 5, UATVR Tab. 2, ARL Tab. 3).  Published sets are simulated
-(mmvtr.simulation), at their own widths, with a layer of stand-in for pretrained towers,
+(simulation), at their own widths, with a layer of stand-in for pretrained towers,
 whose parameters and FLOPs are left out; the towers are measured apart, where open_clip has them, on
 frames and words of noise.  Other sets (planted, tables) are read.  FLOPs are counted by torch, two
 a multiply-add: halve them to compare with counts of multiply-adds, as thop's.
@@ -30,11 +30,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from mmvtr.command_line import Parser, count, output_file, tool
 from mmvtr.models.towers import WordVectors
 from mmvtr.registry import MODELS, TRANSFORMS, bare_name
-from mmvtr.simulation.simulated import simulate
-from mmvtr.simulation.simulated_model import FULL, Unknown, retrievers
-from mmvtr.simulation.towers import SimulatedFrames, SimulatedText
 from mmvtr.storage import write_text
 from mmvtr.utils import forget_pretrained, load_config, register_all_modules
+from simulation.simulated import simulate
+from simulation.simulated_model import FULL, Unknown, retrievers
+from simulation.towers import SimulatedFrames, SimulatedText
 
 #: Numbers of a row, and how the table calls them.
 COLUMNS = {

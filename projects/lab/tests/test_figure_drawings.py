@@ -3,18 +3,12 @@
 import numpy as np
 import pytest
 
-from mmvtr.visualization import (
-    RelevanceStrip,
-    bars,
-    compared_matrices,
-    modality_plane,
-    moved_ranks,
-    negatives_of_query,
-    recall_by_size,
-    relevance_strips,
-    sigma_over_epochs,
-)
+from mmvtr.visualization import compared_matrices
 from mmvtr.visualization.canvas import pixels
+from paper_figures.changes import moved_ranks, recall_by_size, sigma_over_epochs
+from paper_figures.negatives import negatives_of_query
+from paper_figures.plane import bars, modality_plane
+from paper_figures.relevance_strips import RelevanceStrip, relevance_strips
 
 EYE = np.eye(3)
 STRIP = RelevanceStrip('a query', {'a': [0.0, 1.0]}, {'a': 50.0})

@@ -1,11 +1,11 @@
 """The figures of the papers, of any config: planted, real or your own (docs/papers.md).
 
-    python tools/analysis_tools/figures.py CONFIG CHECKPOINT --figure dvtr4 dvtr5 --out DIR
-    python tools/analysis_tools/figures.py CONFIG CHECKPOINT --figure dvtr3 ncl6 --out DIR \\
+    python projects/lab/figures.py CONFIG CHECKPOINT --figure dvtr4 dvtr5 --out DIR
+    python projects/lab/figures.py CONFIG CHECKPOINT --figure dvtr3 ncl6 --out DIR \\
         --against OTHER_CONFIG OTHER_CHECKPOINT
-    python tools/analysis_tools/figures.py CONFIG CHECKPOINT --figure ncl8 --against as-built ...
-    python tools/analysis_tools/figures.py CONFIG epoch_1.pth epoch_2.pth --figure uatvr3 --out DIR
-    python tools/analysis_tools/figures.py --list
+    python projects/lab/figures.py CONFIG CHECKPOINT --figure ncl8 --against as-built ...
+    python projects/lab/figures.py CONFIG epoch_1.pth epoch_2.pth --figure uatvr3 --out DIR
+    python projects/lab/figures.py --list
 
 Each model is tested once, as by tools/test.py, and all figures are drawn of that.  A figure for
 which the model has not got what it takes is named with the reason, and the others are drawn.
@@ -65,7 +65,7 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     # Only now what takes seconds to import.
-    from mmvtr.apis.figures import FIGURES
+    from paper_figures import FIGURES
 
     if args.list:
         for name, figure in FIGURES.items():
@@ -81,9 +81,9 @@ def main() -> None:
 
 def draw(args: argparse.Namespace) -> int:
     """Make the figures that were asked for; returns how many could be made."""
-    from mmvtr.apis.figures import FIGURES
     from mmvtr.engine.hooks.study import drawn
     from mmvtr.visualization import save
+    from paper_figures import FIGURES
 
     figures = [FIGURES[name] for name in dict.fromkeys(args.figure)]
     request = ask(args, not all(one.by_tool for one in figures))
@@ -123,7 +123,7 @@ def ask(args: argparse.Namespace, of_models: bool) -> Any:
     Raises:
         ValueError: of a model that cannot be compared with another; see ``study``.
     """
-    from mmvtr.apis.figures import FigureRequest
+    from paper_figures import FigureRequest
 
     queries = queries_of(args.queries)
     models, against = tested_models(args) if of_models else ([], None)
@@ -145,9 +145,9 @@ def ask(args: argparse.Namespace, of_models: bool) -> Any:
 
 def tested_models(args: argparse.Namespace) -> tuple[list[Any], Any]:
     """Those of the config, one a checkpoint, and what they are compared with, if it is given."""
-    from mmvtr.apis.figures import study
     from mmvtr.engine.checks.config_checks import check_config
     from mmvtr.engine.loop.facts import differing
+    from paper_figures import study
 
     def one(config: str, checkpoint: Optional[str], name: Optional[str] = None) -> Any:
         cfg = load_config(config, args.cfg_options, args.work_dir)

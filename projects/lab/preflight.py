@@ -1,6 +1,6 @@
 """What a training needs and costs, on one screen, before it is paid for.
 
-    python tools/preflight.py CONFIG [--gpus 8] [--amp] [--cfg-options key=value ...]
+    python projects/lab/preflight.py CONFIG [--gpus 8] [--amp] [--cfg-options key=value ...]
 
 Files and weights that are there or not, what reading the sets warns of, the joint batch, memory a
 card, steps and hours of the data found, the protocol and the paper's number.  Exit status 1, with
@@ -35,15 +35,15 @@ from mmvtr.engine.checks.schedule_checks import accumulated
 from mmvtr.engine.launch.console import warnings_of
 from mmvtr.engine.loop.protocol import frames_from, optimizer_in_words, selection
 from mmvtr.registry import DATASETS, bare_name
-from mmvtr.simulation.footprint import (
+from mmvtr.utils import config_folder, load_config, register_all_modules
+from simulation.footprint import (
     TRAINED,
     behind_towers,
     peak_of_towers,
     towers_of,
     uncounted,
 )
-from mmvtr.simulation.simulated_model import Unknown
-from mmvtr.utils import config_folder, load_config, register_all_modules
+from simulation.simulated_model import Unknown
 
 #: Where files come from: a page of the repository, with a heading a set.
 SOURCES = 'docs/reproduce/sources.md'

@@ -12,8 +12,8 @@ from mmvtr.datasets.sampling.samplers import ItemKey
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.datasets.words.role_graphs import RoleGraph, pack_graph
 from mmvtr.registry import DATASETS
-from mmvtr.simulation.towers import SimulatedText
-from mmvtr.simulation.world import (
+from simulation.towers import SimulatedText
+from simulation.world import (
     FIRST_NOUN,
     FIRST_SCENE,
     FIRST_VERB,

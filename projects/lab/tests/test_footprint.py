@@ -8,8 +8,8 @@ from mmengine.config import Config, ConfigDict
 from torch import nn
 
 from children import ROOT
-from mmvtr.simulation.footprint import FEW, Growth, Kept, behind_towers, towers_of, uncounted
 from mmvtr.utils import load_config, register_all_modules
+from simulation.footprint import FEW, Growth, Kept, behind_towers, towers_of, uncounted
 
 CLIP = dict(
     embed_dim=16,

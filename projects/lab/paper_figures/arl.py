@@ -9,13 +9,13 @@ import numpy as np
 from mmengine.registry import init_default_scope
 
 from mmvtr.apis import as_tested
-from mmvtr.apis.figures.study import run_tool
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine.hooks.film_strip import film_strip
 from mmvtr.engine.hooks.study import FigureRequest, picture
 from mmvtr.registry import DATASETS
 from mmvtr.visualization import canvas
 from mmvtr.visualization.sheet import SheetItem, retrieval_sheet
+from paper_figures.study import run_tool
 
 #: Videos of a text, the annotated one first.
 SHOWN = 6

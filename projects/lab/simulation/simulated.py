@@ -19,7 +19,7 @@ from mmvtr.datasets.tables.dataset import FRACTIONS, TableDataset
 from mmvtr.engine.checks.config_checks import default_hooks
 from mmvtr.engine.checks.schedule_checks import warmup_fault
 from mmvtr.registry import DATASETS, bare_name
-from mmvtr.simulation.simulated_model import (
+from simulation.simulated_model import (
     Inputs,
     Size,
     Unknown,

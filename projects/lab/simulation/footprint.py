@@ -1,7 +1,7 @@
 """What a training step of a config keeps in memory and computes, reckoned on the CPU.
 
 Nothing is trained and no data are read: what is behind pretrained towers is tried on a few
-simulated items (:mod:`mmvtr.simulation.simulated`), the towers on noise, with random weights.
+simulated items (:mod:`simulation.simulated`), the towers on noise, with random weights.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from mmvtr.registry import MODELS, bare_name, forget_pretrained
-from mmvtr.simulation.simulated import simulate
-from mmvtr.simulation.simulated_model import Size, retrievers
+from simulation.simulated import simulate
+from simulation.simulated_model import Size, retrievers
 
 #: Items that are tried.
 FEW = 8

@@ -9,7 +9,9 @@ import torch
 
 from children import ROOT, run_tool
 from mmvtr.evaluation.results import Results
-from mmvtr.sweeps import (
+from mmvtr.utils import load_config
+from mmvtr.values import Written, read
+from sweeps import (
     Run,
     check_sweep,
     checkpoint_name,
@@ -18,10 +20,8 @@ from mmvtr.sweeps import (
     sweep_names,
     table,
 )
-from mmvtr.utils import load_config
-from mmvtr.values import Written, read
 
-TOOL = ROOT / 'tools/sweep.py'
+TOOL = ROOT / 'projects/lab/sweep.py'
 SMALL = """
 paper, table, section = 'nobody', 'Tab. 0', '1'
 about = 'two temperatures on eight clips'

@@ -7,14 +7,13 @@ import itertools
 import runpy
 import sys
 from pathlib import Path
-from typing import Any, Optional, Sequence
+from typing import Any, Optional
 
 from mmengine.config import Config
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
 from mmvtr.apis import as_tested
-from mmvtr.engine import ToolRunner
 from mmvtr.engine.hooks.study import Study
 from mmvtr.engine.launch.testing import runner_of_test
 from mmvtr.engine.loop.evaluation import Evaluation
@@ -36,32 +35,6 @@ class KeepHook(Hook):
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
         """Called on rank 0."""
         self.evaluation = evaluation
-
-
-def tested(
-    cfg: Config, checkpoint: Optional[str], hooks: Sequence[Hook], *, random: bool = False
-) -> tuple[ToolRunner, dict[str, float]]:
-    """Test a model as tools/test.py does, with further hooks.
-
-    Args:
-        cfg: changed in place: which checkpoint, its seed.
-        checkpoint: weights of the whole model; None: the config's ``load_from``, else as the config
-            builds it.
-        hooks: registered before the test.
-        random: whether parts of the model may be random.
-
-    Returns:
-        The runner, and the results.
-
-    Raises:
-        FileNotFoundError, RuntimeError, SystemExit: see
-            :func:`~mmvtr.engine.launch.testing.runner_of_test`.
-    """
-    checkpoint = checkpoint or cfg.get('load_from')
-    runner = runner_of_test(cfg, [checkpoint] if checkpoint else [], random=random)
-    for hook in hooks:
-        runner.register_hook(hook)
-    return runner, runner.test()
 
 
 def study(
@@ -89,7 +62,10 @@ def study(
     stem = Path(cfg.filename).stem if cfg.filename else 'figures'
     cfg.experiment_name = f'{stem}_figures_{next(_RUNS)}'
     keep = KeepHook()
-    runner, numbers = tested(cfg, checkpoint, [keep], random=random)
+    checkpoint = checkpoint or cfg.get('load_from')
+    runner = runner_of_test(cfg, [checkpoint] if checkpoint else [], random=random)
+    runner.register_hook(keep)
+    numbers = runner.test()
     evaluation = keep.evaluation
     if not evaluation.exact:
         raise ValueError(f'{cfg.filename}: its similarity ranks a shortlist: set shortlist=None')
@@ -109,13 +85,15 @@ def study(
 
 
 def run_tool(name: str, *arguments: Any) -> None:
-    """Run a tool of ``tools/analysis_tools`` in this process.
+    """Run a tool of ``tools/analysis_tools``, or of this folder, in this process.
 
     Raises:
         ValueError: what the tool says as it ends, where it says so in a sentence.
         SystemExit: it ends without one.
     """
-    file = tool_folder() / 'analysis_tools' / f'{name}.py'
+    file = Path(__file__).parents[1] / f'{name}.py'
+    if not file.is_file():
+        file = tool_folder() / 'analysis_tools' / file.name
     before = sys.argv
     sys.argv = [str(file), *map(str, arguments)]
     try:

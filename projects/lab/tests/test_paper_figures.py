@@ -11,14 +11,14 @@ from PIL import Image
 
 from children import ROOT
 from mmvtr.apis import load_retriever
-from mmvtr.apis.figures import FIGURES, FigureRequest, study
-from mmvtr.apis.figures.dvtr import eta_of, push
-from mmvtr.apis.figures.ncl import queue_and_transform
 from mmvtr.datasets import PlantedDataset
 from mmvtr.functional.metrics.hubness import normalisation_error
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.structures import take
 from mmvtr.utils import load_config
+from paper_figures import FIGURES, FigureRequest, study
+from paper_figures.dvtr import eta_of, push
+from paper_figures.ncl import queue_and_transform
 
 KNOBS = dict(num_train=12, num_val=2, num_test=8, captions=2, general=0.5)
 HOOK = "custom_hooks = [dict(type='SinkhornHook', queries='test')]\n"
@@ -309,7 +309,7 @@ def test_figures_that_the_model_cannot_give(asked):
 @pytest.fixture
 def main(folder, tmp_path, monkeypatch, capsys):
     """``main(*arguments)``: what it prints."""
-    tool = runpy.run_path(str(ROOT / 'tools/analysis_tools/figures.py'))
+    tool = runpy.run_path(str(ROOT / 'projects/lab/figures.py'))
 
     def call(*arguments):
         monkeypatch.chdir(folder)
