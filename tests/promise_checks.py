@@ -290,7 +290,7 @@ class Done(NamedTuple):
 def filled(command: Command, room: Room) -> list[str]:
     """The words behind the tool, with real names in place of CONFIG, CHECKPOINT, DIR and so on."""
     tool = command.tool
-    start = next(i for i, word in enumerate(command.words) if word.startswith('tools/'))
+    start = next(i for i, word in enumerate(command.words) if word.startswith(('tools/', 'projects/lab/')))
     words, config = list(command.words[start + 1 :]), CONFIG.get(tool)
     made = []
     for word in words:

@@ -25,7 +25,7 @@ from gpu_check.loss_figures import loss
 from gpu_check.processes import processes
 from gpu_check.report import Part, Verdict, brief, machine, write
 from gpu_check.score_figures import scores
-from gpu_check.setting import Setting
+from gpu_check.setting import ROOT, Setting
 from gpu_check.step_figures import step_time
 from gpu_check.steps import steps
 from gpu_check.timing import free
@@ -64,6 +64,7 @@ def main() -> int:
         print('error: torch finds no CUDA device here; --device cpu --smoke shows what would run')
         return 2
     torch.set_float32_matmul_precision('highest')
+    sys.path.append(str(ROOT / 'projects/lab'))  # simulated towers and data of the configs
     setting = Setting(torch.device(args.device), args.smoke)
     parts = {name: isolated(name, setting) for name in chosen(args.only)}
     page = write(args.out, machine(setting.device), parts)
