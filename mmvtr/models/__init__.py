@@ -53,7 +53,6 @@ from mmvtr.models.momentum import MomentumRetriever
 from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever
 from mmvtr.models.similarities import (
     BestFrameSimilarity,
-    BestPartSimilarity,
     CascadeSimilarity,
     CosineSimilarity,
     ExpertSimilarity,
@@ -108,7 +107,6 @@ __all__ = [
     'BackdoorRetriever',
     'Belief',
     'BestFrameSimilarity',
-    'BestPartSimilarity',
     'CEEncoder',
     'CLIP2Video',
     'CLIP4Clip',

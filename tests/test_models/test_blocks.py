@@ -19,7 +19,6 @@ from mmvtr.models.losses.robust import RINCELoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
-from mmvtr.models.supervisions.dvtr_steps import DVTRStepsSupervision
 from mmvtr.models.supervisions.implication import ImplicationSupervision
 from mmvtr.models.supervisions.negatives.guide import GuideSupervision
 from mmvtr.models.supervisions.negatives.hardness import HardnessSupervision
@@ -58,8 +57,6 @@ SUPERVISIONS = dict(
     none=lambda: None,
     dvtr=lambda: DVTRSupervision(sharpness=2.0, floor=0.05),
     dvtr_text=lambda: DVTRSupervision(reference='text', ramp=(0.0, 0.5)),
-    dvtr_positives=lambda: DVTRStepsSupervision(match='positives', divergence='kl'),
-    dvtr_unlabelled=lambda: DVTRStepsSupervision(match='unlabelled', prior=0.3, through_eta=True),
     pcme=lambda: PCMESupervision(num_samples=3),
     relative=lambda: RelativeScoreSupervision(
         levels=('global', 'aligned'), slack=0.1, agreement=0.2, softness=0.3, ramp=(0, 0)

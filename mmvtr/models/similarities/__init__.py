@@ -1,7 +1,6 @@
 """Similarities, which map levels of texts and videos to score matrices [T, V]."""
 
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
-from mmvtr.models.similarities.best_part import BestPartSimilarity
 from mmvtr.models.similarities.cascade import CascadeSimilarity
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.similarities.gaussian import GaussianSimilarity
@@ -14,7 +13,6 @@ from mmvtr.models.similarities.xpool import XPoolSimilarity
 
 __all__ = [
     'BestFrameSimilarity',
-    'BestPartSimilarity',
     'CascadeSimilarity',
     'CosineSimilarity',
     'ExpertSimilarity',

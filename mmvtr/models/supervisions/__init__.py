@@ -6,7 +6,6 @@ from mmvtr.models.supervisions.belief import Belief
 from mmvtr.models.supervisions.cmgsd import CMGSDSupervision
 from mmvtr.models.supervisions.cross_fitted import CrossFittedBelief
 from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision
-from mmvtr.models.supervisions.dvtr_steps import DVTRStepsSupervision
 from mmvtr.models.supervisions.hubs import HubSupervision
 from mmvtr.models.supervisions.implication import ImplicationSupervision
 from mmvtr.models.supervisions.negatives import (
@@ -18,7 +17,6 @@ from mmvtr.models.supervisions.oracle import OracleSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
 from mmvtr.models.supervisions.ran import RelevanceSupervision
 from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision
-from mmvtr.models.supervisions.sigma import SigmaSupervision
 from mmvtr.models.supervisions.teachers import (
     FrozenTeachers,
     RelevanceTeacher,
@@ -33,7 +31,6 @@ __all__ = [
     'CMGSDSupervision',
     'ColumnSupervision',
     'CrossFittedBelief',
-    'DVTRStepsSupervision',
     'DVTRSupervision',
     'FrozenTeachers',
     'GuideSupervision',
@@ -46,7 +43,6 @@ __all__ = [
     'RelativeScoreSupervision',
     'RelevanceSupervision',
     'RelevanceTeacher',
-    'SigmaSupervision',
     'StoredFrameTeacher',
     'StoredTeachers',
 ]

@@ -3,8 +3,8 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from study_parts.best_part import BestPartSimilarity
 
-from mmvtr.models import BestPartSimilarity
 from mmvtr.structures import Embedding
 
 

@@ -1,8 +1,13 @@
 # Flickr8k without pixels: captions #0 and #1 are the item, as vectors of their words, #3 and #4 ask
 # in training and #2, which people have judged, in dev and test
 # (projects/lab/evidence/pages/judged_training.md).
-# tools/dataset_converters/flickr8k_words.py makes the words, from seen captions of train images.
-_base_ = ['schedule_planted.py']
+# projects/lab/flickr8k_words.py makes the words, from seen captions of train images.
+_base_ = ['../../../../configs/_base_/schedule_planted.py']
+
+# PYTHONPATH=projects/lab/evidence
+custom_imports = dict(
+    imports=['study_parts.flickr8k', 'study_parts.caption_items'], allow_failed_imports=False
+)
 
 root, words = 'data/flickr8k', 'data/flickr8k_words'
 corpus = dict(

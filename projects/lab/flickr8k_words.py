@@ -1,6 +1,6 @@
 """Learn the words of Flickr8k's captions and their vectors, for CaptionFrames and CaptionWords.
 
-    python tools/dataset_converters/flickr8k_words.py DATA [--out data/flickr8k_words]
+    python projects/lab/flickr8k_words.py DATA [--out data/flickr8k_words]
 
 DATA has Flickr8k.token.txt and the lists of images.  Only the seen captions (#0 and #1) of the
 6,000 train images teach: neither the captions that ask in training nor any test caption.  Half a
@@ -10,11 +10,14 @@ minute.  Writes words.txt and words.npy.
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from mmvtr.command_line import Parser, tool
-from mmvtr.datasets import Flickr8kCaptionsDataset
-from mmvtr.datasets.caption_items.words import learn_words, write_words
+
+sys.path.append(str(Path(__file__).parent / 'evidence'))  # study_parts
+from study_parts.flickr8k import Flickr8kCaptionsDataset  # noqa: E402
+from study_parts.known_words import learn_words, write_words  # noqa: E402
 
 
 def parse_args() -> argparse.Namespace:

@@ -96,7 +96,7 @@ def read_words(folder: Path) -> KnownWords:
     except FileNotFoundError as error:
         name = VOCABULARY if not (folder / VOCABULARY).exists() else VECTORS
         raise FileNotFoundError(
-            f'{folder / name} is missing: tools/dataset_converters/flickr8k_words.py makes it'
+            f'{folder / name} is missing: projects/lab/flickr8k_words.py makes it'
         ) from error
     if len({*words}) < len(words):
         raise problem(Place(folder / VOCABULARY), 'has a word twice')

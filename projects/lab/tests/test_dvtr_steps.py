@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
+from study_parts.dvtr_steps import BIAS, DVTRStepsSupervision
 
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
-from mmvtr.models.supervisions.dvtr_steps import BIAS, DVTRStepsSupervision
 from mmvtr.models.target import Target
 from mmvtr.structures import Embedding
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from mmcv.transforms import BaseTransform
 
-from mmvtr.datasets.caption_items.words import read_words
 from mmvtr.registry import TRANSFORMS
+from study_parts.known_words import read_words
 
 Results = dict[str, Any]
 
@@ -20,7 +20,7 @@ class CaptionFrames(BaseTransform):
 
     Args:
         words: folder of the words and their vectors, see
-            ``tools/dataset_converters/flickr8k_words.py``.
+            ``projects/lab/flickr8k_words.py``.
         noise: length of what is added to each vector, drawn at every visit; a word's own vector is
             of length 1 on average.  How much worse an item is seen than told.
         max_words: of each caption the first so many.

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from study_parts.caption_items import CaptionFrames, CaptionWords
+from study_parts.flickr8k import SPLITS, TOKENS, Flickr8kCaptionsDataset
+from study_parts.known_words import KnownWords, learn_words, read_words, write_words
 
 from miniatures import FLICKR8K_IMAGES as IMAGES
 from miniatures import write_flickr8k
-from mmvtr.datasets import CaptionFrames, CaptionWords, Flickr8kCaptionsDataset
-from mmvtr.datasets.caption_items.words import KnownWords, learn_words, read_words, write_words
 from mmvtr.datasets.caption_similarity.caption_agreement import word_pmi
-from mmvtr.datasets.formats.flickr8k import SPLITS, TOKENS
 
 
 def build(root, split, **kwargs):

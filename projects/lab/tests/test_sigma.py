@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
+from study_parts.sigma import SigmaSupervision, shares_below
 
 from mmvtr.models.combined import CombinedSupervision
-from mmvtr.models.supervisions.sigma import SigmaSupervision, shares_below
 from mmvtr.models.target import Annotation, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
