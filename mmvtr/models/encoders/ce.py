@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.layers.collaborative import CollaborativeGating
 from mmvtr.models.layers.experts import check_width, row_tags, weighed_experts
 from mmvtr.models.layers.gated_embedding import GatedEmbedding

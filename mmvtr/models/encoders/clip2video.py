@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.encoders.dual import CLIPDualEncoder
 from mmvtr.models.encoders.temporal import FramePositions, TemporalTransformer
 from mmvtr.models.layers.pooling import masked, mean_of_units, unit

@@ -8,7 +8,7 @@ from typing import Callable
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.similarities.proposals import clip_pooling
+from mmvtr.functional.similarities.best_frames import clip_pooling
 from mmvtr.models.encoders.prvr import PRVREncoder
 from mmvtr.models.layers.pooling import masked, mean_of_units, unit
 from mmvtr.models.layers.prvr import GaussianBlock, LearntPooling, SelfAttention, TokenEncoder

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.layers.pooling import check_mask, empty_levels, masked, unit
 from mmvtr.registry import MODELS, build
 from mmvtr.structures import Embedding, Levels

@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.uncertainty.gaussian import bounded
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.heads.hierarchical import AttentionPool
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding

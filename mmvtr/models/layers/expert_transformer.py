@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.layers.experts import check_width, row_tags
 from mmvtr.models.layers.pooling import check_mask
 from mmvtr.registry import build

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import at_least_float32
 from mmvtr.structures import Embedding
 
 #: Smallest log weight of an expert.  A weight is stored as a norm, whose square underflows below

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.layers.joint_batch_norm import JointBatchNorm1d
 from mmvtr.models.layers.pooling import masked, unit
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from mmvtr.dist import gather_rows
 from mmvtr.functional.losses.contrastive import Sums, contrastive_sums, loss_of_sums
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.transforms.sinkhorn import Biases, sinkhorn, sinkhorn_by_rows
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.pairs import Pairs
 from mmvtr.models.target import Target, check_readable
 from mmvtr.registry import MODELS

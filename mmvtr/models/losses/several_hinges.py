@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from mmvtr.functional.losses.several_hinges import AVERAGES, several_hinges
+from mmvtr.functional.losses.ranking import AVERAGES, several_hinges
 from mmvtr.models.losses.matrix import MatrixLoss
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
@@ -20,7 +20,7 @@ class SeveralHingesLoss(MatrixLoss):
     reproduce it.
 
     Args:
-        negatives, average: see :func:`mmvtr.functional.losses.several_hinges.several_hinges`.
+        negatives, average: see :func:`mmvtr.functional.losses.ranking.several_hinges`.
         reads, loss_weight: see :class:`~mmvtr.models.losses.matrix.MatrixLoss`.
 
     Raises:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.losses.pairwise import binary_cross_entropy, check_reduction
-from mmvtr.functional.losses.pseudo_labels import pseudo_positives
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.losses.pairwise import binary_cross_entropy, check_reduction, pseudo_positives
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.losses.matrix import MatrixLoss
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS

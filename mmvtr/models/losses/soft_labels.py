@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from mmvtr.functional.losses.distillation import soft_label_contrastive
 from mmvtr.functional.losses.schedules import check_fall, epoch_at, falling
-from mmvtr.functional.losses.soft_labels import soft_label_contrastive
 from mmvtr.models.losses.matrix import MatrixLoss
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS

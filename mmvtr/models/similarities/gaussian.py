@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.uncertainty.gaussian import closed_form_distance
+from mmvtr.functional.values import at_least_float32
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 

@@ -7,7 +7,6 @@ from typing import Any, Optional
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.token_interaction import (
     SIDES,
     paired_token_scores,
@@ -16,6 +15,7 @@ from mmvtr.functional.similarities.token_interaction import (
     token_weights,
 )
 from mmvtr.functional.similarities.token_matches import Partners, token_matches
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.layers.pooling import unit
 from mmvtr.models.similarities.shortlist import ShortlistSimilarity
 from mmvtr.registry import MODELS

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvtr.functional.losses.adaptive_margin import margins_by, standard_of_products
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.pairs import Pairs
 from mmvtr.models.supervisions.ramp import Ramped
 from mmvtr.models.supervisions.teachers.stored_vectors import PREFIX, stored_levels

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvtr.functional.losses.pairwise import binary_cross_entropy_sum
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.uncertainty import gaussian
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.blocks import BlockSupervision
 from mmvtr.models.pairs import Pairs, of_pairs
 from mmvtr.models.supervisions.ramp import Ramped, check_floor

@@ -7,7 +7,7 @@ from typing import Any, Sequence
 import torch
 from torch import Tensor
 
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.blocks import BlockSupervision
 from mmvtr.models.pairs import Pairs
 from mmvtr.models.similarities.cosine import CosineSimilarity

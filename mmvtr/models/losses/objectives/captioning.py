@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_rows, world_size
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.layers.pooling import masked, unit
 from mmvtr.models.target import LocalBatch, Target
 from mmvtr.models.towers.base import check_text

@@ -11,9 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.functional.losses.multi_instance import multi_instance
 from mmvtr.functional.losses.pairwise import check_reduction
-from mmvtr.functional.losses.soft_contrast import soft_contrast
+from mmvtr.functional.losses.set_contrast import multi_instance, soft_contrast
 from mmvtr.functional.uncertainty.gaussian import (
     check_num_samples,
     geometric_sigma,

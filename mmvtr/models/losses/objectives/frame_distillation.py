@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from mmvtr.functional.losses.frame_distillation import frame_divergence
+from mmvtr.functional.losses.distillation import frame_divergence
 from mmvtr.functional.losses.schedules import check_fall, epoch_at, falling
 from mmvtr.models.layers.pooling import unit
 from mmvtr.models.target import LocalBatch, Target

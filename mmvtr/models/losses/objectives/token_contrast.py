@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from mmvtr.functional.losses.token_contrast import token_contrast
+from mmvtr.functional.losses.set_contrast import token_contrast
 from mmvtr.models.target import LocalBatch, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels

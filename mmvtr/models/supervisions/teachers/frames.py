@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from mmvtr.functional.losses.distillation import item_draws
 from mmvtr.functional.losses.schedules import epoch_at
-from mmvtr.functional.losses.soft_labels import item_draws
 from mmvtr.functional.similarities.token_interaction import sentence_frame_scores
 from mmvtr.models.supervisions.teachers.stored_vectors import PREFIX, stored_frames, stored_levels
 from mmvtr.models.target import Target

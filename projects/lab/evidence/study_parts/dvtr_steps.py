@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.uncertainty import gaussian
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.pairs import Pairs, of_pairs
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.registry import MODELS

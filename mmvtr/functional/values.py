@@ -1,4 +1,4 @@
-"""Decorator that lets functions of tensors also take, and then return, numpy arrays."""
+"""What functions of tensors share: numpy arrays are taken, too, and sums are float32 or better."""
 
 from __future__ import annotations
 
@@ -88,3 +88,15 @@ def _back(x: Any) -> Any:
         parts = [_back(one) for one in x]
         return type(x)(*parts) if hasattr(x, '_fields') else tuple(parts)
     return x
+
+
+def at_least_float32(x: Tensor) -> Tensor:
+    """float16 and bfloat16 [...] -> float32; float32 and float64 unchanged.
+
+    Example:
+        ::
+
+            >>> at_least_float32(torch.ones(2, dtype=torch.bfloat16)).dtype
+            torch.float32
+    """
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
