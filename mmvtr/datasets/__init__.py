@@ -38,7 +38,6 @@ from mmvtr.datasets.sampling.samplers import EpochSampler, ItemKey
 from mmvtr.datasets.sampling.scene_sampler import SceneBatchSampler
 from mmvtr.datasets.tables.dataset import TableDataset
 from mmvtr.datasets.video_text import VideoTextDataset
-from mmvtr.datasets.videos.clips import LoadClips
 from mmvtr.datasets.videos.expert_features import LoadExperts
 from mmvtr.datasets.videos.feature_transforms import (
     LoadFrameVectors,
@@ -86,7 +85,6 @@ __all__ = [
     'ItemKey',
     'LSMDCDataset',
     'LengthSplit',
-    'LoadClips',
     'LoadExperts',
     'LoadFeatures',
     'LoadFrames',

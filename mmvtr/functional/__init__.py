@@ -26,9 +26,9 @@ from mmvtr.functional.metrics.modality_gap import *
 from mmvtr.functional.metrics.ranks import *
 from mmvtr.functional.metrics.relevance import *
 from mmvtr.functional.similarities.best_frames import *
+from mmvtr.functional.similarities.distinct import *
 from mmvtr.functional.similarities.tiles import *
 from mmvtr.functional.similarities.token_interaction import *
-from mmvtr.functional.similarities.distinct import *
 from mmvtr.functional.similarities.token_matches import *
 from mmvtr.functional.transforms.dual_banks import *
 from mmvtr.functional.transforms.score_transforms import *

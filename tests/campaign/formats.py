@@ -26,7 +26,7 @@ from mmvtr.datasets.videos.feature_stores import NpyFolder
 from mmvtr.datasets.videos.frame_store import SETTINGS, FrameStore, Settings, _write_json
 from mmvtr.engine.transforms.stored_queries import read_bank
 from mmvtr.evaluation.score_files import read_score_file
-from mmvtr.models.towers.word_vectors import read_vectors
+from mmvtr.models.towers.features import read_vectors
 from mmvtr.storage import write_plain
 
 SCORES = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)

@@ -12,19 +12,18 @@ from torch.profiler import ProfilerActivity, profile
 
 import children  # noqa: F401 - the server that forks the processes has imported all
 from mmvtr.models.blocks import BlockSupervision, whole_needed
-from mmvtr.models.losses.matrix import ContrastiveLoss, NormalizedContrastiveLoss
-from mmvtr.models.losses.ranking import RankingLoss
-from mmvtr.models.losses.relevance_losses import EgoNCELoss
-from mmvtr.models.losses.robust import RINCELoss
+from mmvtr.models.losses.matrix import ContrastiveLoss, NormalizedContrastiveLoss, RINCELoss
+from mmvtr.models.losses.ranking import EgoNCELoss, RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
-from mmvtr.models.supervisions.implication import ImplicationSupervision
-from mmvtr.models.supervisions.negatives.guide import GuideSupervision
-from mmvtr.models.supervisions.negatives.hardness import HardnessSupervision
+from mmvtr.models.supervisions.guide import GuideSupervision, HardnessSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
-from mmvtr.models.supervisions.ran import RelevanceSupervision
-from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision
+from mmvtr.models.supervisions.relative_scores import (
+    ImplicationSupervision,
+    RelativeScoreSupervision,
+)
+from mmvtr.models.supervisions.weights import RelevanceSupervision
 from mmvtr.models.temperature import Temperature
 from mmvtr.structures import Embedding
 

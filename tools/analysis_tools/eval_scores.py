@@ -53,8 +53,8 @@ from mmvtr.evaluation.score_options import (
 )
 from mmvtr.functional import untied
 from mmvtr.functional.metrics import hubness
-from mmvtr.functional.similarities.tiles import inner_products
 from mmvtr.functional.similarities.distinct import asked_before, distinct_rows, row_groups
+from mmvtr.functional.similarities.tiles import inner_products
 from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
 from mmvtr.storage import write_text
 from mmvtr.storage.arrays import write_arrays

@@ -15,8 +15,8 @@ from mmvtr.engine.hooks.moments_hook import matches_of
 from mmvtr.engine.loop.evaluation import Encoded, check_levels, score_tiles
 from mmvtr.engine.transforms.query_queue import Queries
 from mmvtr.functional.metrics.first_places import expected_truth, sure_first
-from mmvtr.functional.similarities.tiles import Tiles, inner_products
 from mmvtr.functional.similarities.distinct import asked_before
+from mmvtr.functional.similarities.tiles import Tiles, inner_products
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.structures import Levels, take

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.functional.values import at_least_float32
-from mmvtr.models.layers.expert_transformer import init_as_bert
+from mmvtr.models.layers.experts import init_as_bert
 
 TEXT, VIDEO = 0, 1
 

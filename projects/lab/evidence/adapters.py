@@ -38,10 +38,10 @@ from mmvtr.functional import (
     ranks,
     sinkhorn_scores,
 )
-from mmvtr.models.heads.hierarchical import HierarchicalGaussianHead
+from mmvtr.models.heads import HierarchicalGaussianHead
 from mmvtr.models.losses.matrix import ContrastiveLoss, NormalizedContrastiveLoss
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
-from mmvtr.models.supervisions.implication import ImplicationSupervision
+from mmvtr.models.supervisions.relative_scores import ImplicationSupervision
 from mmvtr.models.target import Annotation, Target
 from mmvtr.storage import write_atomically
 from mmvtr.structures import Embedding

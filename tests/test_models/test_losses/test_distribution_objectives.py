@@ -13,8 +13,8 @@ from mmvtr.dist import gather_levels
 from mmvtr.functional.losses.set_contrast import multi_instance, soft_contrast
 from mmvtr.functional.uncertainty.gaussian import sample
 from mmvtr.functional.uncertainty.inclusion import inclusion_loss, inclusion_matrix
-from mmvtr.models.heads.unit_mean import GaussianHead
-from mmvtr.models.losses.objectives.distributions import (
+from mmvtr.models.heads import GaussianHead
+from mmvtr.models.losses.objectives import (
     InclusionLoss,
     KLToUnit,
     MultiInstanceContrast,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mmvtr.functional.uncertainty import gaussian
 from mmvtr.functional.values import at_least_float32
-from mmvtr.models.pairs import Pairs, of_pairs
+from mmvtr.models.blocks import Pairs, of_pairs
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels

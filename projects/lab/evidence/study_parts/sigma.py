@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
-from mmvtr.models.supervisions.ramp import Ramped, check_floor, spare, spared
+from mmvtr.models.supervisions.weights import Ramped, check_floor, spare, spared
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels

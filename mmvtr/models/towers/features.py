@@ -1,4 +1,4 @@
-"""A text tower that is a table of word vectors."""
+"""Towers of precomputed features: frames, words, and a table of word vectors."""
 
 from __future__ import annotations
 
@@ -71,3 +71,70 @@ def read_vectors(path: Path, words: int, dim: int) -> Tensor:
             f'vectors ({len(wrong[:, 0].unique())} of {len(vectors)} are not)'
         )
     return vectors.float()
+
+
+@MODELS.register_module()
+class FeatureFrames(nn.Module):
+    """Takes frame features as they are, or projects them linearly.
+
+    Args:
+        in_dim: width of the stored features.
+        dim: width D of the joint space; None keeps the features unchanged.
+        identity: the projection begins as the identity, where frames and texts begin in one space.
+
+    Raises:
+        ValueError: ``identity`` between different widths.
+    """
+
+    def __init__(self, in_dim: int, dim: Optional[int] = None, *, identity: bool = False) -> None:
+        super().__init__()
+        self.in_dim = in_dim
+        self.dim = in_dim if dim is None else dim
+        self.projection = nn.Identity() if dim is None else nn.Linear(in_dim, dim)
+        if identity:
+            if dim != in_dim:
+                raise ValueError(f'FeatureFrames: identity needs dim = in_dim, not {dim}, {in_dim}')
+            nn.init.eye_(self.projection.weight)
+            nn.init.zeros_(self.projection.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Features float [N, in_dim] -> float [N, D].
+
+        Raises:
+            ValueError: the features are of another width.
+        """
+        if x.shape[1:] != (self.in_dim,):
+            raise ValueError(
+                f'FeatureFrames takes features [N, {self.in_dim}], got {list(x.shape)}: in_dim '
+                'must be the width of the stored features'
+            )
+        return self.projection(x)
+
+
+@MODELS.register_module()
+class FeatureWords(nn.Module):
+    """A text tower that takes stored word features as they are (RoBERTa's or CLIP's in PRVR).
+
+    Args:
+        in_dim: width of the stored features.
+
+    Attributes:
+        dim: the same, as of every text tower.
+    """
+
+    def __init__(self, in_dim: int) -> None:
+        super().__init__()
+        self.dim = in_dim
+
+    def forward(self, words: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Float [T, L, in_dim] and bool [T, L] -> the words, and their mean [T, in_dim] (unit).
+
+        Raises:
+            ValueError: token ids, or features of another width.
+        """
+        if not words.is_floating_point() or words.shape[2:] != (self.dim,):
+            raise ValueError(
+                f'FeatureWords takes float features [T, L, {self.dim}], got {words.dtype} '
+                f'{list(words.shape)}: in_dim must be the width of the stored word features'
+            )
+        return words, mean_of_units(words.masked_fill(~mask[..., None], 0), mask)

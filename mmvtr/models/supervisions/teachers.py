@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from mmvtr.functional.losses.distillation import mean_products
 from mmvtr.models.similarities.cosine import token_levels
-from mmvtr.models.supervisions.teachers.stored_vectors import PREFIX, stored_levels
-from mmvtr.models.target import Target
+from mmvtr.models.supervisions.stored_vectors import PREFIX, stored_levels
+from mmvtr.models.target import Target, from_classes
 from mmvtr.names_code import names_code
 from mmvtr.presets import is_config_file, read_config
 from mmvtr.registry import MODELS, forget_pretrained
@@ -250,3 +250,35 @@ def _of_member(levels: Levels, k: int) -> Levels:
 
 def _prefix(k: int) -> str:
     return f'teacher{k}.'
+
+
+@MODELS.register_module()
+class RelevanceTeacher(nn.Module):
+    """Fills the slot ``teacher`` with the relevance of verbs and nouns, for a DistillationLoss.
+
+    A model that follows it learns the very grades that nDCG is measured by: how much can be gained
+    where relevance is the aim, beside RAN and RANP, which see it through a threshold.  It knows
+    what they know.
+
+    Args:
+        scale: of the relevance, which lies in [0, 1]: the score of what is fully relevant.
+
+    Raises:
+        ValueError: a scale that is not positive; in training: a target without relevance.
+    """
+
+    #: The slot that is there for certain losses alone (models/target.py: check_read).
+    fills = 'teacher'
+
+    def __init__(self, *, scale: float = 1.0) -> None:
+        super().__init__()
+        if not scale > 0:
+            raise ValueError(f'scale must be positive, not {scale}')
+        self.scale = scale
+
+    def forward(
+        self, texts: Levels, videos: Levels, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
+        """Target of the joint batch -> the same with a teacher [T, V]; nothing for the log."""
+        relevance = from_classes(target, 'relevance', self)
+        return target.put(teacher=self.scale * relevance), {}

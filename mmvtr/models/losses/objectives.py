@@ -1,7 +1,4 @@
-"""Objectives on the Gaussians of a batch: UATVR's Eq. 11, 12, PCME's soft contrast, inclusion.
-
-They read a Gaussian level of the joint batch, for which all processes draw the same noise.
-"""
+"""Objectives that read levels, not a score matrix: of Gaussians, captions and tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvtr.functional.losses.pairwise import check_reduction
-from mmvtr.functional.losses.set_contrast import multi_instance, soft_contrast
+from mmvtr.functional.losses.set_contrast import multi_instance, soft_contrast, token_contrast
 from mmvtr.functional.uncertainty.gaussian import (
     check_num_samples,
     geometric_sigma,
@@ -20,6 +17,7 @@ from mmvtr.functional.uncertainty.gaussian import (
     sample,
 )
 from mmvtr.functional.uncertainty.inclusion import inclusion, inclusion_loss
+from mmvtr.models.layers.pooling import unit
 from mmvtr.models.target import LocalBatch, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -266,3 +264,87 @@ def sigma_log(texts: Embedding, videos: Embedding) -> dict[str, Tensor]:
 def mean(x: Tensor) -> Tensor:
     """Return the mean of [N]; 0 if N = 0 (all videos of a batch may be broken)."""
     return x.sum() / max(len(x), 1)
+
+
+@MODELS.register_module()
+class QueryDiversity(nn.Module):
+    """Query diverse loss (GMMFormer, AAAI 2024), on texts that share a video::
+
+        mean over texts i of log(1 + sum over j != i of the same video e^{scale (cos_ij + margin)})
+
+    Captions of one video describe different moments, so their embeddings should differ.
+
+    Args:
+        level: level of the texts.
+        margin, scale, loss_weight: by dataset (TVR .15, 32, .001; ActivityNet .2, 32, .015;
+            Charades-STA .15, 32, .005).
+    """
+
+    def __init__(
+        self, *, margin: float, scale: float, loss_weight: float, level: str = 'clip'
+    ) -> None:
+        super().__init__()
+        self.margin = margin
+        self.scale = scale
+        self.loss_weight = loss_weight
+        self.level = level
+
+    def forward(
+        self, texts: Levels, videos: Levels, target: Target, batch: LocalBatch | None = None
+    ) -> dict[str, Tensor]:
+        """Return ``{'loss': ...}`` of the joint batch's texts and positives, 0 without texts."""
+        units = unit(texts[self.level].mean)
+        if not len(units):
+            return {'loss': units.sum()}
+        matches = target.positives.float()
+        siblings = (matches @ matches.t() > 0).fill_diagonal_(False)
+        logits = self.scale * (units @ units.t() + self.margin)
+        logits = logits.masked_fill(~siblings, -torch.inf)
+        none = logits.new_zeros(len(units), 1)  # the 1 of log(1 + ...)
+        return {'loss': self.loss_weight * torch.cat([none, logits], 1).logsumexp(1).mean()}
+
+
+@MODELS.register_module()
+class TokenContrast(nn.Module):
+    """Contrast of words of interest with the batch's videos (TACo, Yang et al., ICCV 2021).
+
+    See :func:`.token_contrast`: from texts to videos only, averaged over texts, where the paper
+    sums.  Reads level ``'global'`` and the weights of level ``'interest'``; a supervision's weights
+    apply to the negatives.
+
+    Args:
+        temperature: tau_2 of the paper (there 1).
+        loss_weight: factor of the loss (paper: .5).
+
+    Raises:
+        ValueError: a temperature that is not positive; (called) levels without tokens.
+    """
+
+    def __init__(self, *, temperature: float = 1.0, loss_weight: float = 1.0) -> None:
+        super().__init__()
+        if not temperature > 0:
+            raise ValueError(f'temperature must be positive, not {temperature}')
+        self.temperature = temperature
+        self.loss_weight = loss_weight
+
+    def forward(
+        self, texts: Levels, videos: Levels, target: Target, batch: LocalBatch | None = None
+    ) -> dict[str, Tensor]:
+        """Return ``{'loss': 0-dim}`` of the joint batch."""
+        sides = dict(text=texts, video=videos)
+        for side, levels in sides.items():
+            if 'interest' not in levels or levels['interest'].tokens is None:
+                raise ValueError(
+                    f"TokenContrast reads tokens of levels 'global' and 'interest', the {side}s "
+                    f'have {sorted(levels)}: it needs a TACoEncoder and a CascadeSimilarity'
+                )
+        loss = token_contrast(
+            texts['global'].tokens,
+            texts['interest'].tokens.squeeze(-1),
+            videos['global'].tokens,
+            videos['global'].mask,
+            target.positives,
+            temperature=self.temperature,
+            weights=target.weights,
+        )
+        return {'loss': self.loss_weight * loss}

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Callable, Optional, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.losses.negative_weights import check_rule, guide_weights
-from mmvtr.models.blocks import BlockSupervision
-from mmvtr.models.pairs import Pairs
+from mmvtr.functional.losses.negative_weights import check_rule, guide_weights, hardness_weights
+from mmvtr.models.blocks import BlockSupervision, Pairs
+from mmvtr.models.embedders.sentence_transformer import load_embedder
 from mmvtr.models.similarities.cosine import CosineSimilarity
-from mmvtr.models.supervisions.negatives.columns import (
+from mmvtr.models.supervisions.columns import (
     ColumnSupervision,
     Entries,
     check_kinds,
     columns_of,
     cosines_of,
 )
-from mmvtr.models.supervisions.teachers.caption_vectors import reader_of
-from mmvtr.models.supervisions.teachers.stored_vectors import PREFIX, read_level, stored_levels
+from mmvtr.models.supervisions.stored_vectors import PREFIX, read_level, stored_levels
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
+from mmvtr.storage.hdf5 import load_h5py, name_in_hdf5
 from mmvtr.structures import Levels, take
 
 #: Where a guide's scores may come from.
@@ -256,3 +257,176 @@ def _best(scores: Tensor, positives: Tensor) -> Tensor:
     if not scores.numel():
         return scores.new_full((len(scores),), -torch.inf)
     return scores.masked_fill(~positives, -torch.inf).amax(1)
+
+
+@MODELS.register_module()
+class HardnessSupervision(BlockSupervision):
+    """Weight e^(alpha s) of a negative, s the model's own cosine without its gradient.
+
+    See :func:`.hardness_weights`.  The hardest negatives are where unannotated right answers are:
+    beside a guide or a self-mask, ``CombinedSupervision(spared_by='product')`` weighs what these
+    leave (as RzenEmbed does).  Logs ``hardness``, the mean weight of a negative.
+
+    Args:
+        alpha: per unit of cosine; .5 in LLaVE's code, 9 in its paper, says sentence-transformers.
+        over: None, or whose negatives have a mean weight of 1 (HN-NCE): ``'t2v'`` of texts,
+            ``'v2t'`` of videos, ``'both'`` of either in its own direction.
+        levels: the levels whose cosines are averaged.
+
+    Raises:
+        ValueError: an ``alpha`` that is not finite, another ``over``.
+    """
+
+    fills = 'weights'  # models/target.py: check_read
+    #: Its weights are no shares of 1: a smallest or a largest weight would lose what they say.
+    exceeds_one = True
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 5.0,
+        over: Optional[str] = None,
+        levels: Sequence[str] = ('global',),
+    ) -> None:
+        super().__init__()
+        if not abs(alpha) < float('inf'):
+            raise ValueError(f'alpha must be finite, not {alpha}')
+        if over not in (None, 't2v', 'v2t', 'both'):
+            raise ValueError(f"over must be None, 't2v', 'v2t' or 'both', not {over!r}")
+        self.alpha = alpha
+        self.over = over
+        self.similarity = CosineSimilarity(levels=levels)
+
+    @property
+    def whole(self) -> str:
+        texts = self.over in ('v2t', 'both')
+        return f'over={self.over!r} is over all texts of the batch' if texts else ''
+
+    @torch.no_grad()
+    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> tuple[Levels, Levels]:
+        """Unit vectors by level, of both sides."""
+        return self.similarity.prepare(texts), self.similarity.prepare(videos)
+
+    @torch.no_grad()
+    def block(
+        self, begun: tuple[Levels, Levels], rows: slice, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
+        """The target of the texts ``rows`` -> the same with weights, and sums."""
+        texts, videos = begun
+        scores = self.similarity.compare(take(texts, rows), videos)['scores']
+        options = dict(alpha=self.alpha, over='t2v' if self.over == 'both' else self.over)
+        weights = hardness_weights(scores, target.positives, **options)
+        sums = dict(
+            hardness=weights.masked_fill(target.positives, 0.0).sum(),
+            negatives=(~target.positives).sum().to(weights.dtype),
+        )
+        if self.over == 'both':
+            options.update(over='v2t')
+            weights = dict(t2v=weights, v2t=hardness_weights(scores, target.positives, **options))
+        return target.weigh(weights), sums
+
+    def finish(self, begun: tuple[Levels, Levels], sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Sums over all blocks -> the figure for the log."""
+        return {'hardness': sums['hardness'] / sums['negatives'].clamp_min(1)}
+
+
+#: From the data samples of a process, and the device of its model, to vectors of its texts, float
+#: [T, D]; None of no texts.
+Reader = Callable[[dict[str, Any], torch.device], Optional[Tensor]]
+
+
+class EncodedCaptions:
+    """Captions by a frozen encoder of sentence-transformers, each encoded once.
+
+    It is no module: its weights are not trained and not in the checkpoint.  It is loaded when the
+    first captions come, and runs on the model's device; vectors are kept on the CPU.
+
+    Args:
+        name: on the hub, or a local folder.
+
+    Raises:
+        ImportError, RuntimeError: (with the first captions) as of
+            :class:`~mmvtr.models.SentenceTransformerEncoder`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._encoder: Any = None
+        self._known: dict[str, Tensor] = {}
+
+    @torch.no_grad()
+    def __call__(self, data_samples: dict[str, Any], device: torch.device) -> Optional[Tensor]:
+        """``text_captions`` -> float32 [T, D].
+
+        Raises:
+            ValueError: the batch has texts without their captions.
+        """
+        captions = data_samples.get('text_captions', [])
+        if len(captions) != len(data_samples['text_ids']):
+            raise ValueError(
+                f'a guide of captions ({self.name[:80]!r}) reads data_samples["text_captions"], '
+                'which collate_retrieval gives of datasets of this package'
+            )
+        new = [caption for caption in dict.fromkeys(captions) if caption not in self._known]
+        if new:
+            if self._encoder is None:
+                self._encoder = load_embedder(self.name).to(device)
+            with torch.autocast(device.type, enabled=False):  # kept for the whole training
+                found = self._encoder.encode(new, convert_to_tensor=True, show_progress_bar=False)
+            self._known.update(zip(new, found.clone().float().cpu()))
+        return torch.stack([self._known[x] for x in captions]) if captions else None
+
+
+class StoredCaptions:
+    """Vectors by text id of a hdf5 file, a dataset [D] or [E, D] for each id (their mean).
+
+    Args:
+        path: of the file.
+
+    Raises:
+        ImportError: h5py is not installed.
+        FileNotFoundError: (with the first texts) no such file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+        self._known: dict[str, Tensor] = {}
+
+    def __call__(self, data_samples: dict[str, Any], device: torch.device) -> Optional[Tensor]:
+        """``text_ids`` -> float32 [T, D].
+
+        Raises:
+            ValueError: a text that the file has not.
+        """
+        ids = data_samples['text_ids']
+        new = [name for name in ids if name not in self._known]
+        if new:
+            with load_h5py(self.path).File(self.path, 'r') as file:
+                for name in new:
+                    key = name_in_hdf5(str(name), 'text')
+                    if key not in file:
+                        raise ValueError(f'{self.path}: no vector of text {str(name)[:80]!r}')
+                    vector = torch.from_numpy(file[key][()]).float()
+                    self._known[name] = vector.reshape(-1, vector.shape[-1]).mean(0)
+        return torch.stack([self._known[name] for name in ids]) if ids else None
+
+
+def reader_of(guide: str) -> Reader:
+    """A reader by name: a ``.h5`` or ``.hdf5`` file, else an encoder with a ``/`` in its name.
+
+    Raises:
+        ValueError: it is neither.
+
+    Example:
+        ::
+
+            >>> reader_of('data/own/minilm.h5').path.name
+            'minilm.h5'
+            >>> reader_of('sentence-transformers/all-MiniLM-L6-v2').name
+            'sentence-transformers/all-MiniLM-L6-v2'
+    """
+    if Path(guide).suffix in ('.h5', '.hdf5'):
+        return StoredCaptions(guide)
+    if '/' in guide:
+        return EncodedCaptions(guide)
+    raise ValueError(f'neither a .h5 file of vectors nor an encoder (OWNER/NAME): {guide[:80]!r}')

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.functional.losses.contrastive import WAYS, Columns
-from mmvtr.models.blocks import BlockSupervision
-from mmvtr.models.pairs import Pairs
+from mmvtr.models.blocks import BlockSupervision, Pairs
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS

@@ -13,16 +13,21 @@ from miniatures import write_prvr
 from mmvtr.datasets import (
     BrokenVideoError,
     CharadesSTADataset,
-    LoadClips,
     collate_retrieval,
     read_frames,
 )
-from mmvtr.datasets.videos import clips
-from mmvtr.datasets.videos.frame_sampling import windows
-from mmvtr.models import TorchvisionClips, VideoTextDataPreprocessor
+from mmvtr.models import VideoTextDataPreprocessor
 from mmvtr.registry import DATASETS, MODELS
 from mmvtr.utils import load_config, register_all_modules
-from mmvtr.video_models import video_model, weights_of
+from mmvtr_gallery import clips
+from mmvtr_gallery.clips import (
+    LoadClips,
+    TorchvisionClips,
+    video_model,
+    weights_of,
+    window_count,
+    windows,
+)
 from toy import ROOT
 
 #: One of each kind: width, frames a window and a second, and how few of them the network takes.
@@ -212,11 +217,24 @@ def test_bad_weights_and_input(tmp_path):
             tower(torch.zeros(shape))
 
 
+def test_a_frame_that_its_container_shows_half_a_millisecond_late_is_in_its_window():
+    times = np.arange(20) / 10
+    late = times + np.where(np.arange(20) > 0, 5e-4, 0.0)
+    early = times - np.where(np.arange(20) > 0, 5e-4, 0.0)
+    for shown in (times, late, early):
+        found = windows(shown, length=2, rate=5, stride=1)
+        assert found.tolist() == [[4, 6], [14, 16]]
+
+
+def test_broken_timestamps_make_many_windows_and_no_array():
+    assert window_count(np.array([0.0, 0.04, 1e10, 1e10 + 0.5]), 0.5) > 1e9
+
+
 # -- to the methods for moments ----------------------------------------------------------------
 
 CONFIG = """
 _base_ = ['{root}/configs/mssl_charades_i3d.py']
-custom_imports = dict(imports=['toy'], allow_failed_imports=False)
+custom_imports = dict(imports=['toy', 'mmvtr_gallery.clips'], allow_failed_imports=False)
 clips = [dict(type='LoadClips', model='r3d_18', stride=1.0)]
 words = [dict(type='ToySay')]
 roberta = dict(
