@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from mmvtr.functional.metrics.hubness import ErrorRates, k_occurrence, skewness
-from mmvtr.functional.metrics.risk_coverage import spearman
+from mmvtr.functional.uncertainty.reliability import spearman
 from mmvtr.visualization import canvas
 
 #: Of the raw scores and of the transforms; lines differ as well.
