@@ -8,8 +8,8 @@ from mmvtr.arrays.debiaser import Debiaser
 from mmvtr.arrays.frozen_sigma import FrozenSigma, fit_sigma
 from mmvtr.arrays.hubs import HubReport, Suspect, hub_report
 from mmvtr.arrays.list_chances import ListChances, judged_chances
-from mmvtr.arrays.results import Hubs, Retrieved
 from mmvtr.arrays.retrieval import fit, retrieve
+from mmvtr.arrays.searching import Hubs, Retrieved
 from mmvtr.arrays.tokens import Tokens
 
 __all__ = [

@@ -22,8 +22,7 @@ try:
 except ImportError:  # no POSIX
     fcntl = None
 
-from mmvtr.storage.atomic import ABANDONED, naming, part_name
-from mmvtr.storage.processes import Process, lives, this_process
+from mmvtr.storage.atomic import ABANDONED, Process, lives, naming, part_name, this_process
 
 #: The name of the file.
 NAME = '.lock'

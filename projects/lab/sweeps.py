@@ -30,8 +30,7 @@ from mmengine.config import Config
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.engine.hooks.members import fuse_config
-from mmvtr.engine.loop.choice import BEST
-from mmvtr.engine.loop.facts import differing
+from mmvtr.engine.loop.facts import BEST, differing
 from mmvtr.evaluation.results import Results, refuse_other_test
 from mmvtr.hints import nearest
 from mmvtr.utils import config_folder, is_config_file, load_config

@@ -14,9 +14,9 @@ import torch
 import children
 from campaign.trial import Trial
 from mmvtr.engine.loop.checkpoint import latest_checkpoint, read_checkpoint
-from mmvtr.engine.loop.choice import BEST
+from mmvtr.engine.loop.facts import BEST
+from mmvtr.storage.atomic import this_process
 from mmvtr.storage.lock import NAME
-from mmvtr.storage.processes import this_process
 
 #: A planted config on six clips, three epochs.
 CONFIG = f"""

@@ -13,7 +13,7 @@ import pytest
 from children import MP, in_child
 from mmvtr.signals import Ending
 from mmvtr.storage import FolderInUse, FolderLock
-from mmvtr.storage.processes import lives, this_process
+from mmvtr.storage.atomic import lives, this_process
 
 
 def write_lock(folder, **changes):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.models.embedders.sentence_transformer import load_embedder
-from mmvtr.storage.hdf5 import load_h5py, name_in_hdf5
+from mmvtr.storage.arrays import load_h5py, name_in_hdf5
 
 #: From the data samples of a process, and the device of its model, to vectors of its texts, float
 #: [T, D]; None of no texts.
@@ -93,7 +93,7 @@ class StoredCaptions:
 
 
 def reader_of(guide: str) -> Reader:
-    """A reader by name: a ``.h5`` or ``.hdf5`` file, else an encoder with a ``/`` in its name.
+    """A reader by name: a ``.h5`` or ``.arrays`` file, else an encoder with a ``/`` in its name.
 
     Raises:
         ValueError: it is neither.

@@ -27,7 +27,7 @@ from judged import crowd_pairs
 from mmvtr.datasets.caption_items.words import KnownWords, write_words
 from mmvtr.datasets.caption_similarity.caption_bags import WORD
 from mmvtr.datasets.formats.flickr8k import read_captions
-from mmvtr.storage.hdf5 import load_h5py
+from mmvtr.storage.arrays import load_h5py
 
 ROOT = Path(__file__).resolve().parents[4]
 #: PCA of the features of a frame.
