@@ -23,13 +23,12 @@ import miniatures
 from children import ROOT, tool_file
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
-from mmvtr.engine.checks.schedule_checks import batch_per_process
 from mmvtr.registry import DATASETS, MODELS
 from mmvtr.utils import forget_pretrained, is_config_file, load_config, register_all_modules
 from paper_figures import FIGURES
 from promises import DRAWN, Command, columns, headings, table_of, table_of_sweep
 from small_configs import as_it_is, run_small, small_config, small_towers
-from sweeps import read_sweep
+from sweeps import batch_per_process, read_sweep
 
 #: How a tool's configs become small; default: :func:`small_config`.
 READERS = {

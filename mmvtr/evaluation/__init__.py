@@ -5,7 +5,7 @@ from mmvtr.evaluation.graded import RelevanceMetric
 from mmvtr.evaluation.judged import JudgedMetric
 from mmvtr.evaluation.length_bias import LengthBiasMetric
 from mmvtr.evaluation.metric import Metric, Report, directed, evaluate
-from mmvtr.evaluation.moment_ratio import MomentRatioMetric, highlight_figures
+from mmvtr.evaluation.moment_ratio import MomentRatioMetric
 from mmvtr.evaluation.normalisation import NormalisationMetric
 from mmvtr.evaluation.retrieval import RetrievalMetric, SemanticMetric
 from mmvtr.evaluation.soft_positive import SoftPositiveMetric
@@ -28,7 +28,6 @@ __all__ = [
     'UncertaintyMetric',
     'directed',
     'evaluate',
-    'highlight_figures',
     'measure_cut_run',
     'protocol_line',
     'results_table',

@@ -38,33 +38,6 @@ def file_only(logger: logging.Logger) -> Iterator[None]:
             handler.removeFilter(errors)
 
 
-class _Kept(logging.Handler):
-    """Handler that collects distinct messages."""
-
-    def __init__(self, kept: list[str]) -> None:
-        super().__init__(logging.WARNING)
-        self.kept = kept
-
-    def emit(self, record: logging.LogRecord) -> None:
-        message = ' '.join(record.getMessage().split())
-        if message not in self.kept:
-            self.kept.append(message)
-
-
-@contextmanager
-def warnings_of(logger: logging.Logger) -> Iterator[list[str]]:
-    """Collect a logger's warnings within this context, each once."""
-    kept: list[str] = []
-    handlers, level = logger.handlers, logger.level
-    logger.handlers = [_Kept(kept)]
-    logger.setLevel(logging.WARNING)
-    try:
-        yield kept
-    finally:
-        logger.handlers = handlers
-        logger.setLevel(level)
-
-
 _LOGGED: set[str] = set()
 
 

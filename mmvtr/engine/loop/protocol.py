@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
-from mmengine.config import Config
 from mmengine.runner import BaseLoop
 from torch import nn
 from torch.utils.data import Dataset
@@ -24,15 +23,6 @@ SOURCES = dict(
     LoadFeatures='features',
     LoadExperts='features of experts',
 )
-
-
-def optimizer_in_words(cfg: Mapping[str, Any]) -> Optional[str]:
-    """Return 'AdamW, lr 0.0001' as a config plans it; None without or with several optimizers."""
-    optimizer = (cfg.get('optim_wrapper') or {}).get('optimizer')
-    if not optimizer or 'type' not in optimizer:
-        return None
-    rate = optimizer.get('lr')
-    return bare_name(optimizer) + ('' if rate is None else f', lr {rate:g}')
 
 
 def precision(amp: Union[bool, str], trained: Optional[str]) -> str:
@@ -93,14 +83,6 @@ def checkpoint_in_words(runner: Any) -> Optional[str]:
         return None
     loop = getattr(runner, '_train_loop', None)
     return f'epoch {loop.epoch}' if isinstance(loop, BaseLoop) else 'as given'
-
-
-def selection(cfg: Config) -> str:
-    """Return, before a training, which of its checkpoints will be tested."""
-    if cfg.get('val_dataloader') is None:
-        return 'the last epoch'
-    by = (cfg.default_hooks.get('checkpoint') or {}).get('save_best')
-    return f'best on val by {by}' if by else 'the last epoch'
 
 
 def in_words(component: dict) -> str:

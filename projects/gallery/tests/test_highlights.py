@@ -1,6 +1,6 @@
 import pytest
 
-from mmvtr.evaluation import highlight_figures
+from mmvtr_gallery.highlights import highlight_figures
 
 GRADES = {
     'a': [[0, 0, 0], [2, 3, 4], [3, 1, 4], [0, 0, 0]],
