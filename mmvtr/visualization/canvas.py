@@ -5,19 +5,11 @@ Figures are made by matplotlib's objects: nothing here touches pyplot, its globa
 
 from __future__ import annotations
 
-import logging
-import re
 import textwrap
-import warnings
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, Optional, Sequence, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Iterable, Optional, Sequence, TypeVar, Union
 
 import numpy as np
-from matplotlib import font_manager
-from matplotlib.figure import Figure
-from matplotlib.text import Text
-from mmengine.logging import print_log
 from mmengine.visualization import Visualizer
 from torch import Tensor
 
@@ -44,7 +36,7 @@ ANNOTATED, TRUE, OTHER = GREEN, ORANGE, BLUE
 
 def new_figure(height: float, title: str = '', *, width: float = WIDTH, dpi: int = DPI) -> 'Figure':
     """Return an empty figure of ``width`` x ``height`` inches with a constrained layout."""
-    from mmvtr.visualization.canvas import Picture
+    from mmvtr.visualization.picture import Picture
 
     figure = Picture(figsize=(width, height), dpi=dpi, layout='constrained')
     if title:
@@ -205,97 +197,3 @@ def mask(name: str, x: Any, shape: Sequence[Optional[int]]) -> np.ndarray:
         wrong = x[~np.isin(x, (0, 1))][0]
         raise ValueError(f'{name}: true or false expected, got {wrong:g}')
     return x.astype(bool)
-
-
-#: What to do where no font has a letter.
-REMEDY = 'install fonts that have them, such as fonts-noto-cjk, fonts-noto-core or fonts-symbola'
-
-#: How matplotlib writes the numbers of an axis.
-_NUMBER = re.compile(r'\$(?:\\times)?\\mathdefault\{[-−\d.^{}\\times]*\}\$')
-
-#: Fonts of boxes for every letter, and of pictures that matplotlib cannot draw.
-_UNFIT = ('last resort', 'color emoji', 'colour emoji', 'emojione')
-
-
-class Picture(Figure):
-    """A figure that warns once about texts with letters that no installed font has."""
-
-    def draw(self, renderer: Any) -> None:
-        """Check the fonts of all texts, then draw."""
-        texts = [text for text in self.findobj(Text) if text.get_text()]
-        for text in texts:
-            text.set_parse_math(bool(_NUMBER.fullmatch(text.get_text())))
-        lacking = [letters for text in texts if (letters := _give_fonts(text))]
-        if lacking:
-            _warn(len(lacking), ' '.join(sorted(set().union(*lacking))))
-        with warnings.catch_warnings():  # said above, once
-            warnings.filterwarnings('ignore', message='Glyph .* missing from')
-            super().draw(renderer)
-
-
-def _give_fonts(text: Text) -> set[str]:
-    """Add fallback fonts for letters that a text's font lacks; return letters that no font has."""
-    letters = {letter for letter in text.get_text() if letter.isprintable()}
-    if all(letter.isascii() for letter in letters):
-        return set()
-    own = font_manager.findfont(text.get_fontproperties())
-    families, lacking = [], {x for x in letters if not _has(own, x)}
-    while lacking:
-        name, path = max(_fonts(), key=lambda font: sum(_has(font[1], x) for x in lacking))
-        left = {x for x in lacking if not _has(path, x)}
-        if left == lacking:
-            break
-        families.append(name)
-        lacking = left
-    if families:
-        given = text.get_fontfamily()
-        text.set_fontfamily([*given, *(name for name in families if name not in given)])
-    return lacking
-
-
-@cache
-def _fonts() -> list[tuple[str, str]]:
-    """Return name and file of the installed upright fonts, newly installed ones included."""
-    manager = font_manager.fontManager
-    known = {str(font.fname) for font in manager.ttflist}
-    for path in font_manager.findSystemFonts():
-        if path not in known:
-            try:
-                manager.addfont(path)
-            except Exception:  # a damaged font can raise anything; others may do
-                continue
-    return [*_upright(manager.ttflist)]
-
-
-def _upright(entries: list[Any]) -> Iterator[tuple[str, str]]:
-    names = set()
-    for font in sorted(entries, key=lambda font: (abs(_weight(font) - 400), font.name)):
-        fit = font.style == 'normal' and not any(word in font.name.lower() for word in _UNFIT)
-        if fit and font.name not in names:
-            names.add(font.name)
-            yield font.name, font.fname
-
-
-def _weight(font: Any) -> int:
-    return font_manager.weight_dict.get(font.weight, font.weight)
-
-
-@cache
-def _has(path: str, letter: str) -> bool:
-    try:
-        return font_manager.get_font(path).get_char_index(ord(letter)) != 0
-    except Exception:  # a damaged font can raise anything
-        return False
-
-
-@cache
-def _warn(count: int, letters: str) -> None:
-    """Warn once per set of texts, since they are redrawn each epoch."""
-    shown = letters.split(' ')
-    some = ', '.join(f'{letter} (U+{ord(letter):04X})' for letter in shown[:5])
-    print_log(
-        f'{count} texts of a picture have letters that no font of this machine has, and boxes '
-        f'stand for them: {some}{" ..." if len(shown) > 5 else ""}; {REMEDY}',
-        'current',
-        logging.WARNING,
-    )

@@ -9,8 +9,8 @@ from fontTools.pens.ttGlyphPen import TTGlyphPen
 from matplotlib import font_manager
 
 from mmvtr.visualization import SheetItem, pixels, retrieval_sheet, save, score_matrix
-from mmvtr.visualization import canvas as module
-from mmvtr.visualization.canvas import Picture
+from mmvtr.visualization import picture as module
+from mmvtr.visualization.picture import Picture
 
 NONE = np.zeros((0, 1, 1, 3), np.uint8)
 
