@@ -23,13 +23,12 @@ import miniatures
 from children import ROOT, tool_file
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
-from mmvtr.engine.checks.schedule_checks import batch_per_process
 from mmvtr.registry import DATASETS, MODELS
 from mmvtr.utils import forget_pretrained, is_config_file, load_config, register_all_modules
 from paper_figures import FIGURES
 from promises import DRAWN, Command, columns, headings, table_of, table_of_sweep
 from small_configs import as_it_is, run_small, small_config, small_towers
-from sweeps import read_sweep
+from sweeps import batch_per_process, read_sweep
 
 #: How a tool's configs become small; default: :func:`small_config`.
 READERS = {
@@ -297,7 +296,9 @@ class Done(NamedTuple):
 def filled(command: Command, room: Room) -> list[str]:
     """The words behind the tool, with real names in place of CONFIG, CHECKPOINT, DIR and so on."""
     tool = command.tool
-    start = next(i for i, word in enumerate(command.words) if word.startswith(('tools/', 'projects/lab/')))
+    start = next(
+        i for i, word in enumerate(command.words) if word.startswith(('tools/', 'projects/lab/'))
+    )
     words, config = list(command.words[start + 1 :]), CONFIG.get(tool)
     made = []
     for word in words:

@@ -21,9 +21,10 @@ from mmvtr.registry import HOOKS
 from mmvtr.storage.weights import read_checkpoint
 from mmvtr.structures import Directed
 from mmvtr.visualization import canvas
-from mmvtr.visualization.hubness import DIRECTIONS, MASS_EDGES, mass_by_bias, mass_errors
+from mmvtr.visualization.hubness import DIRECTIONS, MASS_EDGES
 from mmvtr.visualization.sheet import retrieval_sheet
 from paper_figures.changes import recall_by_size
+from paper_figures.masses import mass_by_bias, mass_errors
 from paper_figures.plane import bars, modality_plane
 
 #: What vectors are drawn of.

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from sigma_heads import FrozenSigma, fit_sigma
 
-from mmvtr.arrays import FrozenSigma, fit_sigma
 from mmvtr.functional import generalised_gaussian_nll, generalised_gaussian_std, spearman
 
 
