@@ -1,4 +1,4 @@
-"""docs/inferencer.md and the gallery's rows.md: their python, block after block, in a folder with clips."""
+"""The python of docs/inferencer.md and the gallery's rows.md, block after block, in a folder with clips."""
 
 from __future__ import annotations
 
