@@ -1,4 +1,4 @@
-"""docs/inferencer.md and the gallery's rows.md: their python, block after block, in a folder with clips."""
+"""docs/inferencer.md and the gallery's rows.md: their python, block after block, with clips."""
 
 from __future__ import annotations
 
