@@ -17,7 +17,6 @@ from mmvtr.datasets.formats.prvr import PRVRDataset
 from mmvtr.datasets.formats.tvr import TVRDataset
 from mmvtr.datasets.formats.vatex import VATEXDataset
 from mmvtr.datasets.formats.youcook2 import YouCook2Dataset
-from mmvtr.datasets.highlights import Highlights, read_highlights
 from mmvtr.datasets.joined import ConcatDataset, RepeatDataset
 from mmvtr.datasets.judgments import (
     read_crisscrossed,
@@ -90,7 +89,6 @@ __all__ = [
     'HFTokenize',
     'Halves',
     'ItemKey',
-    'Highlights',
     'LSMDCDataset',
     'LengthSplit',
     'LoadClips',
@@ -137,7 +135,6 @@ __all__ = [
     'read_flickr8k_crowd',
     'read_flickr8k_expert',
     'read_frames',
-    'read_highlights',
     'read_qrels',
     'read_run',
     'write_qrels',

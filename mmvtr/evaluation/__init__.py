@@ -2,7 +2,6 @@
 
 from mmvtr.evaluation.cut_runs import CutRun, measure_cut_run
 from mmvtr.evaluation.graded import RelevanceMetric
-from mmvtr.evaluation.highlights import highlight_figures
 from mmvtr.evaluation.judged import JudgedMetric
 from mmvtr.evaluation.length_bias import LengthBiasMetric
 from mmvtr.evaluation.metric import Metric, Report, directed, evaluate
@@ -30,7 +29,6 @@ __all__ = [
     'UncertaintyMetric',
     'directed',
     'evaluate',
-    'highlight_figures',
     'measure_cut_run',
     'protocol_line',
     'results_table',

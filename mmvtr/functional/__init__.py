@@ -27,7 +27,6 @@ from mmvtr.functional.losses.token_contrast import *
 from mmvtr.functional.metrics.class_relevance import *
 from mmvtr.functional.metrics.first_places import *
 from mmvtr.functional.metrics.graded_relevance import *
-from mmvtr.functional.metrics.highlights import *
 from mmvtr.functional.metrics.hub_breadth import *
 from mmvtr.functional.metrics.hubness import *
 from mmvtr.functional.metrics.judged import *
