@@ -84,8 +84,8 @@ def main() -> None:
 
 def rehearse_one(args: argparse.Namespace) -> int:
     """A place in :data:`STATUS`; writes a line of results, and ``NAME.png``."""
-    from mmvtr.simulation.simulated_model import Unknown
     from mmvtr.utils import load_config
+    from simulation.simulated_model import Unknown
 
     try:
         cfg = load_config(args.config, args.cfg_options)

@@ -10,8 +10,10 @@ from contextlib import redirect_stdout
 import pytest
 
 from children import ROOT, in_child
+from mmvtr.__main__ import OF_LAB
 
 TOOLS = sorted(p for p in (ROOT / 'tools').rglob('*.py') if 'benchmark' not in p.parts)
+TOOLS += [ROOT / f'projects/lab/{name}.py' for name in OF_LAB]
 
 
 def ask_all() -> None:

@@ -16,8 +16,8 @@ from typing import Any, Iterator, NamedTuple, Optional
 from mmengine.config import Config, ConfigDict
 
 from mmvtr.registry import bare_name
-from mmvtr.simulation.simulated import TEST_VIDEOS
-from mmvtr.simulation.simulated_model import retrievers
+from simulation.simulated import TEST_VIDEOS
+from simulation.simulated_model import retrievers
 
 Part = dict[str, Any]
 

@@ -12,8 +12,8 @@ from mmengine.hooks import Hook
 
 from first_names import without_scopes
 from mmvtr.registry import HOOKS, bare_name
-from mmvtr.simulation.simulated_model import NARROW
 from mmvtr.storage import write_atomically
+from simulation.simulated_model import NARROW
 
 #: What a training reads of a config.  Not in it: what is shown or written down, what a test does,
 #: where files go, presets, and variables of the config's own.
@@ -169,7 +169,7 @@ HEAD = f"""# Rehearsals
 
 Real configs, trained on simulated tower outputs with their own rates, hooks and losses, through
 their whole schedule. A rehearsal replaces pixels
-and words only (`mmvtr/simulation/world.py`): pairs have a cosine of .25, others .1, as CLIP's do,
+and words only (`simulation/world.py`): pairs have a cosine of .25, others .1, as CLIP's do,
 soft positives are known, some clips are hubs. It says nothing about the recall that a real training
 will reach. It says whether what a paper adds begins to work within the schedule; a part of one says
 little of that and has no row.

@@ -17,11 +17,11 @@ from mmengine.runner import Runner
 
 from mmvtr.engine.transforms.query_queue import QueryQueueHook
 from mmvtr.models.momentum import MomentumRetriever
-from mmvtr.simulation.simulated import simulate
-from mmvtr.simulation.simulated_model import FULL, NARROW, Size
 from rehearsal.expectations import check
 from rehearsal.judge import judge, scatter
 from rehearsal.record import Enough, RehearsalHook, group_of
+from simulation.simulated import simulate
+from simulation.simulated_model import FULL, NARROW, Size
 
 #: Steps of the part at full width.
 FULL_STEPS = 2
@@ -79,7 +79,7 @@ def rehearse(
 
     Raises:
         ValueError: steps < 1; a config that cannot be simulated
-            (:class:`~mmvtr.simulation.simulated_model.Unknown`).
+            (:class:`~simulation.simulated_model.Unknown`).
     """
     if steps is not None and steps < 1:
         raise ValueError(f'steps must be at least 1, not {steps}')

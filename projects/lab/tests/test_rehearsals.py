@@ -20,8 +20,6 @@ from mmvtr.functional.uncertainty.ambiguity import ambiguous_set
 from mmvtr.models.supervisions.dvtr import relative_uncertainty
 from mmvtr.models.target import Target
 from mmvtr.registry import bare_name
-from mmvtr.simulation.simulated import simulate
-from mmvtr.simulation.simulated_model import FULL, Size, Unknown
 from mmvtr.utils import load_config, read_config
 from rehearsal.expectations import Check, check
 from rehearsal.judge import _of_supervision, judge
@@ -35,6 +33,8 @@ from rehearsal.report import (
     write_results,
 )
 from rehearsal.run import rehearse
+from simulation.simulated import simulate
+from simulation.simulated_model import FULL, Size, Unknown
 
 ROOT = Path(__file__).parents[3]
 TINY = Size(width=16, batch=4, frames=8, layers=1)
@@ -285,7 +285,7 @@ def test_a_relevance_that_calls_everything_relevant_is_caught(monkeypatch, kinds
     if kinds is not None:
         alike = dict(classes=dict(verb=[0], noun=[0]), actions=[(0, 0)])
         monkeypatch.setattr(
-            'mmvtr.simulation.dataset._classify',
+            'simulation.dataset._classify',
             lambda records, facts: [record.update(alike) for record in records],
         )
     one = named(config('hgr_epic+ran'), SMALL, steps=2)['relevant pairs']
