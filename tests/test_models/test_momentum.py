@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import children  # noqa: F401 - the server that forks the processes has imported all
-from mmvtr.engine.hooks.momentum import MomentumHook, check_banks
+from mmvtr.engine.hooks.basic import MomentumHook, check_banks
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.objectives import KLToUnit
 from mmvtr.models.momentum import MemoryBank, MomentumRetriever

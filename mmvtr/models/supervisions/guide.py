@@ -23,7 +23,7 @@ from mmvtr.models.supervisions.columns import (
 from mmvtr.models.supervisions.stored_vectors import PREFIX, read_level, stored_levels
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
-from mmvtr.storage.hdf5 import load_h5py, name_in_hdf5
+from mmvtr.storage.arrays import load_h5py, name_in_hdf5
 from mmvtr.structures import Levels, take
 
 #: Where a guide's scores may come from.

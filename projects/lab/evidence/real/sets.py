@@ -26,7 +26,7 @@ import numpy as np
 from judged import crowd_pairs
 
 from mmvtr.datasets.caption_similarity.caption_agreement import WORD
-from mmvtr.storage.hdf5 import load_h5py
+from mmvtr.storage.arrays import load_h5py
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # study_parts
 from study_parts.flickr8k import read_captions  # noqa: E402
