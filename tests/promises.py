@@ -85,7 +85,6 @@ NOT_RUN = {
     r'python tools/train\.py configs/NAME$': 'what `train` stands for',
     r'python projects/lab/sweep\.py NAME$': 'what `sweep` stands for',
     r'python projects/lab/figures\.py CONFIG .*NAME$': 'what `figure` stands for',
-    r'(OMP_NUM_THREADS=1 )?python tools/benchmark/': 'a study: its own tests',
     r'(OMP_NUM_THREADS=1 )?python projects/lab/(?!cost|figures|preflight|sweep)': 'a study, too',
     r'.* --amp fp16$': 'needs a GPU',
     r'.*records\.half\.type=Halves': 'three in a row, which test_halves.py runs',

@@ -115,7 +115,7 @@ class LoadFeatures(BaseTransform):
     rates meet in ``num_frames`` rows each, sampled alike; rows are never repeated or cut off.
 
     Args:
-        path: a folder with ``VIDEO_ID.npy`` files, one hdf5 file (``.h5``, ``.arrays``) with a
+        path: a folder with ``VIDEO_ID.npy`` files, one hdf5 file (``.h5``, ``.hdf5``) with a
             dataset per video id, or a BigFile folder (``feature.bin``, ``video2frames.txt`` ...);
             every array is float [F, D]. A list = several of them.
         num_frames: at most so many rows, None = all.

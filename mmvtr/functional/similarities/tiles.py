@@ -12,8 +12,7 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32
 
 __all__ = ['Tiles', 'as_tiles', 'inner_products', 'reach']
 

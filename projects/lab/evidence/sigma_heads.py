@@ -14,11 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.arrays.inputs import Vectors, check_width, read_vectors
-from mmvtr.functional.losses.generalised_gaussian import (
+from mmvtr.functional.uncertainty.gaussian import (
+    bounded,
     generalised_gaussian_nll,
     generalised_gaussian_std,
+    geometric_sigma,
 )
-from mmvtr.functional.uncertainty.gaussian import bounded, geometric_sigma
 
 #: Bounds of log alpha, and of log beta: from a peak with long tails to nearly a box.
 LOG_ALPHA, LOG_BETA = (-7.0, 7.0), (-1.4, 1.4)
@@ -149,7 +150,7 @@ def fit_sigma(
         videos: [N, D].
         cross: weight of the likelihood of the partner.
         form: of the likelihood, see
-            :func:`~mmvtr.functional.losses.generalised_gaussian.generalised_gaussian_nll`.
+            :func:`~mmvtr.functional.uncertainty.gaussian.generalised_gaussian_nll`.
         hidden: width of the hidden layer.
         dropout: in it.
         epochs: at most.

@@ -28,12 +28,14 @@ class Size(NamedTuple):
         batch: items a step at most; None: the config's own.
         frames: of a video at most; None: the config's own.
         layers: of the transformer behind the towers; None: the config's own.
+        items: share of the items of an epoch, so that a schedule has fewer steps.
     """
 
     width: Optional[int] = None
     batch: Optional[int] = None
     frames: Optional[int] = None
     layers: Optional[int] = None
+    items: float = 1.0
 
 
 FULL, NARROW = Size(), Size(width=48, batch=32, frames=16, layers=1)
@@ -155,6 +157,11 @@ def _dual(encoder: ConfigDict, size: Size) -> Inputs:
 
 def _features(encoder: ConfigDict, size: Size) -> Inputs:
     """Simulate stored frame and word features behind encoders of their own width."""
+    if not {'in_dim'} <= encoder.frames.keys() & encoder.text.keys():
+        raise Unknown(
+            f'the simulator takes stored features of frames and words; {bare_name(encoder)} has '
+            f'{bare_name(encoder.frames)} and {bare_name(encoder.text)}'
+        )
     widths = encoder.frames.in_dim, encoder.text.in_dim
     frames, words = (size.width or width for width in widths)
     _frames(encoder, frames)

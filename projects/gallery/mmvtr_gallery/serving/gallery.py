@@ -15,7 +15,7 @@ from torch import nn
 from mmvtr import apis
 from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr.functional.transforms.transform_table import OF_QUERIES, TRANSFORMS
-from mmvtr.models.embedders.embedding_server import EmbeddingServer
+from mmvtr.models.embedders.remote import EmbeddingServer
 from mmvtr.storage.lock import FolderInUse
 from mmvtr_gallery.serving.answers import (
     DEPTH,

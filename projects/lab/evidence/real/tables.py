@@ -20,10 +20,10 @@ from mmvtr.evaluation.paired import holm
 
 ROOT = Path(__file__).resolve().parents[4]
 SHARES = ROOT / 'projects/lab/evidence/cells/real/shares.json'
-PAGES = ('README.md', 'docs/real_data.md', 'docs/benchmark.md', 'docs/model_zoo.md')
+PAGES = ('README.md', 'docs/real_data.md', 'docs/model_zoo.md')
 #: Rows of README: set, method, epoch.
 OF_README = (
-    *(('F', name, 'best') for name in ('csls', 'unbalanced_sinkhorn', 'ncl', 'dvtr', 'dvtr_early')),
+    *(('F', name, 'best') for name in ('unbalanced_sinkhorn', 'dvtr', 'dvtr_early')),
     *(
         ('J', name, 'last')
         for name in ('dvtr', 'dvtr_early', 'dvtr_early_permuted', 'dvtr_crossed', 'oracle')
