@@ -78,7 +78,7 @@ def run_tool(
 
 
 def unfolded(text: str) -> str:
-    """A log whose rows were too long (mmvtr/engine/launch/log_rows.py), a message a line."""
+    """A log whose rows were too long (mmvtr/engine/launch/console.py), a message a line."""
     lines, width = [''], 0
     for row in text.split('\n'):
         item = row.strip().partition('  ')[0]

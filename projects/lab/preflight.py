@@ -13,12 +13,14 @@ to the batch.  Where there is a card, the towers' memory is measured there at th
 from __future__ import annotations
 
 import argparse
+import logging
 import math
 import os
 import sys
 import textwrap
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterator, Optional
+from typing import Any, Iterator, Mapping, Optional
 
 import torch
 import yaml
@@ -32,8 +34,7 @@ from mmvtr.command_line import Parser, count, tool
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.datasets.files import visible
 from mmvtr.engine.checks.schedule_checks import accumulated
-from mmvtr.engine.launch.console import warnings_of
-from mmvtr.engine.loop.protocol import frames_from, optimizer_in_words, selection
+from mmvtr.engine.loop.protocol import frames_from
 from mmvtr.registry import DATASETS, bare_name
 from mmvtr.utils import config_folder, load_config, register_all_modules
 from simulation.footprint import (
@@ -369,6 +370,50 @@ def numbers(said: Any) -> str:
     if not isinstance(said, dict):
         return str(said)
     return ', '.join(f'{key} {value:g}' for key, value in said.items())
+
+
+def optimizer_in_words(cfg: Mapping[str, Any]) -> Optional[str]:
+    """Return 'AdamW, lr 0.0001' as a config plans it; None without or with several optimizers."""
+    optimizer = (cfg.get('optim_wrapper') or {}).get('optimizer')
+    if not optimizer or 'type' not in optimizer:
+        return None
+    rate = optimizer.get('lr')
+    return bare_name(optimizer) + ('' if rate is None else f', lr {rate:g}')
+
+
+def selection(cfg: Config) -> str:
+    """Return, before a training, which of its checkpoints will be tested."""
+    if cfg.get('val_dataloader') is None:
+        return 'the last epoch'
+    by = (cfg.default_hooks.get('checkpoint') or {}).get('save_best')
+    return f'best on val by {by}' if by else 'the last epoch'
+
+
+class _Kept(logging.Handler):
+    """Handler that collects distinct messages."""
+
+    def __init__(self, kept: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self.kept = kept
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = ' '.join(record.getMessage().split())
+        if message not in self.kept:
+            self.kept.append(message)
+
+
+@contextmanager
+def warnings_of(logger: logging.Logger) -> Iterator[list[str]]:
+    """Collect a logger's warnings within this context, each once."""
+    kept: list[str] = []
+    handlers, level = logger.handlers, logger.level
+    logger.handlers = [_Kept(kept)]
+    logger.setLevel(logging.WARNING)
+    try:
+        yield kept
+    finally:
+        logger.handlers = handlers
+        logger.setLevel(level)
 
 
 if __name__ == '__main__':

@@ -30,6 +30,7 @@ from mmvtr.utils import load_config, tool_folder
 from sweeps import (
     Run,
     Sweep,
+    batch_per_process,
     check_sweep,
     checkpoint_name,
     heading,
@@ -211,8 +212,6 @@ def cfg_options(written: list[str]) -> list[str]:
 
 def share_of_batch(run: Run, processes: int) -> list[str]:
     """The option that gives each process its share, unless the run's options set the batch."""
-    from mmvtr.engine.checks.schedule_checks import batch_per_process
-
     if BATCH in run.options:
         return []
     share = batch_per_process(load_config(run.config, run.options), processes)

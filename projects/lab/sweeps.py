@@ -29,9 +29,9 @@ from mmengine.config import Config
 
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
+from mmvtr.engine.checks.schedule_checks import accumulated
 from mmvtr.engine.hooks.members import fuse_config
-from mmvtr.engine.loop.choice import BEST
-from mmvtr.engine.loop.facts import differing
+from mmvtr.engine.loop.facts import BEST, differing
 from mmvtr.evaluation.results import Results, refuse_other_test
 from mmvtr.hints import nearest
 from mmvtr.utils import config_folder, is_config_file, load_config
@@ -323,3 +323,26 @@ def _check_keys(
     if missing or unknown:
         fault = f'no {missing[0]}' if missing else f'unknown key {unknown[0][:60]!r}'
         raise ValueError(f'{where}: {fault}; expected {", ".join(allowed)}')
+
+
+def batch_per_process(cfg: Config, processes: int) -> Optional[int]:
+    """Return the ``batch_size`` with which several processes have the config's own batch.
+
+    None: its loader has no batch size.
+
+    Raises:
+        SystemExit: the batch cannot be shared out evenly; says what can be set.
+    """
+    own, counts = cfg.train_dataloader.get('batch_size'), accumulated(cfg)
+    if own is None:
+        return None
+    base = (cfg.get('auto_scale_lr') or {}).get('base_batch_size') or own * counts
+    share, rest = divmod(base, processes * counts)
+    if rest or not share:
+        raise SystemExit(
+            f'error: the {base} items a step of {cfg.filename} cannot be shared out to {processes} '
+            f'processes: take a number that divides {base // counts}, or set '
+            'train_dataloader.batch_size=N and auto_scale_lr.base_batch_size (N times the '
+            'processes) after --cfg-options'
+        )
+    return share

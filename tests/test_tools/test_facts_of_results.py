@@ -210,12 +210,12 @@ DOORS = {
     'mmvtr/engine/launch/against.py': 'test_tools/test_train_against.py',
     'mmvtr/engine/launch/training.py': 'test_engine/test_facts.py',
     'mmvtr/engine/loop/facts.py': 'test_engine/test_facts.py',
-    'mmvtr/engine/checks/halves.py': 'test_models/test_cross_fitted.py',
+    'mmvtr/engine/checks/set_checks.py': 'test_models/test_cross_fitted.py',
 }
 #: Who reads the plan of a training from its config: to check, build, simulate or estimate it.
 PLANS = (
     'mmvtr/engine/loop/resuming.py',  # builds the schedule that goes on
-    *('mmvtr/engine/checks/', 'mmvtr/engine/launch/starting_weights.py'),
+    *('mmvtr/engine/checks/', 'mmvtr/engine/launch/training.py'),
     'tools/train.py',
     *('mmvtr/engine/launch/training.py', 'mmvtr/engine/launch/against.py'),
     'tools/analysis_tools/papers.py',

@@ -11,8 +11,8 @@ from torch import Tensor
 from mmvtr.engine.hooks.pictures import annotated_block, eta_of, training_weights
 from mmvtr.engine.hooks.study import FigureRequest, picture
 from mmvtr.visualization import canvas
-from mmvtr.visualization.matrix import compared_matrices
 from mmvtr.visualization.sheet import retrieval_sheet
+from paper_figures.matrices import compared_matrices
 from paper_figures.negatives import negatives_of_query
 
 #: Pairs of a similarity matrix, texts whose negatives make a distribution, hits of a query.

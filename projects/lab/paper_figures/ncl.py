@@ -15,16 +15,16 @@ from mmvtr.engine.transforms.query_queue import QueryQueueHook
 from mmvtr.engine.transforms.score_transforms import ScoreTransformHook
 from mmvtr.evaluation import RetrievalMetric, evaluate
 from mmvtr.functional.metrics.hubness import error_rates_by_mass, normalisation_error, relative_mass
-from mmvtr.functional.metrics.modal_biases import bias_gradient, modal_biases
-from mmvtr.functional.metrics.modality_gap import modality_gap
+from mmvtr.functional.metrics.modality_gap import bias_gradient, modal_biases, modality_gap
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.registry import HOOKS
 from mmvtr.storage.weights import read_checkpoint
 from mmvtr.structures import Directed
 from mmvtr.visualization import canvas
-from mmvtr.visualization.hubness import DIRECTIONS, MASS_EDGES, mass_by_bias, mass_errors
+from mmvtr.visualization.hubness import DIRECTIONS, MASS_EDGES
 from mmvtr.visualization.sheet import retrieval_sheet
 from paper_figures.changes import recall_by_size
+from paper_figures.masses import mass_by_bias, mass_errors
 from paper_figures.plane import bars, modality_plane
 
 #: What vectors are drawn of.

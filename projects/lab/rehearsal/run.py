@@ -28,10 +28,19 @@ FULL_STEPS = 2
 
 
 def rehearse_config(
-    cfg: Config, *, steps: Optional[int] = None, minutes: Optional[float] = None
+    cfg: Config,
+    *,
+    steps: Optional[int] = None,
+    minutes: Optional[float] = None,
+    items: float = 1.0,
 ) -> dict[str, Any]:
-    """Both parts of a rehearsal, and what they are to show; errors as of :func:`rehearse`."""
-    narrow = rehearse(cfg, NARROW, steps=steps, minutes=minutes)
+    """Both parts of a rehearsal, and what they are to show; errors as of :func:`rehearse`.
+
+    Args:
+        cfg, steps, minutes: as of :func:`rehearse`.
+        items: share of the items that an epoch of the own schedule has.
+    """
+    narrow = rehearse(cfg, NARROW._replace(items=items), steps=steps, minutes=minutes)
     full = rehearse(cfg, FULL, steps=FULL_STEPS, judged=False)
     return dict(full=full, narrow=narrow, checks=check(cfg, full, narrow))
 
@@ -58,7 +67,7 @@ def rehearse(
         (``steps``, ``seconds``, ``curves``, ``gradients``, ``judged``), and
 
         ``notes``: what was changed in the config beyond towers and data;
-        ``total``: steps of the schedule;
+        ``total``: steps of the schedule; ``items``: share of the items that its epochs have;
         ``parameters``, ``moves``: by group, how many are trained, and the largest sum of rates over
         the steps that were run;
         ``dead``: names of those that never had a gradient;
@@ -103,6 +112,7 @@ def rehearse(
     return dict(
         notes=notes,
         total=runner.max_iters,
+        items=size.items,
         steps=hook.steps_done,
         seconds=hook.seconds,
         parameters=parameters,

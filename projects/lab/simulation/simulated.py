@@ -71,7 +71,7 @@ def simulate(cfg: Config, size: Size) -> Simulated:
     for retriever in found:
         inputs = simulate_model(retriever, size)
         shrink(retriever, share, notes)
-    _simulate_data(cfg, inputs, size, notes, share)
+    _simulate_data(cfg, inputs, size, notes, share * size.items)
     _quiet(cfg, notes)
     return Simulated(cfg, [*dict.fromkeys(notes)])
 

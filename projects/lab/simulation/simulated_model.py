@@ -28,12 +28,14 @@ class Size(NamedTuple):
         batch: items a step at most; None: the config's own.
         frames: of a video at most; None: the config's own.
         layers: of the transformer behind the towers; None: the config's own.
+        items: share of the items of an epoch, so that a schedule has fewer steps.
     """
 
     width: Optional[int] = None
     batch: Optional[int] = None
     frames: Optional[int] = None
     layers: Optional[int] = None
+    items: float = 1.0
 
 
 FULL, NARROW = Size(), Size(width=48, batch=32, frames=16, layers=1)

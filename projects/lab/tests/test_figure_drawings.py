@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from mmvtr.visualization import compared_matrices
 from mmvtr.visualization.canvas import pixels
 from paper_figures.changes import moved_ranks, recall_by_size, sigma_over_epochs
+from paper_figures.matrices import compared_matrices
 from paper_figures.negatives import negatives_of_query
 from paper_figures.plane import bars, modality_plane
 from paper_figures.relevance_strips import RelevanceStrip, relevance_strips

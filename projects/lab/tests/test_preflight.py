@@ -8,6 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from mmengine.config import Config
+from preflight import optimizer_in_words, selection
 
 from children import ROOT
 from miniatures import write_msrvtt
@@ -289,3 +291,26 @@ def test_nothing_to_train(run, tmp_path):
     (tmp_path / 'tiny.py').write_text("model = dict(type='mmvtr.Retriever')\n")
     code, _ = run()
     assert 'has no train_dataloader' in code
+
+
+@pytest.mark.parametrize(
+    ('wrapper', 'expected'),
+    [
+        (None, None),
+        (dict(optimizer=dict(type='AdamW')), 'AdamW'),
+        (dict(optimizer=dict(type='SGD', lr=0.1)), 'SGD, lr 0.1'),
+        (dict(a=dict(optimizer=dict(type='SGD'))), None),  # several
+    ],
+)
+def test_the_optimizer(wrapper, expected):
+    assert optimizer_in_words(dict(optim_wrapper=wrapper)) == expected
+
+
+def test_what_a_training_will_choose():
+    hooks = dict(checkpoint=dict(save_best='retrieval/rsum'))
+    cfg = Config(dict(default_hooks=hooks))
+    assert selection(cfg) == 'the last epoch'
+    cfg.val_dataloader = dict(batch_size=2)
+    assert selection(cfg) == 'best on val by retrieval/rsum'
+    cfg.default_hooks.checkpoint.save_best = None
+    assert selection(cfg) == 'the last epoch'

@@ -14,8 +14,9 @@ from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 from methods import METHODS
+from seed_statistics import student, student_p
 
-from mmvtr.evaluation.paired import holm, student, student_p
+from mmvtr.evaluation.paired import holm
 
 ROOT = Path(__file__).resolve().parents[4]
 SHARES = ROOT / 'projects/lab/evidence/cells/real/shares.json'
