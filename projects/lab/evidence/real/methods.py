@@ -160,9 +160,11 @@ METHODS: dict[str, Method] = {
     ),
     'hardness': Method('hardness_c2v_planted_features', parts=LOSS),
     'implied': Method(
-        'implication_c2v_planted_features', parts=LOSS, reads=('agreement',), once=ALL
+        'implication_c2v_planted_features', parts=LOSS, reads=('agreement',), sets='FM', once=ALL
     ),
-    'sure_first': Method('c2v_planted_features_sure_first', parts=(), sure=0.8, once=ALL),
+    'sure_first': Method(
+        'c2v_planted_features_sure_first', parts=(), sure=0.8, sets='FM', once=ALL
+    ),
     # hubs
     'ncl': Method('ncl_clip4clip_msrvtt', bank=True, once='J'),
     'neighborretr': Method(
