@@ -155,6 +155,7 @@ METHODS: dict[str, Method] = {
     ),
     'gist': Method(
         change={'supervision': dict(type='GuideSupervision', name='guide')},
+        sets='FM',  # of one caption an image, the mean is that caption: nothing is spared
         reads=('guide', 'means'),
         once=ALL,
     ),
