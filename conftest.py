@@ -7,3 +7,11 @@ import os
 os.environ.setdefault('OMP_NUM_THREADS', '1')
 
 pytest_plugins = ['common_fixtures']
+
+
+def pytest_configure(config):
+    """Tests run on the CPU, also where there is a GPU; those marked ``cuda`` alone use it."""
+    if 'cuda' not in config.getoption('markexpr'):
+        os.environ['CUDA_VISIBLE_DEVICES'] = ''
+    # Asking for devices by NVML leaves a process free to fork children that use them.
+    os.environ.setdefault('PYTORCH_NVML_BASED_CUDA_CHECK', '1')

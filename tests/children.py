@@ -23,15 +23,17 @@ WITHIN_MINUTES = ('planted', 'captions')
 MP = multiprocessing.get_context('forkserver')
 MP.set_forkserver_preload(['toy', *PRELOADED])
 _NUMBERS = itertools.count()
-_FOLDERS = ('.', 'tests', 'projects/gallery', 'projects/gallery/tests')
+_FOLDERS = ('.', 'tests', 'projects/lab', 'projects/gallery', 'projects/gallery/tests')
+_TOOLS = ('tools', 'projects/gallery/mmvtr_gallery/commands', 'projects/lab')
 _PATHS = [*(str(ROOT / x) for x in _FOLDERS), *os.environ.get('PYTHONPATH', '').split(os.pathsep)]
 os.environ['PYTHONPATH'] = os.pathsep.join(filter(None, _PATHS))  # for all child processes
 
 
 def tool_file(name: str) -> Path:
-    """The file of ``analysis_tools/cost.py``, or of a command of the gallery: ``serve.py``."""
-    own = ROOT / 'tools' / name
-    return own if own.is_file() else ROOT / 'projects/gallery/mmvtr_gallery/commands' / name
+    """The file of ``analysis_tools/draw.py``, of a command of the gallery (``serve.py``) or of the
+    laboratory (``cost.py``)."""
+    files = [ROOT / folder / name for folder in _TOOLS]
+    return next((file for file in files if file.is_file()), files[0])
 
 
 def config_file(name: str) -> Path:
@@ -76,7 +78,7 @@ def run_tool(
 
 
 def unfolded(text: str) -> str:
-    """A log whose rows were too long (mmvtr/engine/launch/log_rows.py), a message a line."""
+    """A log whose rows were too long (mmvtr/engine/launch/console.py), a message a line."""
     lines, width = [''], 0
     for row in text.split('\n'):
         item = row.strip().partition('  ')[0]

@@ -216,13 +216,15 @@ def test_what_is_not_there_is_found():
 
 
 def test_the_examples_of_the_house_train(tmp_path, monkeypatch):
-    """The loss, the supervision and the similarity of architecture.md, from its config."""
+    """Parts of add_a_part.md and architecture.md, from the config of the latter."""
     register_all_modules()
     monkeypatch.setattr(registry.MODELS, '_module_dict', dict(registry.MODELS.module_dict))
     monkeypatch.syspath_prepend(str(tmp_path))
     page = (ROOT / 'docs/architecture.md').read_text()
-    blocks = dict(re.findall(r'```python\n# (\S+\.py)\n(.*?)```', page, flags=re.DOTALL))
-    assert len(blocks) == page.count('```python') == 5
+    tutorial = (ROOT / 'docs/tutorials/add_a_part.md').read_text()
+    block = re.compile(r'```python\n# (\S+\.py)\n(.*?)```', flags=re.DOTALL)
+    assert len(block.findall(page)) == page.count('```python') == 3
+    blocks = dict(block.findall(tutorial) + block.findall(page))
     for name, source in blocks.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(source.replace("_base_ = ['", f"_base_ = ['{ROOT}/configs/"))

@@ -1,6 +1,5 @@
 """Datasets, their transforms, samplers and collation."""
 
-from mmvtr.datasets.caption_items.transforms import CaptionFrames, CaptionWords
 from mmvtr.datasets.caption_similarity.caption_agreement import CaptionAgreement
 from mmvtr.datasets.caption_similarity.caption_implication import CaptionImplication
 from mmvtr.datasets.caption_similarity.summed import SummedCaptionSimilarity
@@ -9,7 +8,6 @@ from mmvtr.datasets.formats.activitynet_moments import ActivityNetMomentsDataset
 from mmvtr.datasets.formats.charades_sta import CharadesSTADataset
 from mmvtr.datasets.formats.didemo import DiDeMoDataset
 from mmvtr.datasets.formats.epic import EPICKitchensDataset
-from mmvtr.datasets.formats.flickr8k import Flickr8kCaptionsDataset
 from mmvtr.datasets.formats.lsmdc import LSMDCDataset
 from mmvtr.datasets.formats.msrvtt import MSRVTTDataset
 from mmvtr.datasets.formats.msvd import MSVDDataset
@@ -17,7 +15,6 @@ from mmvtr.datasets.formats.prvr import PRVRDataset
 from mmvtr.datasets.formats.tvr import TVRDataset
 from mmvtr.datasets.formats.vatex import VATEXDataset
 from mmvtr.datasets.formats.youcook2 import YouCook2Dataset
-from mmvtr.datasets.highlights import Highlights, read_highlights
 from mmvtr.datasets.joined import ConcatDataset, RepeatDataset
 from mmvtr.datasets.judgments import (
     read_crisscrossed,
@@ -41,7 +38,6 @@ from mmvtr.datasets.sampling.samplers import EpochSampler, ItemKey
 from mmvtr.datasets.sampling.scene_sampler import SceneBatchSampler
 from mmvtr.datasets.tables.dataset import TableDataset
 from mmvtr.datasets.video_text import VideoTextDataset
-from mmvtr.datasets.videos.clips import LoadClips
 from mmvtr.datasets.videos.expert_features import LoadExperts
 from mmvtr.datasets.videos.feature_transforms import (
     LoadFrameVectors,
@@ -75,9 +71,7 @@ __all__ = [
     'CLIPTokenize',
     'CaptionAgreement',
     'CaptionClasses',
-    'CaptionFrames',
     'CaptionImplication',
-    'CaptionWords',
     'CenterCrop',
     'CharadesSTADataset',
     'ConcatDataset',
@@ -86,14 +80,11 @@ __all__ = [
     'EPICKitchensDataset',
     'EnvironmentBatchSampler',
     'EpochSampler',
-    'Flickr8kCaptionsDataset',
     'HFTokenize',
     'Halves',
     'ItemKey',
-    'Highlights',
     'LSMDCDataset',
     'LengthSplit',
-    'LoadClips',
     'LoadExperts',
     'LoadFeatures',
     'LoadFrames',
@@ -137,7 +128,6 @@ __all__ = [
     'read_flickr8k_crowd',
     'read_flickr8k_expert',
     'read_frames',
-    'read_highlights',
     'read_qrels',
     'read_run',
     'write_qrels',

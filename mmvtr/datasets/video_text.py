@@ -58,7 +58,7 @@ from mmvtr.datasets.videos.missing import (
 )
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.datasets.words.cut_texts import CutTexts, count_cut
-from mmvtr.functional.metrics.class_relevance import class_relevance
+from mmvtr.functional.metrics.graded_relevance import class_relevance
 from mmvtr.hints import option
 from mmvtr.registry import TRANSFORMS
 

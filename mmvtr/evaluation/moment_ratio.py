@@ -1,4 +1,4 @@
-"""Retrieval of untrimmed videos by how much of its video a text tells of."""
+"""Metrics of untrimmed videos: by how much of its video a text tells of, and highlights."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-import mmvtr.engine.launch.log_rows
-from mmvtr.engine.launch.log_rows import fold_rows, folded, what_matters_first
+import mmvtr.engine.launch.console
+from mmvtr.engine.launch.console import fold_rows, folded, what_matters_first
 
 HEAD = '11/25 12:53:25 - mmengine - INFO - '
 STEP = (
@@ -113,4 +113,4 @@ def test_terminals_are_folded_once():
 
 
 def test_the_examples():
-    assert doctest.testmod(mmvtr.engine.launch.log_rows).failed == 0
+    assert doctest.testmod(mmvtr.engine.launch.console).failed == 0

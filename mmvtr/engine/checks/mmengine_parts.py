@@ -11,6 +11,7 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 import torch
 from mmengine import registry
 from mmengine.config import Config
+from mmengine.hooks import EMAHook
 from mmengine.registry import Registry
 
 from mmvtr.registry import DATASETS, METRICS, MODELS, bare_name
@@ -119,6 +120,8 @@ def part_faults(cfg: Config, *, training: bool = True) -> Iterator[str]:
     for key in ('tta_model', 'tta_pipeline'):
         if cfg.get(key) is not None:
             yield f'{key}: test-time augmentation {_TTA}'
+    if bare_name(cfg.get('model_wrapper_cfg')) == 'FullyShardedRetriever':
+        yield from _sharded_faults(cfg)
     ours = _is_ours(cfg.get('model'), MODELS)
     for key, kind, value in _parts(cfg, ours):
         name = _name(value, kind)
@@ -126,6 +129,21 @@ def part_faults(cfg: Config, *, training: bool = True) -> Iterator[str]:
             yield f'{key}: {name} {REFUSED[name]}'
         elif training and name in NEEDS and not NEEDS[name][1]():
             yield f'{key}: {name} needs {NEEDS[name][0]}'
+
+
+def _sharded_faults(cfg: Config) -> Iterator[str]:
+    """Yield what copies a model whose layers are cut into shards, which cannot be copied."""
+    belief = (cfg.get('model') or {}).get('belief')
+    copies = [] if belief is None else [('model.belief', bare_name(belief))]
+    for key, hook in _listed('custom_hooks', cfg.get('custom_hooks')):
+        found = registry.HOOKS.get(hook['type']) if isinstance(hook, dict) else None
+        if isinstance(found, type) and issubclass(found, EMAHook):
+            copies.append((key, found.__name__))
+    for key, name in copies:
+        yield (
+            f'{key}: {name} copies the encoder, and the shards of FullyShardedRetriever cannot be '
+            'copied: leave it or model_wrapper_cfg out'
+        )
 
 
 def _parts(cfg: Config, ours: bool) -> Iterator[tuple[str, Registry, Any]]:

@@ -7,8 +7,8 @@ from typing import Callable, NamedTuple, Optional, Sequence
 import torch
 from torch import Tensor
 
-from mmvtr.functional.precision import at_least_float32
-from mmvtr.functional.similarities.selection import highest
+from mmvtr.functional.similarities.best_frames import highest
+from mmvtr.functional.values import at_least_float32
 
 
 class Choice(NamedTuple):
@@ -196,7 +196,7 @@ def hinge_row_terms(
     negatives: str,
     average: str,
 ) -> tuple[Tensor, Tensor]:
-    """As :func:`row_terms`, of :func:`~mmvtr.functional.losses.several_hinges.several_hinges`.
+    """As :func:`row_terms`, of :func:`~mmvtr.functional.losses.ranking.several_hinges`.
 
     Args:
         scores, positives, weights: float and bool [T, V].

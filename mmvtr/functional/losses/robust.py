@@ -7,13 +7,13 @@ from typing import Any
 
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.losses.contrastive import (
     Sums,
     contrastive_sums,
     mean_of,
     pooled_of_sums,
 )
+from mmvtr.functional.values import arrays_too
 
 __all__ = ['rince']
 

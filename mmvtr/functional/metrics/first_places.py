@@ -12,9 +12,8 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_non_finite
+from mmvtr.functional.values import arrays_too, at_least_float32
 
 __all__ = ['expected_truth', 'first_places', 'sure_first']
 

@@ -12,15 +12,15 @@ from typing import Iterator, NamedTuple, Sequence
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.metrics.ranks import TILE
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.tiles import refuse_non_finite
+from mmvtr.functional.values import arrays_too, at_least_float32
 
 __all__ = [
     'ErrorRates',
     'error_rates_by_mass',
     'generality',
+    'hub_breadth',
     'k_occurrence',
     'normalisation_error',
     'relative_mass',
@@ -325,3 +325,45 @@ def _zeros(scores: Tensor, dim: int) -> Tensor:
     if scores.dim() != 2 or not scores.numel():
         raise ValueError(f'scores {list(scores.shape)} must be [texts, videos], none of them 0')
     return torch.zeros(scores.shape[dim], dtype=torch.float64, device=scores.device)
+
+
+@arrays_too
+def hub_breadth(found: Tensor, clusters: Tensor, *, items: int) -> Tensor:
+    """Share of a cluster's queries that find an item, in the cluster in the middle.
+
+    The largest b such that in more than half of the clusters at least that share of the queries
+    has the item in its list.
+
+    Args:
+        found: int [Q, k], the items in each query's list, no item twice.
+        clusters: int [Q], of which cluster each query is, 0 to C - 1; none is empty.
+        items: N.
+
+    Returns:
+        float64 [N] in [0, 1].
+
+    Raises:
+        ValueError: no queries, shapes that do not fit, an item or cluster out of range, an empty
+            cluster.
+
+    Example:
+        All queries of cluster 0 find item 0, one of two in each cluster item 1. ::
+
+            >>> found = torch.tensor([[0, 1], [0, 2], [1, 3], [2, 3]])
+            >>> hub_breadth(found, torch.tensor([0, 0, 1, 1]), items=4)
+            tensor([0.0000, 0.5000, 0.5000, 0.0000], dtype=torch.float64)
+    """
+    if found.dim() != 2 or not found.numel() or clusters.shape != found.shape[:1]:
+        raise ValueError(
+            f'found {list(found.shape)} must be [queries, k], not empty, and clusters '
+            f'{list(clusters.shape)} [queries]'
+        )
+    if found.min() < 0 or found.max() >= items or clusters.min() < 0:
+        raise ValueError(f'items must be 0 to {items - 1}, clusters 0 or more')
+    sizes = torch.bincount(clusters)
+    if not sizes.all():
+        raise ValueError(f'cluster {int((sizes == 0).nonzero()[0])} has no queries')
+    place = found * len(sizes) + clusters[:, None]
+    counts = torch.bincount(place.flatten(), minlength=items * len(sizes))
+    shares = counts.reshape(items, len(sizes)).double() / sizes
+    return shares.median(1).values  # of an even number the lower one of the two

@@ -11,14 +11,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
-from mmvtr.functional.metrics.tied_rankings import (
+from mmvtr.functional.metrics.relevance import (
     expected_gains,
     group_sums,
     precision_by_place,
     queries,
     rank_rows,
 )
+from mmvtr.functional.values import arrays_too
 
 __all__ = ['bpref', 'condensed', 'map_at_r', 'precision_at', 'r_precision', 'untied']
 

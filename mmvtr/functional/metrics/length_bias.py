@@ -12,9 +12,9 @@ import math
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.metrics.ranks import TILE
-from mmvtr.functional.metrics.tied_rankings import group_sums, rank_rows
+from mmvtr.functional.metrics.relevance import group_sums, rank_rows
+from mmvtr.functional.values import arrays_too
 
 __all__ = ['chance_of_top', 'length_correlation', 'mean_of_top', 'nearer_to_train']
 
@@ -139,7 +139,7 @@ def length_correlation(scores: Tensor, lengths: Tensor, centre: Tensor, among: T
 
     Returns:
         float64 [Q] in [-1, 1], ties at their mean rank; 0 where all ranks or all distances are
-        equal, as :func:`~mmvtr.functional.metrics.risk_coverage.spearman`.
+        equal, as :func:`~mmvtr.functional.uncertainty.reliability.spearman`.
     """
     rows = _rows(scores)
     parts = zip(scores.split(rows), centre.split(rows), among.split(rows))

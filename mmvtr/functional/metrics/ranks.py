@@ -12,7 +12,7 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
+from mmvtr.functional.values import arrays_too
 
 __all__ = [
     'RankCounts',

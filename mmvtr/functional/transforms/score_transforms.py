@@ -13,11 +13,10 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.metrics.first_places import first_places
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_empty, refuse_non_finite
 from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
+from mmvtr.functional.values import arrays_too, at_least_float32
 
 __all__ = [
     'activation_set',

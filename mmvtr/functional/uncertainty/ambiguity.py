@@ -13,8 +13,8 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
-from mmvtr.functional.similarities.selection import highest
+from mmvtr.functional.similarities.best_frames import highest
+from mmvtr.functional.values import arrays_too
 
 __all__ = [
     'Moments',

@@ -13,9 +13,9 @@ from typing import Any, Literal, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.similarities.tiles import refuse_non_finite
 from mmvtr.functional.uncertainty.isotonic import between_knots
+from mmvtr.functional.values import arrays_too
 
 __all__ = ['Calibration']
 

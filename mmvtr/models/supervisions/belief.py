@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from mmvtr.dist import world_size
 from mmvtr.functional.losses.contrastive import ByDirection
-from mmvtr.models.pairs import Pairs
+from mmvtr.models.blocks import Pairs
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.target import Target, mean_weights
 from mmvtr.registry import MODELS

@@ -12,7 +12,7 @@ from typing import Any, Callable, Optional, Sequence
 import torch
 from torch import Tensor, nn
 
-from mmvtr.models.pairs import Pairs
+from mmvtr.models.blocks import Pairs
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.supervisions.belief import PARTS, PREFIX, Belief
 from mmvtr.models.target import Target, each_way

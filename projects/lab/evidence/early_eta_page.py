@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 from early_eta import CONDITIONS, FIGURES, METHODS, NOISE, NOISES, SEEDS, STEPS, TELLING, jobs
+from seed_statistics import student, student_p
 
-from mmvtr.evaluation.paired import holm, student, student_p
+from mmvtr.evaluation.paired import holm
 from mmvtr.visualization import canvas
 
 HERE = Path(__file__).parent

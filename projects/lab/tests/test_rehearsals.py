@@ -20,8 +20,6 @@ from mmvtr.functional.uncertainty.ambiguity import ambiguous_set
 from mmvtr.models.supervisions.dvtr import relative_uncertainty
 from mmvtr.models.target import Target
 from mmvtr.registry import bare_name
-from mmvtr.simulation.simulated import simulate
-from mmvtr.simulation.simulated_model import FULL, Size, Unknown
 from mmvtr.utils import load_config, read_config
 from rehearsal.expectations import Check, check
 from rehearsal.judge import _of_supervision, judge
@@ -35,6 +33,8 @@ from rehearsal.report import (
     write_results,
 )
 from rehearsal.run import rehearse
+from simulation.simulated import simulate
+from simulation.simulated_model import FULL, Size, Unknown
 
 ROOT = Path(__file__).parents[3]
 TINY = Size(width=16, batch=4, frames=8, layers=1)
@@ -285,7 +285,7 @@ def test_a_relevance_that_calls_everything_relevant_is_caught(monkeypatch, kinds
     if kinds is not None:
         alike = dict(classes=dict(verb=[0], noun=[0]), actions=[(0, 0)])
         monkeypatch.setattr(
-            'mmvtr.simulation.dataset._classify',
+            'simulation.dataset._classify',
             lambda records, facts: [record.update(alike) for record in records],
         )
     one = named(config('hgr_epic+ran'), SMALL, steps=2)['relevant pairs']
@@ -490,7 +490,7 @@ def kept_of(**changed) -> dict:
 @pytest.mark.parametrize(
     ('changed', 'row'),
     [
-        (dict(), '| 7,030 | met |'),
+        (dict(), '| 1 | 7,030 | met |'),
         (dict(tested={'retrieval/t2v_R1': 1.0}), '| **not met**: something is learnt |'),
     ],
 )
@@ -566,6 +566,7 @@ def _with_rates(*, slope, bias, bound, above=0.0) -> dict:
     }
     return dict(
         total=7030,
+        items=1.0,
         steps=7030,
         curves=dict(loss=[(1, 3.0), (2, 2.0)], loss_contrastive=[(1, 3.0), (2, 2.0)]),
         gradients={'heads': [(1, 0.1)]},
@@ -639,7 +640,9 @@ def tool(monkeypatch):
 
 def asked(tmp_path, **more) -> Namespace:
     """Arguments of the tool."""
-    given = dict(config=str(ROOT / 'configs' / 'c2v_msrvtt.py'), cfg_options={}, out=tmp_path)
+    given = dict(
+        config=str(ROOT / 'configs' / 'c2v_msrvtt.py'), cfg_options={}, out=tmp_path, items=1.0
+    )
     return Namespace(**{**given, 'steps': 1, 'minutes': 1.0, 'jobs': 1, 'page': None, **more})
 
 
@@ -695,4 +698,4 @@ def test_all_of_them_write_one_file_and_a_page(tool, tmp_path, monkeypatch):
     (tmp_path / 'configs' / 'third.py').write_text('model = dict()\n')
     tool.write_page(args)
     said = args.page.read_text()
-    assert '| `mine` | 7,030 | met |' in said and '1 other configs have no whole' in said
+    assert '| `mine` | 1 | 7,030 | met |' in said and '1 other configs have no whole' in said

@@ -114,6 +114,7 @@ class Training(NamedTuple):
         configs = [config_of(part).to_dict() for part in self.parts]
         for config in configs:
             config.pop('fit_warmup', None)  # read where a training has one or two epochs
+            config.pop('custom_imports', None)  # where components are, not what they do
             config.update(SHOWN)
             config['default_hooks'].update(WATCHING)
         parts = [METHODS[self.method].transforms, without_scopes(configs)]
