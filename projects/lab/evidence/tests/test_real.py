@@ -220,6 +220,13 @@ def test_a_row_that_fails_stops_no_other(real, folder, monkeypatch, capsys):
     assert json.loads((out / 'own_minilm.jsonl').read_text())['method'] == 'gist'
 
 
+def test_token_towers_write_the_vectors_of_both_sides(real, place):
+    place.schedule = real['training'].Schedule(3, batch=8, looks=1)
+    with np.load(importlib.import_module('token_towers').written(place, 0)) as held:
+        texts, videos = (held[f'test_{side}_vectors'] for side in ('text', 'video'))
+    assert texts.shape == (18, 1, 128) and videos.shape == (9, 1, 128)
+
+
 def test_every_method_has_a_config_and_a_control_on_its_sets(real):
     methods = real['methods'].METHODS
     for name, method in methods.items():
