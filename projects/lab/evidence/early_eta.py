@@ -106,6 +106,7 @@ REAL_ROWS = dict(
     dvtr_early_permuted='DVTR, early, permuted',
     dvtr_early_calibrated='DVTR, early, calibrated',
     dvtr_crossed='DVTR, cross-fitted',
+    ensemble='InfoNCE, mean of three',
 )
 FIRST_CONFIRMED = 5
 
