@@ -15,7 +15,7 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from mmvtr.datasets.sampling.environment_sampler import EnvironmentBatchSampler
+from mmvtr.datasets.sampling.samplers import EnvironmentBatchSampler
 from mmvtr.functional.uncertainty.ambiguity import ambiguous_set
 from mmvtr.models.supervisions.dvtr import relative_uncertainty
 from mmvtr.models.target import Target
