@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from mmvtr.arrays.choice import Choice, choose
-from mmvtr.arrays.inputs import Bank, Vectors, score_tiles
-from mmvtr.functional.similarities.tiles import Tiles
+from mmvtr.arrays.inputs import Bank, Vectors, bank_tiles, score_tiles
+from mmvtr.functional.similarities.tiles import ALIGNED, Tiles
 from mmvtr.functional.transforms.item_biases import ItemBiases, fit_biases
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 
@@ -50,7 +50,7 @@ def fit_bank(
     """Return what was fitted to a bank, None = raw scores, and why."""
     if chosen.transform is None:
         return None, chosen.why
-    tiles = score_tiles(bank.texts, gallery, 'bank')
+    tiles = bank_tiles(bank.texts, gallery)
     return fit_scores(chosen, tiles, _beside(chosen.transform, bank, gallery))
 
 
@@ -76,8 +76,8 @@ def further(fitted: ItemBiases, bank: Bank, items: Vectors) -> Tensor:
     """Return what further items get, float [n]; those of the others stay as they are."""
     read = None
     if 'item_bank' in TRANSFORMS[fitted.transform].reads:
-        read = score_tiles(bank.items, items, 'item_bank')
-    return fitted.further(score_tiles(bank.texts, items, 'bank'), read)
+        read = bank_tiles(bank.items, items, 'item_bank')
+    return fitted.further(bank_tiles(bank.texts, items), read)
 
 
 def extended(fitted: ItemBiases, new: Tensor, bank: Bank, gallery: Vectors) -> ItemBiases:
@@ -104,14 +104,17 @@ def _beside(transform: str, bank: Bank, items: Vectors) -> dict[str, Tiles]:
     found = {}
     if 'bank_gallery' in reads:
         seen = Vectors.of(bank.items, bank.geometry)
-        found['bank_gallery'] = score_tiles(bank.texts, seen, 'bank_gallery')
+        found['bank_gallery'] = bank_tiles(bank.texts, seen, 'bank_gallery')
     if 'item_bank' in reads:
-        found['item_bank'] = score_tiles(bank.items, items, 'item_bank')
+        found['item_bank'] = bank_tiles(bank.items, items, 'item_bank')
     return found
 
 
 def _all_alike(tiles: Tiles) -> bool:
-    """Return whether each query scores all items alike."""
+    """Return whether each query scores all items alike: the first few deny it nearly always."""
+    first = tiles.columns(slice(0, min(tiles.width, tiles.shape[1], ALIGNED)))
+    if not torch.allclose(first, first[:, :1]):
+        return False
     first = None
     for _, tile in tiles.parts():
         first = tile[:, :1] if first is None else first

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence
 
 import torch
 from mmengine.model import BaseDataPreprocessor
@@ -76,6 +76,17 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
         for buffer, values in zip((self.mean, self.std), known):
             buffer.copy_(torch.tensor(values).view(3, 1, 1) * 255)
 
+    def cast_data(self, data: Any) -> Any:
+        """Return data with all tensors on the model's device.
+
+        Args:
+            data: nested dicts and lists, of which those of strings (ids, captions) are not looked
+                at one by one.
+        """
+        if isinstance(data, list) and data and isinstance(data[0], str):
+            return data
+        return super().cast_data(data)
+
     def forward(self, data: dict, training: bool = False) -> dict:
         data = self.cast_data(data)
         inputs = {}
@@ -92,7 +103,8 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
             inputs['text'], inputs['text_mask'] = pad(data['inputs']['text'])
         known = {'video', 'text'}
         if 'text_words' in data['inputs']:
-            words = torch.stack(data['inputs']['text_words']).to(inputs['text_mask'].device)
+            words = stack('text_words', data['inputs']['text_words'])
+            words = words.to(inputs['text_mask'].device)
             positions = torch.arange(inputs['text_mask'].shape[1], device=words.device)
             inputs['text_mask'] &= positions < words[:, None]
             known.add('text_words')
@@ -101,38 +113,49 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
         return dict(inputs=inputs, data_samples=data['data_samples'])
 
 
-def stack(name: str, items: Sequence[Tensor]) -> Tensor:
-    """Stack N tensors of one shape -> [N, ...].
+def stack(name: str, items: Tensor | Sequence[Tensor]) -> Tensor:
+    """Stack N tensors of one shape -> [N, ...]; a tensor stays as it is.
 
     Raises:
         ValueError: their shapes differ.
     """
+    if isinstance(items, Tensor):
+        return items
     shapes = {tuple(x.shape) for x in items}
     if len(shapes) > 1:
         raise ValueError(f'{name!r} must be of one shape in all items, not {sorted(shapes)}')
     return torch.stack(items)
 
 
-def pad(items: Sequence[Tensor], length: Optional[int] = None) -> tuple[Tensor, Tensor]:
-    """Pad N tensors [L_i, ...] with zeros -> [N, L, ...] and mask bool [N, L].
+def pad(items: Tensor | Sequence[Tensor], length: Optional[int] = None) -> tuple[Tensor, Tensor]:
+    """Pad N tensors [L_i, ...], or one of all, with zeros -> [N, L, ...] and mask bool [N, L].
 
     Raises:
         ValueError: an item is longer than ``length``, or widths differ.
     """
-    widths = {tuple(x.shape[1:]) for x in items}
-    if len(widths) > 1:
-        raise ValueError(f'frames or words of one batch are of different shapes: {sorted(widths)}')
-    lengths = torch.tensor([len(x) for x in items])
+    lengths = _lengths(items)
     longest = int(lengths.max()) if len(items) else 0
-    alike = len(items) > 0 and bool((lengths == longest).all())
     length = longest if length is None else length
     if longest > length:
         raise ValueError(f'an item has {longest} frames or words, but at most {length} are allowed')
-    # pad_sequence fills and copies item by item, stack copies all at once.
-    join = torch.stack if alike else partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
-    padded = join(list(items))
+    padded = items
+    if not isinstance(items, Tensor):
+        # pad_sequence fills and copies item by item, stack copies all at once.
+        alike = len(items) > 0 and bool((lengths == longest).all())
+        join = torch.stack if alike else partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
+        padded = join(list(items))
     if length > longest:
         padded = torch.cat(
             [padded, padded.new_zeros(len(items), length - longest, *padded.shape[2:])], 1
         )
     return padded, (torch.arange(length) < lengths[:, None]).to(padded.device)
+
+
+def _lengths(items: Tensor | Sequence[Tensor]) -> Tensor:
+    """How many frames or words each item has, int64 [N]; the widths must agree."""
+    if isinstance(items, Tensor):
+        return torch.full((len(items),), items.shape[1])
+    widths = {tuple(x.shape[1:]) for x in items}
+    if len(widths) > 1:
+        raise ValueError(f'frames or words of one batch are of different shapes: {sorted(widths)}')
+    return torch.tensor([len(x) for x in items])

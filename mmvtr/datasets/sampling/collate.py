@@ -1,7 +1,8 @@
 """Items to a batch of V videos and T texts, by ids.
 
-Nothing is stacked (the model's preprocessor does) and nothing is deduplicated: two captions of one
-video give two columns, and the ids say that both are positives.
+Items of one shape become one tensor here, in the worker: a tensor an item costs the process that
+trains a rebuilt tensor each.  Others are padded by the model's preprocessor.  Nothing is
+deduplicated: two captions of one video give two columns, and the ids say that both are positives.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, Callable, Mapping, Optional, Sequence
 
 import torch
 from torch import Tensor
+from torch.utils.data import default_collate
 
 from mmvtr.registry import FUNCTIONS
 
@@ -30,10 +32,10 @@ def collate_retrieval(
             on with what else the config says.
 
     Returns:
-        ``inputs``: ``video`` = list of V tensors, uint8 [F, 3, H, W] or float32 [F, D], ``text`` =
-        list of T tensors, int64 [L] or float32 [L, D]; a key is absent where there is no such half.
-        What pipelines have put into ``video_extra`` or ``text_extra``: lists under
-        ``video_<name>``, ``text_<name>``.
+        ``inputs``: ``video``, V of uint8 [F, 3, H, W] or float32 [F, D], and ``text``, T of int64
+        [L] or float32 [L, D]: one tensor where all are of one shape, else a list; a key is absent
+        where there is no such half.  What pipelines have put into ``video_extra`` or
+        ``text_extra``: likewise under ``video_<name>``, ``text_<name>``.
         ``data_samples``: ``video_idx`` int64 [V], ``video_ids``, ``text_idx`` int64 [T],
         ``text_ids``, ``text_captions`` (of datasets of this package), ``text_videos`` int64 [T, M]
         (padded with -1), ``broken`` = list of
@@ -53,12 +55,12 @@ def collate_retrieval(
     texts = [text for item in whole for text in _texts(item)]
     inputs = {}
     if videos:
-        inputs['video'] = [video['frames'] for video in videos]
+        inputs['video'] = _together([video['frames'] for video in videos])
     if texts:
-        inputs['text'] = [text['tokens'] for text in texts]
+        inputs['text'] = _together([text['tokens'] for text in texts])
     for side, halves in (('video', videos), ('text', texts)):
         for name in halves[0].get('extra', ()) if halves else ():
-            inputs[f'{side}_{name}'] = [half['extra'][name] for half in halves]
+            inputs[f'{side}_{name}'] = _together([half['extra'][name] for half in halves])
     return dict(
         inputs=inputs,
         data_samples=dict(
@@ -152,6 +154,15 @@ def _frame_vectors(videos: list[dict[str, Any]]) -> dict[str, Any]:
     names = videos[0].get('frame_vectors', ()) if videos else ()
     listed = {name: [video['frame_vectors'][name] for video in videos] for name in names}
     return {'video_frame_vectors': listed} if listed else {}
+
+
+def _together(items: list[Tensor]) -> Tensor | list[Tensor]:
+    """One tensor [N, ...] of items of one shape and type, which a worker puts into shared memory;
+    the items as they are where they differ."""
+    first = items[0]
+    if any(x.shape != first.shape or x.dtype != first.dtype for x in items):
+        return items
+    return default_collate(items)
 
 
 def _int64(values: Sequence) -> Tensor:

@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader
 from mmvtr.engine.checks.arguments import arguments_of
 from mmvtr.engine.checks.expert_checks import expert_faults
 from mmvtr.engine.checks.key_checks import hook_faults, key_faults
-from mmvtr.engine.checks.mmengine_parts import part_faults
+from mmvtr.engine.checks.mmengine_parts import part_faults, scope_faults
 from mmvtr.hints import nearest, unregistered
 from mmvtr.registry import (
     DATA_SAMPLERS,
@@ -101,7 +101,7 @@ def check_config(cfg: Config, options: Iterable[str] = (), *, training: bool = T
         SystemExit: names each of the first faults by its full key, with the nearest right name.
     """
     registry.init_default_scope(cfg.get('default_scope') or 'mmengine')
-    faults = [
+    faults = [*scope_faults(cfg)] or [  # where nobody has the scope, names are unknown, too
         *key_faults(cfg, options),
         *component_faults(cfg),
         *hook_faults(cfg, options),

@@ -25,7 +25,8 @@ def encode_frames(tower: nn.Module, video: Tensor, frame_mask: Tensor) -> Tensor
         ValueError: a video has no valid frame (its index is named).
     """
     check_mask(frame_mask, 'frame_mask')
-    if torch.compiler.is_compiling():  # a graph has a fixed shape for all masks
+    # A graph has a fixed shape for all masks.
+    if torch.compiler.is_compiling() or nothing_to_mask(frame_mask):
         features = at_least_float32(tower(video.flatten(0, 1)))
         return masked(features.unflatten(0, frame_mask.shape), frame_mask)
     features = at_least_float32(tower(video[frame_mask]))
@@ -50,6 +51,12 @@ def check_mask(mask: Tensor, name: str) -> None:
         raise ValueError(f'{name} of item {int(some.int().argmin())} of the batch is all False')
 
 
+def nothing_to_mask(mask: Tensor) -> bool:
+    """Return whether a bool mask is known to be all True: on a CPU, where a look is cheaper than
+    the copies that it saves."""
+    return not torch.compiler.is_compiling() and mask.device.type == 'cpu' and bool(mask.all())
+
+
 def unit(x: Tensor) -> Tensor:
     """L2-normalise the last dimension, at least in float32."""
     return F.normalize(at_least_float32(x), dim=-1)
@@ -65,13 +72,16 @@ def mean_of_units(tokens: Tensor, mask: Tensor) -> Tensor:
     Returns:
         float [N, D].
     """
+    if nothing_to_mask(mask):
+        return unit(unit(tokens).sum(1) / mask.shape[1])
     weights = mask[..., None].to(tokens.dtype)
     return unit((unit(tokens) * weights).sum(1) / weights.sum(1))
 
 
 def masked(tokens: Tensor, mask: Tensor) -> Tensor:
     """Return ``tokens`` [N, L, D] with zeros where ``mask`` [N, L] is False."""
-    return at_least_float32(tokens).masked_fill(~mask[..., None], 0)
+    tokens = at_least_float32(tokens)
+    return tokens if nothing_to_mask(mask) else tokens.masked_fill(~mask[..., None], 0)
 
 
 def empty_levels(encoder: nn.Module, length: int) -> Levels:

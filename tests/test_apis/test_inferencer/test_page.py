@@ -1,4 +1,4 @@
-"""The python of docs/inferencer.md and of the gallery's rows.md, block after block."""
+"""docs/inferencer.md and the gallery's rows.md: their python, block after block, with clips."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def steps(quick: bool, repeats: int) -> list[Row]:
 
 
 def ours(frames: Tensor, words: Tensor, more: dict[str, Any]) -> Call:
-    """A step of the retriever, from lists of items as they are collated."""
+    """A step of the retriever."""
     model = retriever(more)
     optimizer = OptimWrapper(torch.optim.AdamW(model.parameters(), 1e-5))
     data = collated(frames, words)
@@ -61,11 +61,11 @@ def retriever(more: dict[str, Any]) -> nn.Module:
 
 
 def collated(frames: Tensor, words: Tensor) -> dict[str, Any]:
-    """A batch whose text i is of video i."""
+    """A batch whose text i is of video i, as workers hand it on."""
     places, names = torch.arange(len(frames)), [str(i) for i in range(len(frames))]
     samples = dict(text_ids=names, video_ids=names, text_videos=places[:, None],
                    video_idx=places, text_idx=places)  # fmt: skip
-    return dict(inputs=dict(video=list(frames), text=list(words)), data_samples=samples)
+    return dict(inputs=dict(video=frames, text=words), data_samples=samples)
 
 
 class Bare:
@@ -73,7 +73,7 @@ class Bare:
 
     def __init__(self, frames: Tensor, words: Tensor) -> None:
         torch.manual_seed(0)
-        self.frames, self.words = list(frames), list(words)
+        self.frames, self.words = frames, words
         self.project, self.scale = nn.Linear(DIM, DIM), nn.Parameter(torch.tensor(3.0))
         self.optimizer = torch.optim.AdamW(self.parameters(), 1e-5)
 
@@ -87,7 +87,7 @@ class Bare:
 
     def encoded(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Unit vectors of texts and videos; words and frames as they are."""
-        words, frames = torch.stack(self.words), self.project(torch.stack(self.frames))
+        words, frames = self.words, self.project(self.frames)
         texts, videos = (
             F.normalize(F.normalize(x, dim=-1).mean(1), dim=-1) for x in (words, frames)
         )

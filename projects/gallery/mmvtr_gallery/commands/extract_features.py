@@ -95,7 +95,7 @@ class NpyStore:
         """Nothing is left to do."""
 
     def _path(self, video_id: str) -> Path:
-        from mmvtr.datasets.files import file_of
+        from mmvtr.datasets.folders import file_of
 
         return file_of(self.folder, video_id, '.npy')
 
