@@ -277,14 +277,14 @@ def test_it_costs_torch_and_little_more():
         'import time, torch, numpy, sys; t = time.process_time(); import mmvtr; mmvtr.fit;'
         'print(time.process_time() - t, *sys.modules)'
     )
-    outputs = [
-        subprocess.run(
+    for _ in range(3):  # on a busy machine the first may be slow
+        seconds, *modules = subprocess.run(
             [sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, check=True
         ).stdout.split()
-        for _ in range(3)
-    ]
-    assert min(float(seconds) for seconds, *_ in outputs) < 0.3
-    loaded = {name.split('.')[0] for name in outputs[0][1:]}
+        if float(seconds) < 0.3:
+            break
+    assert float(seconds) < 0.3
+    loaded = {name.split('.')[0] for name in modules}
     assert not loaded & {'mmengine', 'mmcv', 'transformers', 'open_clip', 'matplotlib'}
 
 

@@ -44,7 +44,7 @@ def sinkhorn(
     column_marginals: Optional[Tensor] = None,
     strictness: float = 1.0,
 ) -> Biases:
-    """Biases of rows and columns by Sinkhorn-Knopp (NCL Fig. 4, Eq. 7-11).
+    """Return biases of rows and columns by Sinkhorn-Knopp (NCL Fig. 4, Eq. 7-11).
 
     With M = exp(scores / temperature): alpha = 1, beta = c / (alpha M), and ``iterations`` times
     alpha = r / (M beta), beta = c / (alpha M).  So the column marginals always hold, those of the
@@ -166,7 +166,7 @@ def column_biases(
     temperature: float | Tensor,
     column_marginals: Optional[Tensor] = None,
 ) -> Tensor:
-    """What each column gets for fixed row biases: one half-step of Sinkhorn-Knopp.
+    """Return what each column gets for fixed row biases: one half-step of Sinkhorn-Knopp.
 
     ``b_j = temperature * (log c_j - logsumexp_i((s_ij + a_i) / temperature))``.  A column's bias
     depends on that column alone, so further gallery items get theirs without redoing the others.
@@ -206,7 +206,7 @@ def column_biases(
 def in_own_unit(
     columns: Tensor, scores: Tiles, rows: Tensor, *, temperature: float | Tensor, strictness: float
 ) -> Tensor:
-    """Column biases shifted to ``strictness *`` those of :func:`column_biases` for the row biases.
+    """Return column biases shifted to ``strictness *`` those of :func:`column_biases`.
 
     Those of :func:`sinkhorn` are normalised over the columns, so all fall by ``temperature *
     log(2)`` where each column comes twice.  These do not.

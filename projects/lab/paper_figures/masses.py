@@ -7,7 +7,7 @@ from typing import Any, Mapping
 import torch
 
 from mmvtr.functional.metrics.hubness import ErrorRates
-from mmvtr.functional.metrics.risk_coverage import spearman
+from mmvtr.functional.uncertainty.reliability import spearman
 from mmvtr.visualization import canvas
 from mmvtr.visualization.hubness import draw_rates
 
