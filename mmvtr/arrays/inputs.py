@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 from mmvtr.arrays.tokens import SIDES, late_pairs, late_products, read_mask
 from mmvtr.functional.similarities.distinct import row_groups
-from mmvtr.functional.similarities.tiles import ALIGNED, Tiles, tile_width
+from mmvtr.functional.similarities.tiles import ALIGNED, ENTRIES, Tiles, tile_width
 from mmvtr.functional.values import CONVERSIONS
 
 #: What scores are: cosines of vectors of any length, or their inner products as they are; of
@@ -292,7 +292,7 @@ def score_tiles(queries: Tensor, gallery: Vectors, name: str = 'scores') -> Tile
     return Tiles(
         (len(queries), len(gallery)),
         lambda part: products(queries, gallery.unit(part), gallery.geometry),
-        tile_width(max(len(queries), floats)),
+        tile_width(max(len(queries), floats), ENTRIES),
         name,
     )
 

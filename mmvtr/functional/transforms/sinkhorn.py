@@ -311,7 +311,8 @@ class ExpSums:
     def __init__(self, tiles: Tiles, scale: Tensor) -> None:
         self._tiles, self._scale = tiles, scale
         self._room = torch.empty(0)
-        self._ranges: dict[int, tuple[Tensor, Tensor]] = {}
+        # Numbers: tensors that outlive their tile would leave holes in the heap.
+        self._ranges: dict[int, tuple[float, float]] = {}
 
     def of_columns(self, log_alpha: Tensor) -> Tensor:
         """Return the log of sum_i alpha_i exp(s_ij * scale), float [N], of log alpha [Q]."""
@@ -355,7 +356,8 @@ class ExpSums:
         top."""
         if part.start not in self._ranges:
             refuse_non_finite(tile, name=self._tiles.name, first_column=part.start)
-            self._ranges[part.start] = tile.detach().amin(0).min(), tile.detach().amax(0).max()
+            known = tile.detach()
+            self._ranges[part.start] = known.amin(0).min().item(), known.amax(0).max().item()
         low, high = self._ranges[part.start]
         top = high * self._scale
         learned = torch.is_grad_enabled() and any(

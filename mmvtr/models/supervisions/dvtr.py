@@ -120,7 +120,7 @@ class DVTRSupervision(Ramped, BlockSupervision):
     ) -> tuple[Target, dict[str, Tensor]]:
         """The target of the texts ``rows`` -> the same with weights, and sums over its entries."""
         logits = self._logits(begun['texts'][rows], begun['videos'])
-        p, ramp = self._believed(logits), self.faded_in
+        p, ramp = self._probabilities(logits), self.faded_in
         options = dict(floor=self.floor, sharpness=self.sharpness, reference=self.reference)
         eta = uncertainty(p, begun['best_t'][rows, None], begun['best_v'], **options)
         pairs = target.positives.nonzero(as_tuple=True)
@@ -171,7 +171,7 @@ class DVTRSupervision(Ramped, BlockSupervision):
 
     # -- what PCME and single steps towards the letter have otherwise ----------------------------
 
-    def _believed(self, logits: Tensor) -> Tensor:
+    def _probabilities(self, logits: Tensor) -> Tensor:
         """p of the weights, [T, V], which carries no gradient."""
         return logits.detach().sigmoid()
 

@@ -95,8 +95,8 @@ class DVTRStepsSupervision(DVTRSupervision):
         others = (sums['loss_match'] - sums['found']) / sums['negatives'].clamp_min(1)
         return self.prior * found + (others - self.prior * missed).clamp_min(0)
 
-    def _believed(self, logits: Tensor) -> Tensor:
-        return logits.sigmoid() if self.through_eta else super()._believed(logits)
+    def _probabilities(self, logits: Tensor) -> Tensor:
+        return logits.sigmoid() if self.through_eta else super()._probabilities(logits)
 
     # -- a distance that is standardised ---------------------------------------------------------
 
