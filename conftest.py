@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 # One thread a process: tests are many small products, and threads of several workers wait for each
 # other (up to 20 times the CPU time on two cores). Set before anything imports numpy or torch.
 os.environ.setdefault('OMP_NUM_THREADS', '1')
@@ -15,3 +17,10 @@ def pytest_configure(config):
         os.environ['CUDA_VISIBLE_DEVICES'] = ''
     # Asking for devices by NVML leaves a process free to fork children that use them.
     os.environ.setdefault('PYTORCH_NVML_BASED_CUDA_CHECK', '1')
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """With ``-n`` a file's tests are one worker's: what they share is made once."""
+    if getattr(config.option, 'numprocesses', None) and config.option.dist == 'no':
+        config.option.dist = 'loadfile'

@@ -6,7 +6,6 @@ A child may be killed or change global state without harm to the tests.
 import itertools
 import multiprocessing
 import os
-import re
 import runpy
 import socket
 import sys
@@ -68,27 +67,11 @@ def run_tool(
     """Run a tool (:func:`tool_file`) in ``folder``. Returns the exit code and all that it printed.
 
     The server of processes may be older than a variable: ``environ`` hands it on.
-
-    Each message is on a line of its own, as :func:`unfolded` has it; ``printed.txt`` has the rows.
     """
     log = folder / 'printed.txt'
     log.unlink(missing_ok=True)
     code = in_child(log, _run_tool, folder, tool, list(map(str, arguments)), dict(environ))
-    return code, unfolded(log.read_text())
-
-
-def unfolded(text: str) -> str:
-    """A log whose rows were too long (mmvtr/engine/launch/console.py), a message a line."""
-    lines, width = [''], 0
-    for row in text.split('\n'):
-        item = row.strip().partition('  ')[0]
-        goes_on = row.startswith('    ') and width + 1 + len(item) > 100
-        if goes_on and re.match(r'[\d/]+ [\d:]+ - ', lines[-1]):
-            lines[-1] += f' {row.strip()}'
-        else:
-            lines.append(row)
-        width = len(row)
-    return '\n'.join(lines[1:])
+    return code, log.read_text()
 
 
 def start_tool(

@@ -23,7 +23,7 @@ from mmengine.config import Config
 import mmvtr.engine.checks.config_checks
 import mmvtr.utils
 import sweeps
-from children import in_child, tool_file, unfolded
+from children import in_child, tool_file
 from mmvtr.registry import DATASETS, bare_name
 from simulation.simulated import simulate
 from simulation.simulated_model import Size, retrievers
@@ -203,7 +203,7 @@ def run_small(
     given = list(map(str, arguments))
     file = tool_file(tool) if tools is None else tools / tool
     code = in_child(log, _run, folder, str(file), given, reader, before)
-    return code, unfolded(log.read_text())
+    return code, log.read_text()
 
 
 def _run(

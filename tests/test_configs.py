@@ -1,5 +1,6 @@
 """Every config can be read, names registered parts only, and gives a model that can be built."""
 
+import copy
 import re
 from functools import cache
 from pathlib import Path
@@ -70,6 +71,10 @@ def without_downloads(model):
         if 'decoder' in objective:
             objective.decoder = SMALL['t5']
     return model
+
+
+#: Of tests that change nothing of it: to read all configs takes seconds.
+config_of = cache(read_config)
 
 
 @cache
@@ -204,7 +209,7 @@ def of_families(*names):
 
 @pytest.mark.parametrize('path', REAL, ids=lambda path: path.stem)
 def test_one_process_has_the_batch_that_the_rate_is_for(path):
-    cfg = read_config(path)
+    cfg = config_of(path)
     assert cfg.auto_scale_lr == dict(base_batch_size=cfg.train_dataloader.batch_size, enable=False)
 
 
@@ -227,7 +232,7 @@ KEPT = {'ViT-B-16-quickgelu': 148, 'ViT-B-32-quickgelu': 38}
 
 @pytest.mark.parametrize('path', REAL, ids=lambda path: path.stem)
 def test_checkpointing_is_on_where_one_process_needs_it(path):
-    cfg = read_config(path)
+    cfg = config_of(path)
     model = cfg.model.get('member', cfg.model)
     frames = model.encoder.get('frames', {})
     if frames.get('type') != 'OpenCLIPFrames':
@@ -263,7 +268,7 @@ def weight_matrices(model):
 
 @pytest.mark.parametrize('path', REAL, ids=lambda path: path.stem)
 def test_what_decays(path):
-    model, cfg = on_meta(path), read_config(path)
+    model, cfg = on_meta(path), config_of(path)
     groups = build_optim_wrapper(model, cfg.optim_wrapper).optimizer.param_groups
     names = {id(p): name for name, p in model.named_parameters() if p.requires_grad}
     found = {names.pop(id(p)): group for group in groups for p in group['params']}
@@ -280,7 +285,7 @@ def test_values_of_dvtr(path):
 
     The baselines learn CLIP's scale, as CLIP2Video's code does.
     """
-    cfg = read_config(path)
+    cfg = config_of(path)
     parts = parts_of(path)
     if 'hit' in parts:
         return  # test_values_of_hit
@@ -333,7 +338,7 @@ def test_values_of_neighborretr():
 @of_families('xpool')
 def test_values_of_xpool(path):
     """The commands of the authors' repository, and the defaults of its arguments."""
-    cfg = read_config(path)
+    cfg = config_of(path)
     similarity, dropout = cfg.model.similarity, dict(xpool_msvd=0.4).get(path.stem, 0.3)
     assert (similarity.dim, similarity.heads, similarity.dropout) == (512, 1, dropout)
     assert cfg.train_dataloader.batch_size == 32 and cfg.train_cfg.max_epochs == 5
@@ -399,7 +404,7 @@ def test_only_jointly_do_the_heads_move_the_encoders(path):
 @of_families('ncl', 'clip4clip', 'ssb')
 def test_values_of_ncl(path):
     """NCL App. B and C: epochs, lengths, 4 iterations, queues of 16,384, scale 15 on SSB."""
-    cfg = read_config(path)
+    cfg = config_of(path)
     parts = parts_of(path)
     own_schedule = '5e' in parts  # CLIP4Clip's, where NCL has tuned it
     dataset, loader = path.stem.partition('+')[0].split('_')[-1], cfg.train_dataloader
@@ -450,7 +455,8 @@ AFTER = dict(
 def test_the_epoch_is_chosen_by_what_the_paper_reports(path):
     """On val, and on the test set by train.py --best-on-test."""
     register_all_modules()
-    cfg, on_test = load_config(str(path)), load_config(str(path))
+    cfg = load_config(str(path))
+    on_test = copy.deepcopy(cfg)
     choose_on_test(on_test)
     for one in [on_test, cfg] if cfg.get('val_evaluator') else [on_test]:
         chosen = one.default_hooks.checkpoint.save_best
@@ -498,7 +504,7 @@ def test_ncl_and_its_baseline_are_tested_alike(name):
 @of_families('arl', 'gmmformer', 'mssl')
 def test_when_hard_negatives_begin(path):
     """GMMFormer: epoch 30 of 100 on TVR, 20 on ActivityNet, never on Charades; MS-SL: 20 on all."""
-    cfg = read_config(path)
+    cfg = config_of(path)
     assert cfg.train_cfg.max_epochs == 100
     triplets = [loss for loss in cfg.model.losses.values() if loss.type == 'RankingLoss']
     starts = {loss.pool and loss.pool_from for loss in triplets}
@@ -511,7 +517,7 @@ def test_all_rows_of_the_frame_length_paper_train_equally_long(dataset):
     """Sec. 4: 100 epochs for all."""
     rows = [p for p in REAL if f'hgr_{dataset}' in p.stem]
     assert len(rows) >= 6
-    assert {read_config(path).train_cfg.max_epochs for path in rows} == {100}
+    assert {config_of(path).train_cfg.max_epochs for path in rows} == {100}
 
 
 @pytest.mark.parametrize('path', [p for p in REAL if family(p) == 'own'], ids=lambda p: p.stem)

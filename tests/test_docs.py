@@ -17,6 +17,7 @@ from mmengine.config import Config
 
 from children import ROOT
 from mmvtr import registry
+from mmvtr.__main__ import OF_GALLERY, tools
 from mmvtr.functional import contrastive, dataset_uncertainty, multi_instance, sinkhorn
 from mmvtr.models.blocks import whole_needed
 from mmvtr.utils import read_config, register_all_modules
@@ -183,6 +184,13 @@ def test_an_equation_is_two_clicks_from_the_readme(page, number, function):
         file == Path(inspect.getfile(inspect.unwrap(function)))
         and f'\ndef {name}(' in file.read_text()
     )
+
+
+@each_page
+def test_tools_by_name(page):
+    """Each `mmvtr TOOL` of a page is one of this package or of the gallery."""
+    named = re.findall(r'(?:python -m |`|^)mmvtr ([a-z_]+)', page.read_text(), flags=re.MULTILINE)
+    assert not set(named) - tools().keys() - {*OF_GALLERY}
 
 
 @each_page

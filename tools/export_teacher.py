@@ -101,7 +101,7 @@ def vectors(model: Any, levels: Any, kind: str = 'text') -> Any:
 
 def write_npy(folder: Path, kind: str, items: Iterable[tuple[str, Any]]) -> Path:
     """``FOLDER/KIND/ID.npy`` each."""
-    from mmvtr.datasets.files import file_of
+    from mmvtr.datasets.folders import file_of
     from mmvtr.storage.arrays import write_array
 
     for name, rows in items:

@@ -125,7 +125,7 @@ def ranked(
             log_sums = (changed.double() / temperature).logsumexp(1)
         return raw.indices, places, whole.gather(1, places), debiased, log_sums
     like = tiles.columns(slice(0, 1))
-    added = like.new_zeros(items) if fitted is None else fitted.items.to(like)
+    added = None if fitted is None else fitted.items.to(like)
     gate = None
     if fitted is not None and fitted.active is not None:
         best = tiles.best(1)[1][:, 0]
@@ -141,22 +141,31 @@ def temperature_of(fit: Any) -> Optional[float]:
 
 
 def one_pass(
-    tiles: Tiles, k: int, added: Tensor, gate: Optional[Tensor], temperature: Optional[float]
+    tiles: Tiles,
+    k: int,
+    added: Optional[Tensor],
+    gate: Optional[Tensor],
+    temperature: Optional[float],
 ) -> tuple[Tensor, ...]:
-    """Raw places [Q, k]; places, raw scores, debiased [Q, k]; log sums [Q], in one pass."""
+    """Raw places [Q, k]; places, raw scores, debiased [Q, k]; log sums [Q], in one pass.
+
+    Where nothing is added, [N], both lists are one.
+    """
     raw: list[Tensor] = []
-    found: list[Tensor] = []
+    debiased: list[Tensor] = []
     log_sums = None
     for part, tile in tiles.parts():
-        bias = added[part] if gate is None else gate * added[part]
-        changed = tile + bias
         raw = _merged(raw, tile, tile, part.start, k)
-        found = _merged(found, changed, tile, part.start, k)
+        changed = tile
+        if added is not None:
+            changed = tile + (added[part] if gate is None else gate * added[part])
+            debiased = _merged(debiased, changed, tile, part.start, k)
         if temperature is not None:
             sums = (changed.double() / temperature).logsumexp(1)
             log_sums = sums if log_sums is None else torch.logaddexp(log_sums, sums)
     if log_sums is None:
-        log_sums = added.new_zeros(tiles.shape[0])
+        log_sums = raw[0].new_zeros(tiles.shape[0])
+    found = raw if added is None else debiased
     return raw[1], found[1], found[2], found[0], log_sums
 
 

@@ -30,6 +30,7 @@ from mmvtr.engine.loop.optim import (
     WarmupLinearLR,
 )
 from mmvtr.engine.loop.sharded import FullyShardedRetriever
+from mmvtr.engine.transforms.agreement import HedgedScalingHook, LocalScalingHook, SureFirstHook
 from mmvtr.engine.transforms.query_queue import QueryQueueHook
 from mmvtr.engine.transforms.score_transforms import (
     AutoHook,
@@ -37,15 +38,12 @@ from mmvtr.engine.transforms.score_transforms import (
     DBNormHook,
     DBSNHook,
     DualSoftmaxHook,
-    HedgedScalingHook,
     InvertedSoftmaxHook,
-    LocalScalingHook,
     NNNHook,
     QBNormHook,
     SinkhornHook,
     UnbalancedSinkhornHook,
 )
-from mmvtr.engine.transforms.sure_first import SureFirstHook
 
 __all__ = [
     'AutoHook',

@@ -1,4 +1,4 @@
-"""Metrics of untrimmed videos: by how much of its video a text tells of, and highlights."""
+"""Retrieval of untrimmed videos by how much of its video a text tells of."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _back(x: Any) -> Any:
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """float16 and bfloat16 [...] -> float32; float32 and float64 unchanged.
+    """Return float16 and bfloat16 [...] as float32; float32 and float64 unchanged.
 
     Example:
         ::

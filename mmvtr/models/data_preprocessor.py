@@ -21,7 +21,7 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
             the frame tower, which the retriever sets (:meth:`normalise_as`) and checkpoints keep.
         max_frames: pad to this number instead of the longest video of the batch.
         normalise: False leaves frames as decoded, for an encoder that scales and normalises them
-            itself: ``video`` is then a list of V tensors uint8 [F, 3, H, W].
+            itself: ``video`` is then V tensors uint8 [F, 3, H, W].
 
     Call: the dict of ``collate_retrieval`` -> the same dict with ``inputs`` of
 

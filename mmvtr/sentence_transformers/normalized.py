@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.models import losses
-from mmvtr.models.momentum import MemoryBank
+from mmvtr.models.bank import MemoryBank
 from mmvtr.sentence_transformers.contrastive import DebiasedContrastiveLoss
 from mmvtr.structures import Levels
 

@@ -32,7 +32,7 @@ from torch.utils.data import Dataset
 
 from mmvtr.command_line import Parser, count, tool
 from mmvtr.datasets import VideoTextDataset
-from mmvtr.datasets.files import visible
+from mmvtr.datasets.folders import visible
 from mmvtr.engine.checks.schedule_checks import accumulated
 from mmvtr.engine.loop.protocol import frames_from
 from mmvtr.registry import DATASETS, bare_name

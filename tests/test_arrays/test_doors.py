@@ -326,7 +326,7 @@ GALLERY = 'projects/gallery/mmvtr_gallery/'
 ROOMS = ('mmvtr', 'tools', GALLERY)
 #: The doors, and which callables of the sources each of them goes through.
 DOORS = {
-    of_retrieve: ['mmvtr/arrays/debiaser.py: retrieve', 'mmvtr/arrays/debiaser.py: fit'],
+    of_retrieve: ['mmvtr/arrays/retrieval.py: retrieve', 'mmvtr/arrays/retrieval.py: fit'],
     of_saved: ['mmvtr/arrays/debiaser.py: __init__'],
     of_vectors: [],
     of_scores: [],

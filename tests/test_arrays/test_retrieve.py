@@ -130,7 +130,7 @@ def test_tiles_change_nothing(monkeypatch):
     whole = mmvtr.retrieve(TEXTS, VIDEOS, BANK, 'qb_norm', 6)
     monkeypatch.setattr(debiaser, 'QUERIES', 7)
     monkeypatch.setattr(tiles, 'KEPT', 0)
-    monkeypatch.setattr(inputs, 'ENTRIES', 33)
+    monkeypatch.setattr(inputs, 'tile_width', lambda rows: max(1, 33 // rows))
     parts = mmvtr.retrieve(TEXTS, VIDEOS, BANK, 'qb_norm', 6)
     assert torch.equal(whole.ids, parts.ids)
     torch.testing.assert_close(whole.debiased, parts.debiased)
@@ -277,14 +277,14 @@ def test_it_costs_torch_and_little_more():
         'import time, torch, numpy, sys; t = time.process_time(); import mmvtr; mmvtr.fit;'
         'print(time.process_time() - t, *sys.modules)'
     )
-    outputs = [
-        subprocess.run(
+    for _ in range(3):  # on a busy machine the first may be slow
+        seconds, *modules = subprocess.run(
             [sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, check=True
         ).stdout.split()
-        for _ in range(3)
-    ]
-    assert min(float(seconds) for seconds, *_ in outputs) < 0.3
-    loaded = {name.split('.')[0] for name in outputs[0][1:]}
+        if float(seconds) < 0.3:
+            break
+    assert float(seconds) < 0.3
+    loaded = {name.split('.')[0] for name in modules}
     assert not loaded & {'mmengine', 'mmcv', 'transformers', 'open_clip', 'matplotlib'}
 
 

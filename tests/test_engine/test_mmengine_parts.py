@@ -192,6 +192,13 @@ def test_what_copies_a_sharded_model_is_refused_before_a_start(folder, line, key
     assert 'shards' not in alone
 
 
+def test_a_scope_that_nobody_has_is_told_first(folder):
+    path = folder / 'scope.py'
+    path.write_text(f"{toy.RETRIEVAL}\ndefault_scope = 'mmvrt'\nhooks = []")
+    (said,) = faults(path).splitlines()
+    assert said.endswith("default_scope: no registry has the scope 'mmvrt'; did you mean mmvtr?")
+
+
 def faults(path: Path) -> str:
     try:
         check_config(Config.fromfile(path))

@@ -18,9 +18,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 import children  # noqa: F401 - the server that forks the processes has imported all
 from mmvtr.engine.hooks.basic import MomentumHook, check_banks
+from mmvtr.models.bank import MemoryBank
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.objectives import KLToUnit
-from mmvtr.models.momentum import MemoryBank, MomentumRetriever
+from mmvtr.models.momentum import MomentumRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.similarities.token import TokenSimilarity
 from mmvtr.models.supervisions.dvtr import DVTRSupervision

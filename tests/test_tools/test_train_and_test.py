@@ -145,6 +145,7 @@ def on_two_processes(folder, *arguments) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.nightly
 def test_two_processes_on_a_cpu(tmp_path):
     extra = "train_cfg = dict(type='AlternatingTrainLoop', max_epochs=1)\n"
     toy.write_config(tmp_path, extra)

@@ -26,7 +26,7 @@ from mmvtr.datasets.annotation_values import (
     strings,
     wrong,
 )
-from mmvtr.datasets.files import file_of, missing_files
+from mmvtr.datasets.folders import file_of, missing_files
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.storage.arrays import FREE, RATIO, array_in, load_h5py
 

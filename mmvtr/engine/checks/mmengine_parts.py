@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
@@ -14,6 +16,7 @@ from mmengine.config import Config
 from mmengine.hooks import EMAHook
 from mmengine.registry import Registry
 
+from mmvtr.hints import nearest
 from mmvtr.registry import DATASETS, METRICS, MODELS, bare_name
 from mmvtr.registry import Registry as OurRegistry
 
@@ -104,6 +107,22 @@ NEEDS: Mapping[str, tuple[str, Callable[[], bool]]] = {
     'AmpOptimWrapper': ('a GPU; on a CPU --amp bf16 trains', torch.cuda.is_available),
     'NPUProfilerHook': ('an Ascend NPU: ProfilerHook', lambda: find_spec('torch_npu') is not None),
 }
+
+
+def scope_faults(cfg: Config) -> Iterator[str]:
+    """Yield what is wrong of a ``default_scope`` that no registry has.
+
+    Args:
+        cfg: the merged config; its custom imports are done.
+    """
+    scope = cfg.get('default_scope') or 'mmengine'
+    with suppress(ImportError):  # where mmengine looks for a scope's registries
+        import_module(f'{scope}.registry')
+    roots = [one for one in vars(registry).values() if isinstance(one, Registry)]
+    known = {'mmengine'}.union(*(one.children for one in roots))
+    if scope not in known:
+        hint = nearest(scope, known, otherwise=known)
+        yield f'default_scope: no registry has the scope {scope!r}{hint}'
 
 
 def part_faults(cfg: Config, *, training: bool = True) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 import sys
-import textwrap
 import time
 from contextlib import contextmanager
 from typing import Any, Iterator, Optional, Sequence
@@ -88,73 +87,8 @@ class _Raise:
 # -- rows ----------------------------------------------------------------------------------------
 
 
-#: Columns of a row.
-WIDTH = 100
 #: What stands first of a step, where it is known; the learning rate with fewer digits.
 FIRST = ('loss', 'lr', 'time_left', 'time')
-
-
-def folded(text: str, width: int = WIDTH) -> str:
-    """Return text whose long lines are wrapped with an indent of four columns.
-
-    A line breaks where it has several blanks in a row, so that ``name: value`` stays together, and
-    only within what is still too long at a single one.  A word, such as a path, is never broken.
-
-    Example:
-        ::
-
-            >>> print(folded('step 3  loss: 0.25  lr: 0.001', 20))
-            step 3  loss: 0.25
-                lr: 0.001
-    """
-    return '\n'.join(_folded(line, width) for line in text.split('\n'))
-
-
-def _folded(line: str, width: int) -> str:
-    if len(line) <= width:
-        return line
-    margin = line[: len(line) - len(line.lstrip())] + ' ' * 4
-    glued = re.sub(
-        r'\S+( \S+)+',
-        lambda item: item[0].replace(' ', '\0') if len(item[0]) <= width - len(margin) else item[0],
-        line.rstrip(),
-    )
-    return textwrap.fill(
-        glued,
-        width,
-        subsequent_indent=margin,
-        break_long_words=False,
-        break_on_hyphens=False,
-        replace_whitespace=False,
-    ).replace('\0', ' ')
-
-
-class FoldingFormatter(logging.Formatter):
-    """Formatter that wraps another formatter's text at :data:`WIDTH` columns."""
-
-    def __init__(self, formatter: logging.Formatter) -> None:
-        super().__init__()
-        self.formatter = formatter
-
-    def format(self, record: logging.LogRecord) -> str:
-        return folded(self.formatter.format(record))
-
-
-def fold_rows(logger: logging.Logger) -> None:
-    """Make a logger write rows of :data:`WIDTH` columns on terminals.
-
-    In files and pipes a message stays one row, for ``grep`` and the like.
-    """
-    for handler in logger.handlers:
-        stream = getattr(handler, 'stream', None)
-        if handler.formatter is None or not _is_terminal(stream):
-            continue
-        if not isinstance(handler.formatter, FoldingFormatter):
-            handler.setFormatter(FoldingFormatter(handler.formatter))
-
-
-def _is_terminal(stream: Any) -> bool:
-    return stream is not None and not getattr(stream, 'closed', False) and stream.isatty()
 
 
 class RowsLogProcessor(LogProcessor):

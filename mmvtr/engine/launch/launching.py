@@ -20,7 +20,7 @@ from mmengine.utils.dl_utils import set_multi_processing
 from torch import nn
 from torch.utils.data import Dataset
 
-from mmvtr.engine.launch.console import fold_rows, without_repeats
+from mmvtr.engine.launch.console import without_repeats
 from mmvtr.engine.loop.checkpoint import (
     check_weights,
     data_order,
@@ -110,7 +110,6 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, D
     """
     init_default_scope(cfg.get('default_scope', 'mmengine'))
     logger = MMLogger.get_current_instance()
-    fold_rows(logger)
     built = {}
     for loader in filter(cfg.get, loaders):
         try:

@@ -22,13 +22,12 @@ from mmengine.runner.checkpoint import CheckpointLoader
 from mmengine.visualization import Visualizer
 from torch import nn
 
-from mmvtr.engine.checks.config_checks import default_hooks
+from mmvtr.engine.checks.key_checks import default_hooks
 from mmvtr.engine.checks.schedule_checks import fit_warmup
 from mmvtr.engine.launch.console import (
     RowsLogProcessor,
     consoles,
     file_only,
-    fold_rows,
     is_new,
     raise_on_full_disk,
 )
@@ -50,8 +49,8 @@ class ToolRunner(Runner):
     """mmengine's Runner with a short console log; the log file has all messages.
 
     Environment, merged config, list of hooks and options of each parameter go to the file alone,
-    and the console says in a line where.  A log file that cannot be written is an error.  Rows
-    have at most 100 columns (:mod:`mmvtr.engine.launch.console`).  A ``LoggerHook`` becomes a
+    and the console says in a line where.  A log file that cannot be written is an error.  A
+    ``LoggerHook`` becomes a
     :class:`~mmvtr.engine.launch.console.TimedLoggerHook`.
 
     With ``fit_warmup = True`` in the config, a warm-up as long as the training or longer is
@@ -84,7 +83,6 @@ class ToolRunner(Runner):
         """Build mmengine's logger, silent on the console until the Runner is built."""
         logger = super().build_logger(*args, **kwargs)
         raise_on_full_disk(logger)
-        fold_rows(logger)
         logger.addFilter(_not_of_lost_gradients)
         for handler in consoles(logger):
             handler.addFilter(_not_of_mmengine)
@@ -103,7 +101,7 @@ class ToolRunner(Runner):
         """Register mmengine's default hooks, with a logger hook that is never silent for long.
 
         None takes away a hook that is not mmengine's, too, and one that is not there
-        (:func:`~mmvtr.engine.checks.config_checks.hook_faults` refuses slips of a name).
+        (:func:`~mmvtr.engine.checks.key_checks.hook_faults` refuses slips of a name).
         """
         hooks = default_hooks(hooks)
         logger = hooks.get('logger', dict(type='LoggerHook'))

@@ -121,8 +121,11 @@ def runner_of_training(
     return runner
 
 
-def train_and_test(runner: ToolRunner) -> None:
-    """Train, then test the checkpoint that was best on val, or else the last epoch."""
+def train_and_test(runner: ToolRunner) -> Optional[str]:
+    """Train, then test the checkpoint that was best on val, or else the last epoch; return it.
+
+    None: the training has written no checkpoint.
+    """
     runner.train()
     barrier()  # rank 0 may still be writing
     if runner.cfg.get('test_dataloader') is not None:
@@ -133,10 +136,6 @@ def train_and_test(runner: ToolRunner) -> None:
             launching.load_best(runner, best)
         runner.test()
     barrier()  # rank 0 holds the folder until all are through
-
-
-def checkpoint_of(runner: Any) -> Optional[str]:
-    """Return the checkpoint that was best on val, else the last one; None if there is none."""
     return runner.message_hub.get_info('best_ckpt') or latest_checkpoint(runner.work_dir)
 
 

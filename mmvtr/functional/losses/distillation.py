@@ -126,7 +126,7 @@ def soft_label_contrastive(
     beta: float,
     draws: Optional[tuple[Tensor, Tensor]] = None,
 ) -> Tensor:
-    """Contrastive loss whose targets are in part those of another matrix (DL-DKD++).
+    """Return the contrastive loss whose targets are in part those of another matrix (DL-DKD++).
 
     Of T texts floor(alpha T) are hard, of V videos floor(alpha V); the others are soft:
 
@@ -214,7 +214,7 @@ def _hard(valid: Tensor, alpha: float, draws: Optional[Tensor]) -> tuple[Tensor,
 
 @arrays_too
 def item_draws(items: Tensor, *, seed: int, epoch: int) -> Tensor:
-    """A number in [0, 1) for each item: a function of (seed, epoch, item) and of nothing else.
+    """Return a number in [0, 1) for each item: a function of (seed, epoch, item) alone.
 
     Args:
         items: int64 [N], annotation rows.

@@ -32,7 +32,7 @@ def binary_cross_entropy(
     weights: Optional[Tensor] = None,
     reduction: str = 'mean',
 ) -> Tensor:
-    """Pairwise sigmoid loss: binary cross-entropy of ``scale * scores + bias`` and labels.
+    """Return the pairwise sigmoid loss: cross-entropy of ``scale * scores + bias`` and labels.
 
     It is three losses:
 

@@ -118,7 +118,7 @@ EPS = 1e-6
 def match_log_probability(
     texts: Tensor, videos: Tensor, *, slope: float | Tensor, bias: float | Tensor
 ) -> tuple[Tensor, Tensor]:
-    """log p and log(1 - p) that a text and a video match, of all pairs (PCME Eq. 2-3).
+    """Return log p and log(1 - p) that a text and a video match, of all pairs (PCME Eq. 2-3).
 
     ``p_tv = mean over S x S' sample pairs of sigmoid(bias - slope |z_t - z_v|)``.  The official
     code writes ``e^x / (e^x + e^-x)`` for the sigmoid, which is that of 2x: its a and b are half
@@ -156,7 +156,7 @@ def soft_contrast(
     bias: float | Tensor,
     reduction: str = 'mean',
 ) -> Tensor:
-    """PCME's soft contrastive loss: ``-log p`` of positives, ``-log(1 - p)`` of all other pairs.
+    """Return PCME's soft contrast: ``-log p`` of positives, ``-log(1 - p)`` of all other pairs.
 
     Args:
         texts, videos, slope, bias: see :func:`match_log_probability`.
@@ -223,7 +223,7 @@ def token_contrast(
     weights: Optional[Tensor] = None,
     entries: int = 2**22,
 ) -> Tensor:
-    """Each word of interest against the videos of the batch, a text's terms summed by weight.
+    """Return the loss of each word of interest against the batch's videos, summed by weight.
 
         - sum_p a_p log( sum_P e^{s_pv} / (sum_P e^{s_pv} + sum_{not P} w_v e^{s_pv}) )
 
@@ -278,7 +278,7 @@ def token_contrast(
 
 @arrays_too
 def hard_negatives(scores: Tensor, candidates: Tensor, count: int) -> Tensor:
-    """The best-scored candidates of each text and of each video (TACo's cascade).
+    """Return the best-scored candidates of each text and of each video (TACo's cascade).
 
     Args:
         scores: float [T, V].

@@ -56,7 +56,7 @@ class Graded(NamedTuple):
 def graded_values(
     scores: Tensor, relevance: Tensor, *, k: Depth = 'relevant', dim: int = 1
 ) -> Graded:
-    """What a ranking is worth where candidates are more or less relevant.
+    """Return what a ranking is worth where candidates are more or less relevant.
 
     DCG = sum over ranks i <= k of relevance / log2(i + 1) (Damen et al., IJCV 2022; the official
     evaluation).
@@ -88,7 +88,7 @@ def graded_values(
 
 @arrays_too
 def graded_chance(relevance: Tensor, *, k: Depth = 'relevant', dim: int = 1) -> Graded:
-    """The expectation of :func:`graded_values` over all orders of the candidates, without a sort.
+    """Return the mean of :func:`graded_values` over all orders of the candidates, without a sort.
 
     A place holds the mean relevance. With n candidates, h hits and relevance S in all, place i
     holds a hit with probability h/n, above which are expected ``(i-1)(S-1)/(n-1)``; so ``epic_ap``
@@ -119,7 +119,7 @@ def graded_chance(relevance: Tensor, *, k: Depth = 'relevant', dim: int = 1) -> 
 
 @arrays_too
 def mean_over_queries(values: Tensor, *, without_match: Literal['left_out', 'zero']) -> Tensor:
-    """The mean of the values [Q], NaN for queries without a match.
+    """Return the mean of the values [Q], NaN for queries without a match.
 
     Args:
         values: float [Q].
@@ -209,7 +209,7 @@ ROWS = 512
 def class_relevance(
     text_classes: Mapping[str, Tensor], video_classes: Mapping[str, Tensor]
 ) -> Tensor:
-    """Mean over the kinds of class of the two sets' intersection over union.
+    """Return the mean over the kinds of class of the two sets' intersection over union.
 
     EPIC's kinds are verb and noun, and a text that describes another clip of the same action is
     of relevance 1. Two empty sets have nothing in common, so that kind counts 0. Eq. 6 of the
@@ -247,7 +247,7 @@ def class_relevance(
 def class_overlap(
     text_classes: Mapping[str, Tensor], video_classes: Mapping[str, Tensor]
 ) -> Tensor:
-    """Whether text and video share a class of every kind (EgoVLP's positives).
+    """Return whether text and video share a class of every kind (EgoVLP's positives).
 
     Args:
         text_classes: by kind, int64 [T, A], padded with -1.
@@ -277,7 +277,7 @@ def class_overlap(
 
 @arrays_too
 def intersection_over_union(a: Tensor, b: Tensor) -> Tensor:
-    """Sets against sets: int64 [N, A] and [M, B], padded with -1 -> float32 [N, M] in [0, 1].
+    """Return it for sets: int64 [N, A] and [M, B], padded with -1 -> float32 [N, M] in [0, 1].
 
     Jaccard's index. A product of 0/1 matrices over the classes that occur on both sides, ``ROWS``
     rows at a time; exact, as the counts are small integers. Two empty sets: 0.

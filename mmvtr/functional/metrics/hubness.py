@@ -47,7 +47,7 @@ class ErrorRates(NamedTuple):
 
 @arrays_too
 def retrieval_mass(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> Tensor:
-    """Sum over all queries of the retrieval probability of each gallery item (NCL Eq. 2-3, 5).
+    """Return the sum over queries of the retrieval probability of each item (NCL Eq. 2-3, 5).
 
     A query's probabilities are ``softmax(scores / temperature)`` over the gallery.
 
@@ -106,7 +106,7 @@ def relative_mass(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) 
 
 @arrays_too
 def normalisation_error(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> Tensor:
-    """Mean distance of the relative mass from 1 (NCL Eq. 5, for any number of queries).
+    """Return the mean distance of the relative mass from 1 (NCL Eq. 5, for any number of queries).
 
     Args:
         scores: float [T, V], unscaled.
@@ -130,7 +130,7 @@ def normalisation_error(scores: Tensor, *, temperature: float | Tensor, dim: int
 
 @arrays_too
 def generality(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> Tensor:
-    """Among how many gallery items each query divides itself: how general it is.
+    """Return among how many gallery items each query divides itself: how general it is.
 
     The perplexity of a query's ``softmax(scores / temperature)`` over the gallery: 1 where one item
     takes it all, N where no item is better than another.
@@ -164,7 +164,7 @@ def generality(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> 
 
 @arrays_too
 def k_occurrence(scores: Tensor, *, k: int, dim: int = 1) -> Tensor:
-    """How many queries have each gallery item among their ``k`` best (Radovanovic et al. 2010).
+    """Return how many queries have each item among their ``k`` best (Radovanovic et al. 2010).
 
     Items in a tie for the last places share them: the expected number if ties fall at random.
 
@@ -201,7 +201,7 @@ def k_occurrence(scores: Tensor, *, k: int, dim: int = 1) -> Tensor:
 
 @arrays_too
 def skewness(x: Tensor) -> Tensor:
-    """Third standardised moment, ``mean(((x - mean) / std)^3)`` with the population's std.
+    """Return ``mean(((x - mean) / std)^3)``, the third moment, with the population's std.
 
     Of :func:`k_occurrence` it is the usual measure of hubness: a few items that many queries find
     make a long right tail.
@@ -239,7 +239,7 @@ def error_rates_by_mass(
     dim: int = 1,
     edges: Sequence[float] = (1.0,),
 ) -> ErrorRates:
-    """False negatives and false positives of gallery items by their relative mass (NCL Fig. 3).
+    """Return false negatives and positives of gallery items by their relative mass (NCL Fig. 3).
 
     An item's *own queries* are those it matches.  Over all items of a bin together,
 
@@ -329,7 +329,7 @@ def _zeros(scores: Tensor, dim: int) -> Tensor:
 
 @arrays_too
 def hub_breadth(found: Tensor, clusters: Tensor, *, items: int) -> Tensor:
-    """Share of a cluster's queries that find an item, in the cluster in the middle.
+    """Return the share of a cluster's queries that find an item, in the cluster in the middle.
 
     The largest b such that in more than half of the clusters at least that share of the queries
     has the item in its list.

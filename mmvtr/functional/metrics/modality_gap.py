@@ -36,7 +36,7 @@ class ModalityGap(NamedTuple):
 
 @arrays_too
 def modality_gap(texts: Tensor, videos: Tensor) -> ModalityGap:
-    """Mean cosines within and between the modalities, in linear time.
+    """Return mean cosines within and between the modalities, in linear time.
 
     ``mean_{i != j} <x_i, x_j> = (|sum_i x_i|^2 - sum_i |x_i|^2) / (N (N - 1))`` and
     ``mean_{i, j} <t_i, v_j> = <mu_t, mu_v>``, the constant of NCL Eq. 23.
@@ -95,7 +95,7 @@ class ModalBiases(NamedTuple):
 
 @arrays_too
 def modal_biases(texts: Tensor, videos: Tensor) -> ModalBiases:
-    """Implicit biases of texts and videos (NCL Eq. 24-27).
+    """Return implicit biases of texts and videos (NCL Eq. 24-27).
 
     With ``t_i = mu_t + t'_i`` and ``v_j = mu_v + v'_j``, a score is ``<t_i, v_j> = <mu_t, mu_v> +
     <mu_v, t'_i> + <mu_t, v'_j> + <t'_i, v'_j>``.  Of these a softmax over videos reads the last
@@ -132,7 +132,7 @@ def modal_biases(texts: Tensor, videos: Tensor) -> ModalBiases:
 def bias_gradient(
     scores: Tensor, positives: Tensor, *, temperature: float | Tensor, dim: int = 1
 ) -> Tensor:
-    """Gradient of the contrastive loss with respect to the bias of each item (NCL Eq. 28).
+    """Return the contrastive loss's gradient with respect to each item's bias (NCL Eq. 28).
 
     ``dL/db_j = -(own_j - sum_i P(v_j | t_i)) / (2 Q temperature)`` for Q queries, of which
     ``own_j`` belong to item j (1 in the paper; a query of several items divides itself among

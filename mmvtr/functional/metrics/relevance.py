@@ -20,7 +20,7 @@ __all__ = ['auc', 'average_precision', 'ndcg_at_k', 'precision_at_1']
 
 @arrays_too
 def average_precision(scores: Tensor, truth: Tensor, *, dim: int = 1) -> Tensor:
-    """Mean precision at the ranks of a query's matches; its mean over queries is mAP.
+    """Return the mean precision at the ranks of a query's matches; its mean over queries is mAP.
 
     In a group of n tied candidates with r matches, after m candidates with q matches, place j
     (1..n) holds a match with probability r/n, whose expected precision is
@@ -54,7 +54,7 @@ def _average_precision(scores: Tensor, truth: Tensor) -> Tensor:
 
 @arrays_too
 def ndcg_at_k(scores: Tensor, relevance: Tensor, *, k: int = 50, dim: int = 1) -> Tensor:
-    """Discounted gain of the first ``k`` candidates over the best possible one.
+    """Return the discounted gain of the first ``k`` candidates over the best possible one.
 
     DCG = sum over ranks i <= k of relevance / log2(i + 1) (after Jarvelin and Kekalainen, TOIS
     2002); tied candidates share their mean relevance.  The full list (k = V) has a chance level of
@@ -90,7 +90,7 @@ def _ndcg(scores: Tensor, relevance: Tensor, k: int) -> Tensor:
 
 @arrays_too
 def precision_at_1(scores: Tensor, truth: Tensor, *, dim: int = 1) -> Tensor:
-    """Whether the top-scored candidate is a true match (the share of matches in a tie there).
+    """Return if the top-scored candidate is a true match (the share of matches in a tie there).
 
     Args:
         scores: float [T, V], higher is better.
@@ -119,7 +119,7 @@ def precision_at_1(scores: Tensor, truth: Tensor, *, dim: int = 1) -> Tensor:
 
 @arrays_too
 def auc(positives: Tensor, negatives: Tensor) -> Tensor:
-    """Area under the ROC curve: P(a positive scores above a negative), ties count half.
+    """Return the area under the ROC curve: P(a positive scores above a negative), ties count half.
 
     Args:
         positives: float [P], scores of the class to detect.
@@ -146,7 +146,7 @@ def auc(positives: Tensor, negatives: Tensor) -> Tensor:
 
 
 def queries(scores: Tensor, target: Tensor, dim: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """A few queries at a time, as rows.
+    """Yield a few queries at a time, as rows.
 
     Args:
         scores: float [T, V].
@@ -207,7 +207,7 @@ def rank_rows(scores: Tensor) -> Ranking:
 
 
 def group_sums(x: Tensor, ranking: Ranking) -> tuple[Tensor, Tensor]:
-    """Sum of ``x`` (by place, [Q, C]) before the tie group at each place, and inside it.
+    """Return the sum of ``x`` (by place, [Q, C]) before the tie group at each place, and inside it.
 
     Example:
         ::
@@ -222,7 +222,7 @@ def group_sums(x: Tensor, ranking: Ranking) -> tuple[Tensor, Tensor]:
 
 
 def precision_at_hits(hits: Tensor, gains: Tensor, ranking: Ranking) -> Tensor:
-    """Mean over a query's hits at rank i of (sum of the gains up to i) / i, expected over ties.
+    """Return the mean over a query's hits at rank i of (sum of the gains up to i) / i, over ties.
 
     Args:
         hits: 0 or 1, float64 [Q, C], by place.
@@ -245,7 +245,7 @@ def precision_at_hits(hits: Tensor, gains: Tensor, ranking: Ranking) -> Tensor:
 
 
 def precision_by_place(hits: Tensor, gains: Tensor, ranking: Ranking) -> Tensor:
-    """The terms of :func:`precision_at_hits`: (a hit here) x (sum of the gains up to i) / i.
+    """Return terms of :func:`precision_at_hits`: (a hit here) x (sum of the gains up to i) / i.
 
     Args:
         hits, gains, ranking: as there.
@@ -269,7 +269,7 @@ def precision_by_place(hits: Tensor, gains: Tensor, ranking: Ranking) -> Tensor:
 
 
 def expected_gains(gains: Tensor, ranking: Ranking) -> Tensor:
-    """Gains by place [Q, C], each the mean of its tie group.
+    """Return gains by place [Q, C], each the mean of its tie group.
 
     Example:
         ::
@@ -282,7 +282,7 @@ def expected_gains(gains: Tensor, ranking: Ranking) -> Tensor:
 
 
 def share_of_best_gain(gains: Tensor, relevance: Tensor, depth: Union[int, Tensor]) -> Tensor:
-    """nDCG of gains by place: float64 [Q], NaN where nothing is relevant.
+    """Return nDCG of gains by place: float64 [Q], NaN where nothing is relevant.
 
     Args:
         gains: float64 [Q, C], by place.

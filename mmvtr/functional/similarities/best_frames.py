@@ -42,7 +42,7 @@ class BestFrames(NamedTuple):
 
 @arrays_too
 def best_frames(texts: Tensor, frames: Tensor, mask: Tensor, *, entries: int = 2**22) -> BestFrames:
-    """Cosine with, and place of, the best valid frame, of all pairs; differentiable.
+    """Return the cosine with, and the place of, the best valid frame, of all pairs; differentiable.
 
     Args:
         texts: float [T, D], of any length; half precision is computed in float32.
@@ -154,7 +154,7 @@ def _take(x: Any, index: Tensor) -> Tensor:
 
 
 def proposal_windows(clips: int) -> Tensor:
-    """Where the proposals of K clips begin and end (MS-SL: K = 32 gives 528).
+    """Return where the proposals of K clips begin and end (MS-SL: K = 32 gives 528).
 
     Args:
         clips: K.
@@ -178,7 +178,7 @@ def proposal_windows(clips: int) -> Tensor:
 
 
 def proposal_pooling(clips: int) -> Tensor:
-    """The matrix that averages clips to proposals, float [K (K + 1) / 2, K].
+    """Return the matrix that averages clips to proposals, float [K (K + 1) / 2, K].
 
     Pooling is linear: inner products with proposals are such averages of those with clips.
 
@@ -200,7 +200,7 @@ def proposal_pooling(clips: int) -> Tensor:
 
 @arrays_too
 def clip_pooling(frame_mask: Tensor, clips: int, *, dtype: Optional[torch.dtype] = None) -> Tensor:
-    """The matrices that average the n valid frames of each video to K clips.
+    """Return the matrices that average the n valid frames of each video to K clips.
 
     Clip i averages the frames round(i n / K) up to round((i + 1) n / K), or takes the first of
     these where there is none between, as MS-SL does.  (Its code never reads the last of more than
@@ -235,7 +235,7 @@ def clip_pooling(frame_mask: Tensor, clips: int, *, dtype: Optional[torch.dtype]
 
 @arrays_too
 def highest(scores: Tensor, candidates: Tensor, k: int) -> Tensor:
-    """The ``k`` best-scored candidates of each row; of equal scores the leftmost come first.
+    """Return the ``k`` best-scored candidates of each row; of equal scores the leftmost come first.
 
     Args:
         scores: float [T, V].

@@ -55,7 +55,7 @@ class Tiles(NamedTuple):
         entries: Optional[int] = None,
         device: str | torch.device = 'cpu',
     ) -> 'Tiles':
-        """Tiles of ``entries`` scores each, or of a single column.
+        """Return tiles of ``entries`` scores each, or of a single column.
 
         Args:
             entries: default what suits ``device``, where the tiles are made.
@@ -64,7 +64,7 @@ class Tiles(NamedTuple):
         return cls(shape, columns, tile_width(shape[0], own if entries is None else entries), name)
 
     def parts(self) -> Iterator[tuple[slice, Tensor]]:
-        """One pass: each tile's columns and its scores [Q, n]."""
+        """Yield each tile's columns and its scores [Q, n], in one pass."""
         for start in range(0, self.shape[1], self.width):
             part = slice(start, min(start + self.width, self.shape[1]))
             yield part, self.columns(part)
@@ -86,7 +86,7 @@ class Tiles(NamedTuple):
     def best(
         self, k: int, change: Callable[[slice, Tensor], Tensor] = lambda part, tile: tile
     ) -> tuple[Tensor, Tensor]:
-        """The k highest of each row, or all if there are fewer, and their columns.
+        """Return the k highest of each row, or all if there are fewer, and their columns.
 
         Args:
             k: 1 or more.
@@ -105,7 +105,7 @@ class Tiles(NamedTuple):
         return values[0], places[0]
 
     def kept(self, entries: Optional[int] = None) -> 'Tiles':
-        """The same tiles; the first of them are kept when they are made, the others made anew.
+        """Return the same tiles; the first are kept when they are made, the others made anew.
 
         Args:
             entries: scores that are kept at most; default :data:`KEPT`.
@@ -130,7 +130,7 @@ class Tiles(NamedTuple):
         return self._replace(columns=columns, stored=first == self.shape[1])
 
     def finite(self) -> 'Tiles':
-        """The same tiles, each refused (ValueError) as it is made if a score is not finite."""
+        """Return the same tiles, each refused (ValueError) when made if a score is not finite."""
 
         def columns(part: slice) -> Tensor:
             tile = self.columns(part)
@@ -142,7 +142,7 @@ class Tiles(NamedTuple):
 
 @arrays_too
 def as_tiles(scores: Tensor | Tiles, *, entries: Optional[int] = None) -> Tiles:
-    """Tiles of a stored matrix; tiles stay as they are.
+    """Return tiles of a stored matrix; tiles stay as they are.
 
     Args:
         scores: float [Q, N]; half precision is converted to float32 tile by tile.
@@ -204,7 +204,7 @@ def inner_products(
     entries: Optional[int] = None,
     device: Optional[str | torch.device] = None,
 ) -> Tiles:
-    """Tiles of the inner products of embeddings, computed in float32.
+    """Return tiles of the inner products of embeddings, computed in float32.
 
     Args:
         queries: Tensor or numpy array [Q, D], held as float32.

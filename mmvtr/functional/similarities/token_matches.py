@@ -47,7 +47,7 @@ def token_matches(
     frame_weights: Optional[Tensor] = None,
     official_mask: bool = False,
 ) -> dict[str, Partners]:
-    """Maxima and weights of UATVR Eq. 7-8, whose products sum to the score.
+    """Return maxima and weights of UATVR Eq. 7-8, whose products sum to the score.
 
     For a few texts and videos: all T x V x L x F similarities exist at once.
 

@@ -35,7 +35,7 @@ def dbsn(
     temperature: float | Tensor,
     iterations: int = 10,
 ) -> Tensor:
-    """Dual bank Sinkhorn normalisation (DBSN; Pan et al. 2025, arXiv 2508.02538): ``scores + b``.
+    """Return ``scores + b`` by dual bank Sinkhorn (DBSN; Pan et al. 2025, arXiv 2508.02538).
 
     Sinkhorn of the bank's queries with the gallery *and* the bank's own items, [K, N + M]: what a
     query gives to its own items it need not give to the gallery.  ``b`` is that of the N items;
@@ -77,7 +77,7 @@ def dbsn_rows(
     temperature: float | Tensor,
     iterations: int = 10,
 ) -> Tensor:
-    """Row biases of :func:`dbsn`, for which its ``b`` is :func:`.column_biases` of the bank.
+    """Return row biases of :func:`dbsn`, for which its ``b`` is :func:`.column_biases` of the bank.
 
     So further items get theirs without redoing the others.
 
@@ -125,7 +125,7 @@ def db_norm(
     dynamic: bool = False,
     neighbours: int = 1,
 ) -> Tensor:
-    """Dual bank normalisation (DBNorm; Wang et al. 2023, arXiv 2310.11612), static or dynamic.
+    """Return scores by DBNorm (Wang et al. 2023, arXiv 2310.11612), static or dynamic.
 
     The product of two inverted softmaxes, DualIS, of the bank's queries g and of items h seen
     before, at T and U::
@@ -246,7 +246,7 @@ def _row_excess(tiles: Tiles, temperature: float | Tensor) -> Tensor:
 def inverse_convolution(
     gallery: Tensor, bank: Tensor, *, strength: float, share: Optional[float] = None
 ) -> Tensor:
-    """One step of inverse graph convolution (InvGC; Jian and Wang 2023), against one bank.
+    """Return vectors after one step of InvGC (Jian and Wang 2023), against one bank.
 
     With similarities ``c_ij = x_i . b_j``, whose mean over all i and j is m::
 
@@ -297,7 +297,7 @@ def invgc(
     query_strength: float,
     share: Optional[float] = None,
 ) -> Tensor:
-    """InvGC (Jian and Wang 2023): a gallery moved by a bank of items and one of queries.
+    """Return a gallery moved by a bank of items and one of queries (InvGC; Jian and Wang 2023).
 
     The unit vectors of :func:`inverse_convolution` against each bank, halved and summed, and made
     unit again.  Queries stay as they are.

@@ -44,7 +44,7 @@ def sinkhorn(
     column_marginals: Optional[Tensor] = None,
     strictness: float = 1.0,
 ) -> Biases:
-    """Biases of rows and columns by Sinkhorn-Knopp (NCL Fig. 4, Eq. 7-11).
+    """Return biases of rows and columns by Sinkhorn-Knopp (NCL Fig. 4, Eq. 7-11).
 
     With M = exp(scores / temperature): alpha = 1, beta = c / (alpha M), and ``iterations`` times
     alpha = r / (M beta), beta = c / (alpha M).  So the column marginals always hold, those of the
@@ -166,7 +166,7 @@ def column_biases(
     temperature: float | Tensor,
     column_marginals: Optional[Tensor] = None,
 ) -> Tensor:
-    """What each column gets for fixed row biases: one half-step of Sinkhorn-Knopp.
+    """Return what each column gets for fixed row biases: one half-step of Sinkhorn-Knopp.
 
     ``b_j = temperature * (log c_j - logsumexp_i((s_ij + a_i) / temperature))``.  A column's bias
     depends on that column alone, so further gallery items get theirs without redoing the others.
@@ -206,7 +206,7 @@ def column_biases(
 def in_own_unit(
     columns: Tensor, scores: Tiles, rows: Tensor, *, temperature: float | Tensor, strictness: float
 ) -> Tensor:
-    """Column biases shifted to ``strictness *`` those of :func:`column_biases` for the row biases.
+    """Return column biases shifted to ``strictness *`` those of :func:`column_biases`.
 
     Those of :func:`sinkhorn` are normalised over the columns, so all fall by ``temperature *
     log(2)`` where each column comes twice.  These do not.
@@ -311,7 +311,8 @@ class ExpSums:
     def __init__(self, tiles: Tiles, scale: Tensor) -> None:
         self._tiles, self._scale = tiles, scale
         self._room = torch.empty(0)
-        self._ranges: dict[int, tuple[Tensor, Tensor]] = {}
+        # Numbers: tensors that outlive their tile would leave holes in the heap.
+        self._ranges: dict[int, tuple[float, float]] = {}
 
     def of_columns(self, log_alpha: Tensor) -> Tensor:
         """Return the log of sum_i alpha_i exp(s_ij * scale), float [N], of log alpha [Q]."""
@@ -355,7 +356,8 @@ class ExpSums:
         top."""
         if part.start not in self._ranges:
             refuse_non_finite(tile, name=self._tiles.name, first_column=part.start)
-            self._ranges[part.start] = tile.detach().amin(0).min(), tile.detach().amax(0).max()
+            known = tile.detach()
+            self._ranges[part.start] = known.amin(0).min().item(), known.amax(0).max().item()
         low, high = self._ranges[part.start]
         top = high * self._scale
         learned = torch.is_grad_enabled() and any(

@@ -35,7 +35,7 @@ __all__ = [
 
 @arrays_too
 def wasserstein2(mean_t: Tensor, log_std_t: Tensor, mean_v: Tensor, log_std_v: Tensor) -> Tensor:
-    """Squared 2-Wasserstein distance of all pairs (DVTR Eq. 9).
+    """Return the squared 2-Wasserstein distance of all pairs (DVTR Eq. 9).
 
     ``||mu_t - mu_v||^2 + ||sigma_t - sigma_v||^2``: the squared Euclidean distance of the vectors
     ``[mu, sigma]``, so one matrix product.
@@ -65,7 +65,7 @@ def wasserstein2(mean_t: Tensor, log_std_t: Tensor, mean_v: Tensor, log_std_v: T
 def closed_form_distance(
     mean_t: Tensor, log_std_t: Tensor, mean_v: Tensor, log_std_v: Tensor
 ) -> Tensor:
-    """Mean squared distance of a sample of either, of all pairs (PCME++; Chun, ICLR 2024).
+    """Return the mean squared distance of samples, of all pairs (PCME++; Chun, ICLR 2024).
 
     ``||mu_t - mu_v||^2 + sum_d (sigma_td^2 + sigma_vd^2)``, which PCME estimates by samples.  Of
     unit means, ``1 - distance / 2`` is ProLIP's ``mu_t . mu_v - sum_d (sigma_td^2 + sigma_vd^2) /
@@ -91,7 +91,7 @@ def closed_form_distance(
 
 @arrays_too
 def squared_distances(t: Tensor, v: Tensor) -> Tensor:
-    """Squared Euclidean distances of all pairs of rows: float [T, D], [V, D] -> [T, V] >= 0.
+    """Return squared Euclidean distances of all pairs of rows: [T, D], [V, D] -> [T, V] >= 0.
 
     Example:
         ::
@@ -108,7 +108,7 @@ def squared_distances(t: Tensor, v: Tensor) -> Tensor:
 
 @arrays_too
 def kl_divergence(mean_p: Tensor, log_std_p: Tensor, mean_q: Tensor, log_std_q: Tensor) -> Tensor:
-    """KL(p || q) row by row (DVTR Eq. 8), summed over D: float [N, D] x 4 -> [N], in nats.
+    """Return KL(p || q) row by row (DVTR Eq. 8), summed over D: float [N, D] x 4 -> [N], in nats.
 
     Example:
         Means 1 apart in both dimensions, unit sigmas: 1/2 + 1/2. ::
@@ -123,7 +123,7 @@ def kl_divergence(mean_p: Tensor, log_std_p: Tensor, mean_q: Tensor, log_std_q: 
 
 @arrays_too
 def kl_to_unit(mean: Tensor, log_std: Tensor) -> Tensor:
-    """KL(p || N(0, I)) row by row (UATVR Eq. 12), summed over D: float [N, D] x 2 -> [N], in nats.
+    """Return KL(p || N(0, I)) by row (UATVR Eq. 12), summed over D: [N, D] x 2 -> [N], in nats.
 
     The official codes of PCME and UATVR take log sigma for the log *variance*; that is this
     function of ``log_std / 2``.
@@ -139,7 +139,7 @@ def kl_to_unit(mean: Tensor, log_std: Tensor) -> Tensor:
 
 @arrays_too
 def geometric_sigma(log_std: Tensor) -> Tensor:
-    """Geometric mean of sigma over D, an item's uncertainty (UATVR Fig. 3): float [N, D] -> [N].
+    """Return the geometric mean of sigma over D (UATVR Fig. 3): float [N, D] -> [N].
 
     Example:
         ::
@@ -154,7 +154,7 @@ def geometric_sigma(log_std: Tensor) -> Tensor:
 def sample(
     mean: Tensor, log_std: Tensor, num_samples: int, generator: Optional[torch.Generator] = None
 ) -> Tensor:
-    """Reparameterised samples ``mean + exp(log_std) * eps`` (UATVR Eq. 10).
+    """Return reparameterised samples ``mean + exp(log_std) * eps`` (UATVR Eq. 10).
 
     Args:
         mean: float [N, D].
@@ -205,7 +205,7 @@ def mean_unit_sample(
     *,
     entries: int = 2**22,
 ) -> Tensor:
-    """Mean of the unit vectors of an item's samples; of two items their inner product is Eq. 8's.
+    """Return the mean of an item's unit samples; the inner product of two items' is Eq. 8's.
 
     The mean cosine over all S x S sample pairs of two items is the inner product of these means.
     Many items are done in parts, which are drawn once more in the backward pass: the samples of all
@@ -242,7 +242,7 @@ def mean_unit_sample(
 
 @arrays_too
 def mean_sample_cosine(t: Tensor, v: Tensor) -> Tensor:
-    """Mean cosine over all S x S sample pairs of matched rows: float [N, S, D] x 2 -> [N].
+    """Return the mean cosine over all S x S samples of matched rows: [N, S, D] x 2 -> [N].
 
     DVTR Eq. 7-8 read soundly.  The mean of cosines is the inner product of the mean unit vectors,
     so S + S vectors are averaged and no S x S product is made.
@@ -258,7 +258,7 @@ def mean_sample_cosine(t: Tensor, v: Tensor) -> Tensor:
 
 @arrays_too
 def mean_sample_dot(t: Tensor, v: Tensor) -> Tensor:
-    """Mean inner product over all S x S sample pairs (DVTR Eq. 8): float [N, S, D] x 2 -> [N].
+    """Return the mean inner product of all S x S sample pairs (DVTR Eq. 8): [N, S, D] x 2 -> [N].
 
     Example:
         ::

@@ -79,7 +79,7 @@ def reliability(probabilities: Tensor, matches: Tensor, *, bins: int = 10) -> Re
 
 
 def check_pairs(scores: Tensor, matches: Tensor, *, name: str = 'scores') -> tuple[Tensor, Tensor]:
-    """Scores and matches of judged pairs, float64 [M] each.
+    """Return scores and matches of judged pairs, float64 [M] each, or raise ValueError.
 
     Args:
         scores: float [M].
@@ -109,7 +109,7 @@ def check_pairs(scores: Tensor, matches: Tensor, *, name: str = 'scores') -> tup
 
 @arrays_too
 def risk_coverage(uncertainty: Tensor, risk: Tensor) -> Tensor:
-    """Mean risk of the k least uncertain items, for k = 1 .. N (El-Yaniv and Wiener, JMLR 2010).
+    """Return the mean risk of the k least uncertain items, k = 1 .. N (El-Yaniv and Wiener, 2010).
 
     Args:
         uncertainty: float [N], higher is less certain.
@@ -138,7 +138,7 @@ def risk_coverage(uncertainty: Tensor, risk: Tensor) -> Tensor:
 
 @arrays_too
 def rejection_ratio(uncertainty: Tensor, risk: Tensor) -> Tensor:
-    """How much of the possible area the uncertainty gains by dropping the uncertain items first.
+    """Return the share of the possible area gained by dropping the uncertain items first.
 
     ``(chance - area) / (chance - best)`` with the areas of :func:`risk_coverage`, the best one
     that of the risk itself as the uncertainty: 1 = all errors are the most uncertain items,
@@ -171,7 +171,7 @@ def rejection_ratio(uncertainty: Tensor, risk: Tensor) -> Tensor:
 
 @arrays_too
 def spearman(x: Tensor, y: Tensor) -> Tensor:
-    """Spearman's rank correlation, ties at their mean rank.
+    """Return Spearman's rank correlation, ties at their mean rank.
 
     Args:
         x: float or integer [N].

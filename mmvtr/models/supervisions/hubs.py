@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from mmvtr.functional.losses.neighbours import centrality_weights
 from mmvtr.functional.values import at_least_float32
+from mmvtr.models.bank import MemoryBank
 from mmvtr.models.layers.pooling import unit
-from mmvtr.models.momentum import MemoryBank
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels

@@ -101,7 +101,7 @@ class OpenCLIPText(Tower):
     - ``'causal'`` (CLIP, PE, EVA): no word sees what is behind it, so padding is never reached.
     - ``'padded'`` (SigLIP, CLIPA, MobileCLIP, CoCa): the tower was trained on texts of one length
       and reads their padding.  It wants all of it, as
-      :class:`~mmvtr.datasets.words.open_clip_tokens.OpenCLIPTokenize` gives it.
+      :class:`~mmvtr.datasets.words.tokenizers.OpenCLIPTokenize` gives it.
     - ``'masked'`` (RoBERTa, mT5, NLLB): an encoder of transformers, which masks the padding.
 
     Args:

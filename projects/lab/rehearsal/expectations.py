@@ -56,7 +56,7 @@ BY_HEART, LEARNS_BY_HEART = 25.0, 10 * 100 / TEST_VIDEOS
 class Check(NamedTuple):
     """One expectation: its name, whether it is met, and what came in words.
 
-    ``passed`` is None where the training was cut off before it could be met.
+    ``passed`` is None where the training was cut off, or had fewer items, and might yet meet it.
     """
 
     name: str
@@ -80,7 +80,7 @@ def check(cfg: Config, full: Part, narrow: Part) -> list[Check]:
         if types & of_types:
             checks += expectation(model, narrow)
     checks += [*members(narrow), *filled(narrow)]
-    if narrow['steps'] < narrow['total']:
+    if narrow['steps'] < narrow['total'] or narrow['items'] < 1:
         checks = [not_reached(one) for one in checks]
     return checks
 

@@ -185,7 +185,7 @@ tokens of width {NARROW.width}, a trunk of one layer, at most {NARROW.frames} fr
 batches of at most {NARROW.batch} with the set in proportion: as many steps an epoch as in a real
 training, or, where *items* is below 1 (`--items`), that share of them at as many epochs. Fewer
 steps at the same rates get less far: what is met there is met sooner than the config asks, and what
-is not met may only be late. [`rehearsal/{RESULTS}`](rehearsal/{RESULTS}) has a line a config, with
+is not has no verdict. [`rehearsal/{RESULTS}`](rehearsal/{RESULTS}) has a line a config, with
 what else was changed, CPU minutes, and what came of each expectation.
 
 Asked of every config: finite gradients, no dead

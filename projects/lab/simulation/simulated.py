@@ -16,7 +16,7 @@ from mmvtr.datasets.formats.epic import EPICKitchensDataset
 from mmvtr.datasets.formats.prvr import PRVRDataset
 from mmvtr.datasets.formats.published import PublishedDataset
 from mmvtr.datasets.tables.dataset import FRACTIONS, TableDataset
-from mmvtr.engine.checks.config_checks import default_hooks
+from mmvtr.engine.checks.key_checks import default_hooks
 from mmvtr.engine.checks.schedule_checks import warmup_fault
 from mmvtr.registry import DATASETS, bare_name
 from simulation.simulated_model import (

@@ -15,11 +15,12 @@ ROOT = Path(__file__).parents[3]
 BERT = dict(model_type='bert', vocab_size=28996)
 T5 = dict(model_type='t5', d_model=768, d_ff=3072, num_layers=12, num_heads=12, d_kv=64)
 FAMILIES = (
-    *('dvtr_c2v_msrvtt', 'arl_tvr_i3d', 'hgr_epic'),
+    *('arl_tvr_i3d', 'hgr_epic'),
     *(
         pytest.param(name, marks=pytest.mark.nightly)
         for name in (
-            *('uatvr_vitb16_msrvtt', 'dvtr_c2v_msrvtt+bert', 'ssb_msrvtt', 'moee_msrvtt_full'),
+            *('dvtr_c2v_msrvtt', 'dvtr_c2v_msrvtt+bert', 'ssb_msrvtt', 'moee_msrvtt_full'),
+            'uatvr_vitb16_msrvtt',
             *('clip4clip_msrvtt', 'mmt_msrvtt', 'gmmformer_tvr_i3d', 'mssl_tvr_i3d'),
             *('dvtr_hit_msvd', 'dvtr_ce_msrvtt_full', 'taco_msrvtt', 'xpool_msrvtt', 'dldkd_tvr'),
             *('causal_hgr_epic+ranp', 'egonce_clip_epic'),

@@ -15,7 +15,7 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from mmvtr.datasets.sampling.environment_sampler import EnvironmentBatchSampler
+from mmvtr.datasets.sampling.samplers import EnvironmentBatchSampler
 from mmvtr.functional.uncertainty.ambiguity import ambiguous_set
 from mmvtr.models.supervisions.dvtr import relative_uncertainty
 from mmvtr.models.target import Target
@@ -497,6 +497,18 @@ def kept_of(**changed) -> dict:
 def test_the_page_has_whole_schedules(changed, row):
     (found,) = [line for line in page([kept_of(**changed)]).splitlines() if '`dvtr' in line]
     assert found.startswith('| `dvtr_c2v_msrvtt` | ') and found.endswith(row)
+
+
+def test_fewer_items_have_a_row_and_no_unmet_expectation():
+    record = _with_rates(slope=(1.85, 9.0), bias=(2.0, 1.0), bound=0.4)
+    record.update(items=0.25, seconds=9.0, notes=[], tested={'retrieval/t2v_R1': 1.0})
+    checks = check(config('dvtr_c2v_msrvtt'), record, record)
+    one = {c.name: c for c in checks}
+    assert one['something is learnt'].passed is None
+    assert one['reach of slope and bias'].passed is True  # 1.6 in four times as many steps
+    assert '28,120 steps' in one['reach of slope and bias'].said
+    row = page([summary(dict(config='few', sha='0', narrow=record, checks=checks))])
+    assert '| `few` | 0.25 | 7,030 | not reached: ' in row
 
 
 def test_a_part_of_a_schedule_has_no_row():

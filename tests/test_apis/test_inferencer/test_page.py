@@ -1,4 +1,4 @@
-"""docs/inferencer.md and the gallery's rows.md: their python, block after block, with clips."""
+"""The python of docs/inferencer.md and of the gallery's rows.md, block after block."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 import argparse
 import shutil
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 from mmengine.config import Config
 
@@ -95,7 +95,7 @@ class NpyStore:
         """Nothing is left to do."""
 
     def _path(self, video_id: str) -> Path:
-        from mmvtr.datasets.files import file_of
+        from mmvtr.datasets.folders import file_of
 
         return file_of(self.folder, video_id, '.npy')
 
@@ -349,7 +349,7 @@ def encode(model: Any, batch: dict[str, Any], kind: str) -> Iterator[tuple[str, 
     yield from ((name, row.numpy()) for name, row in zip(names, rows))
 
 
-def encode_videos(model: Any, videos: list[Any]) -> Any:
+def encode_videos(model: Any, videos: Sequence[Any]) -> Any:
     """Frames [F, 3, H, W], or windows of them, of each video -> float32 [sum of F, D].
 
     Some frames at a time, as a long video of windows takes more memory than there is.
@@ -362,7 +362,7 @@ def encode_videos(model: Any, videos: list[Any]) -> Any:
     sizes = {tuple(frames.shape[1:]) for frames in videos}
     if len(sizes) > 1:
         raise ValueError(f'frames of one batch are of different shapes: {sorted(sizes)}')
-    frames, parts = torch.cat(videos), []
+    frames, parts = torch.cat([*videos]), []
     for some in frames.split(max(1, AT_ONCE // frames[0].numel())):
         data = dict(inputs=dict(video=[some]), data_samples={})
         inputs = model.data_preprocessor(data, False)['inputs']

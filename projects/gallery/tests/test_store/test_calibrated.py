@@ -186,7 +186,7 @@ def test_places_of_equal_videos(store):
     store.add([str(i) for i in range(300)], twice, removing=[f'v{i}' for i in range(20)])
     store.refit(asked, items=seen, paired=True, chances=True, fewer=True)
     for k in (1, 5, 9):
-        for row, hits in zip(texts, store.search(texts, k, record=False)):
+        for row, hits in zip(texts[:20], store.search(texts[:20], k, record=False)):
             assert len(store.p_match(hits, row)) == k
 
 

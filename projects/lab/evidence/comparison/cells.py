@@ -30,7 +30,7 @@ from comparison.plan import APART, METHODS, SUMS
 from comparison.processes import run_tool
 from comparison.records import key_of, packed, put_record, read_records
 from first_names import without_scopes
-from mmvtr.datasets.planted_corpus.knobs import Knobs
+from mmvtr.datasets.planted_corpus.world import Knobs
 from mmvtr.engine.loop.evaluation import Encoded
 from mmvtr.engine.loop.evaluation_loop import relation_of
 from mmvtr.functional.metrics.ranks import caption_max, rank_counts

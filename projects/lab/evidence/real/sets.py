@@ -25,7 +25,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 import numpy as np
 from judged import crowd_pairs
 
-from mmvtr.datasets.caption_similarity.caption_bags import WORD
+from mmvtr.datasets.caption_similarity.caption_agreement import WORD
 from mmvtr.storage.arrays import load_h5py
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # study_parts

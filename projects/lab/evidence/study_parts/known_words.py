@@ -10,8 +10,7 @@ import numpy as np
 
 from mmvtr.datasets.annotation_files import read_text
 from mmvtr.datasets.annotation_values import Place, problem
-from mmvtr.datasets.caption_similarity.caption_agreement import word_pmi
-from mmvtr.datasets.caption_similarity.caption_bags import WORD
+from mmvtr.datasets.caption_similarity.caption_agreement import WORD, word_pmi
 from mmvtr.storage import read_array, write_atomically
 from mmvtr.storage.arrays import write_array
 

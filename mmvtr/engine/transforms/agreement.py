@@ -1,4 +1,4 @@
-"""A list of texts that begins with what is surely true, by the words of captions."""
+"""Lists that begin with what is true: by the words of captions, or by strengths of scaling."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from torch import Tensor
 
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.engine.loop.evaluation import Evaluation
-from mmvtr.engine.transforms.score_transforms import TransformHook, check_temperature
+from mmvtr.engine.transforms.score_transforms import (
+    Bank,
+    ScoreTransformHook,
+    TransformHook,
+    check_temperature,
+)
 from mmvtr.engine.transforms.stored_queries import (
     captions_of,
     check_source,
@@ -23,7 +28,10 @@ from mmvtr.functional.metrics.first_places import (
     expected_truth,
     sure_first,
 )
-from mmvtr.functional.transforms.transform_table import TRANSFORMS
+from mmvtr.functional.transforms.transform_table import (
+    TRANSFORMS,
+    checked_options,
+)
 from mmvtr.registry import HOOKS, TASK_UTILS
 from mmvtr.structures import Directed
 
@@ -153,3 +161,81 @@ def pairs_of(data: VideoTextDataset) -> set[tuple[str, str]]:
         for text in data.texts
         for place in text['video_idx']
     }
+
+
+@HOOKS.register_module()
+class LocalScalingHook(ScoreTransformHook):
+    """A part of CSLS, of either sign and apart for the directions.
+
+    See :func:`~mmvtr.functional.local_scaling`.  After a training that down-weights general
+    captions, ``v2t`` goes from what pairs ask for (above 0) to what is true (below 0),
+    docs/agreement.md.
+
+    Args:
+        t2v: strength for videos as items; 0 = raw scores.
+        v2t: strength for texts as items; 0 = raw scores.
+        share: of the queries, those that an item is nearest to; None = the table's.
+        queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
+
+    Raises:
+        ValueError: as of :class:`ScoreTransformHook`; no strength in either direction.
+    """
+
+    default_name = 'local_scaling'
+
+    def __init__(
+        self, *, t2v: float = 0.0, v2t: float = 0.0, share: Optional[float] = None, **kwargs: Any
+    ) -> None:
+        super().__init__(share=share, **kwargs)
+        for strength in (t2v, v2t):
+            checked_options(self.default_name, dict(strength=strength))
+        if t2v == v2t == 0:
+            raise ValueError('LocalScalingHook: t2v and v2t are 0, so that nothing would change')
+        self.strengths = dict(text=t2v, video=v2t)
+
+    def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
+        if not self.strengths[bank.kind]:
+            return scores  # and the bank's scores are not made
+        return super().transform(scores, bank, temperature)
+
+    def options(self, bank: Bank) -> dict[str, Any]:
+        return dict(super().options(bank), strength=self.strengths[bank.kind])
+
+
+@HOOKS.register_module()
+class HedgedScalingHook(ScoreTransformHook):
+    """Two strengths of :class:`LocalScalingHook` in one list of texts, v2t alone.
+
+    See :func:`~mmvtr.functional.hedged_scaling`.  After a training that down-weights general
+    captions a list begins with what is true and goes on with what was written for the clip
+    (docs/agreement.md).
+
+    Args:
+        first: strength that gives the first places.
+        rest: strength that orders all others.
+        places: how many texts are first; None = the table's.
+        share: of the queries, those that a text is nearest to; None = the table's.
+        queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
+
+    Raises:
+        ValueError: as of :class:`ScoreTransformHook`; (at evaluation) ``places`` above the number
+            of texts.
+    """
+
+    default_name = 'hedged_scaling'
+
+    def __init__(
+        self,
+        *,
+        first: float,
+        rest: float,
+        places: Optional[int] = None,
+        share: Optional[float] = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(first=first, strength=rest, places=places, share=share, **kwargs)
+
+    def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
+        if bank.kind == 'text':
+            return scores  # and the bank's scores are not made
+        return super().transform(scores, bank, temperature)
