@@ -11,6 +11,14 @@ os.environ.setdefault('OMP_NUM_THREADS', '1')
 pytest_plugins = ['common_fixtures']
 
 
+def pytest_configure(config):
+    """Tests run on the CPU, also where there is a GPU; those marked ``cuda`` alone use it."""
+    if 'cuda' not in config.getoption('markexpr'):
+        os.environ['CUDA_VISIBLE_DEVICES'] = ''
+    # Asking for devices by NVML leaves a process free to fork children that use them.
+    os.environ.setdefault('PYTORCH_NVML_BASED_CUDA_CHECK', '1')
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """With ``-n`` a file's tests are one worker's: what they share is made once."""

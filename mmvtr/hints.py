@@ -12,7 +12,8 @@ from typing import Any, Iterable
 ALIKE = 0.75
 
 #: Folders of the command-line tools: in a wheel, and in a checkout.
-TOOLS = [Path(__file__).parent / '.mim/tools', Path(__file__).parents[1] / 'tools']
+TOOLS = [Path(__file__).parent / '.mim/tools']
+TOOLS += [Path(__file__).parents[1] / name for name in ('tools', 'projects/lab')]
 
 
 def on_command_line() -> bool:

@@ -19,7 +19,7 @@ from mmengine.config import Config
 from mmengine.model import PretrainedInit
 from mmengine.registry import WEIGHT_INITIALIZERS, Registry
 
-from mmvtr.datasets.files import is_file_name
+from mmvtr.datasets.folders import is_file_name
 from mmvtr.names_code import code_entries, code_given, names_code
 from mmvtr.registry import (
     DATASETS,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
 from pathlib import Path
-from typing import Union
+from types import ModuleType
+from typing import Any, Callable, Union
 
+import mmengine.config.utils
+import mmengine.utils.package_utils
 from mmengine.config import Config
 
 #: What the variables of a config file begin with that hold its presets.
@@ -56,3 +61,33 @@ def _file_and_presets(path: Path) -> tuple[Path, list[str]]:
     if os.path.isfile(path) or not name:
         return path, []
     return path.with_name(name + path.suffix), presets
+
+
+PACKAGE = 'mmvtr'
+
+
+def _package_and_path(theirs: Callable, cfg_path: str) -> tuple[str, str]:
+    package, mark, path = cfg_path.partition('::')
+    return (package, path) if mark and package == PACKAGE else theirs(cfg_path)
+
+
+def _is_installed(theirs: Callable, package: str) -> bool:
+    return package == PACKAGE or theirs(package)
+
+
+def _installed_path(theirs: Callable, package: str) -> str:
+    return str(Path(__file__).parent) if package == PACKAGE else theirs(package)
+
+
+def _answer(home: ModuleType, name: str, answer: Callable[..., Any]) -> None:
+    """Replace a function of mmengine with ``answer(theirs, ...)`` wherever it was imported."""
+    theirs = getattr(home, name)
+    ours = functools.wraps(theirs)(functools.partial(answer, theirs))
+    for key, module in list(sys.modules.items()):
+        if key.partition('.')[0] == 'mmengine' and vars(module).get(name) is theirs:
+            setattr(module, name, ours)
+
+
+_answer(mmengine.config.utils, '_get_package_and_cfg_path', _package_and_path)
+_answer(mmengine.utils.package_utils, 'is_installed', _is_installed)
+_answer(mmengine.utils.package_utils, 'get_installed_path', _installed_path)

@@ -40,8 +40,8 @@ from mmengine.registry import DefaultScope
 from mmengine.registry import Registry as MMEngineRegistry
 from mmengine.registry import init_default_scope as set_default_scope
 
-import mmvtr.hub  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
 import mmvtr.late  # noqa: F401 - mmengine imports less
+import mmvtr.presets  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
 from mmvtr.hints import unregistered
 
 SCOPE = 'mmvtr'

@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterable, NamedTuple, Optional
 from mmengine import registry
 from mmengine.config import Config
 
-import mmvtr.hub  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
+import mmvtr.presets  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
 from mmvtr.presets import is_config_file, read_config  # noqa: F401 - users know them by utils
 from mmvtr.registry import (  # noqa: F401 - users know them by this module
     forget_pretrained,

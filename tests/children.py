@@ -6,7 +6,6 @@ A child may be killed or change global state without harm to the tests.
 import itertools
 import multiprocessing
 import os
-import re
 import runpy
 import socket
 import sys
@@ -23,15 +22,17 @@ WITHIN_MINUTES = ('planted', 'captions')
 MP = multiprocessing.get_context('forkserver')
 MP.set_forkserver_preload(['toy', *PRELOADED])
 _NUMBERS = itertools.count()
-_FOLDERS = ('.', 'tests', 'projects/gallery', 'projects/gallery/tests')
+_FOLDERS = ('.', 'tests', 'projects/lab', 'projects/gallery', 'projects/gallery/tests')
+_TOOLS = ('tools', 'projects/gallery/mmvtr_gallery/commands', 'projects/lab')
 _PATHS = [*(str(ROOT / x) for x in _FOLDERS), *os.environ.get('PYTHONPATH', '').split(os.pathsep)]
 os.environ['PYTHONPATH'] = os.pathsep.join(filter(None, _PATHS))  # for all child processes
 
 
 def tool_file(name: str) -> Path:
-    """The file of ``analysis_tools/cost.py``, or of a command of the gallery: ``serve.py``."""
-    own = ROOT / 'tools' / name
-    return own if own.is_file() else ROOT / 'projects/gallery/mmvtr_gallery/commands' / name
+    """The file of ``analysis_tools/draw.py``, of a command of the gallery (``serve.py``) or of the
+    laboratory (``cost.py``)."""
+    files = [ROOT / folder / name for folder in _TOOLS]
+    return next((file for file in files if file.is_file()), files[0])
 
 
 def config_file(name: str) -> Path:
@@ -66,27 +67,11 @@ def run_tool(
     """Run a tool (:func:`tool_file`) in ``folder``. Returns the exit code and all that it printed.
 
     The server of processes may be older than a variable: ``environ`` hands it on.
-
-    Each message is on a line of its own, as :func:`unfolded` has it; ``printed.txt`` has the rows.
     """
     log = folder / 'printed.txt'
     log.unlink(missing_ok=True)
     code = in_child(log, _run_tool, folder, tool, list(map(str, arguments)), dict(environ))
-    return code, unfolded(log.read_text())
-
-
-def unfolded(text: str) -> str:
-    """A log whose rows were too long (mmvtr/engine/launch/log_rows.py), a message a line."""
-    lines, width = [''], 0
-    for row in text.split('\n'):
-        item = row.strip().partition('  ')[0]
-        goes_on = row.startswith('    ') and width + 1 + len(item) > 100
-        if goes_on and re.match(r'[\d/]+ [\d:]+ - ', lines[-1]):
-            lines[-1] += f' {row.strip()}'
-        else:
-            lines.append(row)
-        width = len(row)
-    return '\n'.join(lines[1:])
+    return code, log.read_text()
 
 
 def start_tool(

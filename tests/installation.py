@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Callable, Iterator, NamedTuple, Union
 
-from children import ROOT, unfolded
+from children import ROOT
 
 #: What a source distribution is made of.
 SOURCES = ('LICENSE', 'MANIFEST.in', 'README.md', 'model-index.yml', 'pyproject.toml', 'setup.cfg')
@@ -86,7 +86,7 @@ class Installation(NamedTuple):
                 file=server.stdin,
                 flush=True,
             )
-            return int(server.stdout.readline()), unfolded(log.read_text())
+            return int(server.stdout.readline()), log.read_text()
 
         with server:
             assert server.stdout.readline().strip() == str(self.site / 'mmvtr' / '__init__.py')

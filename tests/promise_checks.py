@@ -21,21 +21,20 @@ from mmengine.config import Config
 
 import miniatures
 from children import ROOT, tool_file
-from mmvtr.apis.figures import FIGURES
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
-from mmvtr.engine.checks.schedule_checks import batch_per_process
 from mmvtr.registry import DATASETS, MODELS
-from mmvtr.sweeps import read_sweep
 from mmvtr.utils import forget_pretrained, is_config_file, load_config, register_all_modules
+from paper_figures import FIGURES
 from promises import DRAWN, Command, columns, headings, table_of, table_of_sweep
 from small_configs import as_it_is, run_small, small_config, small_towers
+from sweeps import batch_per_process, read_sweep
 
 #: How a tool's configs become small; default: :func:`small_config`.
 READERS = {
     'sweep.py': as_it_is,  # its commands are miniatures
     'preflight.py': as_it_is,
-    'analysis_tools/cost.py': small_towers,
+    'cost.py': small_towers,
     'analysis_tools/token_attention.py': small_towers,
     'dataset_converters/check_dataset.py': as_it_is,
     'dataset_converters/expert_pickles.py': as_it_is,
@@ -105,11 +104,12 @@ def furnish(folder: Path, write_video: Callable[..., Any]) -> Path:
     """Configs, annotations and videos of small sets, and the files that pages name."""
     for name in ('configs', 'tools'):
         (folder / name).symlink_to(ROOT / name)
-    sets = dict(msrvtt='mp4', msvd='avi', epic='', youcook2='', tvr='')
-    for name in sets:
+    for name in ('msrvtt', 'msvd', 'vatex', 'lsmdc', 'epic', 'youcook2', 'tvr'):
         (folder / 'data' / name / 'videos').mkdir(parents=True)
     miniatures.write_msrvtt(folder / 'data/msrvtt')
     miniatures.write_msvd(folder / 'data/msvd')
+    miniatures.write_vatex(folder / 'data/vatex')
+    miniatures.write_lsmdc(folder / 'data/lsmdc')
     miniatures.write_epic(folder / 'data/epic')
     miniatures.write_youcook2(folder / 'data/youcook2', miniatures.youcook2_database())
     greys = range(0, 100, 10)
@@ -117,6 +117,12 @@ def furnish(folder: Path, write_video: Callable[..., Any]) -> Path:
         write_video(folder / f'data/msrvtt/videos/video{number}.mp4', greys)
     for name in miniatures.MSVD_CAPTIONS:
         write_video(folder / f'data/msvd/videos/{name}.avi', greys)
+    for name in 'ef':
+        write_video(folder / f'data/vatex/videos/{name}.mp4', greys)
+    for movie in ('1006_T', '3011_U'):
+        clip = folder / f'data/lsmdc/videos/{movie}/{movie}_00.00.01.000-00.00.02.000.avi'
+        clip.parent.mkdir()
+        write_video(clip, greys)
     for name in ('a', 'b', 'new'):
         write_video(folder / f'{name}.mp4', greys, size=(64, 64))
     write_tvr(folder)
@@ -188,7 +194,7 @@ def check_read(command: Command, tools: dict[str, Any]) -> None:
     if command.tool == 'sweep.py' and args.sweep:
         known = {run.name for run in read_sweep(args.sweep, config=args.config).runs}
         assert set(args.only or ()) <= known, command.line
-    elif command.tool == 'analysis_tools/figures.py':
+    elif command.tool == 'figures.py':
         assert set(args.figure or ()) <= FIGURES.keys(), command.line
     elif command.tool in ('train.py', 'dist_train.sh', 'test.py'):
         (config,) = command.configs
@@ -290,7 +296,9 @@ class Done(NamedTuple):
 def filled(command: Command, room: Room) -> list[str]:
     """The words behind the tool, with real names in place of CONFIG, CHECKPOINT, DIR and so on."""
     tool = command.tool
-    start = next(i for i, word in enumerate(command.words) if word.startswith('tools/'))
+    start = next(
+        i for i, word in enumerate(command.words) if word.startswith(('tools/', 'projects/lab/'))
+    )
     words, config = list(command.words[start + 1 :]), CONFIG.get(tool)
     made = []
     for word in words:
@@ -499,8 +507,8 @@ CHECKS: dict[str, Any] = {
     'train.py': gives_the_row,
     'test.py': gives_the_row,
     'sweep.py': fills_the_table,
-    'analysis_tools/figures.py': draws,
-    'analysis_tools/cost.py': counts,
+    'figures.py': draws,
+    'cost.py': counts,
     'preflight.py': says_what_is_missing,
     'dataset_converters/check_dataset.py': counts_what_is_there,
 }

@@ -14,7 +14,7 @@ from itertools import product
 from typing import Iterator, NamedTuple
 
 from children import ROOT
-from mmvtr.sweeps import Sweep
+from sweeps import Sweep
 
 PAPERS = ('dvtr', 'ncl', 'uatvr', 'arl', 'causal')
 #: Name of a page -> its text.
@@ -44,6 +44,9 @@ MAIN = {
     **dict.fromkeys(('Frame length (causal intervention)', 'causal'), 'causal_hgr_epic'),
 }
 
+#: Tools of the laboratory that pages promise as those in ``tools/``.
+LAB, LAB_TOOLS = 'projects/lab/', ('cost', 'figures', 'preflight', 'sweep')
+
 
 class Command(NamedTuple):
     """A command that a page promises.
@@ -64,9 +67,10 @@ class Command(NamedTuple):
 
     @property
     def tool(self) -> str:
-        """``'analysis_tools/cost.py'``; '' where it runs none of the tools."""
-        found = [word for word in self.words[:3] if word.startswith('tools/')]
-        return found[0].removeprefix('tools/') if found else ''
+        """``'analysis_tools/draw.py'``; '' where it runs none of the tools."""
+        starts = ('tools/', *(f'{LAB}{name}.py' for name in LAB_TOOLS))
+        found = [word for word in self.words[:3] if word.startswith(starts)]
+        return found[0].removeprefix('tools/').removeprefix(LAB) if found else ''
 
     @property
     def configs(self) -> list[str]:
@@ -77,11 +81,11 @@ class Command(NamedTuple):
 #: What no test runs, and why: patterns of command lines.
 NOT_RUN = {
     r'(git|pip|wget|tar|unzip|mkdir|cd|find) ': 'fetches and places what is not here',
-    r'python tools/[\w/]+\.py$': 'a tool that is named, not a command: nothing to work on',
+    r'python (tools|projects/lab)/[\w/]+\.py$': 'a tool that is named: nothing to work on',
     r'python tools/train\.py configs/NAME$': 'what `train` stands for',
-    r'python tools/sweep\.py NAME$': 'what `sweep` stands for',
-    r'python tools/analysis_tools/figures\.py CONFIG .*NAME$': 'what `figure` stands for',
-    r'(OMP_NUM_THREADS=1 )?python (tools/benchmark|projects/lab)/': 'a study: its own tests',
+    r'python projects/lab/sweep\.py NAME$': 'what `sweep` stands for',
+    r'python projects/lab/figures\.py CONFIG .*NAME$': 'what `figure` stands for',
+    r'(OMP_NUM_THREADS=1 )?python projects/lab/(?!cost|figures|preflight|sweep)': 'a study, too',
     r'.* --amp fp16$': 'needs a GPU',
     r'.*records\.half\.type=Halves': 'three in a row, which test_halves.py runs',
     r'python tools/model_converters/convert\.py uatvr$': 'weights that nobody has published',
@@ -102,7 +106,7 @@ WHOLE = {
         f'--amp {kind}': [f'python tools/train.py CONFIG --amp {kind}'] for kind in ('bf16', 'fp16')
     },
     '--resume': ['python tools/train.py CONFIG --resume'],
-    '--tflops': ['python tools/preflight.py configs/dvtr_c2v_msrvtt.py --tflops 60'],
+    '--tflops': ['python projects/lab/preflight.py configs/dvtr_c2v_msrvtt.py --tflops 60'],
     '--best-on-test': ['python tools/train.py CONFIG --best-on-test'],
     f'{_OPTION} model.supervision.negatives_below=0.4': _with(
         'model.supervision.negatives_below=0.4', 'hgr_epic+ranp', 'hgr_msrvtt+ranp'
@@ -241,7 +245,7 @@ class _Reader:
             for line in WHOLE[piece]:
                 yield self.command(shlex.split(line))
         elif piece.startswith('sweep '):
-            yield self.command(['python', 'tools/sweep.py', *piece.split()[1:]])
+            yield self.command(['python', 'projects/lab/sweep.py', *piece.split()[1:]])
         elif piece.startswith('figure '):
             yield from self.figure(piece, after)
         elif re.match(r'((OMP_NUM_THREADS=1 )?(python|bash) (tools|projects)/|mmvtr )', piece):
@@ -264,7 +268,7 @@ class _Reader:
             weights = ['as-built', '--random-weights'] if built else ['epoch_1.pth', 'epoch_2.pth']
         else:
             weights = [f'{config}.pth']
-        line = ['python', 'tools/analysis_tools/figures.py', f'configs/{config}.py', *weights]
+        line = ['python', 'projects/lab/figures.py', f'configs/{config}.py', *weights]
         line += ['--out', 'DIR', '--figure', name, *more]
         if more and more[-1] == '--against':
             line += [f'configs/{other}.py', f'{other}.pth']

@@ -1,6 +1,6 @@
 """The tools on miniatures of the configs that they are given: a second each, no download, no data.
 
-Published sets are simulated (mmvtr.simulation) with a dozen items; the planted corpus
+Published sets are simulated (simulation) with a dozen items; the planted corpus
 has a dozen clips.  A miniature has everything else of its config: model, losses, hooks, metrics,
 what it is chosen by.
 """
@@ -21,12 +21,12 @@ import torch
 from mmengine.config import Config
 
 import mmvtr.engine.checks.config_checks
-import mmvtr.sweeps
 import mmvtr.utils
-from children import in_child, tool_file, unfolded
+import sweeps
+from children import in_child, tool_file
 from mmvtr.registry import DATASETS, bare_name
-from mmvtr.simulation.simulated import simulate
-from mmvtr.simulation.simulated_model import Size, retrievers
+from simulation.simulated import simulate
+from simulation.simulated_model import Size, retrievers
 
 load_config = mmvtr.utils.load_config
 check_config = mmvtr.engine.checks.config_checks.check_config
@@ -175,11 +175,11 @@ def _options_of_the_config(check: Callable[..., None]) -> Callable[..., None]:
     """A sweep's options are those of the config; the miniature has another pipeline."""
 
     def checked(run: Any, cfg: Config) -> None:
-        reader, mmvtr.sweeps.load_config = mmvtr.sweeps.load_config, load_config
+        reader, sweeps.load_config = sweeps.load_config, load_config
         try:
             check(run, cfg)
         finally:
-            mmvtr.sweeps.load_config = reader
+            sweeps.load_config = reader
 
     return checked
 
@@ -203,7 +203,7 @@ def run_small(
     given = list(map(str, arguments))
     file = tool_file(tool) if tools is None else tools / tool
     code = in_child(log, _run, folder, str(file), given, reader, before)
-    return code, unfolded(log.read_text())
+    return code, log.read_text()
 
 
 def _run(
@@ -222,7 +222,7 @@ def _run(
         runpy.run_path(file, run_name='__main__')
         return
     made = runpy.run_path(file)
-    mmvtr.sweeps._check_options = _options_of_the_config(mmvtr.sweeps._check_options)
+    sweeps._check_options = _options_of_the_config(sweeps._check_options)
 
     def call(command: list[str], log: Path) -> int:
         """A command of the sweep is run as it was, on a miniature."""

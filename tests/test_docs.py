@@ -17,6 +17,7 @@ from mmengine.config import Config
 
 from children import ROOT
 from mmvtr import registry
+from mmvtr.__main__ import OF_GALLERY, tools
 from mmvtr.functional import contrastive, dataset_uncertainty, multi_instance, sinkhorn
 from mmvtr.models.blocks import whole_needed
 from mmvtr.utils import read_config, register_all_modules
@@ -186,6 +187,13 @@ def test_an_equation_is_two_clicks_from_the_readme(page, number, function):
 
 
 @each_page
+def test_tools_by_name(page):
+    """Each `mmvtr TOOL` of a page is one of this package or of the gallery."""
+    named = re.findall(r'(?:python -m |`|^)mmvtr ([a-z_]+)', page.read_text(), flags=re.MULTILINE)
+    assert not set(named) - tools().keys() - {*OF_GALLERY}
+
+
+@each_page
 def test_links(page):
     text = re.sub(r'^```python\n.*?^```$', '', page.read_text(), flags=re.DOTALL | re.MULTILINE)
     broken = [link for link in LINK.findall(text) if not (page.parent / link).exists()]
@@ -216,13 +224,15 @@ def test_what_is_not_there_is_found():
 
 
 def test_the_examples_of_the_house_train(tmp_path, monkeypatch):
-    """The loss, the supervision and the similarity of architecture.md, from its config."""
+    """Parts of add_a_part.md and architecture.md, from the config of the latter."""
     register_all_modules()
     monkeypatch.setattr(registry.MODELS, '_module_dict', dict(registry.MODELS.module_dict))
     monkeypatch.syspath_prepend(str(tmp_path))
     page = (ROOT / 'docs/architecture.md').read_text()
-    blocks = dict(re.findall(r'```python\n# (\S+\.py)\n(.*?)```', page, flags=re.DOTALL))
-    assert len(blocks) == page.count('```python') == 5
+    tutorial = (ROOT / 'docs/tutorials/add_a_part.md').read_text()
+    block = re.compile(r'```python\n# (\S+\.py)\n(.*?)```', flags=re.DOTALL)
+    assert len(block.findall(page)) == page.count('```python') == 3
+    blocks = dict(block.findall(tutorial) + block.findall(page))
     for name, source in blocks.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(source.replace("_base_ = ['", f"_base_ = ['{ROOT}/configs/"))

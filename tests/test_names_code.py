@@ -5,6 +5,7 @@
 
 import json
 from functools import cache
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import code_reached
@@ -16,7 +17,6 @@ from mmengine.registry import Registry
 
 from mmvtr import __version__, plain_config
 from mmvtr.apis.pretrained import from_pretrained
-from mmvtr.apis.stored import load_stored_retriever
 from mmvtr.names_code import names_code
 from mmvtr.plain_config import refuse_unregistered
 from mmvtr.registry import (
@@ -86,11 +86,15 @@ def doors(tmp_path, monkeypatch):
     of_gallery = SimpleNamespace(about=dict(checkpoint='w.pth'), config=path, model=None)
     monkeypatch.setattr('huggingface_hub.snapshot_download', lambda *_, **__: str(tmp_path))
     open_door = {
-        'a store': lambda: load_stored_retriever(tmp_path, store),
-        "a gallery's config": lambda: load_stored_retriever('elsewhere', of_gallery),
         'a model folder': lambda: from_pretrained(tmp_path),
         'a hub repository': lambda: from_pretrained('stranger/model'),
     }
+
+    if find_spec('mmvtr_gallery'):
+        from mmvtr_gallery.stored_model import load_stored_retriever
+
+        open_door['a store'] = lambda: load_stored_retriever(tmp_path, store)
+        open_door["a gallery's config"] = lambda: load_stored_retriever('elsewhere', of_gallery)
 
     def refused(data):
         path.write_text(json.dumps(data))

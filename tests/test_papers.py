@@ -4,10 +4,12 @@ import re
 import runpy
 
 import pytest
+import yaml
 
 from children import ROOT
-from mmvtr.apis.figures import FIGURES
-from mmvtr.sweeps import sweep_names
+from paper_figures import FIGURES
+from promises import commands_of
+from sweeps import sweep_names
 
 PAGE = (ROOT / 'docs/papers.md').read_text()
 #: Heading of the page -> its text, how it captions figures and tables, how many there are.
@@ -80,6 +82,18 @@ def test_the_page_lists_where_configs_say_otherwise():
     """The list is what the tool prints, with its data file."""
     tool = runpy.run_path(str(ROOT / 'tools/analysis_tools/papers.py'))
     assert tool['table'](set()) in PAGE
+
+
+def test_each_row_that_is_trained_is_in_the_data_file():
+    papers: dict[str, set[str]] = {}
+    for one in yaml.safe_load((ROOT / 'configs/papers.yml').read_text()):
+        papers.setdefault(one['paper'], set()).update(one['configs'])
+    trained = [c for c in commands_of('papers', PAGE) if c.tool == 'train.py' and ', ' in c.place]
+    assert len(trained) > 100
+    for command in trained:
+        section, _, row = command.place.partition(', ')
+        missing = set(command.configs) - papers[section.partition(' (')[0]]
+        assert not missing, f'{section}, {row}: configs/papers.yml has no {missing}'
 
 
 def test_a_config_that_differs_is_told(tmp_path):

@@ -8,15 +8,15 @@ import pytest
 
 import small_configs
 from children import ROOT
-from mmvtr.sweeps import read_sweep
 from promise_checks import Room, check, check_read, furnish
 from promises import Command
+from sweeps import read_sweep
 
 FIGURE = (
-    'python tools/analysis_tools/figures.py configs/ncl_clip4clip_msvd.py as-built '
+    'python projects/lab/figures.py configs/ncl_clip4clip_msvd.py as-built '
     '--random-weights --out DIR --figure ncl7'
 )
-COST = 'python tools/analysis_tools/cost.py configs/uatvr_vitb16_msrvtt+ti.py'
+COST = 'python projects/lab/cost.py configs/uatvr_vitb16_msrvtt+ti.py'
 NCL = 'python tools/train.py configs/ncl_clip4clip_msvd.py --best-on-test'
 
 
@@ -92,32 +92,32 @@ FAULTS = {
     ),
     'A3: as built, with a train queue': (FIGURE, queue_is_wanted, None, 'was never filled'),
     'A6: four of ten columns': (
-        'python tools/sweep.py ncl_tab5',
+        'python projects/lab/sweep.py ncl_tab5',
         four_columns,
         None,
         '10 columns',
     ),
     'A6: each GPU with the whole batch': (
-        'python tools/sweep.py uatvr_tab3 --gpus 8 --amp bf16',
+        'python projects/lab/sweep.py uatvr_tab3 --gpus 8 --amp bf16',
         None,
         ('written += share_of_batch(run, args.gpus)', 'pass'),
         '8 a process',
     ),
     'C1: a metric that no run reports': (
-        'python tools/sweep.py causal_tab10_youcook2',
+        'python projects/lab/sweep.py causal_tab10_youcook2',
         no_such_metric,
         None,
         'baseline: no nDCG',
     ),
     'C2: options of a row that has no such part': (
-        'python tools/sweep.py arl_tab5_ours --cfg-options model.supervision.rule=mean '
+        'python projects/lab/sweep.py arl_tab5_ours --cfg-options model.supervision.rule=mean '
         'model.supervision.cap=None model.supervision.u_spread=0.0',
         None,
         None,
         'error: ',
     ),
     'C3: --dry names a pattern': (
-        'python tools/sweep.py causal_tab10_epic',
+        'python projects/lab/sweep.py causal_tab10_epic',
         any_best,
         None,
         r'no training leaves dry/baseline_0/best_\*.pth',
@@ -156,10 +156,12 @@ def test_a_fault_is_seen(fault, place, tmp_path):
 @pytest.mark.parametrize('option', ['--best-on-test', '--amp bf16', '--gpus 8'])
 def test_an_option_that_the_tool_has_not_got(option, tmp_path, monkeypatch):
     """A6: sweeps had no --best-on-test and no --amp."""
-    text = (ROOT / 'tools/sweep.py').read_text()
+    text = (ROOT / 'projects/lab/sweep.py').read_text()
     text = text.replace(f"'{option.split()[0]}'", "'--other'").replace('parser.add_amp', 'str')
     (tmp_path / 'sweep.py').write_text(text)
-    command = Command('papers', '', ('python', 'tools/sweep.py', 'ncl_tab5', *option.split()))
+    command = Command(
+        'papers', '', ('python', 'projects/lab/sweep.py', 'ncl_tab5', *option.split())
+    )
     check_read(command, {})
     monkeypatch.setattr('promise_checks.tool_file', lambda name: tmp_path / name)
     with pytest.raises(SystemExit):

@@ -10,7 +10,6 @@ import pytest
 
 import promises
 from children import ROOT
-from mmvtr.sweeps import read_sweep, sweep_names
 from promise_checks import Room, check, check_read, furnish
 from promises import (
     HEADINGS,
@@ -24,6 +23,7 @@ from promises import (
     reason_not_run,
     table_of_sweep,
 )
+from sweeps import read_sweep, sweep_names
 
 #: Each command once, trainings and tests once a table.
 ALL = {
@@ -113,9 +113,9 @@ def test_a_piece_that_is_no_command_is_found(text):
         ('python tools/train.py configs/dvtr_c2v_msrvtt.py --cfg-options model.no=1', SystemExit),
         ('python tools/train.py configs/no_such_config.py', AssertionError),
         ('python tools/none.py configs/dvtr_c2v_msrvtt.py', AssertionError),
-        ('python tools/sweep.py dvtr_tab99', ValueError),
+        ('python projects/lab/sweep.py dvtr_tab99', ValueError),
         ('bash tools/dist_train.sh configs/dvtr_c2v_msrvtt.py 8', AssertionError),
-        ('python tools/analysis_tools/figures.py a.py b.pth --out o --figure x9', AssertionError),
+        ('python projects/lab/figures.py a.py b.pth --out o --figure x9', AssertionError),
     ],
 )
 def test_a_command_that_no_tool_takes_is_found(line, error, tools, tmp_path, monkeypatch):

@@ -9,8 +9,8 @@ import torch
 from children import config_file
 from mmvtr import registry
 from mmvtr.datasets.record_transforms import without
-from mmvtr.sweeps import read_sweep
 from mmvtr.utils import load_config, read_config, register_all_modules
+from sweeps import read_sweep
 from tests.test_configs import CONFIGS, family, of_families, without_downloads
 
 CONFIG = {path.stem: path for path in CONFIGS}

@@ -8,7 +8,7 @@ CHECKPOINT=$2
 PROCESSES=$3
 TOOLS=$(dirname "$0")
 
-PYTHONPATH="$TOOLS/..:$PYTHONPATH" torchrun \
+PYTHONPATH="$TOOLS/..:$PYTHONPATH" python "$TOOLS/launch.py" \
     --nnodes="${NNODES:-1}" \
     --node_rank="${NODE_RANK:-0}" \
     --master_addr="${MASTER_ADDR:-127.0.0.1}" \

@@ -101,7 +101,7 @@ def vectors(model: Any, levels: Any, kind: str = 'text') -> Any:
 
 def write_npy(folder: Path, kind: str, items: Iterable[tuple[str, Any]]) -> Path:
     """``FOLDER/KIND/ID.npy`` each."""
-    from mmvtr.datasets.files import file_of
+    from mmvtr.datasets.folders import file_of
     from mmvtr.storage.arrays import write_array
 
     for name, rows in items:
@@ -111,7 +111,7 @@ def write_npy(folder: Path, kind: str, items: Iterable[tuple[str, Any]]) -> Path
 
 def write_hdf5(folder: Path, kind: str, items: Iterable[tuple[str, Any]]) -> Path:
     """``FOLDER/KIND.h5`` with a dataset each."""
-    from mmvtr.storage.hdf5 import name_in_hdf5, new_hdf5
+    from mmvtr.storage.arrays import name_in_hdf5, new_hdf5
 
     path = folder / f'{kind}.h5'
     with new_hdf5(path) as file:

@@ -12,7 +12,7 @@ GPUS=${GPUS:-8}
 export PER_NODE=$((GPUS < ${GPUS_PER_NODE:-8} ? GPUS : ${GPUS_PER_NODE:-8}))
 export PORT=${PORT:-29500}
 
-# One task a node; torchrun starts a process a GPU.
+# One task a node, which starts a process a GPU.
 PYTHONPATH="$TOOLS/..:$PYTHONPATH" srun \
     --partition="$PARTITION" \
     --job-name="$JOB_NAME" \
@@ -22,7 +22,7 @@ PYTHONPATH="$TOOLS/..:$PYTHONPATH" srun \
     --cpus-per-task=$((PER_NODE * ${CPUS_PER_TASK:-5})) \
     --kill-on-bad-exit=1 \
     ${SRUN_ARGS} \
-    bash -c 'torchrun \
+    bash -c 'python "$TOOLS/launch.py" \
         --nnodes="$SLURM_NNODES" \
         --node_rank="$SLURM_NODEID" \
         --master_addr="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)" \

@@ -44,11 +44,7 @@ def parse_args() -> argparse.Namespace:
         'table, what the trainings differ in, and a picture',
     )
     add('--auto-scale-lr', action='store_true', help='scale the learning rate to the batch size')
-    add(
-        '--no-persistent-workers',
-        action='store_true',
-        help='start the data workers anew for each epoch',
-    )
+    add('--no-persistent-workers', action='store_true', help='new data workers for each epoch')
     add('--seed', type=int, help="default: the config's randomness.seed")
     add('--diff-rank-seed', action='store_true', help='another seed for each process')
     add('--deterministic', action='store_true', help='deterministic cuDNN algorithms')
@@ -59,18 +55,16 @@ def parse_args() -> argparse.Namespace:
 
 def apply_args(cfg: Config, args: argparse.Namespace) -> None:
     """Change the config as the flags say."""
+    from mmvtr.engine.launch import training  # takes seconds to import
+
     if args.no_validate:
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
     if args.best_on_test:
         if args.no_validate:
             raise SystemExit('error: --best-on-test validates, --no-validate does not')
-        from mmvtr.engine.launch.training import choose_on_test
-
-        choose_on_test(cfg)
+        training.choose_on_test(cfg)
     if args.amp:
-        from mmvtr.engine.launch.training import use_amp
-
-        use_amp(cfg, args.amp)
+        training.use_amp(cfg, args.amp)
     if args.auto_scale_lr:
         if cfg.get('auto_scale_lr', {}).get('base_batch_size') is None:
             raise SystemExit(
@@ -80,10 +74,9 @@ def apply_args(cfg: Config, args: argparse.Namespace) -> None:
     for loader in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
         if cfg.get(loader) and args.no_persistent_workers:
             cfg[loader].persistent_workers = False
-    randomness = dict(seed=args.seed, deterministic=args.deterministic or None)
-    randomness['diff_rank_seed'] = args.diff_rank_seed or None
-    for key, value in randomness.items():
-        if value is not None:
+    for key in ('seed', 'deterministic', 'diff_rank_seed'):
+        value = getattr(args, key)
+        if value is not None and value is not False:
             cfg.merge_from_dict({f'randomness.{key}': value})
 
 
@@ -103,7 +96,6 @@ def main() -> None:
 
 def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
     """Run the steps from a checked config to the table of its test."""
-    # Only now what takes seconds to import.
     from mmengine.dist import is_main_process
 
     from mmvtr.engine.launch import against, launching, training
@@ -114,18 +106,17 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
         ending.release = lock.release
         seed = args.cfg_options.get('randomness.seed', args.seed)
         runner = training.runner_of_training(cfg, resume=args.resume, seed=seed)
-        training.train_and_test(runner)
+        checkpoint = training.train_and_test(runner)
         if is_main_process():
-            checkpoint = training.checkpoint_of(runner)
             if args.against:
                 load = partial(load_config, args.against)
                 print(against.compared(cfg, args, checkpoint, Path(__file__), load), end='\n\n')
             if checkpoint is None:
                 print(f'no checkpoint was written to {runner.work_dir}')
             else:
-                vectors = training.gives_vectors(runner)
-                options = cfg_words(args.cfg_options)
-                print(next_steps(args.config, checkpoint, options, searched=vectors))
+                searched = training.gives_vectors(runner)
+                words = cfg_words(args.cfg_options)
+                print(next_steps(args.config, checkpoint, words, searched=searched))
     launching.stop_processes()
 
 

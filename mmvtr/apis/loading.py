@@ -7,15 +7,15 @@ import hashlib
 import os
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Optional, Union
+from typing import Any, Callable, Optional, Sequence, Union
 
 import torch
 from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.registry import init_default_scope
-from torch import nn
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
-from mmvtr.apis.unfilled import Unfilled
 from mmvtr.engine.checks.config_checks import refuse_unknown
 from mmvtr.engine.launch.zero_shot import admit_random, refuse_random
 from mmvtr.engine.loop.facts import trainings_of
@@ -92,3 +92,43 @@ def fingerprint(module: nn.Module) -> str:
 def origin_of(module: nn.Module) -> str:
     """Return the class and weights' fingerprint, stored beside vectors and features."""
     return f'{type(module).__name__}, weights {fingerprint(module)}'
+
+
+#: What draws the weights of a new layer.
+_DRAWS = {
+    Tensor.normal_,
+    Tensor.uniform_,
+    nn.init.kaiming_normal_,
+    nn.init.kaiming_uniform_,
+    nn.init.normal_,
+    nn.init.uniform_,
+}
+
+
+class Unfilled(TorchFunctionMode):
+    """Skip random initialisation of parameters in this context; they keep uninitialised memory.
+
+    To be followed by a load of all parameters, as :func:`mmvtr.storage.weights.check_weights` sees
+    to.  Buffers and constants (zeros, ones, those that are computed) are filled as ever.
+
+    Example:
+        ::
+
+            >>> with Unfilled():
+            ...     layer = nn.Linear(512, 512)
+            >>> layer.load_state_dict(weights)
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Any = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in _DRAWS:
+            target = args[0] if args else kwargs.get('tensor')
+            if isinstance(target, nn.Parameter):
+                return target
+        return func(*args, **kwargs)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import copy
 import logging
-from typing import Any, Mapping, Sequence, Union
+from typing import Any, Mapping, Optional, Sequence, Union
 
 import torch
 from mmengine.config import Config
 from mmengine.dist import all_gather_object, is_main_process
 from mmengine.logging import print_log
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import Dataset, Subset
 
-from mmvtr.engine.loop.evaluation import Encoded, encode_batch
+from mmvtr.engine.loop.evaluation import Encoded, check_levels, encode_batch
 from mmvtr.engine.loop.evaluation_loop import TwoPassLoader, gather
+from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.progress import show_progress
 from mmvtr.reasons import without_workers
+from mmvtr.structures import Levels
 
 
 @torch.no_grad()
@@ -111,3 +113,44 @@ def _report(broken: Sequence[tuple[str, str]]) -> None:
     if broken:
         names = ''.join(f'\n  {video_id}: {reason}' for video_id, reason in broken)
         print_log(f'{len(broken)} broken videos are left out:{names}', 'current', logging.WARNING)
+
+
+def vectors(model: nn.Module, levels: Levels) -> Tensor:
+    """Return one vector per item whose inner products are the model's scores, for vector stores.
+
+    Args:
+        model: a retriever.
+        levels: of N encoded texts or videos.
+
+    Returns:
+        float32 [N, D'].
+
+    Raises:
+        ValueError: the similarity has no such vectors, or the items lack a level that it reads.
+    """
+    refuse_without_vectors(model)
+    check_levels(model, levels, 'the items')
+    return model.similarity.flat(levels).float()
+
+
+def sigmas(levels: Levels) -> Optional[list[float]]:
+    """Return a probabilistic model's uncertainty of N items (UATVR Fig. 3); None of others."""
+    if 'gaussian' not in levels:
+        return None
+    return geometric_sigma(levels['gaussian'].log_std).tolist()
+
+
+def refuse_without_vectors(model: nn.Module) -> None:
+    """Raise ValueError where scores are no inner products: they compare tokens, or in stages."""
+    similarity = model.similarity
+    if not hasattr(similarity, 'flat') or not getattr(similarity, 'exact', True):
+        offer = ''
+        if hasattr(similarity, 'shortlist'):
+            offer = (
+                '; a large gallery it ranks in two stages: model.similarity.shortlist=100 scores '
+                "each text's 100 best videos of the cheap first stage (tools/test.py)"
+            )
+        raise ValueError(
+            f'the scores of {type(similarity).__name__} are no inner products of one vector an '
+            f'item, which an index of nearest neighbours needs{offer}'
+        )

@@ -10,10 +10,10 @@ from mmengine.config import Config
 from torch import nn
 
 from mmvtr.apis.sets import encode_set
-from mmvtr.datasets.files import visible
+from mmvtr.datasets.folders import visible
 from mmvtr.datasets.sampling.collate import collate_of
 from mmvtr.datasets.video_text import VideoTextDataset
-from mmvtr.datasets.videos.broken_list import OnBroken
+from mmvtr.datasets.videos.missing import OnBroken
 from mmvtr.engine.loop.evaluation import Encoded, encode_batch
 
 Span = tuple[Optional[float], Optional[float]]

@@ -5,17 +5,15 @@ Knows torch and numpy, no config, no registry and no mmengine.
 
 from mmvtr.arrays.choice import Choice, choose
 from mmvtr.arrays.debiaser import Debiaser
-from mmvtr.arrays.frozen_sigma import FrozenSigma, fit_sigma
 from mmvtr.arrays.hubs import HubReport, Suspect, hub_report
 from mmvtr.arrays.list_chances import ListChances, judged_chances
-from mmvtr.arrays.results import Hubs, Retrieved
 from mmvtr.arrays.retrieval import fit, retrieve
+from mmvtr.arrays.searching import Hubs, Retrieved
 from mmvtr.arrays.tokens import Tokens
 
 __all__ = [
     'Choice',
     'Debiaser',
-    'FrozenSigma',
     'HubReport',
     'Hubs',
     'ListChances',
@@ -24,7 +22,6 @@ __all__ = [
     'Tokens',
     'choose',
     'fit',
-    'fit_sigma',
     'hub_report',
     'judged_chances',
     'retrieve',

@@ -27,8 +27,7 @@ from mmvtr.arrays.inputs import (
     score_tiles,
 )
 from mmvtr.arrays.list_chances import ListChances, fit_chances
-from mmvtr.arrays.results import Retrieved, hubs_of, like
-from mmvtr.arrays.searching import QUERIES, ranked, temperature_of
+from mmvtr.arrays.searching import QUERIES, Retrieved, hubs_of, like, ranked, temperature_of
 from mmvtr.arrays.tokens import SIDES, Tokens, engine_items, engine_queries
 from mmvtr.functional.similarities.distinct import asked_before
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mmvtr.arrays.inputs import Vectors, check_width, read_ids, read_vectors, score_tiles
 from mmvtr.arrays.tokens import pooled
-from mmvtr.functional.metrics.hub_breadth import hub_breadth
+from mmvtr.functional.metrics.hubness import hub_breadth
 from mmvtr.functional.similarities.tiles import Tiles, reach
 
 #: Queries that are looked at; fewer than the least tell nothing.

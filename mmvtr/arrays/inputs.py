@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from mmvtr.arrays.tokens import SIDES, late_pairs, late_products, read_mask
-from mmvtr.functional.arrays_too import CONVERSIONS
 from mmvtr.functional.similarities.distinct import row_groups
 from mmvtr.functional.similarities.tiles import ALIGNED, ENTRIES, Tiles, tile_width
+from mmvtr.functional.values import CONVERSIONS
 
 #: What scores are: cosines of vectors of any length, or their inner products as they are; of
 #: :class:`.Tokens` sums of best cosines, over the tokens of those that ask, of the items, or both.

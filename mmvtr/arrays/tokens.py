@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import CONVERSIONS
 from mmvtr.functional.similarities.token_interaction import paired_token_scores, token_scores
+from mmvtr.functional.values import CONVERSIONS
 
 #: Which sums of :func:`.token_scores` a geometry reads; those that ask are its words.
 SIDES: Mapping[str, str] = dict(maxsim='words', maxsim_of_items='frames', token_wise='both')

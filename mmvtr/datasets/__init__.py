@@ -1,15 +1,15 @@
 """Datasets, their transforms, samplers and collation."""
 
-from mmvtr.datasets.caption_items.transforms import CaptionFrames, CaptionWords
 from mmvtr.datasets.caption_similarity.caption_agreement import CaptionAgreement
-from mmvtr.datasets.caption_similarity.caption_implication import CaptionImplication
-from mmvtr.datasets.caption_similarity.summed import SummedCaptionSimilarity
+from mmvtr.datasets.caption_similarity.caption_implication import (
+    CaptionImplication,
+    SummedCaptionSimilarity,
+)
 from mmvtr.datasets.formats.activitynet import ActivityNetDataset
 from mmvtr.datasets.formats.activitynet_moments import ActivityNetMomentsDataset
 from mmvtr.datasets.formats.charades_sta import CharadesSTADataset
 from mmvtr.datasets.formats.didemo import DiDeMoDataset
 from mmvtr.datasets.formats.epic import EPICKitchensDataset
-from mmvtr.datasets.formats.flickr8k import Flickr8kCaptionsDataset
 from mmvtr.datasets.formats.lsmdc import LSMDCDataset
 from mmvtr.datasets.formats.msrvtt import MSRVTTDataset
 from mmvtr.datasets.formats.msvd import MSVDDataset
@@ -17,7 +17,6 @@ from mmvtr.datasets.formats.prvr import PRVRDataset
 from mmvtr.datasets.formats.tvr import TVRDataset
 from mmvtr.datasets.formats.vatex import VATEXDataset
 from mmvtr.datasets.formats.youcook2 import YouCook2Dataset
-from mmvtr.datasets.highlights import Highlights, read_highlights
 from mmvtr.datasets.joined import ConcatDataset, RepeatDataset
 from mmvtr.datasets.judgments import (
     read_crisscrossed,
@@ -29,19 +28,21 @@ from mmvtr.datasets.judgments import (
 from mmvtr.datasets.pair_values import PairValues, read_qrels, read_run, write_qrels, write_run
 from mmvtr.datasets.planted_corpus.dataset import PlantedDataset
 from mmvtr.datasets.sampling.collate import collate_retrieval
-from mmvtr.datasets.sampling.environment_sampler import EnvironmentBatchSampler
 from mmvtr.datasets.sampling.environments import (
+    Halves,
     LengthSplit,
     RandomSplit,
     RemoveByLength,
     RemoveRandom,
 )
-from mmvtr.datasets.sampling.halves import Halves
-from mmvtr.datasets.sampling.samplers import EpochSampler, ItemKey
-from mmvtr.datasets.sampling.scene_sampler import SceneBatchSampler
+from mmvtr.datasets.sampling.samplers import (
+    EnvironmentBatchSampler,
+    EpochSampler,
+    ItemKey,
+    SceneBatchSampler,
+)
 from mmvtr.datasets.tables.dataset import TableDataset
 from mmvtr.datasets.video_text import VideoTextDataset
-from mmvtr.datasets.videos.clips import LoadClips
 from mmvtr.datasets.videos.expert_features import LoadExperts
 from mmvtr.datasets.videos.feature_transforms import (
     LoadFrameVectors,
@@ -50,23 +51,28 @@ from mmvtr.datasets.videos.feature_transforms import (
     PoolFeatures,
     TrimFeatures,
 )
-from mmvtr.datasets.videos.open_clip_frames import OpenCLIPResize
 from mmvtr.datasets.videos.transforms import (
     CenterCrop,
     LoadFeatures,
     LoadFrames,
     LoadVideo,
+    OpenCLIPResize,
     RandomRoll,
     ResizeShortSide,
 )
 from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
 from mmvtr.datasets.words.caption_classes import CaptionClasses
 from mmvtr.datasets.words.denoising import DrawableCaptions
-from mmvtr.datasets.words.open_clip_tokens import OpenCLIPTokenize
 from mmvtr.datasets.words.role_graphs import LoadRoleGraph, PartOfSpeechGraph, VerbNounGraph
-from mmvtr.datasets.words.tokenizers import CLIPTokenize, HFTokenize, TextBytes, WordTokenize
+from mmvtr.datasets.words.tokenizers import (
+    CLIPTokenize,
+    HFTokenize,
+    OpenCLIPTokenize,
+    TextBytes,
+    WordCounts,
+    WordTokenize,
+)
 from mmvtr.datasets.words.tokens_of_interest import TokensOfInterest
-from mmvtr.datasets.words.word_counts import WordCounts
 
 __all__ = [
     'ActivityNetDataset',
@@ -75,9 +81,7 @@ __all__ = [
     'CLIPTokenize',
     'CaptionAgreement',
     'CaptionClasses',
-    'CaptionFrames',
     'CaptionImplication',
-    'CaptionWords',
     'CenterCrop',
     'CharadesSTADataset',
     'ConcatDataset',
@@ -86,14 +90,11 @@ __all__ = [
     'EPICKitchensDataset',
     'EnvironmentBatchSampler',
     'EpochSampler',
-    'Flickr8kCaptionsDataset',
     'HFTokenize',
     'Halves',
     'ItemKey',
-    'Highlights',
     'LSMDCDataset',
     'LengthSplit',
-    'LoadClips',
     'LoadExperts',
     'LoadFeatures',
     'LoadFrames',
@@ -137,7 +138,6 @@ __all__ = [
     'read_flickr8k_crowd',
     'read_flickr8k_expert',
     'read_frames',
-    'read_highlights',
     'read_qrels',
     'read_run',
     'write_qrels',

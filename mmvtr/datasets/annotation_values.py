@@ -14,7 +14,7 @@ import unicodedata
 from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, TypeVar, Union
 
-from mmvtr.datasets.files import is_file_name, visible
+from mmvtr.datasets.folders import is_file_name, visible
 
 #: Characters of a message, of what came, of a file's path (its end is shown).
 LONGEST, SHOWN, PATH = 500, 80, 200
@@ -178,7 +178,7 @@ def identifier(value: Any, place: Place) -> str:
     """Return the id of a video or a text: a string that can name a file.
 
     Raises:
-        ValueError: it is none, see :func:`~mmvtr.datasets.files.is_file_name`.
+        ValueError: it is none, see :func:`~mmvtr.datasets.folders.is_file_name`.
     """
     if not isinstance(value, str) or not is_file_name(value):
         raise wrong(place, 'an id, a visible string that can be the name of a file', value)

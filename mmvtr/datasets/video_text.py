@@ -22,7 +22,7 @@ from mmvtr.datasets.annotation_values import (
     problem,
     shown,
 )
-from mmvtr.datasets.files import visible
+from mmvtr.datasets.folders import visible
 from mmvtr.datasets.pair_values import Judgments, PairValues
 from mmvtr.datasets.record_transforms import RecordTransform, RecordTransforms
 from mmvtr.datasets.records import (
@@ -46,19 +46,20 @@ from mmvtr.datasets.sampling.items import (
     video_item,
 )
 from mmvtr.datasets.sampling.samplers import ItemKey
-from mmvtr.datasets.videos.broken_list import OnBroken, read_on_broken
 from mmvtr.datasets.videos.missing import (
     LeftOut,
     Missing,
+    OnBroken,
     check_missing,
     leave,
     not_there,
+    read_on_broken,
     skip_advice,
     subset,
 )
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.datasets.words.cut_texts import CutTexts, count_cut
-from mmvtr.functional.metrics.class_relevance import class_relevance
+from mmvtr.functional.metrics.graded_relevance import class_relevance
 from mmvtr.hints import option
 from mmvtr.registry import TRANSFORMS
 
@@ -85,7 +86,7 @@ class VideoTextDataset(Dataset):
             = every such video with all of its texts: a batch holds more texts than videos.
         on_broken: 'raise' a :class:`BrokenVideoError`, or 'skip' the item and report it in the
             batch's ``data_samples['broken']``; ``dict(skip=FILE)`` so skips the videos listed in a
-            file (:mod:`mmvtr.datasets.videos.broken_list`) without reading them, and raises for any
+            file (:mod:`mmvtr.datasets.videos.missing`) without reading them, and raises for any
             other.
         missing: 'raise' where the video pipeline finds no file (or no features) of a video, or
             'skip' it, and texts without any other video: the log, the protocol of a result and its

@@ -2,17 +2,21 @@
 
 from mmvtr import late  # noqa: F401 - mmengine imports less
 from mmvtr.engine.hooks.ambiguity_hook import AmbiguityHook
-from mmvtr.engine.hooks.basic import BrokenVideoHook, ExactSeedHook, ProgressHook
+from mmvtr.engine.hooks.basic import (
+    BrokenVideoHook,
+    ExactSeedHook,
+    ModalityGapHook,
+    MomentumHook,
+    ProgressHook,
+    ScoresFileHook,
+    SigmaFileHook,
+)
 from mmvtr.engine.hooks.eta_monitor import EtaMonitorHook
 from mmvtr.engine.hooks.members import MembersHook
-from mmvtr.engine.hooks.modality_gap import ModalityGapHook
 from mmvtr.engine.hooks.moments_hook import MomentsHook
-from mmvtr.engine.hooks.momentum import MomentumHook
 from mmvtr.engine.hooks.pictures_hook import PicturesHook
-from mmvtr.engine.hooks.scores_file import ScoresFileHook
-from mmvtr.engine.hooks.sigma import SigmaFileHook
+from mmvtr.engine.launch.console import TimedLoggerHook
 from mmvtr.engine.launch.runner import ToolRunner
-from mmvtr.engine.launch.timed_logger import TimedLoggerHook
 from mmvtr.engine.loop.checkpoint import PlainCheckpointHook
 from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.engine.loop.evaluation_loop import RetrievalLoop
@@ -20,12 +24,13 @@ from mmvtr.engine.loop.loops import AlternatingTrainLoop
 from mmvtr.engine.loop.optim import (
     AutocastOptimWrapper,
     BertAdam,
+    MatrixDecayConstructor,
     Ranger,
     WarmupCosineLR,
     WarmupLinearLR,
 )
 from mmvtr.engine.loop.sharded import FullyShardedRetriever
-from mmvtr.engine.loop.weight_decay import MatrixDecayConstructor
+from mmvtr.engine.transforms.agreement import HedgedScalingHook, LocalScalingHook, SureFirstHook
 from mmvtr.engine.transforms.query_queue import QueryQueueHook
 from mmvtr.engine.transforms.score_transforms import (
     AutoHook,
@@ -33,15 +38,12 @@ from mmvtr.engine.transforms.score_transforms import (
     DBNormHook,
     DBSNHook,
     DualSoftmaxHook,
-    HedgedScalingHook,
     InvertedSoftmaxHook,
-    LocalScalingHook,
     NNNHook,
     QBNormHook,
     SinkhornHook,
     UnbalancedSinkhornHook,
 )
-from mmvtr.engine.transforms.sure_first import SureFirstHook
 
 __all__ = [
     'AutoHook',

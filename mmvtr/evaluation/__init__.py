@@ -1,15 +1,13 @@
 """Metrics over score matrices [T, V] and what is known of the set; no metric knows a model."""
 
-from mmvtr.evaluation.cut_runs import CutRun, measure_cut_run
+from mmvtr.evaluation.foreign_scores import CutRun, measure_cut_run
 from mmvtr.evaluation.graded import RelevanceMetric
-from mmvtr.evaluation.highlights import highlight_figures
 from mmvtr.evaluation.judged import JudgedMetric
 from mmvtr.evaluation.length_bias import LengthBiasMetric
 from mmvtr.evaluation.metric import Metric, Report, directed, evaluate
 from mmvtr.evaluation.moment_ratio import MomentRatioMetric
 from mmvtr.evaluation.normalisation import NormalisationMetric
-from mmvtr.evaluation.retrieval import RetrievalMetric
-from mmvtr.evaluation.semantic import SemanticMetric
+from mmvtr.evaluation.retrieval import RetrievalMetric, SemanticMetric
 from mmvtr.evaluation.soft_positive import SoftPositiveMetric
 from mmvtr.evaluation.table import protocol_line, results_table, transforms_table
 from mmvtr.evaluation.uncertainty import GeneralCaptionMetric, UncertaintyMetric
@@ -30,7 +28,6 @@ __all__ = [
     'UncertaintyMetric',
     'directed',
     'evaluate',
-    'highlight_figures',
     'measure_cut_run',
     'protocol_line',
     'results_table',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple, Optional, Sequence
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from mmvtr import storage
 from mmvtr.datasets.annotation_values import Place, string
-from mmvtr.datasets.pair_values import PairValues, read_run
+from mmvtr.datasets.pair_values import PairValues, read_qrels, read_run
 from mmvtr.evaluation.foreign_scores import refuse_foreign
 from mmvtr.functional.similarities.tiles import refuse_non_finite
 from mmvtr.structures import Directed
@@ -210,3 +211,57 @@ def _ids(path: Path, name: str, array: np.ndarray, size: int) -> list[str]:
         twice = Counter(ids).most_common(1)[0][0]
         raise ValueError(f'{path}: {name} must be {size} ids that differ, {twice!r:.80} is twice')
     return ids
+
+
+def add_truth(parser: argparse.ArgumentParser, positives: str) -> None:
+    """Add the options --positives (with the help ``positives``), --judgments and --at-least."""
+    parser.add_argument('--positives', type=Path, metavar='P', help=positives)
+    parser.add_argument(
+        '--judgments', type=Path, metavar='QRELS', help='judged pairs, query 0 item grade'
+    )
+    parser.add_argument(
+        '--at-least',
+        type=float,
+        default=1.0,
+        metavar='X',
+        help='the lowest grade of --judgments that is right (default: 1)',
+    )
+
+
+def read_matches(path: Optional[Path]) -> Optional[PairValues]:
+    """Return the qrels that --positives names, or None if it names something else.
+
+    Raises:
+        FileNotFoundError, ValueError: as of :func:`~mmvtr.datasets.read_qrels`.
+    """
+    return None if path is None or path.suffix == '.npy' else read_qrels(path)
+
+
+def positives_of(
+    path: Optional[Path], matches: Optional[PairValues], scores: Tensor, ids: Ids
+) -> Tensor:
+    """Return the matches of --positives, bool [T, V].
+
+    Args:
+        path: what the option names.
+        matches: what :func:`read_matches` has read of it.
+        scores: float [T, V].
+        ids: of rows and columns.
+
+    Raises:
+        FileNotFoundError, ValueError: as of :mod:`~mmvtr.evaluation.score_files`.
+    """
+    if matches is None:
+        return read_positives(path, scores)
+    return named_positives(path, matches, ids)
+
+
+def read_judgments(path: Path, ids: Ids) -> PairValues:
+    """Return judged pairs, which must all be of these texts and videos.
+
+    Raises:
+        FileNotFoundError, ValueError: as of :func:`~mmvtr.datasets.read_qrels`, or of others.
+    """
+    pairs = read_qrels(path)
+    pairs.matrix(*ids)
+    return pairs

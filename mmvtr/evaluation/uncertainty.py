@@ -11,7 +11,7 @@ from torch import Tensor
 from mmvtr.evaluation.metric import Matrices, Metric, directed
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.functional.metrics.relevance import auc
-from mmvtr.functional.metrics.risk_coverage import rejection_ratio, risk_coverage, spearman
+from mmvtr.functional.uncertainty.reliability import rejection_ratio, risk_coverage, spearman
 from mmvtr.registry import METRICS
 from mmvtr.structures import Relation
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from mmvtr.dist import gather_padded, gather_rows
-from mmvtr.functional.metrics.class_relevance import class_overlap, class_relevance
-from mmvtr.models.pairs import Pairs
+from mmvtr.functional.metrics.graded_relevance import class_overlap, class_relevance
+from mmvtr.models.blocks import Pairs
 from mmvtr.models.target import Annotation, Target
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.dist import gather_rows, rank, world_size
-from mmvtr.functional.losses.token_contrast import hard_negatives
+from mmvtr.functional.losses.set_contrast import hard_negatives
 from mmvtr.models.annotation import JointIds
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.target import LocalBatch, Target, check_readable

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from mmvtr.functional.losses.contrastive import WAYS, ByDirection, Columns
 from mmvtr.models.supervisions.arl import ARLSupervision
-from mmvtr.models.supervisions.negatives.columns import spared_columns
+from mmvtr.models.supervisions.columns import spared_columns
 from mmvtr.models.target import Target, each_way, judges, pushed
 from mmvtr.registry import MODELS, build
 from mmvtr.structures import Levels, same_level

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.dist import rank
-from mmvtr.functional.losses.pseudo_labels import mixed_labels
+from mmvtr.functional.losses.pairwise import mixed_labels
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS

@@ -20,7 +20,7 @@ from mmvtr.models.gradient_cache import encode_in_parts, refuse_dependence_on_ba
 from mmvtr.models.gradient_watch import GradientWatch, why_nothing
 from mmvtr.models.layers.pooling import empty_levels
 from mmvtr.models.similarities.cosine import token_levels
-from mmvtr.models.supervisions.negatives.columns import check_columns
+from mmvtr.models.supervisions.columns import check_columns
 from mmvtr.models.target import LocalBatch, Target, check_read, check_readable
 from mmvtr.registry import MODELS, build
 from mmvtr.structures import Levels, drop_tokens

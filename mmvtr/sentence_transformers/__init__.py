@@ -5,7 +5,7 @@ supervisions are those of :mod:`mmvtr.models`: here are the classes that sentenc
 for.
 """
 
-from mmvtr.models.supervisions.negatives.guide import GuideSupervision
+from mmvtr.models.supervisions.guide import GuideSupervision
 from mmvtr.sentence_transformers.callback import LossCallback
 from mmvtr.sentence_transformers.contrastive import DebiasedContrastiveLoss
 from mmvtr.sentence_transformers.evaluator import DebiasedEvaluator

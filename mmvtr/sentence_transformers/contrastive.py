@@ -18,7 +18,7 @@ from mmvtr.models.combined import CombinedSupervision
 from mmvtr.models.gradient_watch import GradientWatch, why_nothing
 from mmvtr.models.losses import ContrastiveLoss
 from mmvtr.models.similarities.cosine import CosineSimilarity
-from mmvtr.models.supervisions.negatives.guide import GuideSupervision
+from mmvtr.models.supervisions.guide import GuideSupervision
 from mmvtr.models.target import Target, check_read
 from mmvtr.registry import build
 from mmvtr.sentence_transformers.guide import LEVEL, Reader
@@ -58,7 +58,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
             None: plain InfoNCE.
         guide: a model with ``encode`` for texts, of any tokenizer.  What it finds about as near to
             a text as its own document is no negative; videos and images it judges by their texts
-            (:class:`~mmvtr.models.supervisions.negatives.guide.GuideSupervision`).
+            (:class:`~mmvtr.models.supervisions.guide.GuideSupervision`).
         guide_margin, guide_strategy: ``margin`` and ``rule`` of that.  As in sentence-transformers'
             GISTEmbedLoss the margin is 0 by default: a wider one spares every negative where the
             guide's cosines lie close together.

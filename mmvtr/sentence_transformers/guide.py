@@ -11,7 +11,7 @@ from typing import Any, Optional, Sequence
 import torch
 from torch import Tensor
 
-from mmvtr.models.supervisions.teachers.stored_vectors import PREFIX
+from mmvtr.models.supervisions.stored_vectors import PREFIX
 
 #: The level of the guide's vectors, as a GuideSupervision of its default name reads it.
 LEVEL = f'{PREFIX}guide'

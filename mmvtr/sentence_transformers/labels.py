@@ -8,7 +8,7 @@ from typing import Any, Callable, Optional, Sequence
 import torch
 from torch import Tensor
 
-from mmvtr.models.pairs import Pairs
+from mmvtr.models.blocks import Pairs
 from mmvtr.models.target import Target
 
 #: The label of a hard negative: it belongs to no text.

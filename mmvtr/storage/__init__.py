@@ -4,8 +4,7 @@ from mmvtr.storage.arrays import array_names, read_array, read_arrays
 from mmvtr.storage.atomic import leftovers, naming, write_atomically, write_text
 from mmvtr.storage.digests import file_digest
 from mmvtr.storage.lock import FolderInUse, FolderLock, in_use
-from mmvtr.storage.reader import read_plain
-from mmvtr.storage.seal import seal, write_plain
+from mmvtr.storage.reader import read_plain, seal, write_plain
 from mmvtr.storage.tensors import read_tensors, write_tensors
 
 __all__ = [

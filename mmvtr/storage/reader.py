@@ -1,4 +1,4 @@
-"""The one place where a file of ``torch.save`` is read.
+"""The one place where a file of ``torch.save`` is written with a digest, and read.
 
 Whatever the version of torch and its environment variables say, only tensors and plain data come
 out: never an object that the file asks for, never code that it brings.
@@ -12,13 +12,14 @@ import re
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, Optional, Union
-from zipfile import ZipFile
+from zipfile import ZipFile, ZipInfo
 
 import torch
 from mmengine.dist import is_main_process
 from mmengine.logging import print_log
 
-from mmvtr.storage.seal import ZIP, digest_holds, was_sealed
+from mmvtr.storage.atomic import write_atomically
+from mmvtr.storage.digests import digest_of
 
 #: How a file begins that ``torch.save`` wrote before torch 1.6: a pickled number.
 _LEGACY = b'\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.'
@@ -27,7 +28,7 @@ _LEGACY = b'\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.'
 def read_plain(path: Union[str, Path], *, kind: str, map_location: Any = 'cpu') -> Any:
     """Return the tensors and plain data of a file, without running code.
 
-    A file with a digest (:mod:`mmvtr.storage.seal`) is read only if that holds.  One that never
+    A file with a digest (:mod:`mmvtr.storage.reader`) is read only if that holds.  One that never
     had one is read with a warning: of an archive the checksums of its records must hold.
 
     Args:
@@ -94,3 +95,61 @@ def _reason(error: Exception) -> str:
     if refused:
         return f'it asks for {refused[1][:80]}, and only tensors and plain data are read'
     return f'it is damaged, or holds more than tensors and plain data ({type(error).__name__})'
+
+
+#: What the first bytes of a zip archive are.
+ZIP = b'PK\x03\x04'
+
+_LABEL = b'mmvtr sha256 '
+_RECORD = '.data/mmvtr_digest'
+_DIGITS = 64
+
+
+def write_plain(content: Any, path: Union[str, Path]) -> None:
+    """Write tensors and plain data atomically, with a digest."""
+
+    def write(file: BinaryIO) -> None:
+        try:
+            torch.save(content, file)
+        except RuntimeError as error:  # torch's own words of a full disk, said in its clean-up
+            raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
+        seal(file)
+
+    write_atomically(path, write)
+
+
+def seal(file: BinaryIO) -> None:
+    """Append record and digest to an archive of ``torch.save``.
+
+    Args:
+        file: open for writing and reading; it may be of any size, as it is read in pieces.
+    """
+    with ZipFile(file, 'a') as archive:
+        root = archive.namelist()[0].split('/')[0]  # torch wants all records in one folder
+        archive.writestr(ZipInfo(f'{root}/{_RECORD}'), 'sha256')
+        archive.comment = _LABEL + bytes(_DIGITS)
+    digest = _digest(file)
+    file.seek(-_DIGITS, 2)
+    file.write(digest)
+
+
+def digest_holds(file: BinaryIO) -> Optional[bool]:
+    """Return whether the digest at the end of a file matches the file; None if there is none."""
+    size = file.seek(0, 2)
+    file.seek(max(0, size - len(_LABEL) - _DIGITS))
+    end = file.read()
+    if not end.startswith(_LABEL):
+        return None
+    return _digest(file) == end[-_DIGITS:]
+
+
+def was_sealed(archive: ZipFile) -> bool:
+    """Return whether an archive states that it has a digest."""
+    return any(name.endswith(f'/{_RECORD}') for name in archive.namelist())
+
+
+def _digest(file: BinaryIO) -> bytes:
+    """Return the hexadecimal SHA-256 of all but the last 64 bytes."""
+    size = file.seek(0, 2) - _DIGITS
+    file.seek(0)
+    return digest_of(file, size).hexdigest().encode()

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from mmvtr.functional.metrics.relevance import auc
-from mmvtr.functional.metrics.risk_coverage import spearman
+from mmvtr.functional.uncertainty.reliability import spearman
 from mmvtr.visualization import canvas
 
 #: Points of a kind that are drawn; of more, so many are.

@@ -1,6 +1,6 @@
 """Train a config on simulated tower outputs, and see whether it does what its paper says.
 
-    python projects/lab/rehearse.py CONFIG [--steps N] [--minutes M] [--out DIR] [--cfg-options ...]
+    python projects/lab/rehearse.py CONFIG [--steps N] [--minutes M] [--items S] [--out DIR] [...]
     python projects/lab/rehearse.py --all [--jobs 2] [--minutes M] [--out DIR]
     python projects/lab/rehearse.py [CONFIG | --all] [--out DIR] --page FILE
 
@@ -34,6 +34,14 @@ ROOT = Path(__file__).resolve().parents[2]
 STATUS = ('met', 'NOT MET', 'cannot be rehearsed', 'crashed')
 
 
+def share(text: str) -> float:
+    """Return a number above 0 and up to 1."""
+    value = float(text)
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f'a share above 0 and up to 1, not {text}')
+    return value
+
+
 def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     add = parser.add_argument
@@ -41,6 +49,12 @@ def parse_args() -> argparse.Namespace:
     add('--all', action='store_true', help='every config under configs/ that is not planted')
     add('--steps', type=count, help='stop (b) after so many steps of the own schedule')
     add('--minutes', type=float, default=5.0, help='stop (b) after so much CPU time (default: 5)')
+    add(
+        '--items',
+        type=share,
+        default=1.0,
+        help='of (b): this share of the items at as many epochs, for fewer steps (default: 1)',
+    )
     add('--jobs', type=count, default=2, help='of --all, one thread each (default: 2)')
     add(
         '--out',
@@ -70,8 +84,8 @@ def main() -> None:
 
 def rehearse_one(args: argparse.Namespace) -> int:
     """A place in :data:`STATUS`; writes a line of results, and ``NAME.png``."""
-    from mmvtr.simulation.simulated_model import Unknown
     from mmvtr.utils import load_config
+    from simulation.simulated_model import Unknown
 
     try:
         cfg = load_config(args.config, args.cfg_options)
@@ -105,7 +119,7 @@ def _met(args: argparse.Namespace, cfg: Config) -> bool:
 
     torch.set_num_threads(1)
     name = Path(args.config).stem
-    result = rehearse_config(cfg, steps=args.steps, minutes=args.minutes)
+    result = rehearse_config(cfg, steps=args.steps, minutes=args.minutes, items=args.items)
     result.update(config=name, sha=fingerprint(cfg))
     keep(args.out, {name: summary(result)})
     draw(args.out / f'{name}.png', name, result['narrow'], result['checks'])
@@ -147,7 +161,8 @@ def rehearse_all(args: argparse.Namespace) -> int:
     from rehearsal.report import RESULTS, is_current, read_results
 
     before, all_of_them = read_results(args.out / RESULTS), configs()
-    todo = [p for p in all_of_them if not is_current(before.get(p.stem), p, minutes=args.minutes)]
+    asked = dict(minutes=args.minutes, items=args.items)
+    todo = [p for p in all_of_them if not is_current(before.get(p.stem), p, **asked)]
     print(f'{len(todo)} of {len(all_of_them)} configs are to be rehearsed', flush=True)
     codes = []
     with ThreadPoolExecutor(args.jobs) as pool:
@@ -173,7 +188,7 @@ def _run(path: Path, args: argparse.Namespace) -> tuple[int, dict[str, dict]]:
     env = {**os.environ, 'OMP_NUM_THREADS': '1'}
     with tempfile.TemporaryDirectory() as own, open(_log(path, args), 'w') as log:
         command = [sys.executable, __file__, str(path), '--out', own]
-        command += ['--minutes', str(args.minutes)]
+        command += ['--minutes', str(args.minutes), '--items', str(args.items)]
         command += ['--steps', str(args.steps)] if args.steps else []
         done = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, env=env)
         found = read_results(Path(own) / RESULTS)

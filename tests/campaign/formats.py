@@ -22,12 +22,11 @@ from campaign.mutations import LONGEST, SECONDS, Hang, in_time
 from campaign.spoiled import spoil
 from campaign.trial import Trial
 from mmvtr.datasets import BrokenVideoError
-from mmvtr.datasets.caption_items.words import KnownWords, read_words, write_words
 from mmvtr.datasets.videos.feature_stores import NpyFolder
 from mmvtr.datasets.videos.frame_store import SETTINGS, FrameStore, Settings, _write_json
 from mmvtr.engine.transforms.stored_queries import read_bank
 from mmvtr.evaluation.score_files import read_score_file
-from mmvtr.models.towers.word_vectors import read_vectors
+from mmvtr.models.towers.features import read_vectors
 from mmvtr.storage import write_plain
 
 SCORES = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
@@ -95,11 +94,6 @@ def _bank(folder: Path) -> None:
     write_plain(dict(text=side, video=side), folder / 'bank.pth')
 
 
-def _words(folder: Path) -> dict[str, Any]:
-    return dict(words=read_words(folder).vectors)
-
-
-KNOWN = KnownWords(dict(cat=0, dog=1), np.ones((3, 4), np.float32))
 FORMATS = {
     'scores .npy': Format(
         'x.npy', lambda f: np.save(f / 'x.npy', SCORES), lambda f: _scores('x.npy', f)
@@ -122,7 +116,6 @@ FORMATS = {
         lambda f: np.save(f / 'v.npy', SCORES),
         lambda f: dict(vectors=read_vectors(f / 'v.npy', 3, 4).numpy()),
     ),
-    'learnt words': Format('words.npy', lambda f: write_words(f, KNOWN), _words),
     'bank': Format(
         'bank.pth',
         _bank,

@@ -27,7 +27,7 @@ from campaign.trial import Trial
 from campaign.watching import changes
 from children import MP, ROOT, _call, _run_tool
 from mmvtr.engine.loop.checkpoint import latest_checkpoint, read_checkpoint
-from mmvtr.engine.loop.choice import BEST
+from mmvtr.engine.loop.facts import BEST
 
 CONFIG = """
 _base_ = ['{root}/configs/{config}.py']

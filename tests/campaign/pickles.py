@@ -35,8 +35,8 @@ from mmvtr.engine.hooks.members import MembersHook
 from mmvtr.engine.loop.checkpoint import read_checkpoint
 from mmvtr.engine.transforms.stored_queries import read_bank
 from mmvtr.models.backdoor import BackdoorRetriever
+from mmvtr.models.towers.features import WordVectors
 from mmvtr.models.towers.open_clip_weights import build_open_clip
-from mmvtr.models.towers.word_vectors import WordVectors
 from mmvtr.storage import read_plain
 
 SWITCH = 'TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD'

@@ -123,7 +123,7 @@ FAULTS = {
         "model.load_state_dict(check_weights(model, content['state_dict'], checkpoint), False)",
     )),
     'a digit of the digest does not count': _fault('flips', (
-        'mmvtr/storage/seal.py',
+        'mmvtr/storage/reader.py',
         'return _digest(file) == end[-_DIGITS:]',
         'return _digest(file)[:-1] == end[-_DIGITS:-1]',
     )),

@@ -22,6 +22,7 @@ from campaign.watching import die_before
 from children import in_child, tool_file
 from mmvtr import apis
 from mmvtr.datasets.videos.video_io import decode_all
+from mmvtr_gallery import stored_model
 from mmvtr_gallery.store import create_store, open_store
 from mmvtr_gallery.store.replacing import replace_store
 
@@ -115,13 +116,13 @@ def _search(arguments: list[str], ids: list[str] | None) -> None:
 
     found = vectors(1)[: len(ids or [])]
     stubs = dict(
-        load_stored_retriever=lambda *a, **k: (None, None),
         encode_videos=encode,
         vectors=lambda *a: found,
         sigmas=lambda *a: None,
     )
     sys.argv = ['search.py', *arguments]
-    with mock.patch.multiple(apis, **stubs):
+    loaded = mock.patch.object(stored_model, 'load_stored_retriever', lambda *a, **k: (None, None))
+    with loaded, mock.patch.multiple(apis, **stubs):
         runpy.run_path(str(tool_file('search.py')), run_name='__main__')
 
 

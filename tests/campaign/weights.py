@@ -20,7 +20,7 @@ import toy
 from campaign.trial import Trial
 from mmvtr.apis import load_retriever
 from mmvtr.models.towers.open_clip_weights import build_open_clip
-from mmvtr.models.towers.transformers_dual import TransformersDualText, TransformersFrames
+from mmvtr.models.towers.transformers import TransformersDualText, TransformersFrames
 
 SMALL = dict(layers=1, width=8, heads=1)
 OPEN_CLIP = dict(

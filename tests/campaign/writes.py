@@ -20,7 +20,7 @@ from campaign.trial import Trial
 from children import MP, _call
 from mmvtr.engine.loop.checkpoint import AtomicBackend
 from mmvtr.storage.atomic import write_atomically
-from mmvtr.storage.seal import write_plain
+from mmvtr.storage.reader import write_plain
 
 #: Numbers of a file: large enough that writing takes a while.
 SIZE = 1 << 20

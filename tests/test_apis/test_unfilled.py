@@ -6,7 +6,7 @@ from mmengine.config import Config
 from torch import nn
 
 from mmvtr.apis import load_retriever
-from mmvtr.apis.unfilled import Unfilled
+from mmvtr.apis.loading import Unfilled
 from mmvtr.registry import MODELS
 from mmvtr.storage import write_plain
 from mmvtr.storage.weights import refuse_not_finite

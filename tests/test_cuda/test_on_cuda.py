@@ -12,9 +12,9 @@ from mmengine.runner import Runner
 from children import ROOT, run_tool
 from mmvtr.functional import csls, inverted_softmax, qb_norm, sinkhorn_scores
 from mmvtr.registry import MODELS
-from mmvtr.simulation.simulated import simulate
-from mmvtr.simulation.simulated_model import NARROW
 from mmvtr.storage import read_plain
+from simulation.simulated import simulate
+from simulation.simulated_model import NARROW
 
 pytestmark = [
     pytest.mark.cuda,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmvtr.datasets.files import visible
+from mmvtr.datasets.folders import visible
 from mmvtr.datasets.problems import Problems, collecting
 
 

@@ -20,7 +20,7 @@ from mmvtr.datasets import (
     write_qrels,
 )
 from mmvtr.datasets.sampling.environments import Environments
-from mmvtr.datasets.videos.broken_list import read_broken, write_broken
+from mmvtr.datasets.videos.missing import read_broken, write_broken
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
 
 #: Text 2 belongs to two videos, video 3 has no text.

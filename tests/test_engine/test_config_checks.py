@@ -12,13 +12,8 @@ from torch import nn
 from mmvtr.apis import load_retriever
 from mmvtr.engine.checks import config_checks
 from mmvtr.engine.checks.arguments import arguments_of
-from mmvtr.engine.checks.config_checks import (
-    KNOWN,
-    check_config,
-    component_faults,
-    hook_faults,
-    key_faults,
-)
+from mmvtr.engine.checks.config_checks import check_config, component_faults
+from mmvtr.engine.checks.key_checks import KNOWN, hook_faults, key_faults
 from mmvtr.registry import HOOKS, MODELS
 from mmvtr.utils import load_config, read_config, register_all_modules
 

@@ -13,8 +13,13 @@ from mmengine.runner import Runner
 
 import toy
 from children import run_tool
-from mmvtr.engine.launch.console import file_only, is_new, raise_on_full_disk, without_repeats
-from mmvtr.engine.launch.timed_logger import TimedLoggerHook
+from mmvtr.engine.launch.console import (
+    TimedLoggerHook,
+    file_only,
+    is_new,
+    raise_on_full_disk,
+    without_repeats,
+)
 from tiny_sets import of_planted
 
 PLANTED = of_planted('dvtr_c2v_planted', max_epochs=2, val_interval=1)
@@ -152,7 +157,7 @@ def hook(monkeypatch):
                 cls.scalars += 1
 
     clock = Clock()
-    monkeypatch.setattr('mmvtr.engine.launch.timed_logger.time', clock)
+    monkeypatch.setattr('mmvtr.engine.launch.console.time', clock)
     made = TimedLoggerHook(interval=20, seconds=10)
     made.before_run(type('R', (), dict(timestamp='t')))
     return made, Fake, clock

@@ -7,7 +7,7 @@ import pytest
 
 from mmvtr.datasets import LoadFeatures, LoadFrames, LoadVideo
 from mmvtr.datasets.videos.frame_store import SETTINGS, Settings, write_shard
-from mmvtr.engine.hooks.film_strip import film_strip
+from mmvtr.engine.hooks.study import film_strip
 
 GREYS = range(0, 220, 20)
 

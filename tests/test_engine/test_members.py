@@ -12,8 +12,8 @@ from torch.nn.functional import normalize
 from torch.nn.parallel import DistributedDataParallel
 
 from mmvtr.apis import encode_set, vectors
+from mmvtr.engine.hooks.basic import ModalityGapHook
 from mmvtr.engine.hooks.members import MembersHook, fuse_config, read_fusion
-from mmvtr.engine.hooks.modality_gap import ModalityGapHook
 from mmvtr.engine.loop.checkpoint import read_checkpoint
 from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.engine.loop.evaluation_loop import relation_of

@@ -175,6 +175,38 @@ def test_refused_before_a_start(folder, place, name):
     assert REFUSED[name] in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ('line', 'key', 'name'),
+    [
+        ("custom_hooks = [dict(type='mmengine.EMAHook')]", 'custom_hooks.0', 'EMAHook'),
+        ("custom_hooks = [dict(type='EMAHook', momentum=.1)]", 'custom_hooks.0', 'EMAHook'),
+        ("model['belief'] = dict(type='Belief')", 'model.belief', 'Belief'),
+    ],
+)
+def test_what_copies_a_sharded_model_is_refused_before_a_start(folder, line, key, name):
+    path = folder / 'copies.py'
+    path.write_text(toy.RETRIEVAL + line)
+    alone = faults(path)
+    path.write_text(f'{path.read_text()}\nmodel_wrapper_cfg = dict(type="FullyShardedRetriever")')
+    assert f'{key}: {name} copies the encoder, and the shards' in faults(path)
+    assert 'shards' not in alone
+
+
+def test_a_scope_that_nobody_has_is_told_first(folder):
+    path = folder / 'scope.py'
+    path.write_text(f"{toy.RETRIEVAL}\ndefault_scope = 'mmvrt'\nhooks = []")
+    (said,) = faults(path).splitlines()
+    assert said.endswith("default_scope: no registry has the scope 'mmvrt'; did you mean mmvtr?")
+
+
+def faults(path: Path) -> str:
+    try:
+        check_config(Config.fromfile(path))
+    except SystemExit as error:
+        return str(error)
+    return ''
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize(('place', 'name'), working_parts())
 def test_works_alone(folder, place, name):

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from mmvtr.engine.hooks.modality_gap import ModalityGapHook
+from mmvtr.engine.hooks.basic import ModalityGapHook
 from mmvtr.engine.loop.evaluation import Encoded, Evaluation
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.structures import Embedding, Relation

@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 
 import pytest
-from mmengine.config import Config
 from mmengine.runner import EpochBasedTrainLoop
 from torch import nn
 
@@ -11,23 +10,8 @@ from mmvtr.engine.loop.protocol import (
     checkpoint_in_words,
     frames_from,
     models_in_words,
-    optimizer_in_words,
     precision,
-    selection,
 )
-
-
-@pytest.mark.parametrize(
-    ('wrapper', 'expected'),
-    [
-        (None, None),
-        (dict(optimizer=dict(type='AdamW')), 'AdamW'),
-        (dict(optimizer=dict(type='SGD', lr=0.1)), 'SGD, lr 0.1'),
-        (dict(a=dict(optimizer=dict(type='SGD'))), None),  # several
-    ],
-)
-def test_the_optimizer(wrapper, expected):
-    assert optimizer_in_words(dict(optim_wrapper=wrapper)) == expected
 
 
 def test_the_precision_of_a_result():
@@ -74,13 +58,3 @@ def test_the_checkpoint():
     loop = EpochBasedTrainLoop.__new__(EpochBasedTrainLoop)
     loop._epoch = 5
     assert checkpoint_in_words(told(loop)) == 'epoch 5'
-
-
-def test_what_a_training_will_choose():
-    hooks = dict(checkpoint=dict(save_best='retrieval/rsum'))
-    cfg = Config(dict(default_hooks=hooks))
-    assert selection(cfg) == 'the last epoch'
-    cfg.val_dataloader = dict(batch_size=2)
-    assert selection(cfg) == 'best on val by retrieval/rsum'
-    cfg.default_hooks.checkpoint.save_best = None
-    assert selection(cfg) == 'the last epoch'

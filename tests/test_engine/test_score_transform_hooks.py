@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
+from mmvtr.engine import HedgedScalingHook, LocalScalingHook
 from mmvtr.engine.loop.evaluation import Encoded, Evaluation
 from mmvtr.engine.transforms import score_transforms as hooks
 from mmvtr.engine.transforms.query_queue import Queries, QueryQueueHook
@@ -29,13 +30,13 @@ ALL_HOOKS = [
     hooks.QBNormHook,
     hooks.CSLSHook,
     hooks.UnbalancedSinkhornHook,
-    hooks.LocalScalingHook,
+    LocalScalingHook,
     hooks.NNNHook,
 ]
 #: Arguments beside the queries.
 ARGUMENTS = {
     hooks.CSLSHook: dict(neighbours=3),
-    hooks.LocalScalingHook: dict(t2v=0.3, v2t=0.3, share=0.25),
+    LocalScalingHook: dict(t2v=0.3, v2t=0.3, share=0.25),
     hooks.NNNHook: dict(neighbours=3),
 }
 
@@ -372,7 +373,7 @@ def test_bad_dbsn():
 
 
 def test_local_scaling_has_a_strength_for_each_direction(runner, evaluation):
-    hook = hooks.LocalScalingHook(v2t=-0.4, share=0.25, queries='train_queue')
+    hook = LocalScalingHook(v2t=-0.4, share=0.25, queries='train_queue')
     hook.after_scoring(runner, evaluation)
     scores, (_, v2t) = evaluation.matrices['scores'], bank_scores()
     found = evaluation.transformed['local_scaling']
@@ -384,7 +385,7 @@ def test_local_scaling_has_a_strength_for_each_direction(runner, evaluation):
 
 @pytest.mark.parametrize('queries', ['train_queue', 'test'])
 def test_hedged_scaling_orders_the_lists_of_texts_alone(runner, evaluation, queries):
-    hook = hooks.HedgedScalingHook(
+    hook = HedgedScalingHook(
         first=-0.4, rest=0.3, places=2, share=0.25, queries=queries, name='hedged'
     )
     hook.after_scoring(runner, evaluation)
@@ -406,7 +407,7 @@ def test_hedged_scaling_orders_the_lists_of_texts_alone(runner, evaluation, quer
 )
 def test_bad_hedged_scaling(how, said):
     with pytest.raises(ValueError, match=said):
-        hooks.HedgedScalingHook(queries='test', **how)
+        HedgedScalingHook(queries='test', **how)
 
 
 @pytest.mark.parametrize(
@@ -419,4 +420,4 @@ def test_bad_hedged_scaling(how, said):
 )
 def test_bad_local_scaling(how, said):
     with pytest.raises(ValueError, match=said):
-        hooks.LocalScalingHook(queries='test', **how)
+        LocalScalingHook(queries='test', **how)

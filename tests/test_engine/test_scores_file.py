@@ -9,7 +9,7 @@ import torch
 from mmengine.hooks import Hook
 from mmengine.runner import get_priority
 
-from mmvtr.engine.hooks.scores_file import ScoresFileHook
+from mmvtr.engine.hooks.basic import ScoresFileHook
 from mmvtr.engine.loop.evaluation import Encoded, Evaluation
 from mmvtr.engine.transforms.score_transforms import SinkhornHook
 from mmvtr.evaluation.score_files import read_matrix

@@ -3,7 +3,7 @@
 import pytest
 from mmengine.config import Config
 
-from mmvtr.engine.checks.size_checks import SMALL, check_sizes
+from mmvtr.engine.checks.set_checks import SMALL, check_sizes
 
 
 class Set:

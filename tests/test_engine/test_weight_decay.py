@@ -6,7 +6,7 @@ from mmengine.optim import OptimWrapper, build_optim_wrapper
 from torch import nn
 
 from mmvtr.engine.launch.runner import groups_in_words
-from mmvtr.engine.loop.weight_decay import decays
+from mmvtr.engine.loop.optim import decays
 
 
 class Part(nn.Module):

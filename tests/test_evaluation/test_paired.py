@@ -6,18 +6,8 @@ import random
 
 import numpy as np
 import pytest
-import scipy.stats
 
-from mmvtr.evaluation.paired import (
-    bootstrap,
-    holm,
-    paired,
-    permutation_p,
-    seeds_and_queries,
-    seeds_needed,
-    student_p,
-    student_quantile,
-)
+from mmvtr.evaluation.paired import bootstrap, holm, paired, permutation_p
 
 
 def test_all_signs_of_a_few():
@@ -128,78 +118,3 @@ def test_texts_of_a_video_are_drawn_with_it():
 def test_one_text_a_video_changes_nothing():
     fields = list(100.0 * np.random.default_rng(6).integers(-1, 2, (2, 3, 40)))
     assert bootstrap(fields, [np.arange(40)] * 2) == bootstrap(fields)
-
-
-def test_seeds_and_queries_by_hand():
-    """Where queries agree it is Student's of the seeds, where seeds agree a normal interval."""
-    values = np.array([1.0, 4.0, 10.0])
-    (low, high), p = seeds_and_queries([np.repeat(values[:, None], 50, 1)])
-    half = scipy.stats.t.ppf(0.975, 2) * values.std(ddof=1) / math.sqrt(3)
-    assert (low, high) == pytest.approx((5 - half, 5 + half), rel=1e-4)
-    assert p == pytest.approx(scipy.stats.ttest_1samp(values, 0).pvalue, rel=1e-4)
-    queries = 100.0 * np.random.default_rng(8).integers(-1, 2, 900) + 5
-    (low, high), p = seeds_and_queries([np.tile(queries, (3, 1))], draws=6000)
-    error = queries.std() / 30
-    assert (high - low) / 2 == pytest.approx(1.96 * error, rel=0.03)
-    assert p == pytest.approx(2 * scipy.stats.norm.sf(abs(queries.mean()) / error), rel=0.1)
-    assert seeds_and_queries([np.ones((1, 5))]) == ((-math.inf, math.inf), 1.0)
-    assert seeds_and_queries([np.zeros((3, 5))] * 2) == ((0.0, 0.0), 1.0)
-
-
-def test_what_seeds_do_to_queries_errs_on_the_safe_side():
-    draw = np.random.default_rng(11)
-    found = [seeds_and_queries([draw.normal(0, 20, (3, 100))], draws=200) for _ in range(300)]
-    assert sum(low > 0 or high < 0 for (low, high), _ in found) <= 0.05 * 300
-
-
-def test_degrees_of_freedom_are_satterthwaites():
-    draw = np.random.default_rng(9)
-    field = draw.normal(0, 30, 400) + draw.normal(2, 2, (4, 1))
-    (low, high), p = seeds_and_queries([field], draws=6000)
-    seeds, queries = field.mean(1).var(ddof=1) / 4, field.mean(0).var() / 400
-    freedom = (seeds + queries) ** 2 / (seeds**2 / 3)
-    half = scipy.stats.t.ppf(0.975, freedom) * math.sqrt(seeds + queries)
-    assert (high - low) / 2 == pytest.approx(half, rel=0.03) and freedom > 4
-    t = field.mean() / math.sqrt(seeds + queries)
-    assert p == pytest.approx(2 * scipy.stats.t.sf(abs(t), freedom), rel=0.1)
-
-
-@pytest.mark.parametrize('of_seeds', [0.5, 2.0, 8.0])
-def test_intervals_of_three_seeds_hold_what_they_say(of_seeds):
-    """Of 400 comparisons of nothing one in twenty excludes 0; resampled seeds would every fourth.
-
-    Queries are new in each, as in a test on another corpus.
-    """
-    draw = np.random.default_rng(10)
-    missed = 0
-    for _ in range(400):
-        field = draw.normal(0, 20, 100) + draw.normal(0, of_seeds, (3, 1))
-        (low, high), p = seeds_and_queries([field], draws=200)
-        missed += low > 0 or high < 0
-        assert (p < 0.05) == (low > 0 or high < 0)
-    assert 0.02 * 400 <= missed <= 0.08 * 400
-
-
-def test_student_p_is_that_of_scipy():
-    for values in ([1.0, 2.5, -0.5], [3.0, 3.1, 2.9, 3.3], [-4.0, 1.0]):
-        expected = scipy.stats.ttest_1samp(values, 0.0).pvalue
-        assert student_p(values) == pytest.approx(expected, rel=1e-4)
-    assert student_p([5.0]) == 1.0 and student_p([2.0, 2.0]) == 0.0 and student_p([0.0, 0.0]) == 1.0
-
-
-@pytest.mark.parametrize('matters', [2.0, 5.0, 10.0])
-def test_seeds_needed_have_the_power_that_is_said(matters):
-    gains = [1.0, 9.0, -2.0, 4.0]
-    deviation, n = np.std(gains, ddof=1), seeds_needed(gains, matters)
-
-    def power(n):  # of Student's test, from the noncentral t
-        shift = matters / deviation * math.sqrt(n)
-        return 1 - scipy.stats.nct.cdf(scipy.stats.t.ppf(0.975, n - 1), n - 1, shift)
-
-    assert n > 2 and power(n) > 0.78 and power(math.floor(0.75 * n)) < 0.8
-    assert seeds_needed(gains, 0.01) is None
-
-
-@pytest.mark.parametrize('freedom, t', [(1, 12.7062), (2, 4.30265), (4, 2.77645), (30, 2.04227)])
-def test_student_quantile(freedom, t):
-    assert student_quantile(freedom) == pytest.approx(t, rel=1e-4)

@@ -12,7 +12,7 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-import mmvtr.evaluation.semantic
+import mmvtr.evaluation.retrieval
 import mmvtr.evaluation.soft_positive
 from mmvtr.evaluation import SemanticMetric, SoftPositiveMetric
 from mmvtr.registry import METRICS
@@ -156,5 +156,5 @@ def test_soft_positives_must_exist_and_be_known(relation, scores):
 
 def test_the_examples():
     names = dict(torch=torch, Relation=Relation)
-    for module in (mmvtr.evaluation.semantic, mmvtr.evaluation.soft_positive):
+    for module in (mmvtr.evaluation.retrieval, mmvtr.evaluation.soft_positive):
         assert doctest.testmod(module, extraglobs=names).failed == 0

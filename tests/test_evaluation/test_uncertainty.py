@@ -6,10 +6,8 @@ from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
 import mmvtr.evaluation.uncertainty
-from mmvtr.datasets.planted_corpus.grammar import draw_captions
-from mmvtr.datasets.planted_corpus.knobs import Knobs
-from mmvtr.datasets.planted_corpus.truth import judge
-from mmvtr.datasets.planted_corpus.world import draw_clip
+from mmvtr.datasets.planted_corpus.grammar import draw_captions, judge
+from mmvtr.datasets.planted_corpus.world import Knobs, draw_clip
 from mmvtr.evaluation import GeneralCaptionMetric, RetrievalMetric, UncertaintyMetric, evaluate
 from mmvtr.registry import METRICS
 from mmvtr.structures import Directed, Relation

@@ -11,13 +11,13 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from mmvtr.functional.metrics.class_relevance import (
+from mmvtr.functional.metrics.graded_relevance import (
     class_overlap,
     class_relevance,
     intersection_over_union,
 )
 
-module = importlib.import_module('mmvtr.functional.metrics.class_relevance')
+module = importlib.import_module('mmvtr.functional.metrics.graded_relevance')
 
 
 def padded(sets):

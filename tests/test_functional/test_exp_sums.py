@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles, inner_products
-from mmvtr.functional.transforms import exp_sums
-from mmvtr.functional.transforms.exp_sums import ExpSums
+from mmvtr.functional.transforms import sinkhorn
 from mmvtr.functional.transforms.item_biases import fit_biases
+from mmvtr.functional.transforms.sinkhorn import ExpSums
 
 
 def cosines(rows, columns, seed=0, dtype=torch.float32):
@@ -45,7 +45,7 @@ def test_gradients_take_log_space(monkeypatch):
 def test_biases_in_both_spaces(name, monkeypatch):
     bank = cosines(60, 300)
     linear = fit_biases(name, bank).items
-    monkeypatch.setattr(exp_sums, 'RANGE', 0.0)
+    monkeypatch.setattr(sinkhorn, 'RANGE', 0.0)
     torch.testing.assert_close(linear, fit_biases(name, bank).items, rtol=0, atol=1e-6)
 
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 from sklearn.metrics import average_precision_score
 
-from mmvtr.functional.metrics import tied_rankings
 from mmvtr.functional.metrics.graded_relevance import (
     graded_chance,
     graded_values,
@@ -125,7 +124,7 @@ def test_queries_without_a_match_are_left_out_or_zero():
 @pytest.mark.parametrize('dim', [0, 1])
 def test_chunks_do_not_change_anything(scores, relevance, dim, monkeypatch):
     whole = graded_values(scores, relevance, dim=dim), graded_chance(relevance, dim=dim)
-    monkeypatch.setattr(tied_rankings, 'TILE', 30)
+    monkeypatch.setattr('mmvtr.functional.metrics.relevance.TILE', 30)
     parts = graded_values(scores, relevance, dim=dim), graded_chance(relevance, dim=dim)
     for one, other in zip(itertools.chain(*whole), itertools.chain(*parts)):
         assert torch.equal(one.nan_to_num(-1), other.nan_to_num(-1))

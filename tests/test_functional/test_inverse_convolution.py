@@ -78,7 +78,7 @@ def test_a_hub_loses_queries():
 def test_a_few_items_at_a_time(share, monkeypatch):
     gallery, bank = vectors(9, 0), vectors(7, 1)
     whole = inverse_convolution(gallery, bank, strength=0.6, share=share)
-    monkeypatch.setattr('mmvtr.functional.transforms.inverse_convolution.ENTRIES', 14)
+    monkeypatch.setattr('mmvtr.functional.transforms.dual_banks.ENTRIES', 14)
 
     class Seen(torch.utils._python_dispatch.TorchDispatchMode):
         largest = 0

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from mmvtr.functional.metrics.modal_biases import bias_gradient, modal_biases
+from mmvtr.functional.metrics.modality_gap import bias_gradient, modal_biases
 
 GAMMA = 0.07
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from mmvtr.functional.losses.multi_instance import multi_instance, over_samples, sample_scores
+from mmvtr.functional.losses.set_contrast import multi_instance, over_samples, sample_scores
 
 T, V, S, D = 4, 3, 2, 5
 

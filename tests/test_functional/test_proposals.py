@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from mmvtr.functional.similarities.proposals import clip_pooling, proposal_pooling, proposal_windows
+from mmvtr.functional.similarities.best_frames import (
+    clip_pooling,
+    proposal_pooling,
+    proposal_windows,
+)
 
 
 def test_proposals_are_all_runs_the_shortest_first():

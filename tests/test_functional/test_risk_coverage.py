@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from mmvtr.functional.metrics.risk_coverage import rejection_ratio, risk_coverage, spearman
+from mmvtr.functional.uncertainty.reliability import rejection_ratio, risk_coverage, spearman
 
 
 def curve(order, risk):

@@ -7,7 +7,7 @@ import torch
 
 from mmvtr.functional.losses.contrastive import Columns, contrastive
 from mmvtr.functional.losses.robust import rince
-from mmvtr.models.losses.robust import RINCELoss
+from mmvtr.models.losses.matrix import RINCELoss
 from mmvtr.models.target import Target
 
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from mmvtr.functional.similarities.selection import highest
+from mmvtr.functional.similarities.best_frames import highest
 
 
 def test_the_best_of_the_candidates_and_ties_from_the_left():

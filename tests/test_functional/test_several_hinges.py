@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from mmvtr.functional.losses.adaptive_margin import adaptive_margin, standard, text_dissimilarities
-from mmvtr.functional.losses.ranking import margin_ranking
-from mmvtr.functional.losses.several_hinges import several_hinges
+from mmvtr.functional.losses.ranking import margin_ranking, several_hinges
 
 #: Text 1 has two videos, video 0 two texts; text 4 and video 3 have no partner.
 POSITIVES = torch.tensor(

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from mmvtr.functional.losses.soft_contrast import (
+from mmvtr.functional.losses.set_contrast import (
     log_mean_sigmoid,
     match_log_probability,
     soft_contrast,

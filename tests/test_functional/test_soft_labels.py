@@ -7,9 +7,12 @@ import torch
 from torch.autograd import gradcheck
 
 from mmvtr.functional.losses.contrastive import contrastive
-from mmvtr.functional.losses.frame_distillation import frame_divergence
+from mmvtr.functional.losses.distillation import (
+    frame_divergence,
+    item_draws,
+    soft_label_contrastive,
+)
 from mmvtr.functional.losses.schedules import epoch_at, falling
-from mmvtr.functional.losses.soft_labels import item_draws, soft_label_contrastive
 
 T, V = 7, 5
 

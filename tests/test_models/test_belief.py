@@ -22,8 +22,8 @@ from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.arl import ARLSupervision, Statistics
 from mmvtr.models.supervisions.belief import Belief
+from mmvtr.models.supervisions.columns import ColumnSupervision
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
-from mmvtr.models.supervisions.negatives.columns import ColumnSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
 from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision
 from mmvtr.models.target import Target

@@ -12,20 +12,18 @@ from torch.profiler import ProfilerActivity, profile
 
 import children  # noqa: F401 - the server that forks the processes has imported all
 from mmvtr.models.blocks import BlockSupervision, whole_needed
-from mmvtr.models.losses.matrix import ContrastiveLoss, NormalizedContrastiveLoss
-from mmvtr.models.losses.ranking import RankingLoss
-from mmvtr.models.losses.relevance_losses import EgoNCELoss
-from mmvtr.models.losses.robust import RINCELoss
+from mmvtr.models.losses.matrix import ContrastiveLoss, NormalizedContrastiveLoss, RINCELoss
+from mmvtr.models.losses.ranking import EgoNCELoss, RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
-from mmvtr.models.supervisions.dvtr_steps import DVTRStepsSupervision
-from mmvtr.models.supervisions.implication import ImplicationSupervision
-from mmvtr.models.supervisions.negatives.guide import GuideSupervision
-from mmvtr.models.supervisions.negatives.hardness import HardnessSupervision
+from mmvtr.models.supervisions.guide import GuideSupervision, HardnessSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
-from mmvtr.models.supervisions.ran import RelevanceSupervision
-from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision
+from mmvtr.models.supervisions.relative_scores import (
+    ImplicationSupervision,
+    RelativeScoreSupervision,
+)
+from mmvtr.models.supervisions.weights import RelevanceSupervision
 from mmvtr.models.temperature import Temperature
 from mmvtr.structures import Embedding
 
@@ -58,8 +56,6 @@ SUPERVISIONS = dict(
     none=lambda: None,
     dvtr=lambda: DVTRSupervision(sharpness=2.0, floor=0.05),
     dvtr_text=lambda: DVTRSupervision(reference='text', ramp=(0.0, 0.5)),
-    dvtr_positives=lambda: DVTRStepsSupervision(match='positives', divergence='kl'),
-    dvtr_unlabelled=lambda: DVTRStepsSupervision(match='unlabelled', prior=0.3, through_eta=True),
     pcme=lambda: PCMESupervision(num_samples=3),
     relative=lambda: RelativeScoreSupervision(
         levels=('global', 'aligned'), slack=0.1, agreement=0.2, softness=0.3, ramp=(0, 0)

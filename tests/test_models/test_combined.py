@@ -13,9 +13,9 @@ from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
-from mmvtr.models.supervisions.implication import ImplicationSupervision
-from mmvtr.models.supervisions.negatives.hardness import HardnessSupervision
+from mmvtr.models.supervisions.guide import HardnessSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
+from mmvtr.models.supervisions.relative_scores import ImplicationSupervision
 from mmvtr.models.target import Annotation, Target, check_read
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding

@@ -13,12 +13,11 @@ from torch.nn.parallel import DistributedDataParallel
 import children  # noqa: F401 - the server that forks the processes has imported all
 from mmvtr.datasets.sampling.collate import collate_retrieval
 from mmvtr.datasets.videos.feature_transforms import LoadFrameVectors
-from mmvtr.models.losses.objectives.frame_distillation import FrameDistillation
+from mmvtr.models.losses.distillation import FrameDistillation, SoftLabelContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
-from mmvtr.models.losses.soft_labels import SoftLabelContrastiveLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
-from mmvtr.models.supervisions.teachers.frames import StoredFrameTeacher
+from mmvtr.models.supervisions.stored_vectors import StoredFrameTeacher
 from mmvtr.models.target import LocalBatch, Target
 from mmvtr.registry import MODELS
 from mmvtr.utils import register_all_modules

@@ -12,9 +12,9 @@ from elsewhere import elsewhere
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.registry import MODELS
-from mmvtr.simulation.simulated import simulate
-from mmvtr.simulation.simulated_model import NARROW
 from mmvtr.utils import read_config
+from simulation.simulated import simulate
+from simulation.simulated_model import NARROW
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs'
 

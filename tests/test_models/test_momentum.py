@@ -17,15 +17,15 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import children  # noqa: F401 - the server that forks the processes has imported all
-from mmvtr.engine.hooks.momentum import MomentumHook, check_banks
+from mmvtr.engine.hooks.basic import MomentumHook, check_banks
 from mmvtr.models.bank import MemoryBank
 from mmvtr.models.losses.matrix import ContrastiveLoss
-from mmvtr.models.losses.objectives.distributions import KLToUnit
+from mmvtr.models.losses.objectives import KLToUnit
 from mmvtr.models.momentum import MomentumRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.similarities.token import TokenSimilarity
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
-from mmvtr.models.supervisions.ran import RelevanceSupervision
+from mmvtr.models.supervisions.weights import RelevanceSupervision
 from mmvtr.models.temperature import Temperature
 from mmvtr.registry import MODELS
 from mmvtr.storage.weights import check_weights

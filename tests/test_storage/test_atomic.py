@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mmvtr.storage import leftovers, write_atomically, write_plain, write_tensors
-from mmvtr.storage.processes import this_process
+from mmvtr.storage.atomic import this_process
 
 
 def test_complete_or_not_at_all(tmp_path):

@@ -5,8 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from mmvtr.storage.arrays import read_array, write_array
-from mmvtr.storage.hdf5 import load_h5py, name_in_hdf5, new_hdf5
+from mmvtr.storage.arrays import load_h5py, name_in_hdf5, new_hdf5, read_array, write_array
 
 h5py = pytest.importorskip('h5py')
 ROWS = np.arange(6, dtype=np.float32).reshape(3, 2)

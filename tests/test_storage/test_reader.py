@@ -12,7 +12,7 @@ import torch
 from campaign import flips
 from children import ROOT
 from mmvtr.storage import read_plain, seal, write_plain
-from mmvtr.storage.seal import digest_holds
+from mmvtr.storage.reader import digest_holds
 
 CONTENT = dict(state_dict=dict(w=torch.arange(600.0)), meta=dict(epoch=3, name='x'))
 

@@ -157,7 +157,7 @@ def test_table_of_each_branch(run, root):
 def test_frames_of_ambiguous_videos(run, monkeypatch):
     """ARL Fig. 5 by the tool of all figures, which asks this one."""
     _, out, _ = run()
-    figures = runpy.run_path(str(ROOT / 'tools/analysis_tools/figures.py'))
+    figures = runpy.run_path(str(ROOT / 'projects/lab/figures.py'))
     given = ['config.py', 'weights.pth', '--figure', 'arl4', 'arl5', '--queries', '2']
     monkeypatch.setattr(sys, 'argv', ['figures.py', *given, '--out', str(out)])
     figures['main']()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from children import ROOT, run_tool, tool_file, unfolded
+from children import ROOT, run_tool, tool_file
 from mmvtr.datasets.planted_corpus.world import FPS
 from mmvtr.engine.loop.checkpoint import read_checkpoint
 from tiny_sets import of_planted
@@ -28,7 +28,7 @@ TEXT = 'a small red star spins'
 def results(printed):
     """Test numbers by name in the log file of a tool."""
     log = Path(re.findall(r'log, environment and hooks: (\S+)', printed)[-1]).read_text()
-    line = re.findall(r'Epoch\(test\) \[\d+/\d+\](.*)', unfolded(log))[-1]
+    line = re.findall(r'Epoch\(test\) \[\d+/\d+\](.*)', log)[-1]
     numbers = dict(re.findall(r'(\S+): (\S+)', line))
     return {name: numbers[name] for name in numbers if '/' in name}
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mmvtr.datasets.videos import video_io
-from mmvtr.datasets.videos.broken_list import read_broken
+from mmvtr.datasets.videos.missing import read_broken
 
 TOOL = Path(__file__).parents[2] / 'tools/dataset_converters/check_dataset.py'
 

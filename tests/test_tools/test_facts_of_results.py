@@ -164,8 +164,8 @@ def of_several(folder, printed):
 
 def of_a_figure(folder, printed):
     """What stands beside a figure of two models, and the epoch that a figure is of."""
-    from mmvtr.apis.figures import study
     from mmvtr.utils import load_config
+    from paper_figures import study
 
     made = study(load_config('other.py', {'custom_hooks': []}), 'w/epoch_1.pth')
     assert made.epoch == 1 and made.trainings[0].batch == 2
@@ -205,24 +205,21 @@ DOORS = {
     'mmvtr/apis/pretrained/folder.py': of_a_model_in_python,
     'tools/model_converters/fuse.py': of_several,
     'mmvtr/engine/hooks/study.py': of_a_figure,
-    'mmvtr/apis/figures/study.py': of_a_figure,
     'tools/analysis_tools/compare.py': of_a_comparison,
     # Tested in files of their own.
-    'tools/analysis_tools/figures.py': 'test_apis/test_figures/test_figures.py',
     'mmvtr/engine/launch/against.py': 'test_tools/test_train_against.py',
-    'mmvtr/sweeps.py': 'test_sweeps.py',
     'mmvtr/engine/launch/training.py': 'test_engine/test_facts.py',
     'mmvtr/engine/loop/facts.py': 'test_engine/test_facts.py',
-    'mmvtr/engine/checks/halves.py': 'test_models/test_cross_fitted.py',
+    'mmvtr/engine/checks/set_checks.py': 'test_models/test_cross_fitted.py',
 }
 #: Who reads the plan of a training from its config: to check, build, simulate or estimate it.
 PLANS = (
     'mmvtr/engine/loop/resuming.py',  # builds the schedule that goes on
-    *('mmvtr/engine/checks/', 'projects/lab/rehearsal/', 'mmvtr/engine/launch/starting_weights.py'),
-    *('mmvtr/sweeps.py', 'tools/preflight.py', 'tools/train.py', 'tools/sweep.py'),
+    *('mmvtr/engine/checks/', 'mmvtr/engine/launch/training.py'),
+    'tools/train.py',
     *('mmvtr/engine/launch/training.py', 'mmvtr/engine/launch/against.py'),
     'tools/analysis_tools/papers.py',
-    *('projects/lab/rehearse.py', 'tools/analysis_tools/cost.py', 'mmvtr/engine/loop/protocol.py'),
+    'mmvtr/engine/loop/protocol.py',
     *('mmvtr/engine/launch/launching.py', 'mmvtr/engine/loop/facts_of_run.py', 'mmvtr/utils.py'),
 )
 FACTS = {'Training', 'facts_of_run', 'trainings_in', 'trainings_of', 'differing', 'together'}

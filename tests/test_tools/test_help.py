@@ -10,8 +10,10 @@ from contextlib import redirect_stdout
 import pytest
 
 from children import ROOT, in_child
+from mmvtr.__main__ import OF_LAB
 
 TOOLS = sorted(p for p in (ROOT / 'tools').rglob('*.py') if 'benchmark' not in p.parts)
+TOOLS += [ROOT / f'projects/lab/{name}.py' for name in OF_LAB]
 
 
 def ask_all() -> None:
@@ -60,7 +62,9 @@ def faults(path) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize('path', TOOLS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    'path', [path for path in TOOLS if path.stem != 'launch'], ids=lambda path: path.stem
+)  # launch.py's are torchrun's
 def test_each_argument_is_explained(path):
     assert not faults(path) and list(arguments(path))
 

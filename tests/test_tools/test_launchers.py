@@ -1,11 +1,13 @@
-"""The shell launchers hand everything on to torchrun (stand-ins for srun and torchrun)."""
+"""The shell launchers hand everything on to launch.py (stand-ins for srun and python), and it ends
+as the process that failed first."""
 
 import os
 import subprocess
+import sys
 
 import pytest
 
-from children import ROOT
+from children import ROOT, free_port
 
 TOOLS = ROOT / 'tools'
 
@@ -13,7 +15,7 @@ TOOLS = ROOT / 'tools'
 @pytest.fixture
 def launch(tmp_path):
     stand_ins = dict(
-        torchrun='printf "%s\\n" "$@"',
+        python='printf "%s\\n" "$@"',
         scontrol='printf "node7\\nnode8\\n"',
         srun="""echo "srun ${*/bash*/}" >&2
 while [ "$1" != bash ]; do shift; done
@@ -38,6 +40,7 @@ SLURM_NNODES=2 SLURM_NODEID=1 SLURM_JOB_NODELIST=node[7-8] exec "$@" """,
 
 def test_dist_train(launch):
     words, _ = launch('dist_train.sh', 'c.py', '4', '--cfg-options', 'a=b c', NNODES='2', PORT='77')
+    assert words[0] == f'{TOOLS}/launch.py'
     assert '--nnodes=2' in words and '--nproc_per_node=4' in words and '--master_port=77' in words
     assert '--node_rank=0' in words and '--master_addr=127.0.0.1' in words
     script = words.index(f'{TOOLS}/train.py')
@@ -66,3 +69,27 @@ def test_slurm_test(launch):
     assert '--nodes=1' in srun and '--gres=gpu:2' in srun
     script = words.index(f'{TOOLS}/test.py')
     assert words[script + 1 :] == ['c.py', '--launcher', 'pytorch', 'c.pth']
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ('script', 'status', 'said'),
+    [
+        (
+            "import sys\nprint('error: no such file', file=sys.stderr)\nsys.exit(3)",
+            3,
+            'no such file',
+        ),
+        ('import os\nos.kill(os.getpid(), 9)', 1, 'process 0 was ended by SIGKILL'),
+    ],
+)
+def test_an_error_is_said_once(tmp_path, script, status, said):
+    """Without the report that torchrun adds below it."""
+    (tmp_path / 'fails.py').write_text(script)
+    given = ['--nproc_per_node=1', f'--master_port={free_port()}', tmp_path / 'fails.py']
+    done = subprocess.run(
+        [sys.executable, TOOLS / 'launch.py', *given], capture_output=True, text=True
+    )
+    assert done.returncode == status
+    assert done.stderr.count('error: ') == 1 and said in done.stderr
+    assert 'Traceback' not in done.stderr and 'FAILED' not in done.stderr

@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from mmvtr.engine.launch.late_imports import LateVisualizer
+from mmvtr.engine.launch.runner import LateVisualizer
 
 
 @pytest.mark.nightly

@@ -7,10 +7,17 @@ from PIL import Image
 
 from mmvtr.functional import error_rates_by_mass
 from mmvtr.visualization import canvas, save
-from mmvtr.visualization.distributions import Spread, distributions
+from mmvtr.visualization.distributions import (
+    Difference,
+    Spread,
+    absolute_gaps,
+    differences,
+    distributions,
+    interval,
+    length_gaps,
+    mean_lengths,
+)
 from mmvtr.visualization.hubness import DIRECTIONS, MASS_EDGES, occurrence_and_errors
-from mmvtr.visualization.intervals import Difference, differences, interval
-from mmvtr.visualization.lengths import absolute_gaps, length_gaps, mean_lengths
 
 
 def legend(axis):

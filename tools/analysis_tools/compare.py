@@ -28,12 +28,14 @@ from mmvtr.command_line import Parser, output_file, tool
 from mmvtr.evaluation import JudgedMetric, RetrievalMetric
 from mmvtr.evaluation.paired import Paired, holm, paired
 from mmvtr.evaluation.results import read_about, refuse_other_test
-from mmvtr.evaluation.score_files import Ids, ScoreFile, read_score_file
-from mmvtr.evaluation.score_options import (
+from mmvtr.evaluation.score_files import (
+    Ids,
+    ScoreFile,
     add_truth,
     positives_of,
     read_judgments,
     read_matches,
+    read_score_file,
 )
 from mmvtr.storage import write_text
 from mmvtr.structures import Directed, Relation
@@ -298,7 +300,7 @@ def plot(path: Path, rows: Sequence[Row], level: float) -> None:
     """Differences with their intervals, and beside them the queries gained and lost."""
     # Only now: a run without one need not wait.
     from mmvtr.visualization import save
-    from mmvtr.visualization.intervals import Difference, differences
+    from mmvtr.visualization.distributions import Difference, differences
 
     several = len({row.system for row in rows}) > 1
     drawn = [

@@ -63,11 +63,15 @@ def main() -> None:
 def draw_model(cfg: Config, args: argparse.Namespace) -> None:
     """Test the model as tools/test.py does, with a hook that draws."""
     # Only now what takes seconds to import.
-    from mmvtr.apis.figures import tested
     from mmvtr.engine.checks.config_checks import check_config
+    from mmvtr.engine.launch.testing import runner_of_test
 
     check_config(cfg, args.cfg_options)
-    tested(cfg, args.checkpoint, [make_hook(args)], random=args.random_weights)
+    checkpoint = args.checkpoint or cfg.get('load_from')
+    weights = [checkpoint] if checkpoint else []
+    runner = runner_of_test(cfg, weights, random=args.random_weights)
+    runner.register_hook(make_hook(args))
+    runner.test()
 
 
 def make_hook(args: argparse.Namespace):

@@ -39,17 +39,15 @@ from mmvtr.evaluation import (
 )
 from mmvtr.evaluation.score_files import (
     Ids,
+    add_truth,
     numbered,
+    positives_of,
     read_array,
+    read_judgments,
+    read_matches,
     read_matrix,
     read_score_file,
     refuse_constant,
-)
-from mmvtr.evaluation.score_options import (
-    add_truth,
-    positives_of,
-    read_judgments,
-    read_matches,
 )
 from mmvtr.functional import untied
 from mmvtr.functional.metrics import hubness

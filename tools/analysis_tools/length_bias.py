@@ -219,20 +219,21 @@ def draw_all(
     action: Optional[Sequence[int]],
 ) -> None:
     """Write the pictures and say where."""
-    from mmvtr.visualization import canvas, lengths  # only now: a run without one need not wait
-    from mmvtr.visualization.distributions import Spread, distributions
+    # Only now: a run without one need not wait.
+    from mmvtr.visualization import canvas
+    from mmvtr.visualization import distributions as drawing
 
     figures = dict(
-        discrepancy=lengths.length_gaps(common.gaps, unit=unit, linear=thresholds[0]),
-        mean_lengths=lengths.mean_lengths(common.train, common.test, unit=unit),
-        absolute_discrepancy=lengths.absolute_gaps(common.gaps, thresholds, unit=unit),
+        discrepancy=drawing.length_gaps(common.gaps, unit=unit, linear=thresholds[0]),
+        mean_lengths=drawing.mean_lengths(common.train, common.test, unit=unit),
+        absolute_discrepancy=drawing.absolute_gaps(common.gaps, thresholds, unit=unit),
     )
     if action:
         verb, noun = action
         sets = {name: x.of((verb, noun)) for name, x in (('train', train), ('test', test))}
         means = {f'{name}: mean {x.mean():,.1f}': x.mean() for name, x in sets.items()}
-        figures[f'action_{verb}_{noun}'] = distributions(
-            [Spread(sets, means, f'length ({unit})')],
+        figures[f'action_{verb}_{noun}'] = drawing.distributions(
+            [drawing.Spread(sets, means, f'length ({unit})')],
             title=f'Action {(verb, noun)} (verb class, noun class)',
             y='% of the videos of a set',
             bins=30,

@@ -3,11 +3,13 @@
     python tools/analysis_tools/papers.py                     # all that configs/papers.yml holds
     python tools/analysis_tools/papers.py dvtr_c2v_msvd --all # of one config, what agrees as well
 
-The table is markdown; what a paper leaves open has no row.
+The table is markdown; what a paper leaves open has no row, and a config of whose training it states
+nothing has none.
 """
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Optional
 
@@ -58,7 +60,7 @@ def compared(statements: list[dict[str, Any]], only: set[str]) -> Iterator[Diffe
         for name in one['configs']:
             if only and name not in only:
                 continue
-            facts = facts_of(load_config(str(CONFIGS / f'{name}.py')))
+            facts = _facts(name) if one['states'] else {}
             for what, stated in flat(one['states']):
                 yield Difference(paper, one['rows'], name, what, stated, facts.get(what))
 
@@ -70,6 +72,11 @@ def flat(states: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from ((f'{what} of {part}', number) for part, number in value.items())
         else:
             yield what, value
+
+
+@functools.cache
+def _facts(config: str) -> dict[str, Any]:
+    return facts_of(load_config(str(CONFIGS / f'{config}.py')))
 
 
 def facts_of(cfg: Config) -> dict[str, Any]:
@@ -92,8 +99,13 @@ def facts_of(cfg: Config) -> dict[str, Any]:
         'optimizer': bare_name(optim.optimizer),
         **{f'lr of {part}': _rate(optim, part) for part in ('encoder', 'heads', 'rest')},
         'epochs': cfg.train_cfg.max_epochs,
-        'K': (model.get('supervision') or {}).get('num_samples'),
+        'K': _samples(model),
     }
+
+
+def _samples(model: dict[str, Any]) -> Optional[int]:
+    parts = [model.get('supervision') or {}, *(model.get('objectives') or {}).values()]
+    return next((part.num_samples for part in parts if 'num_samples' in part), None)
 
 
 def _videos(dataset: dict[str, Any]) -> Optional[int]:

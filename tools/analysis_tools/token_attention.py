@@ -20,7 +20,7 @@ from mmengine.config import Config
 from torch import nn
 
 from mmvtr.apis import encode_texts, encode_videos, load_retriever
-from mmvtr.apis.figures.attention import (
+from mmvtr.apis.attention import (
     Item,
     compare,
     describe,

@@ -19,12 +19,13 @@ from typing import Callable
 
 import torch
 
+from gpu_check.configs import configs
 from gpu_check.functional import autocast, compiled, float32
 from gpu_check.loss_figures import loss
 from gpu_check.processes import processes
 from gpu_check.report import Part, Verdict, brief, machine, write
 from gpu_check.score_figures import scores
-from gpu_check.setting import Setting
+from gpu_check.setting import ROOT, Setting
 from gpu_check.step_figures import step_time
 from gpu_check.steps import steps
 from gpu_check.timing import free
@@ -33,7 +34,12 @@ from gpu_check.video_figures import decode, towers
 Section = Callable[[Setting], Part]
 GROUPS: dict[str, dict[str, Section]] = {
     'correctness': dict(
-        float32=float32, autocast=autocast, compiled=compiled, steps=steps, processes=processes
+        float32=float32,
+        autocast=autocast,
+        compiled=compiled,
+        steps=steps,
+        configs=configs,
+        processes=processes,
     ),
     'figures': dict(step_time=step_time, loss=loss, scores=scores, decode=decode, towers=towers),
 }
@@ -58,6 +64,7 @@ def main() -> int:
         print('error: torch finds no CUDA device here; --device cpu --smoke shows what would run')
         return 2
     torch.set_float32_matmul_precision('highest')
+    sys.path.append(str(ROOT / 'projects/lab'))  # simulated towers and data of the configs
     setting = Setting(torch.device(args.device), args.smoke)
     parts = {name: isolated(name, setting) for name in chosen(args.only)}
     page = write(args.out, machine(setting.device), parts)

@@ -28,7 +28,7 @@ from mmengine.config import Config
 from mmengine.registry import init_default_scope
 
 from mmvtr.command_line import Parser, count, tool
-from mmvtr.datasets.files import visible
+from mmvtr.datasets.folders import visible
 from mmvtr.hints import option
 from mmvtr.progress import show_progress
 from mmvtr.registry import DATASETS
@@ -231,7 +231,7 @@ def _shape(x: Any) -> str:
 
 def decode(args: argparse.Namespace) -> dict[str, str]:
     """Read all videos, write the list, and say what to do with it. Returns reasons by id."""
-    from mmvtr.datasets.videos.broken_list import write_broken
+    from mmvtr.datasets.videos.missing import write_broken
 
     jobs = jobs_of(_datasets)
     print(f'\ndecoding {len(jobs)} videos in {args.workers} processes', flush=True)

@@ -23,7 +23,7 @@ from mmvtr.command_line import Parser, tool
 from mmvtr.datasets.annotation_files import read_column
 from mmvtr.datasets.annotation_values import Place
 from mmvtr.datasets.pickles import read_pickle, text_of
-from mmvtr.storage.hdf5 import new_hdf5
+from mmvtr.storage.arrays import new_hdf5
 
 MODALITIES = ('RGB', 'Flow', 'Audio')
 

@@ -44,7 +44,7 @@ from mmvtr.datasets.annotation_values import (
 from mmvtr.datasets.formats.prvr import letters
 from mmvtr.datasets.pickles import read_pickle, text_of
 from mmvtr.datasets.record_transforms import read_annotations
-from mmvtr.storage.hdf5 import new_hdf5
+from mmvtr.storage.arrays import new_hdf5
 from mmvtr.utils import load_config
 
 PARTS = ('train', 'val', 'test')

@@ -28,7 +28,7 @@ from mmvtr.apis.inferencer.inputs import (
     vector_inputs,
     video_inputs,
 )
-from mmvtr.apis.inferencer.predictions import in_words
+from mmvtr.apis.inferencer.predictions import draw_sheet, files_of, in_words
 from mmvtr.apis.inferencer.ranking import (
     Gallery,
     Items,
@@ -38,7 +38,6 @@ from mmvtr.apis.inferencer.ranking import (
     items_of,
     rank,
 )
-from mmvtr.apis.inferencer.sheets import draw_sheet, files_of
 from mmvtr.apis.inferencer.transforms import (
     SURE_FIRST,
     check_calibration,
@@ -55,7 +54,7 @@ from mmvtr.apis.pretrained import (
     read_saved,
     save_pretrained,
 )
-from mmvtr.engine.hooks.film_strip import film_strip
+from mmvtr.engine.hooks.study import film_strip
 from mmvtr.engine.loop.evaluation import Encoded
 from mmvtr.engine.transforms.stored_queries import OTHER
 from mmvtr.functional.uncertainty.calibration import Calibration

@@ -12,8 +12,7 @@ from mmengine.config import Config
 from torch import Tensor
 
 from mmvtr.datasets.annotation_values import Place, name_of, shown
-from mmvtr.datasets.files import visible
-from mmvtr.datasets.folders import spelt_as_there
+from mmvtr.datasets.folders import spelt_as_there, visible
 from mmvtr.datasets.problems import Problems
 from mmvtr.datasets.tables.files import FEATURES, VIDEOS, Wanted, open_sources
 from mmvtr.engine.loop.evaluation import Encoded

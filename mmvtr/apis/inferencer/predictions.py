@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 from mmvtr.apis.inferencer.ranking import RankingSample
 from mmvtr.datasets.videos.video_files import pictures_span
+from mmvtr.engine.hooks.study import NO_FRAMES, FilmStrip
+from mmvtr.visualization import SheetItem, retrieval_sheet
 
 
 def in_words(sample: RankingSample, seconds: dict[str, tuple[float, float]]) -> dict[str, Any]:
@@ -28,3 +30,34 @@ def in_words(sample: RankingSample, seconds: dict[str, tuple[float, float]]) -> 
             hit['duration'] = end
     prediction = dict(query_id=sample.query_id, query=sample.query, kind=sample.kind, hits=hits)
     return prediction | (dict(sigma=sample.sigma.item()) if 'sigma' in sample else {})
+
+
+def draw_sheet(prediction: dict[str, Any], strips: dict[str, FilmStrip]) -> Any:
+    """Return a matplotlib figure of one query and its results.
+
+    Args:
+        prediction: as the inferencer gives it.
+        strips: frames by file.
+    """
+    of_texts = prediction['kind'] == 'text'
+    hits = []
+    for hit in prediction['hits']:
+        item = SheetItem(
+            title=hit['id'] if of_texts else hit['item'] or hit['id'],
+            frames=NO_FRAMES,
+            score=hit.get('raw_score', hit['score']),
+            bias=hit.get('bias'),
+            sigma=hit.get('sigma'),
+            moment=hit.get('moment'),
+            duration=hit.get('duration'),
+        )
+        hits.append(item._replace(**strips[hit['item']]._asdict()) if of_texts else item)
+    query = prediction['query'] if of_texts else strips[prediction['query']].frames
+    return retrieval_sheet(query, hits, sigma=prediction.get('sigma'))
+
+
+def files_of(prediction: dict[str, Any]) -> list[Optional[str]]:
+    """Return the videos of a sheet; None for those without a known file."""
+    if prediction['kind'] == 'video':
+        return [prediction['query']]
+    return [hit['item'] for hit in prediction['hits']]

@@ -10,7 +10,7 @@ from typing import Any, Iterator
 
 from mmvtr.datasets.annotation_files import read_rows
 from mmvtr.datasets.annotation_values import Place, caption, field, identifier, string
-from mmvtr.datasets.files import file_of
+from mmvtr.datasets.folders import file_of
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
 from mmvtr.registry import DATASETS
 

@@ -29,10 +29,10 @@ from mmvtr.datasets.annotation_values import (
     unique_in,
     wrong,
 )
-from mmvtr.datasets.files import file_of
+from mmvtr.datasets.folders import file_of
 from mmvtr.datasets.formats.published import PublishedDataset, Split
 from mmvtr.datasets.records import Records, class_table
-from mmvtr.functional.metrics.class_relevance import class_relevance
+from mmvtr.functional.metrics.graded_relevance import class_relevance
 from mmvtr.registry import DATASETS
 
 FOLDER = 'retrieval_annotations'

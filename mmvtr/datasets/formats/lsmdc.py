@@ -24,7 +24,7 @@ from mmvtr.datasets.annotation_values import (
     unique,
     wrong,
 )
-from mmvtr.datasets.files import file_of
+from mmvtr.datasets.folders import file_of
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
 from mmvtr.datasets.videos.missing import LeftOut
 from mmvtr.registry import DATASETS

@@ -13,7 +13,7 @@ from mmengine.logging import MMLogger
 
 from mmvtr.datasets.annotation_files import read_ids
 from mmvtr.datasets.annotation_values import cut, name_of, shown
-from mmvtr.datasets.files import file_of
+from mmvtr.datasets.folders import file_of
 from mmvtr.datasets.records import Records
 from mmvtr.datasets.video_text import VideoTextDataset
 

@@ -14,16 +14,14 @@ import numpy as np
 from mmengine.dist import barrier, is_main_process
 
 from mmvtr.datasets.planted_corpus.experts import Experts, check_experts, make_experts
-from mmvtr.datasets.planted_corpus.grammar import MEANING
-from mmvtr.datasets.planted_corpus.knobs import SPLITS, Knobs
+from mmvtr.datasets.planted_corpus.grammar import MEANING, Truth, false_negative_share
 from mmvtr.datasets.planted_corpus.store import (
     make_corpus,
     open_corpus,
     publish_vocabulary,
     read_truth,
 )
-from mmvtr.datasets.planted_corpus.truth import Truth, false_negative_share
-from mmvtr.datasets.planted_corpus.world import FPS
+from mmvtr.datasets.planted_corpus.world import FPS, SPLITS, Knobs
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.registry import DATASETS
 

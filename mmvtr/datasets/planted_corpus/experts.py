@@ -19,12 +19,13 @@ import numpy as np
 
 from mmvtr.datasets.annotation_files import read_json
 from mmvtr.datasets.planted_corpus.grammar import EXACT, vocabulary
-from mmvtr.datasets.planted_corpus.knobs import SPLITS, Knobs
 from mmvtr.datasets.planted_corpus.store import drafted, draw_split
 from mmvtr.datasets.planted_corpus.world import (
     BACKGROUNDS,
     OBJECT,
+    SPLITS,
     Facts,
+    Knobs,
     draw_clip,
     num_frames,
     one_of,

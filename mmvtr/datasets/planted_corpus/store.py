@@ -17,19 +17,32 @@ import uuid
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Iterator, Mapping
 
+import av
+import cv2
 import numpy as np
 from mmengine.logging import print_log
 
 from mmvtr.datasets.annotation_files import read_json
-from mmvtr.datasets.planted_corpus.card import data_card
 from mmvtr.datasets.planted_corpus.drawing import draw
-from mmvtr.datasets.planted_corpus.grammar import caption_counts, draw_captions, vocabulary
-from mmvtr.datasets.planted_corpus.knobs import GENERATOR_VERSION, SPLITS, Knobs
-from mmvtr.datasets.planted_corpus.mp4 import write_mp4
-from mmvtr.datasets.planted_corpus.truth import Truth, false_negative_share, judge
-from mmvtr.datasets.planted_corpus.world import FPS, draw_clip, num_frames, stream
+from mmvtr.datasets.planted_corpus.grammar import (
+    Truth,
+    caption_counts,
+    draw_captions,
+    false_negative_share,
+    judge,
+    vocabulary,
+)
+from mmvtr.datasets.planted_corpus.world import (
+    FPS,
+    GENERATOR_VERSION,
+    SPLITS,
+    Knobs,
+    draw_clip,
+    num_frames,
+    stream,
+)
 from mmvtr.progress import show_progress
 from mmvtr.storage import read_arrays, write_atomically
 
@@ -211,3 +224,65 @@ def _advice(folder: Path) -> str:
 
 def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+_CARD = """---
+license: apache-2.0
+task_categories: [text-to-video, video-classification]
+tags: [text-video-retrieval, synthetic]
+pretty_name: Planted corpus of moving shapes
+---
+
+# Planted corpus of moving shapes
+
+Rendered H.264 clips (64 x 64, 8 frames a second) of one or two moving shapes, with captions of
+three levels of detail. Which caption is true of which clip is known for every pair.
+
+| split | clips | captions | unannotated pairs that are true |
+|---|---|---|---|
+{splits}
+
+- **Made by** generator version {version} of mmvtr, from these knobs alone: `{knobs}`. It has no
+  person, no place and nobody else's material.
+- **Files**: `corpus.json` (facts of each clip, captions and what they say), `truth.npz`
+  (`<split>_holds`, packed bits [captions, clips]; `<split>_relevance`, float16), `vocab.txt`,
+  `videos/<split>_<number>.mp4`.
+- **For** measuring what a method does about false negatives, hubs, clip lengths and moments, where
+  the truth is known. **Not for** claims about real videos: words, motion and pictures are far
+  simpler, and the share of true unannotated pairs is a knob (real sets have .06 to 1.6 %).
+- `truth.npz` is for metrics and oracles. A method that reads it in training is not comparable.
+"""
+
+
+def data_card(knobs: Knobs, counts: Mapping[str, tuple[int, int, float]]) -> str:
+    """Return the text of ``README.md`` of a corpus.
+
+    Args:
+        knobs: of the corpus.
+        counts: split -> (clips, captions, percent of the unannotated pairs that are true).
+    """
+    rows = [
+        f'| {split} | {clips:,} | {captions:,} | {share:.3f} % |'
+        for split, (clips, captions, share) in counts.items()
+    ]
+    return _CARD.format(splits='\n'.join(rows), version=GENERATOR_VERSION, knobs=knobs.identity)
+
+
+def write_mp4(path: Path, images: np.ndarray, fps: int) -> None:
+    """Encode a clip with one thread, so that the same images give the same file.
+
+    Args:
+        path: of the file to write.
+        images: uint8 [F, H, W, 3] RGB, H and W even.
+        fps: frames per second.
+    """
+    with av.open(f'file:{path}', 'w') as container:  # a name may have a colon
+        options = dict(preset='veryfast', crf='28', bf='0')
+        stream = container.add_stream('libx264', rate=fps, options=options)
+        stream.height, stream.width = images.shape[1:3]
+        stream.pix_fmt = 'yuv420p'
+        stream.codec_context.thread_count = 1
+        for image in images:
+            yuv = cv2.cvtColor(image, cv2.COLOR_RGB2YUV_I420)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(yuv, format='yuv420p')))
+        container.mux(stream.encode())

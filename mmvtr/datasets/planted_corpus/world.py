@@ -7,11 +7,12 @@ strings, so that ``corpus.json`` can be read without this library.
 
 from __future__ import annotations
 
+import hashlib
+import json
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Sequence
 
 import numpy as np
-
-from mmvtr.datasets.planted_corpus.knobs import SPLITS, Knobs
 
 #: What an object is and does: slot -> values.
 OBJECT = dict(
@@ -104,3 +105,103 @@ def _draw_length(rng: np.random.Generator, knobs: Knobs, split: str, action: str
     is_long = as_tied == (action in LONG_ACTIONS)
     low, high = MOMENT if knobs.untrimmed > 1 else LONG if is_long else SHORT
     return int(rng.integers(low, high + 1))
+
+
+SPLITS = ('train', 'val', 'test')
+
+#: Raise it whenever the same knobs would give other clips, captions or files.
+GENERATOR_VERSION = 1
+
+#: Knobs that came later.  At their defaults they are not told, so that older corpora stay as they
+#: are, and where they are.
+LATER = ('uneven', 'near_duplicates', 'medium')
+
+
+@dataclass(frozen=True)
+class Knobs:
+    """Parameters of a planted corpus.
+
+    Attributes:
+        seed: corpora of different seeds are independent draws from the same world.
+        num_train: training clips.
+        num_val: validation clips.
+        num_test: test clips.
+        captions: captions per training clip (their mean, with ``imbalance``).
+        test_captions: captions per validation and test clip.
+        general: share of general captions, the source of soft positives; the rest is half
+            specific, half medium.
+        imbalance: 0 gives all training clips equally many captions; otherwise each has one,
+            and the rest of the same total is dealt as rank ** -imbalance over a random ranking
+            of the clips (0.5: the first of 1200 has about 18, 1: about 160).
+        length_confound: probability that a training or validation clip whose first object
+            acts as in ``world.LONG_ACTIONS`` is long, and that one with another action is
+            short; on the test split it is the probability of the opposite.  0.5: no link.
+        untrimmed: moments per clip, one after the other, each described by captions of its own.
+        uneven: a validation or test clip has ``test_captions`` * (1 - uneven) to ``test_captions``
+            * (1 + uneven) captions, each number as likely; at least one.
+
+        near_duplicates: clips of a scene: 1: each clip has a scene of its own; k: clips come k by k
+            from one scene, as uploads of one do.  They show the same things doing the same, filmed
+            anew, and differ in the background, which specific captions tell.
+        medium: share of medium captions among those that are not general.  The fewer there are, the
+            fewer unannotated pairs are true.
+
+    Raises:
+        ValueError: if a knob is out of its range; the message names the knob.
+    """
+
+    seed: int = 0
+    num_train: int = 1200
+    num_val: int = 150
+    num_test: int = 400
+    captions: int = 2
+    test_captions: int = 1
+    general: float = 0.3
+    imbalance: float = 0.0
+    length_confound: float = 0.5
+    untrimmed: int = 1
+    uneven: float = 0.0
+    near_duplicates: int = 1
+    medium: float = 0.5
+
+    def __post_init__(self) -> None:
+        least = dict.fromkeys(
+            ('num_train', 'num_val', 'num_test', 'captions', 'test_captions', 'untrimmed'), 1
+        )
+        least.update(seed=0, near_duplicates=1)
+        for name, low in least.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < low:
+                raise ValueError(f'planted corpus: {name} must be an int >= {low}, got {value!r}')
+        highest = dict(general=1, medium=1, length_confound=1, uneven=1, imbalance=float('inf'))
+        for name, high in highest.items():
+            value = getattr(self, name)
+            if not 0 <= value <= high:
+                raise ValueError(f'planted corpus: {name} must lie in [0, {high}], got {value!r}')
+            object.__setattr__(self, name, float(value))  # 1 and 1.0 are the same corpus
+        if self.imbalance > 0 and self.captions < 2:
+            raise ValueError(
+                'planted corpus: imbalance needs captions >= 2, since each clip has one'
+            )
+        if self.untrimmed > 1 and self.length_confound != 0.5:
+            raise ValueError(
+                'planted corpus: length_confound needs trimmed clips (untrimmed=1), since all '
+                f'moments of an untrimmed clip are about equally long; got {self.length_confound}'
+            )
+
+    def num_clips(self, split: str) -> int:
+        """Return the number of clips of ``split``."""
+        return getattr(self, f'num_{split}')
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The knobs that identify a corpus, as its files store them."""
+        untold = {f.name for f in fields(self) if getattr(self, f.name) == f.default} & {*LATER}
+        return {name: value for name, value in asdict(self).items() if name not in untold}
+
+    @property
+    def key(self) -> str:
+        """Folder name: two readable knobs, and a hash of all knobs and the version."""
+        content = json.dumps([GENERATOR_VERSION, self.identity], sort_keys=True)
+        digest = hashlib.sha256(content.encode()).hexdigest()[:8]
+        return f'seed{self.seed}_general{round(100 * self.general)}_{digest}'

@@ -10,20 +10,25 @@ from typing import Any, Mapping, NoReturn, Optional, Sequence
 from mmengine.logging import MMLogger
 
 from mmvtr.datasets.annotation_values import Place, name_of, problem, shown
-from mmvtr.datasets.files import visible
-from mmvtr.datasets.folders import one_spelling
+from mmvtr.datasets.folders import one_spelling, visible
 from mmvtr.datasets.problems import NAMED, Problems
 from mmvtr.datasets.records import Records
 from mmvtr.datasets.tables.division import check_fractions, divide
 from mmvtr.datasets.tables.files import Sources, bare, open_sources
-from mmvtr.datasets.tables.metadata import metadata_of
-from mmvtr.datasets.tables.pairs import Pair, check_pairs, pairs_of, repeated, with_text_ids
-from mmvtr.datasets.tables.records import make_texts, make_videos
+from mmvtr.datasets.tables.pairs import (
+    Pair,
+    check_pairs,
+    make_texts,
+    make_videos,
+    metadata_of,
+    pairs_of,
+    repeated,
+    with_text_ids,
+)
 from mmvtr.datasets.tables.rows import read_rows, some
 from mmvtr.datasets.tables.seen import Seen, look
 from mmvtr.datasets.video_text import Transform, VideoTextDataset
-from mmvtr.datasets.videos.broken_list import read_on_broken
-from mmvtr.datasets.videos.missing import LeftOut
+from mmvtr.datasets.videos.missing import LeftOut, read_on_broken
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.hints import option
 from mmvtr.registry import DATASETS, bare_name

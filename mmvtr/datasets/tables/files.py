@@ -9,8 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Iterable, Literal, Mapping, NamedTuple, Optional, Protocol
 
 from mmvtr.datasets.annotation_values import Place, name_of, problem, shown, wrong
-from mmvtr.datasets.files import visible
-from mmvtr.datasets.folders import Listing, identity, one_spelling
+from mmvtr.datasets.folders import Listing, identity, one_spelling, visible
 from mmvtr.datasets.folders import listed as _listed
 from mmvtr.datasets.problems import Problems
 from mmvtr.datasets.tables.rows import refuse, some

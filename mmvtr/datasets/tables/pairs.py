@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
-from typing import Iterator, NamedTuple, Optional, Sequence
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
+
+from mmengine.logging import MMLogger
 
 from mmvtr.datasets.annotation_values import shown
 from mmvtr.datasets.problems import Problems
+from mmvtr.datasets.records import Records
 from mmvtr.datasets.tables.files import Source, Sources, Wanted, file_key
 from mmvtr.datasets.tables.rows import Row, refuse
 
@@ -129,3 +133,100 @@ def _check_same(row: Row, first: Row, key: str, what: str) -> None:
     if here != there:
         value = f'{there:g}' if isinstance(there, float) else shown(there)
         refuse(row.place, what, f'{value} as in {first.place.inside}', here)
+
+
+def make_videos(pairs: Sequence[Pair], seconds: Mapping[str, tuple[float, float]]) -> Records:
+    """Return video records in the order of their first rows.
+
+    Args:
+        pairs: whose videos are there.
+        seconds: at which the pictures of whole files begin and end, as far as known.
+    """
+    first: dict[str, Pair] = {}
+    for pair in pairs:
+        first.setdefault(pair.source.video_id, pair)
+    return [_video(pair, seconds.get(pair.source.file)) for pair in first.values()]
+
+
+def make_texts(pairs: Sequence[Pair]) -> Records:
+    """Return text records; rows with one id are one text of several videos.
+
+    Args:
+        pairs: with ids of the texts, whose videos are there.
+    """
+    place = {name: v for v, name in enumerate(dict.fromkeys(p.source.video_id for p in pairs))}
+    texts: dict[str, dict[str, Any]] = {}
+    for pair in pairs:
+        row, v = pair.row, place[pair.source.video_id]
+        text = dict(text_id=row.text_id, text=row.text, video_idx=[])
+        texts.setdefault(row.text_id, text)['video_idx'].append(v)
+    return list(texts.values())
+
+
+def _video(pair: Pair, seconds: Optional[tuple[float, float]]) -> dict[str, Any]:
+    row, source = pair.row, pair.source
+    begin, end = row.start or 0.0, row.end
+    if seconds is not None:
+        begin = max(begin, seconds[0])
+        end = seconds[1] if end is None else min(end, seconds[1])
+    record = dict(
+        video_id=source.video_id,
+        path=source.path,
+        start=row.start,
+        end=row.end,
+        begin=begin if begin > (row.start or 0.0) else None,  # the picture comes late
+        duration=None if end is None else end - begin,
+    )
+    return {key: value for key, value in record.items() if value is not None}
+
+
+Value = Optional[Union[str, int, float, bool]]
+
+
+def metadata_of(pairs: Iterable[Pair], table: str) -> dict[str, dict[str, Value]]:
+    """Return the further columns of each video that all rows of a video agree on, by its id.
+
+    A column whose values are whole numbers, or numbers, has these; any other has strings, and None
+    where it is empty.  One in which rows of a video differ is of texts: it is left out, and said.
+
+    Args:
+        pairs: whose videos are there.
+        table: what the log calls it.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    differ, names = set(), set()
+    for pair in pairs:
+        own = found.setdefault(pair.source.video_id, dict(pair.row.more))
+        names |= pair.row.more.keys()
+        differ |= {x for x in own.keys() | pair.row.more.keys() if _other(own, pair.row.more, x)}
+    if differ:
+        MMLogger.get_current_instance().info(
+            f'{table}: the columns {", ".join(sorted(differ))[:200]} differ between rows of a '
+            'video, so they are no metadata of videos'
+        )
+    kept = sorted(names - differ)
+    columns = {name: _typed([row.get(name) for row in found.values()]) for name in kept}
+    return {
+        video: {name: columns[name][place] for name in kept} for place, video in enumerate(found)
+    }
+
+
+def _other(one: dict[str, Any], two: dict[str, Any], name: str) -> bool:
+    return one.get(name) != two.get(name)
+
+
+def _typed(values: list[Any]) -> list[Value]:
+    """Return one column in a single type."""
+    values = [None if x is None or isinstance(x, str) and not x.strip() else x for x in values]
+    there = [x for x in values if x is not None]
+    if there and all(type(x) is bool for x in there):
+        return values
+    for kind, fits in ((int, _WHOLE), (float, _NUMBER)):
+        if all(type(x) is not bool and fits.fullmatch(str(x).strip()) for x in there):
+            return [None if x is None else kind(x) for x in values]
+    return [None if x is None else str(x) for x in values]
+
+
+#: Numbers that a type keeps as they are: not 007, which is a name, nor more digits than 64 bits.
+_WHOLE = re.compile(r'0|-?[1-9]\d{0,17}', re.ASCII)
+_NUMBER = re.compile(r'-?(0|[1-9]\d{0,17})(\.\d+)?([eE][+-]?\d{1,2})?', re.ASCII)

@@ -19,7 +19,7 @@ from mmvtr.datasets.annotation_values import (
     string,
     wrong,
 )
-from mmvtr.datasets.files import visible
+from mmvtr.datasets.folders import visible
 from mmvtr.datasets.problems import Problems, collecting
 from mmvtr.hints import option
 

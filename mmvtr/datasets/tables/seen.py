@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple, Optional, Sequence
 
 from mmvtr.datasets.annotation_values import cut, shown
-from mmvtr.datasets.files import visible
+from mmvtr.datasets.folders import visible
 from mmvtr.datasets.problems import Problems
 from mmvtr.datasets.records import Records
-from mmvtr.datasets.tables.pairs import Pair
-from mmvtr.datasets.tables.records import make_videos
+from mmvtr.datasets.tables.pairs import Pair, make_videos
 from mmvtr.datasets.tables.rows import refuse
 from mmvtr.datasets.videos.video_files import pictures_span
 from mmvtr.datasets.videos.video_io import BrokenVideoError

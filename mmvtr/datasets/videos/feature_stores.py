@@ -26,10 +26,9 @@ from mmvtr.datasets.annotation_values import (
     strings,
     wrong,
 )
-from mmvtr.datasets.files import file_of, missing_files
+from mmvtr.datasets.folders import file_of, missing_files
 from mmvtr.datasets.videos.video_io import BrokenVideoError
-from mmvtr.storage.arrays import FREE, RATIO, array_in
-from mmvtr.storage.hdf5 import load_h5py
+from mmvtr.storage.arrays import FREE, RATIO, array_in, load_h5py
 
 #: What npz files begin with, which np.load reads under any name.
 ZIP = b'PK'

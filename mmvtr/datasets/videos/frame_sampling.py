@@ -95,42 +95,6 @@ def at_rate(times: np.ndarray, fps: Optional[int]) -> np.ndarray:
     return np.unique([*first, *per_second(times, len(times)), len(times) - 1])
 
 
-def windows(times: np.ndarray, *, length: int, rate: float, stride: float) -> np.ndarray:
-    """Return windows of equally spaced frames that cover a clip, about one every ``stride`` s.
-
-    Window k of n stands for k/n to (k + 1)/n of the clip and is centred there.  One that would
-    begin before the clip, or end after it, is moved inside; where the clip is shorter than a
-    window, that repeats the first and the last frame.
-
-    Args:
-        times: as above; the last frame lasts as long as the others do on average.
-        length: L, frames of a window.
-        rate: of these a second.
-        stride: seconds.
-
-    Returns:
-        Positions of the frames on screen, int64 [n, L], n = duration / stride, rounded, at least 1.
-    """
-    begin, duration, span = times[0], _seconds(times), length / rate
-    n = window_count(times, stride)
-    starts = (np.arange(n) + 0.5) * duration / n - span / 2
-    if span < duration:
-        starts = starts.clip(0, duration - span)
-    # The middles of the frames of a window, and a frame that begins just then counts.
-    ticks = begin + starts[:, None] + (np.arange(length) + 0.5) / rate + TIME_SLACK
-    return (np.searchsorted(times, ticks, side='right') - 1).clip(0, len(times) - 1)
-
-
-def window_count(times: np.ndarray, stride: float) -> int:
-    """Return the number of :func:`windows`, limited against broken timestamps."""
-    return max(1, round(_seconds(times) / stride))
-
-
-def _seconds(times: np.ndarray) -> float:
-    gap = (times[-1] - times[0]) / max(1, len(times) - 1)
-    return float(times[-1] + gap - times[0])
-
-
 def sampling_named(kind: str) -> Callable[[np.ndarray, int], np.ndarray]:
     """Return the sampling function of that name.
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Callable, Literal, NamedTuple, Optional, Sequence, Union
 
 from mmengine.dist import all_gather_object
 from mmengine.logging import MMLogger
 
+from mmvtr.datasets.annotation_files import read_text
 from mmvtr.datasets.annotation_values import Place, problem, shown
 from mmvtr.datasets.records import Records, keep
 from mmvtr.hints import option
+from mmvtr.storage import write_atomically
 
 #: What a dataset may do about videos without a file.
 Missing = Literal['raise', 'skip']
@@ -160,3 +163,74 @@ def refuse_other_lists(names: Sequence[str], origin: str) -> None:
                 f'process 0 {len(lists[0])}, which differ in {len(other)}, e.g. '
                 f'{shown(sorted(other)[:3])}: all machines must have the same files'
             )
+
+
+#: What a dataset may do about a broken video.
+OnBroken = Union[Literal['raise', 'skip'], dict[str, str]]
+
+
+def read_on_broken(on_broken: OnBroken) -> dict[str, str]:
+    """List of broken videos, given to a dataset.
+
+    Args:
+        on_broken: 'raise', 'skip', or ``dict(skip=FILE)``.
+
+    Returns:
+        Reason by video id; none for the first two.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: another ``on_broken``, or a malformed file (names the line).
+    """
+    if on_broken in ('raise', 'skip'):
+        return {}
+    if not _names_file(on_broken):
+        raise ValueError(
+            f"on_broken: 'raise', 'skip' or dict(skip='FILE'), not {str(on_broken)[:80]!r}"
+        )
+    return read_broken(Path(on_broken['skip']))
+
+
+def read_broken(path: Path) -> dict[str, str]:
+    """Return the reason by video id; blank lines are skipped.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: no text, a line without an id, or an id for the second time.
+    """
+    try:
+        lines = read_text(path).split('\n')
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f'no list of broken videos {path}: check_dataset.py --decode --report {path} writes it'
+        ) from None
+    except (OSError, ValueError) as error:
+        reason = str(error).removeprefix(f'{path}: ')
+        raise ValueError(f'list of broken videos {path}: {reason}'[:400]) from error
+    broken: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        name, _, reason = line.rstrip('\r').partition('\t')
+        if not name.strip() or name in broken:
+            what = 'the id again' if name.strip() else 'no id'
+            raise ValueError(
+                f'{path}, line {number}: "ID<tab>REASON" expected, each id once, got {what}: '
+                f'{line[:80]!r}'
+            )
+        broken[name] = reason or f'listed in {path}'
+    return broken
+
+
+def write_broken(path: Path, broken: dict[str, str]) -> None:
+    """Write such a list, empty if nothing is broken; reasons come to one line each."""
+    lines = [f'{name}\t{" ".join(reason.split())}\n' for name, reason in broken.items()]
+    write_atomically(path, lambda file: file.write(''.join(lines).encode()))
+
+
+def _names_file(on_broken: Any) -> bool:
+    return (
+        isinstance(on_broken, dict)
+        and [*on_broken] == ['skip']
+        and isinstance(on_broken['skip'], str)
+    )

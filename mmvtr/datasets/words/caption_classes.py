@@ -24,9 +24,8 @@ from mmvtr.datasets.annotation_values import (
     wrong,
 )
 from mmvtr.datasets.records import Records
-from mmvtr.datasets.words.clauses import clauses
-from mmvtr.datasets.words.part_of_speech import Method, Tag, tag
-from mmvtr.datasets.words.word_forms import lemma
+from mmvtr.datasets.words.part_of_speech import Method, Tag, clauses, tag
+from mmvtr.datasets.words.word_lists import lemma
 from mmvtr.registry import TASK_UTILS
 
 

@@ -18,10 +18,9 @@ from torch import Tensor
 
 from mmvtr.datasets.annotation_files import read_json
 from mmvtr.datasets.annotation_values import Place, name_of, problem, shown
-from mmvtr.datasets.words.clauses import clauses
-from mmvtr.datasets.words.part_of_speech import Method, tag, words
-from mmvtr.datasets.words.word_forms import lemma
+from mmvtr.datasets.words.part_of_speech import Method, clauses, tag, words
 from mmvtr.datasets.words.word_ids import read_word_ids, word_ids
+from mmvtr.datasets.words.word_lists import lemma
 from mmvtr.registry import TRANSFORMS
 
 Results = dict[str, Any]
@@ -275,10 +274,10 @@ class PartOfSpeechGraph(GraphTransform):
         method: ``'spacy'`` (with its model), or ``'rules'``: word lists and suffixes; see
             :func:`mmvtr.datasets.words.part_of_speech.tag`.  Nothing stands in for a missing spaCy.
         links: link each verb with its objects (role ``ARG1``) and the first verb with what stands
-            before it (``ARG0``), as :func:`mmvtr.datasets.words.clauses.clauses` has them; a noun
-            that is both is the object of a verb with nothing behind it ("a man sings") and
-            ``ARG0``.  Ours, in place of a labeller: of MSR-VTT's sentences 90 % then have an edge
-            between a verb and a noun, of YouCook2's 99.6 %.
+            before it (``ARG0``), as :func:`~.part_of_speech.clauses` has them; a noun that is both
+            is the object of a verb with nothing behind it ("a man sings") and ``ARG0``.  Ours, in
+            place of a labeller: of MSR-VTT's sentences 90 % then have an edge between a verb and a
+            noun, of YouCook2's 99.6 %.
         vocab_file, max_words, max_verbs, max_nouns: see :class:`GraphTransform`.
 
     Raises:

@@ -11,7 +11,7 @@ from functools import cache
 from typing import NamedTuple, Sequence
 
 from mmvtr.datasets.words import word_lists as lists
-from mmvtr.datasets.words.word_forms import KNOWN_VERBS, singular, verb_form
+from mmvtr.datasets.words.word_lists import KNOWN_VERBS, singular, verb_form
 
 STOPS = ',.;:!?'
 #: What an imperative follows.

@@ -6,6 +6,10 @@ be.  Chosen by hand from what is frequent in the training captions of EPIC, YouC
 
 from __future__ import annotations
 
+import re
+from functools import cache
+from typing import Literal, NamedTuple
+
 DETERMINERS = frozenset(
     """a all an another any both each either every few her his its many more most my neither no
     other our several some such the their these this those what whatever which whose your""".split()
@@ -217,3 +221,68 @@ IRREGULAR_PLURALS: dict[str, str] = dict(
     pierogies:pierogi zombies:zombie selfies:selfie buses:bus tomatos:tomato potatos:potato
     axes:axe caches:cache""".split()
 )
+
+
+KNOWN_VERBS = VERBS | VERBS_AT_TIMES_NOUNS | NOUNS_AT_TIMES_VERBS
+#: Stems that have lost an e: writ-ing, slic-ing, carv-ing, chang-ing.
+_LOST_E = re.compile(r'([^aeiou][aeiu]t|iz|[aeo]s|[cvu]|[rdn]g)$')
+_ADDS_ES = ('ches', 'shes', 'sses', 'xes', 'zes', 'oes')
+
+
+class Form(NamedTuple):
+    """A word read as a verb form: 'base', 's', 'ing' or 'ed'; it need not be a verb."""
+
+    base: str
+    name: Literal['base', 's', 'ing', 'ed']
+
+
+def lemma(word: str, kind: Literal['VERB', 'NOUN']) -> str:
+    """The dictionary form of a lower-cased word: 'slicing' -> 'slice', 'leaves' -> 'leaf'."""
+    return verb_form(word).base if kind == 'VERB' else singular(word)
+
+
+@cache
+def verb_form(word: str) -> Form:
+    """Return a lower-cased word as a verb form; an 's' form only of a known verb."""
+    if word in IRREGULAR_VERBS:
+        return Form(IRREGULAR_VERBS[word], 'ing' if word.endswith('ing') else 'ed')
+    if word in KNOWN_VERBS or word in NOUNS:
+        return Form(word, 'base')
+    if word.endswith('ing') and len(word) > 4:
+        return Form(_without('ing', word), 'ing')
+    if word.endswith('ed') and not word.endswith('eed') and len(word) > 4:
+        return Form(_without('ed', word), 'ed')
+    if word.endswith('s'):
+        stems = [word[:-1]]
+        if word.endswith('es'):
+            stems += [word[:-2], word[:-3] + 'y']
+        known = [stem for stem in stems if stem in KNOWN_VERBS]
+        return Form(known[0], 's') if known else Form(word, 'base')
+    return Form(word, 'base')
+
+
+@cache
+def singular(noun: str) -> str:
+    """Return a lower-cased noun without its plural ending."""
+    if noun in IRREGULAR_PLURALS:
+        return IRREGULAR_PLURALS[noun]
+    if noun in NOUNS or len(noun) < 4 or not noun.endswith('s'):
+        return noun
+    if noun.endswith(('ss', 'us', 'sis')):
+        return noun
+    if noun.endswith('ies'):
+        return noun[:-3] + 'y'
+    return noun[:-2] if noun.endswith(_ADDS_ES) else noun[:-1]
+
+
+def _without(ending: str, word: str) -> str:
+    """Return the base of a regular form: undouble letters, restore y or a lost e."""
+    stem = word[: -len(ending)]
+    doubled = len(stem) > 2 and stem[-1] == stem[-2]
+    with_y = stem[:-1] + 'y' if ending == 'ed' and stem.endswith('i') else stem
+    for base in (stem, stem + 'e', stem[:-1] if doubled else stem, with_y):
+        if base in KNOWN_VERBS:
+            return base
+    if doubled and stem[-1] not in 'lsz':
+        return stem[:-1]
+    return stem + 'e' if _LOST_E.search(stem) else with_y

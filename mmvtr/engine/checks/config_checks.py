@@ -7,10 +7,8 @@ argument, a value of a component from elsewhere.
 
 from __future__ import annotations
 
-import inspect
-import re
 from importlib.util import find_spec
-from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
 
 import torch
 from mmengine import registry
@@ -21,7 +19,8 @@ from torch.utils.data import DataLoader
 
 from mmvtr.engine.checks.arguments import arguments_of
 from mmvtr.engine.checks.expert_checks import expert_faults
-from mmvtr.engine.checks.mmengine_parts import part_faults
+from mmvtr.engine.checks.key_checks import hook_faults, key_faults
+from mmvtr.engine.checks.mmengine_parts import part_faults, scope_faults
 from mmvtr.hints import nearest, unregistered
 from mmvtr.registry import (
     DATA_SAMPLERS,
@@ -36,17 +35,6 @@ from mmvtr.registry import (
     bare_name,
 )
 from mmvtr.registry import Registry as OurRegistry
-
-#: Top-level keys that are read: by the Runner's constructor, by the Runner later on, by mmengine's
-#: reader of configs, and by our tools.
-KNOWN = frozenset(inspect.signature(Runner.__init__).parameters) - {'self', 'cfg'} | {
-    'activation_checkpointing', 'compile', 'custom_imports', 'custom_keys',
-    'efficient_conv_bn_eval', 'find_unused_parameters', 'fit_warmup', 'load_from_prefixes',
-    'model_wrapper_cfg', 'shortcuts', 'strategy', 'sync_bn', 'tta_model',
-}  # fmt: skip
-
-#: Hooks that mmengine's Runner brings, whatever a config says; None takes one away.
-OF_MMENGINE = ('runtime_info', 'timer', 'sampler_seed', 'logger', 'param_scheduler', 'checkpoint')
 
 #: Keys of dicts that are no components.
 PLAIN = {
@@ -113,7 +101,7 @@ def check_config(cfg: Config, options: Iterable[str] = (), *, training: bool = T
         SystemExit: names each of the first faults by its full key, with the nearest right name.
     """
     registry.init_default_scope(cfg.get('default_scope') or 'mmengine')
-    faults = [
+    faults = [*scope_faults(cfg)] or [  # where nobody has the scope, names are unknown, too
         *key_faults(cfg, options),
         *component_faults(cfg),
         *hook_faults(cfg, options),
@@ -135,89 +123,6 @@ def refuse_unknown(cfg: Config) -> None:
     faults = component(cfg.model, Place('model', [registry.MODELS]))
     if (fault := next(iter(faults), None)) is not None:
         raise UnknownPart(f'{cfg.filename or "the config"}: {fault}')
-
-
-# -- top-level keys ----------------------------------------------------------------------------
-
-
-def key_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
-    """Yield top-level keys that nothing reads.
-
-    A config file may hold helper variables: a name that the file itself uses, or that is like no
-    known key.  A key of ``--cfg-options`` must be known, or a key of the file that is no helper.
-    Names that begin with an underscore and those in ``custom_keys`` are the user's own.
-
-    Args:
-        cfg: the merged config.
-        options: keys of ``--cfg-options``, ``shortcuts`` among them.
-    """
-    own = {name for key in ('custom_keys', 'shortcuts') for name in cfg.get(key) or ()}
-    uses = _uses(cfg.text or '')
-    free = KNOWN | own
-    given = list(dict.fromkeys(key.partition('.')[0] for key in options))
-    for key in given:
-        if key in free or key.startswith('_'):
-            continue
-        if key not in uses or not _is_set(key, cfg.text or ''):
-            yield f'{key}: nothing reads this key{nearest(key, KNOWN)} ({_OWN})'
-        elif uses[key] > 1:
-            yield (
-                f'{key}: a variable of the config file, which is read before --cfg-options are: '
-                f'set the keys that it went to (tools/analysis_tools/print_config.py; {_OWN})'
-            )
-    for key in cfg:
-        alike = nearest(key, KNOWN)
-        used = uses.get(key, 0) > 1
-        if not (key in free or key in given or key.startswith('_') or used) and alike:
-            yield f'{key}: nothing reads this key{alike} ({_OWN})'
-
-
-_OWN = 'a key of your own goes into the list custom_keys of the config'
-
-
-def _is_set(key: str, text: str) -> bool:
-    """Return whether a config's source assigns a top-level key, in Python, YAML or JSON."""
-    return bool(re.search(rf'^(?:{key}\s*[=:]|\s*"{key}"\s*:)', text, re.MULTILINE))
-
-
-def _uses(text: str) -> dict[str, int]:
-    """Return how often each word occurs in the source of a config and its bases."""
-    code = re.sub(r'#.*', '', text)
-    uses: dict[str, int] = {}
-    for word in re.findall(r'[A-Za-z_]\w*', code):
-        uses[word] = uses.get(word, 0) + 1
-    return uses
-
-
-def hook_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
-    """Yield hooks that None should remove and that do not exist.
-
-    Of those that an option takes away all are known: they stand in the code of the config.  A
-    config file may be one that a run has written, without what was taken away: there a name must
-    be like that of another hook.
-
-    Args:
-        cfg: the merged config.
-        options: keys of ``--cfg-options``, ``shortcuts`` among them.
-    """
-    hooks = cfg.get('default_hooks') or {}
-    known = {name for name, hook in hooks.items() if hook is not None} | {*OF_MMENGINE}
-    uses, given = _uses(cfg.text or ''), {*options}
-    for name in sorted(hooks.keys() - known):
-        key = f'default_hooks.{name}'
-        was_there = uses.get(name, 0) > (key not in given)
-        if not was_there and (key in given or nearest(name, known)):
-            others = nearest(name, known, otherwise=known)
-            yield f'{key}: there is no such hook to be taken away{others}'
-
-
-def default_hooks(hooks: Optional[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return default hooks as mmengine takes them: None removes mmengine's own."""
-    return {
-        name: hook
-        for name, hook in (hooks or {}).items()
-        if hook is not None or name in OF_MMENGINE
-    }
 
 
 # -- components --------------------------------------------------------------------------------

@@ -17,8 +17,7 @@ from mmvtr.engine.loop.checkpoint import random_states, set_random_states
 from mmvtr.engine.loop.evaluation import bare, encode_batch, to_device
 from mmvtr.engine.loop.evaluation_loop import RetrievalLoop, lengths
 from mmvtr.evaluation import Metric, evaluate
-from mmvtr.evaluation.metric import reads_scores_alone
-from mmvtr.evaluation.of_mmengine import metrics_of
+from mmvtr.evaluation.metric import metrics_of, reads_scores_alone
 from mmvtr.hints import nearest
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Relation

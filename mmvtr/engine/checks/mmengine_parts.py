@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import torch
 from mmengine import registry
 from mmengine.config import Config
+from mmengine.hooks import EMAHook
 from mmengine.registry import Registry
 
+from mmvtr.hints import nearest
 from mmvtr.registry import DATASETS, METRICS, MODELS, bare_name
 from mmvtr.registry import Registry as OurRegistry
 
@@ -105,6 +109,22 @@ NEEDS: Mapping[str, tuple[str, Callable[[], bool]]] = {
 }
 
 
+def scope_faults(cfg: Config) -> Iterator[str]:
+    """Yield what is wrong of a ``default_scope`` that no registry has.
+
+    Args:
+        cfg: the merged config; its custom imports are done.
+    """
+    scope = cfg.get('default_scope') or 'mmengine'
+    with suppress(ImportError):  # where mmengine looks for a scope's registries
+        import_module(f'{scope}.registry')
+    roots = [one for one in vars(registry).values() if isinstance(one, Registry)]
+    known = {'mmengine'}.union(*(one.children for one in roots))
+    if scope not in known:
+        hint = nearest(scope, known, otherwise=known)
+        yield f'default_scope: no registry has the scope {scope!r}{hint}'
+
+
 def part_faults(cfg: Config, *, training: bool = True) -> Iterator[str]:
     """Yield what mmengine's parts in a config cannot do with our datasets, model and metrics.
 
@@ -119,6 +139,8 @@ def part_faults(cfg: Config, *, training: bool = True) -> Iterator[str]:
     for key in ('tta_model', 'tta_pipeline'):
         if cfg.get(key) is not None:
             yield f'{key}: test-time augmentation {_TTA}'
+    if bare_name(cfg.get('model_wrapper_cfg')) == 'FullyShardedRetriever':
+        yield from _sharded_faults(cfg)
     ours = _is_ours(cfg.get('model'), MODELS)
     for key, kind, value in _parts(cfg, ours):
         name = _name(value, kind)
@@ -126,6 +148,21 @@ def part_faults(cfg: Config, *, training: bool = True) -> Iterator[str]:
             yield f'{key}: {name} {REFUSED[name]}'
         elif training and name in NEEDS and not NEEDS[name][1]():
             yield f'{key}: {name} needs {NEEDS[name][0]}'
+
+
+def _sharded_faults(cfg: Config) -> Iterator[str]:
+    """Yield what copies a model whose layers are cut into shards, which cannot be copied."""
+    belief = (cfg.get('model') or {}).get('belief')
+    copies = [] if belief is None else [('model.belief', bare_name(belief))]
+    for key, hook in _listed('custom_hooks', cfg.get('custom_hooks')):
+        found = registry.HOOKS.get(hook['type']) if isinstance(hook, dict) else None
+        if isinstance(found, type) and issubclass(found, EMAHook):
+            copies.append((key, found.__name__))
+    for key, name in copies:
+        yield (
+            f'{key}: {name} copies the encoder, and the shards of FullyShardedRetriever cannot be '
+            'copied: leave it or model_wrapper_cfg out'
+        )
 
 
 def _parts(cfg: Config, ours: bool) -> Iterator[tuple[str, Registry, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Optional
+from typing import Any
 
 from mmengine.config import Config
 from mmengine.dist import get_world_size
@@ -48,29 +48,6 @@ def check_joint_batch(cfg: Config) -> None:
         f'  auto_scale_lr.base_batch_size={batch}   (this learning rate is meant for {batch})\n'
         'keys after --cfg-options.'
     )
-
-
-def batch_per_process(cfg: Config, processes: int) -> Optional[int]:
-    """Return the ``batch_size`` with which several processes have the config's own batch.
-
-    None: its loader has no batch size.
-
-    Raises:
-        SystemExit: the batch cannot be shared out evenly; says what can be set.
-    """
-    own, counts = cfg.train_dataloader.get('batch_size'), accumulated(cfg)
-    if own is None:
-        return None
-    base = (cfg.get('auto_scale_lr') or {}).get('base_batch_size') or own * counts
-    share, rest = divmod(base, processes * counts)
-    if rest or not share:
-        raise SystemExit(
-            f'error: the {base} items a step of {cfg.filename} cannot be shared out to {processes} '
-            f'processes: take a number that divides {base // counts}, or set '
-            'train_dataloader.batch_size=N and auto_scale_lr.base_batch_size (N times the '
-            'processes) after --cfg-options'
-        )
-    return share
 
 
 def check_warmup(cfg: Config) -> None:

@@ -1,7 +1,10 @@
-"""Hooks of every training: reproducible random numbers, and a count of broken videos."""
+"""Small hooks: random numbers, broken videos, key encoders, and files and numbers of a test."""
 
 from __future__ import annotations
 
+import csv
+import io
+import os
 import random
 from typing import Any, Optional, Sequence
 
@@ -11,8 +14,13 @@ from mmengine.dist import all_gather_object, get_rank
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
+from mmvtr.engine.loop.evaluation import Evaluation, bare
+from mmvtr.evaluation.results import write_about
+from mmvtr.functional.metrics.modality_gap import ModalityGap, modality_gap
 from mmvtr.hints import option
 from mmvtr.registry import HOOKS
+from mmvtr.storage import write_text
+from mmvtr.storage.arrays import write_array, write_arrays
 
 
 @HOOKS.register_module()
@@ -135,3 +143,155 @@ class BrokenVideoHook(Hook):
             if name not in self._logged:
                 self._logged.add(name)
                 runner.logger.warning(f'skipped broken video {name}: {reason}')
+
+
+@HOOKS.register_module()
+class ScoresFileHook(Hook):
+    """Writes ``scores_<mode>.npy`` to the work dir at each evaluation: float32 [T, V].
+
+    Rows are texts and columns videos, in the order of the dataset (broken videos that it skips have
+    no column). This is the SCORES.npy of ``tools/analysis_tools/eval_scores.py``. Each transformed
+    score goes to ``scores_<mode>_<transform>.npz`` beside it, keys ``t2v`` (read by rows) and
+    ``v2t`` (read by columns), float32 [T, V] both. A file of an earlier evaluation is replaced.
+    Beside each is a json of its name that says what set and what trainings the scores are of, which
+    ``compare.py`` reads.
+
+    Args:
+        modes: evaluations to write, some of 'val' and 'test'.
+
+    Raises:
+        ValueError: another mode.
+        RuntimeError: (at evaluation) a similarity that scores a shortlist only.
+    """
+
+    priority = 'LOWEST'  # after the hooks that transform scores
+
+    def __init__(self, *, modes: Sequence[str] = ('test',)) -> None:
+        if isinstance(modes, str) or not set(modes) <= {'val', 'test'}:
+            raise ValueError(f"modes: some of ('val', 'test'), not {modes!r}")
+        self.modes = tuple(modes)
+
+    def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
+        """Write the scores; called on rank 0."""
+        if evaluation.mode not in self.modes:
+            return
+        if not evaluation.exact:
+            raise RuntimeError(
+                'ScoresFileHook: the similarity ranks a shortlist only, the rest are no scores'
+            )
+        stem = os.path.join(runner.work_dir, f'scores_{evaluation.mode}')
+        raw = f'{stem}.npy'
+        write_array(raw, evaluation.matrices['scores'].float().numpy())
+        write_about(raw, evaluation.about)
+        for name, scores in evaluation.transformed.items():
+            t2v, v2t = (x.float().numpy() for x in scores)
+            write_arrays(f'{stem}_{name}.npz', t2v=t2v, v2t=v2t)
+            write_about(f'{stem}_{name}.npz', evaluation.about)
+        runner.logger.info(f'scores: {stem}.npy and {len(evaluation.transformed)} transformed')
+
+
+@HOOKS.register_module()
+class SigmaFileHook(Hook):
+    """Writes ``sigma_<mode>.csv`` to the work dir at each evaluation: kind, id, sigma.
+
+    Sigma is the geometric mean over the dimensions of an item's Gaussian (UATVR Fig. 3); the most
+    uncertain items come first.  Ids are quoted and exact, also one that begins with ``=``: they
+    must match those of other tables, so a spreadsheet is to import the column as text.
+
+    Raises:
+        ValueError: (at evaluation) the model has no probabilistic heads.
+    """
+
+    def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
+        """Write the sigmas; called on rank 0."""
+        if 'text_sigma' not in evaluation.matrices:
+            raise ValueError('SigmaFileHook: the model has no probabilistic heads, so no sigma')
+        rows = [
+            (kind, item, float(sigma))
+            for kind, items in (('text', evaluation.texts), ('video', evaluation.videos))
+            for item, sigma in zip(items.ids, evaluation.matrices[f'{kind}_sigma'])
+        ]
+        path = os.path.join(runner.work_dir, f'sigma_{evaluation.mode}.csv')
+        text = io.StringIO(newline='')
+        writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC)
+        writer.writerow(('kind', 'id', 'sigma'))
+        writer.writerows(sorted(rows, key=lambda row: (row[0], -row[2])))
+        write_text(path, text.getvalue(), errors='surrogateescape')
+        runner.logger.info(f'sigma of each text and video: {path}')
+
+
+@HOOKS.register_module()
+class ModalityGapHook(Hook):
+    """Mean cosines within and between the modalities of the evaluated set (NCL App. D, Fig. 8).
+
+    Adds ``modality_gap/within_text``, ``within_video``, ``cross`` and ``distance`` (of the modal
+    means) to the results, if the set has two texts and two videos or more.  For similarities that
+    are one inner product (CosineSimilarity).
+    """
+
+    def reported(self, keys: set[str], runner: Runner) -> set[str]:
+        """Return the keys of its results."""
+        return {f'modality_gap/{name}' for name in ModalityGap._fields}
+
+    def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
+        """Report the modality gap; called on rank 0."""
+        similarity = evaluation.model.similarity
+        if not hasattr(similarity, 'flat'):
+            raise TypeError(
+                f'ModalityGapHook: {type(similarity).__name__} is no inner product of two vectors'
+            )
+        if min(len(items.ids) for items in (evaluation.texts, evaluation.videos)) < 2:
+            runner.logger.info('no modality gap: a set of one text or one video has no pairs')
+            return
+        flat = similarity.flat
+        gap = modality_gap(flat(evaluation.texts.levels), flat(evaluation.videos.levels))
+        for name, value in gap._asdict().items():
+            evaluation.numbers[f'modality_gap/{name}'] = float(value)
+
+
+def check_banks(runner: Runner) -> None:
+    """Raise if a memory bank is larger than an epoch of the training set.
+
+    A longer one would hold keys of the same item twice, from encoders an epoch apart.
+
+    Raises:
+        SystemExit: it does; says how long both are, and what to set.
+    """
+    model = bare(runner.model)
+    if not hasattr(model, 'banks'):
+        return
+    size = max(bank.size for bank in model.banks.values())
+    count = len(runner.train_dataloader.dataset)
+    if size > count:
+        raise SystemExit(
+            f'error: a memory bank of {size} keys is longer than an epoch of the training set, '
+            f'{count} items: it would hold the same items twice. Set model.bank_size to at most '
+            f'{count}, or better to half of it'
+        )
+
+
+@HOOKS.register_module()
+class MomentumHook(Hook):
+    """Calls the model's ``follow()`` after each actual optimizer step.
+
+    So gradients that are accumulated, or skipped for an overflow of fp16, move no key encoder.
+
+    Raises:
+        ValueError: (before training) a model that cannot follow.
+    """
+
+    def before_train(self, runner: Runner) -> None:
+        model = bare(runner.model)
+        if not hasattr(model, 'follow'):
+            raise ValueError(
+                f'MomentumHook: {type(model).__name__} has no key encoder that could follow; it '
+                'goes with a MomentumRetriever (as the whole model, not as a member of one)'
+            )
+
+        def follow(*_: Any) -> None:
+            model.follow()
+
+        self._handle = runner.optim_wrapper.optimizer.register_step_post_hook(follow)
+
+    def after_train(self, runner: Runner) -> None:
+        self._handle.remove()

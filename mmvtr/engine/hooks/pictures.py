@@ -14,7 +14,7 @@ from mmvtr.datasets.records import class_table
 from mmvtr.engine.hooks.moments_hook import annotated, matches_of
 from mmvtr.engine.hooks.study import FigureRequest, Picture, Study, picture, table
 from mmvtr.engine.loop.evaluation import Evaluation, to_device
-from mmvtr.functional.metrics.class_relevance import class_overlap, class_relevance
+from mmvtr.functional.metrics.graded_relevance import class_overlap, class_relevance
 from mmvtr.models.target import Annotation, Target, judges, pushed
 from mmvtr.structures import Levels, take
 from mmvtr.visualization import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
 
@@ -11,7 +12,10 @@ from mmengine.config import Config
 from torch import Tensor, nn
 
 from mmvtr.datasets import VideoTextDataset
-from mmvtr.engine.hooks.film_strip import NO_FRAMES, film_strip
+from mmvtr.datasets.videos.frame_sampling import uniform
+from mmvtr.datasets.videos.resizing import resize_short_side
+from mmvtr.datasets.videos.transforms import LoadFrames
+from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
 from mmvtr.engine.loop.evaluation import Evaluation
 from mmvtr.engine.loop.facts import Training
 from mmvtr.structures import Directed
@@ -225,3 +229,55 @@ def drawn(
             yield from one.make(request)
         except (ValueError, ImportError) as error:
             refuse(one, error)
+
+
+NO_FRAMES = np.zeros((0, 1, 1, 3), dtype=np.uint8)
+
+
+class FilmStrip(NamedTuple):
+    """Return frames spread evenly over a video.
+
+    Attributes:
+        frames: uint8 [F, H, W, 3]; none (F = 0) where they cannot be read.
+        lacking: why there are none: 'broken' or 'no frames'; '' where there are some.
+    """
+
+    frames: np.ndarray
+    lacking: str
+
+
+def film_strip(
+    video: dict[str, Any],
+    pipeline: Sequence[Callable],
+    *,
+    num_frames: int = 6,
+    height: int = 112,
+) -> FilmStrip:
+    """Return the frames that best show a video's content.
+
+    They come from stored frames if the pipeline reads such, else from the video file: also where a
+    model reads features only, as long as the files are there.
+
+    Args:
+        video: its record, see :meth:`VideoTextDataset.load_annotations`.
+        pipeline: the transforms of its dataset.
+        num_frames: F, of a video that has so many.
+        height: of the short side in pixels, of larger frames.
+    """
+    select = partial(uniform, num_frames=num_frames)
+    stores = [step.store for step in pipeline if isinstance(step, LoadFrames)]
+    try:
+        if stores:
+            frames = stores[0].read(video, select)
+        elif 'path' in video:
+            clip = {key: video[key] for key in ('start', 'end') if key in video}
+            frames = read_frames(str(video['path']), select, **clip)
+        else:
+            return FilmStrip(NO_FRAMES, 'no frames')
+    except FileNotFoundError:
+        return FilmStrip(NO_FRAMES, 'no frames')
+    except BrokenVideoError:
+        return FilmStrip(NO_FRAMES, 'broken')
+    if min(frames[0].shape[:2]) > height:
+        frames = resize_short_side(frames, height)
+    return FilmStrip(np.stack(frames), '')

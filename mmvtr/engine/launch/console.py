@@ -1,11 +1,18 @@
-"""What of a log the console shows.  The log file has all of it."""
+"""What of a log the console shows, in which order and how often.  The log file has all of it."""
 
 from __future__ import annotations
 
 import logging
+import re
 import sys
+import time
 from contextlib import contextmanager
-from typing import Iterator
+from typing import Any, Iterator, Optional, Sequence
+
+from mmengine.hooks import LoggerHook
+from mmengine.runner import LogProcessor, Runner
+
+from mmvtr.registry import HOOKS
 
 
 def consoles(logger: logging.Logger) -> list[logging.Handler]:
@@ -28,33 +35,6 @@ def file_only(logger: logging.Logger) -> Iterator[None]:
     finally:
         for handler in shown:
             handler.removeFilter(errors)
-
-
-class _Kept(logging.Handler):
-    """Handler that collects distinct messages."""
-
-    def __init__(self, kept: list[str]) -> None:
-        super().__init__(logging.WARNING)
-        self.kept = kept
-
-    def emit(self, record: logging.LogRecord) -> None:
-        message = ' '.join(record.getMessage().split())
-        if message not in self.kept:
-            self.kept.append(message)
-
-
-@contextmanager
-def warnings_of(logger: logging.Logger) -> Iterator[list[str]]:
-    """Collect a logger's warnings within this context, each once."""
-    kept: list[str] = []
-    handlers, level = logger.handlers, logger.level
-    logger.handlers = [_Kept(kept)]
-    logger.setLevel(logging.WARNING)
-    try:
-        yield kept
-    finally:
-        logger.handlers = handlers
-        logger.setLevel(level)
 
 
 _LOGGED: set[str] = set()
@@ -102,3 +82,131 @@ class _Raise:
         if isinstance(error, OSError):
             raise OSError(error.errno, error.strerror, self.path) from error
         raise error
+
+
+# -- rows ----------------------------------------------------------------------------------------
+
+
+#: What stands first of a step, where it is known; the learning rate with fewer digits.
+FIRST = ('loss', 'lr', 'time_left', 'time')
+
+
+class RowsLogProcessor(LogProcessor):
+    """mmengine's LogProcessor with loss, learning rates and times first in a step's line.
+
+    ``lr`` is the lowest to the highest rate of the optimizer's groups, ``time_left`` is mmengine's
+    ``eta``, which here would be read as the matching uncertainty.  What goes to the visualizer
+    (``scalars.json``, TensorBoard) is mmengine's: its ``lr`` is that of the first group.
+    """
+
+    def get_log_after_iter(self, runner: Runner, batch_idx: int, mode: str) -> tuple[dict, str]:
+        tag, line = super().get_log_after_iter(runner, batch_idx, mode)
+        rates = runner.optim_wrapper.get_lr().get('lr', []) if mode == 'train' else []
+        return tag, what_matters_first(line, rates)
+
+
+def what_matters_first(line: str, rates: Sequence[float] = ()) -> str:
+    """Return a line of mmengine's in this order: ``Epoch(train) [1][2/3]  base_lr ... loss``.
+
+    Args:
+        line: mmengine's.
+        rates: of the optimizer's groups; none: the one of the line is the only one.
+
+    Example:
+        ::
+
+            >>> what_matters_first('Epoch(train) [1][2/3]  base_lr: 1e-3 lr: 1e-3  loss: 2.0')
+            'Epoch(train) [1][2/3]  loss: 2.0  lr: 1.00e-03'
+    """
+    head, *rest = re.split(r' {2,}(?=\S+: )', line.rstrip(), maxsplit=1)
+    values = dict(re.findall(r'(\S+): (.*?)(?=\s+\S+: |$)', ''.join(rest)))
+    if values.get('base_lr') == values.get('lr'):
+        values.pop('base_lr', None)
+    if 'lr' in values:
+        shown = sorted({f'{rate:.2e}' for rate in rates or [float(values['lr'])]}, key=float)
+        values['lr'] = ' to '.join(dict.fromkeys([shown[0], shown[-1]]))
+    if 'eta' in values:
+        values['time_left'] = values.pop('eta')
+    values = {**{name: values[name] for name in FIRST if name in values}, **values}
+    return '  '.join([head, *(f'{name}: {value}' for name, value in values.items())])
+
+
+@HOOKS.register_module()
+class TimedLoggerHook(LoggerHook):
+    """mmengine's LoggerHook that also writes after some seconds without a line.
+
+    In training, validation and test alike.  Lines between the intervals go to the log alone, not
+    to the visualizer.  Where the loop has printed a table, the line with all its numbers goes to
+    the log file alone.
+
+    Args:
+        seconds: of silence.
+        **kwargs: as for LoggerHook (``interval``, ``ignore_last``).
+
+    Raises:
+        ValueError: ``seconds`` is not positive.
+    """
+
+    def __init__(self, *, seconds: float = 10.0, **kwargs: Any) -> None:
+        if not seconds > 0:
+            raise ValueError(f'TimedLoggerHook: seconds must be > 0, got {seconds}')
+        super().__init__(**kwargs)
+        self.seconds = seconds
+        self._spoke = time.monotonic()
+
+    def _silent(self) -> bool:
+        return time.monotonic() - self._spoke >= self.seconds
+
+    def _before_epoch(self, runner: Runner, mode: str = 'train') -> None:
+        self._spoke = time.monotonic()
+
+    def after_train_iter(
+        self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: Optional[dict] = None
+    ) -> None:
+        loader = runner.train_dataloader
+        ends = self.end_of_epoch(loader, batch_idx)
+        ends = ends and (not self.ignore_last or len(loader) <= self.interval)
+        due = self.every_n_inner_iters(batch_idx, self.interval) or ends
+        if not (due or self._silent()):
+            return
+        tag, line = runner.log_processor.get_log_after_iter(runner, batch_idx, 'train')
+        runner.logger.info(line)
+        self._spoke = time.monotonic()
+        if due:
+            runner.visualizer.add_scalars(tag, step=runner.iter + 1, file_path=self.json_log_path)
+
+    def after_val_iter(
+        self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: Any = None
+    ) -> None:
+        self._evaluated(runner, batch_idx, 'val')
+
+    def after_test_iter(
+        self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: Any = None
+    ) -> None:
+        self._evaluated(runner, batch_idx, 'test')
+
+    def _evaluated(self, runner: Runner, batch_idx: int, mode: str) -> None:
+        if self.every_n_inner_iters(batch_idx, self.interval) or self._silent():
+            _, line = runner.log_processor.get_log_after_iter(runner, batch_idx, mode)
+            runner.logger.info(line)
+            self._spoke = time.monotonic()
+
+    def after_scored_tile(self, runner: Runner, done: int, total: int) -> None:
+        """Log progress after ``done`` of ``total`` texts of this process are scored."""
+        if self._silent():
+            runner.logger.info(f'scored {done:,} of {total:,} texts')
+            self._spoke = time.monotonic()
+
+    def after_val_epoch(self, runner: Runner, metrics: Optional[dict] = None) -> None:
+        if getattr(runner.val_loop, 'report', None) is None:
+            super().after_val_epoch(runner, metrics)
+        else:
+            with file_only(runner.logger):
+                super().after_val_epoch(runner, metrics)
+
+    def after_test_epoch(self, runner: Runner, metrics: Optional[dict] = None) -> None:
+        if getattr(runner.test_loop, 'report', None) is None:
+            super().after_test_epoch(runner, metrics)
+        else:
+            with file_only(runner.logger):
+                super().after_test_epoch(runner, metrics)

@@ -21,7 +21,6 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from mmvtr.engine.launch.console import without_repeats
-from mmvtr.engine.launch.log_rows import fold_rows
 from mmvtr.engine.loop.checkpoint import (
     check_weights,
     data_order,
@@ -29,9 +28,8 @@ from mmvtr.engine.loop.checkpoint import (
     latest_checkpoint,
     read_checkpoint,
 )
-from mmvtr.engine.loop.choice import Choice, choice_of
 from mmvtr.engine.loop.evaluation import bare
-from mmvtr.engine.loop.facts import trainings_of
+from mmvtr.engine.loop.facts import Choice, choice_of, trainings_of
 from mmvtr.engine.loop.facts_of_run import state_trainings
 from mmvtr.engine.loop.resuming import changes_since, is_rescaled, refusal
 from mmvtr.reasons import reason
@@ -112,7 +110,6 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, D
     """
     init_default_scope(cfg.get('default_scope', 'mmengine'))
     logger = MMLogger.get_current_instance()
-    fold_rows(logger)
     built = {}
     for loader in filter(cfg.get, loaders):
         try:

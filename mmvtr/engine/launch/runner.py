@@ -5,9 +5,13 @@ from __future__ import annotations
 import inspect
 import logging
 import platform
+import sys
 from collections import Counter
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Iterable, Optional, Sequence, Union
+from types import ModuleType
+from typing import Any, Iterable, Iterator, Optional, Sequence, Union
 
 import torch
 from mmengine.dist import is_main_process
@@ -18,11 +22,15 @@ from mmengine.runner.checkpoint import CheckpointLoader
 from mmengine.visualization import Visualizer
 from torch import nn
 
-from mmvtr.engine.checks.config_checks import default_hooks
+from mmvtr.engine.checks.key_checks import default_hooks
 from mmvtr.engine.checks.schedule_checks import fit_warmup
-from mmvtr.engine.launch.console import consoles, file_only, is_new, raise_on_full_disk
-from mmvtr.engine.launch.late_imports import LateVisualizer, named_only
-from mmvtr.engine.launch.log_rows import RowsLogProcessor, fold_rows
+from mmvtr.engine.launch.console import (
+    RowsLogProcessor,
+    consoles,
+    file_only,
+    is_new,
+    raise_on_full_disk,
+)
 from mmvtr.engine.launch.zero_shot import pretrained_options
 from mmvtr.engine.loop.evaluation import bare
 from mmvtr.engine.loop.facts import Training
@@ -41,9 +49,9 @@ class ToolRunner(Runner):
     """mmengine's Runner with a short console log; the log file has all messages.
 
     Environment, merged config, list of hooks and options of each parameter go to the file alone,
-    and the console says in a line where.  A log file that cannot be written is an error.  Rows
-    have at most 100 columns (:mod:`mmvtr.engine.launch.log_rows`).  A ``LoggerHook`` becomes a
-    :class:`~mmvtr.engine.launch.timed_logger.TimedLoggerHook`.
+    and the console says in a line where.  A log file that cannot be written is an error.  A
+    ``LoggerHook`` becomes a
+    :class:`~mmvtr.engine.launch.console.TimedLoggerHook`.
 
     With ``fit_warmup = True`` in the config, a warm-up as long as the training or longer is
     shortened (:func:`~mmvtr.engine.checks.schedule_checks.fit_warmup`).
@@ -75,7 +83,6 @@ class ToolRunner(Runner):
         """Build mmengine's logger, silent on the console until the Runner is built."""
         logger = super().build_logger(*args, **kwargs)
         raise_on_full_disk(logger)
-        fold_rows(logger)
         logger.addFilter(_not_of_lost_gradients)
         for handler in consoles(logger):
             handler.addFilter(_not_of_mmengine)
@@ -94,7 +101,7 @@ class ToolRunner(Runner):
         """Register mmengine's default hooks, with a logger hook that is never silent for long.
 
         None takes away a hook that is not mmengine's, too, and one that is not there
-        (:func:`~mmvtr.engine.checks.config_checks.hook_faults` refuses slips of a name).
+        (:func:`~mmvtr.engine.checks.key_checks.hook_faults` refuses slips of a name).
         """
         hooks = default_hooks(hooks)
         logger = hooks.get('logger', dict(type='LoggerHook'))
@@ -288,3 +295,60 @@ def _in_brackets(parts: Iterable[str]) -> str:
     named = [part for part in parts if part]
     more = f' and {len(named) - 4} more' if len(named) > 4 else ''
     return f' ({", ".join(named[:4])}{more})' if named else ''
+
+
+@contextmanager
+def named_only(*packages: str) -> Iterator[None]:
+    """Replace packages not imported so far by modules that know only their version, for a time.
+
+    Args:
+        packages: by their name as modules and as distributions; what is not installed stays away.
+    """
+    stands = []
+    for name in packages:
+        if name not in sys.modules:
+            try:
+                found = version(name)
+            except PackageNotFoundError:
+                continue
+            module = sys.modules[name] = ModuleType(name)
+            module.__version__ = found
+            stands.append(name)
+    try:
+        yield
+    finally:
+        for name in stands:
+            del sys.modules[name]
+
+
+class LateVisualizer(Visualizer):
+    """mmengine's class whose matplotlib figure is made when something is drawn on it."""
+
+    _FIGURE = ('fig_save_canvas', 'fig_save', 'ax_save', 'dpi')
+
+    def __init__(self, name: str = 'visualizer', image: Any = None, **kwargs: Any) -> None:
+        super().__init__(name, None, **kwargs)
+        for part in self._FIGURE:
+            del self.__dict__[part]
+        if image is not None:
+            self.set_image(image)
+
+    def _initialize_fig(self, fig_cfg: Any) -> tuple[Any, ...]:
+        return None, _NoFigure(), None
+
+    def __getattr__(self, name: str) -> Any:  # of what is not there
+        if name not in self._FIGURE:
+            raise AttributeError(f'{type(self).__name__} has no attribute {name!r}')
+        found = super()._initialize_fig(self.fig_save_cfg)
+        self.fig_save_canvas, self.fig_save, self.ax_save = found
+        self.dpi = self.fig_save.get_dpi()
+        return self.__dict__[name]
+
+
+class _NoFigure:
+    def get_dpi(self) -> None:
+        """It has none yet."""
+
+
+# Hooks ask mmengine's class for the instance.
+LateVisualizer._instance_dict = Visualizer._instance_dict

@@ -10,9 +10,8 @@ from mmvtr.engine.hooks.members import fuse_config, read_fusion
 from mmvtr.engine.launch import launching
 from mmvtr.engine.launch.runner import ToolRunner
 from mmvtr.engine.launch.zero_shot import admit_random, state_zero_shot
-from mmvtr.engine.loop.choice import Choice, choice_of
 from mmvtr.engine.loop.evaluation import bare
-from mmvtr.engine.loop.facts import Training, trainings_of
+from mmvtr.engine.loop.facts import Choice, Training, choice_of, trainings_of
 from mmvtr.engine.loop.facts_of_run import state_trainings
 from mmvtr.registry import forget_pretrained
 from mmvtr.storage.weights import read_checkpoint

@@ -24,15 +24,15 @@ from mmengine.runner import EpochBasedTrainLoop, Runner
 from mmengine.runner.checkpoint import CheckpointLoader
 from torch import Tensor
 
-from mmvtr.engine.loop.choice import BEST, Choice
 from mmvtr.engine.loop.earlier_runs import Past, make_room
 from mmvtr.engine.loop.evaluation import bare
 from mmvtr.engine.loop.evaluation_loop import on_rank_0
+from mmvtr.engine.loop.facts import BEST, Choice
 from mmvtr.engine.loop.facts_of_run import facts_of_run, wrappers_of
 from mmvtr.engine.loop.resume_rules import values_of
 from mmvtr.registry import HOOKS
 from mmvtr.storage import leftovers, seal, write_atomically
-from mmvtr.storage.seal import ZIP
+from mmvtr.storage.reader import ZIP
 from mmvtr.storage.weights import check_weights, read_checkpoint  # noqa: F401 - known by this module
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size)
@@ -41,7 +41,7 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.
 class AtomicBackend(LocalBackend):
     """mmengine's local file backend that writes files atomically.
 
-    Archives of ``torch.save`` get a digest (:mod:`mmvtr.storage.seal`).
+    Archives of ``torch.save`` get a digest (:mod:`mmvtr.storage.reader`).
     """
 
     def put(self, obj: bytes, filepath: Union[str, Path]) -> None:

@@ -161,7 +161,7 @@ def score_tiles(
         return all_scores(model.similarity, items, queries).t()
 
     count, size = (len(next(iter(side.values())).mean) for side in (queries, gallery))
-    return Tiles.of((count, size), columns)
+    return Tiles.of((count, size), columns, device=device)
 
 
 def item_tiles(model: nn.Module, device: torch.device, items: Levels, gallery: Levels) -> Tiles:

@@ -32,12 +32,15 @@ from mmvtr.engine.loop.evaluation import (
 )
 from mmvtr.engine.loop.facts import together
 from mmvtr.engine.loop.facts_of_run import name_of_set, trainings_in
-from mmvtr.engine.loop.part_of_set import Part, counted, left_out_of, part_of
 from mmvtr.engine.loop.protocol import (
+    Part,
     checkpoint_in_words,
+    counted,
     embedder_protocol,
     frames_from,
+    left_out_of,
     models_in_words,
+    part_of,
     precision,
 )
 from mmvtr.engine.loop.sharded import whole_layers
@@ -49,7 +52,7 @@ from mmvtr.evaluation import (
     results_table,
     transforms_table,
 )
-from mmvtr.evaluation.of_mmengine import metrics_of
+from mmvtr.evaluation.metric import metrics_of
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.registry import DATASETS, LOOPS
 from mmvtr.structures import Directed, Relation, cat_levels, take
@@ -108,7 +111,7 @@ class RetrievalLoop(BaseLoop):
         runner: the runner.
         dataloader: config, see :class:`TwoPassLoader`.
         evaluator: metrics, or their configs; mmengine's ``BaseMetric`` as well
-            (:mod:`mmvtr.evaluation.of_mmengine`).
+            (:mod:`mmvtr.evaluation.metric`).
         amp: encode under autocast in ``'bf16'`` (or True) or ``'fp16'``; scores are float32 all the
             same.
         tile_rows: texts scored at a time; bounds the memory that a similarity needs.

@@ -5,13 +5,15 @@ What it states of the training is :mod:`mmvtr.engine.loop.facts`.
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Optional, Union
+from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
-from mmengine.config import Config
 from mmengine.runner import BaseLoop
 from torch import nn
+from torch.utils.data import Dataset
 
+from mmvtr.datasets.videos.missing import LeftOut
 from mmvtr.registry import bare_name
+from mmvtr.structures import Relation
 
 #: What the first step of a video pipeline reads.
 SOURCES = dict(
@@ -21,15 +23,6 @@ SOURCES = dict(
     LoadFeatures='features',
     LoadExperts='features of experts',
 )
-
-
-def optimizer_in_words(cfg: Mapping[str, Any]) -> Optional[str]:
-    """Return 'AdamW, lr 0.0001' as a config plans it; None without or with several optimizers."""
-    optimizer = (cfg.get('optim_wrapper') or {}).get('optimizer')
-    if not optimizer or 'type' not in optimizer:
-        return None
-    rate = optimizer.get('lr')
-    return bare_name(optimizer) + ('' if rate is None else f', lr {rate:g}')
 
 
 def precision(amp: Union[bool, str], trained: Optional[str]) -> str:
@@ -92,14 +85,6 @@ def checkpoint_in_words(runner: Any) -> Optional[str]:
     return f'epoch {loop.epoch}' if isinstance(loop, BaseLoop) else 'as given'
 
 
-def selection(cfg: Config) -> str:
-    """Return, before a training, which of its checkpoints will be tested."""
-    if cfg.get('val_dataloader') is None:
-        return 'the last epoch'
-    by = (cfg.default_hooks.get('checkpoint') or {}).get('save_best')
-    return f'best on val by {by}' if by else 'the last epoch'
-
-
 def in_words(component: dict) -> str:
     """Return 'LengthSplit(parts=2)', and for splits that read the test set that they do."""
     given = [
@@ -109,3 +94,70 @@ def in_words(component: dict) -> str:
     ]
     source = ' with test statistics' if 'test' in component else ''
     return f'{bare_name(component)}({", ".join(given)}){source}'
+
+
+class Part(NamedTuple):
+    """The part of a set that a result covers, if not the whole.
+
+    Attributes:
+        videos, texts: in the gallery, and with a video there.
+        of_videos, of_texts: of the whole set.
+        broken, missing: videos that are not in the gallery; with ``videos`` they are ``of_videos``.
+    """
+
+    videos: int
+    of_videos: int
+    texts: int
+    of_texts: int
+    broken: int
+    missing: int
+
+    def in_words(self) -> str:
+        """'941 of 1,000 clips and 941 of 1,000 texts'."""
+        return (
+            f'{self.videos:,} of {self.of_videos:,} clips and '
+            f'{self.texts:,} of {self.of_texts:,} texts'
+        )
+
+    def numbers(self) -> dict[str, float]:
+        """Return the counts as results, by key."""
+        counts = dict(
+            videos=self.videos,
+            videos_broken=self.broken,
+            videos_missing=self.missing,
+            texts=self.texts,
+            texts_without_video=self.of_texts - self.texts,
+        )
+        return {f'set/{name}': float(count) for name, count in counts.items()}
+
+
+def part_of(
+    dataset: Dataset, relation: Relation, broken: Sequence[tuple[str, str]]
+) -> Optional[Part]:
+    """Return which part of the whole set is in the relation; None if all of it is."""
+    left_out = left_out_of(dataset)
+    missing = len(left_out.names) if left_out else 0
+    if not broken and not missing:
+        return None
+    # A text of broken videos stays in the set, without a match; one of missing videos does not.
+    answerable, without = int(relation.positives.any(1).sum()), left_out.texts if left_out else 0
+    videos = len(relation.video_ids)
+    return Part(
+        videos=videos,
+        of_videos=videos + len(broken) + missing,
+        texts=answerable,
+        of_texts=len(relation.text_ids) + without,
+        broken=len(broken),
+        missing=missing,
+    )
+
+
+def left_out_of(dataset: Dataset) -> Optional[LeftOut]:
+    """Return what a dataset left out as missing."""
+    return getattr(dataset, 'left_out', None)
+
+
+def counted(names: Sequence[str]) -> Optional[str]:
+    """'4 videos (a, b, c, ...): not the whole set'; None of no names."""
+    some = ', '.join([*names[:3], *['...'] * (len(names) > 3)])
+    return f'{len(names)} videos ({some}): not the whole set' if names else None

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from mmvtr.dist import gather_rows
 from mmvtr.engine.loop.evaluation import bare
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.distinct import asked_before, distinct_rows
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Embedding, Levels, cat_levels, drop_tokens, take

@@ -33,8 +33,7 @@ from typing import Mapping, NamedTuple, Optional, Sequence, Union
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32
 
 __all__ = ['Columns', 'contrastive']
 

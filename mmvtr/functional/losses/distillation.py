@@ -1,16 +1,17 @@
-"""Distillation losses from one score matrix to another (TeachText; Croitoru et al., ICCV 2021)."""
+"""Losses that follow a teacher: its scores (TeachText), frames (DL-DKD) or soft labels."""
 
 from __future__ import annotations
 
-from typing import Sequence
+import math
+from typing import Optional, Sequence
 
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.losses.contrastive import LOG_ZERO
+from mmvtr.functional.values import arrays_too, at_least_float32
 
-__all__ = ['mean_products', 'smooth_l1']
+__all__ = ['frame_divergence', 'item_draws', 'mean_products', 'smooth_l1', 'soft_label_contrastive']
 
 
 @arrays_too
@@ -66,3 +67,182 @@ def smooth_l1(scores: Tensor, teacher: Tensor, *, bend: float = 1.0) -> Tensor:
         )
     distance = (at_least_float32(scores) - teacher).abs()
     return torch.where(distance < bend, distance.square() / (2 * bend), distance - bend / 2)
+
+
+@arrays_too
+def frame_divergence(
+    student: Tensor, teacher: Tensor, mask: Tensor, *, temperature: float = 0.2
+) -> Tensor:
+    """Return the divergence of the student's distribution over a pair's frames from the teacher's.
+
+        KL( softmax_k(teacher_k / temperature) || softmax_k(student_k / temperature) )
+
+    Args:
+        student, teacher: float [P, F], scores of a text with the frames of a video, P pairs.
+        mask: bool [P, F]; frames that are False are ignored.
+        temperature: > 0.
+
+    Returns:
+        float [P].
+
+    Raises:
+        ValueError: shapes that differ, or a pair without a valid frame.
+
+    Example:
+        ::
+
+            >>> student, teacher = torch.tensor([[0.2, 0.2, 9.0]]), torch.tensor([[0.4, 0.2, -9.0]])
+            >>> frame_divergence(student, teacher, torch.tensor([[True, True, False]]))
+            tensor([0.1109])
+    """
+    if not student.shape == teacher.shape == mask.shape:
+        raise ValueError(
+            f"the student's scores {list(student.shape)}, the teacher's {list(teacher.shape)} and "
+            f'the mask {list(mask.shape)} differ'
+        )
+    empty = (~mask.any(1)).nonzero().flatten().tolist()
+    if empty:
+        raise ValueError(f'pair {empty[0]} has no valid frame: its mask is all False')
+    low = torch.finfo(torch.float32).min  # finite, so that low - low is 0, not NaN
+    ours, theirs = (
+        (at_least_float32(x) / temperature).masked_fill(~mask, low).log_softmax(1)
+        for x in (student, teacher)
+    )
+    terms = theirs.exp() * (theirs - ours)
+    return terms.masked_fill(~mask, 0.0).sum(1)
+
+
+#: Multipliers of SplitMix64, as signed numbers, and its increment.
+_STEP, _FIRST, _SECOND = -7046029254386353131, -4658895280553007687, -7723592293110705685
+
+
+@arrays_too
+def soft_label_contrastive(
+    scores: Tensor,
+    positives: Tensor,
+    reference: Tensor,
+    *,
+    alpha: float,
+    beta: float,
+    draws: Optional[tuple[Tensor, Tensor]] = None,
+) -> Tensor:
+    """Return the contrastive loss whose targets are in part those of another matrix (DL-DKD++).
+
+    Of T texts floor(alpha T) are hard, of V videos floor(alpha V); the others are soft:
+
+        loss = alpha (mean over hard texts + mean over hard videos)
+               + (1 - alpha) (mean over soft texts + mean over soft videos)
+
+    A hard anchor has the pooled InfoNCE term of :func:`.contrastive`.
+    With targets beta I + (1 - beta) softmax(reference) =: q, the softmax over the entries of the
+    anchor, a soft text has cross-entropy and a soft video its targets inside the logarithm::
+
+        text t:   - sum_v q_tv log softmax_v(s_tv)
+        video v:  log sum_t e^s_tv - log sum_t q_tv e^s_tv
+
+    A half with no text or no video is left out whole, as in the official code.  Anchors without a
+    positive are none.  A text of several columns shares I among them.
+
+    Args:
+        scores: float [T, V]; half precision is computed in float32.
+        positives: bool [T, V].
+        reference: float [T, V]; gradients flow through it.
+        alpha, beta: in [0, 1].
+        draws: float [T] and [V]: the anchors of the smallest numbers are hard, see
+            :func:`item_draws`.  None: the first ones, as in the official code.
+
+    Returns:
+        0-dim tensor: the sum over both directions, at alpha = 1 twice that of ``contrastive``.
+
+    Raises:
+        ValueError: shapes that differ, or numbers outside [0, 1].
+
+    Example:
+        One hard row and one soft, whose targets the scores' own softmax softens. ::
+
+            >>> scores, positives = torch.eye(2), torch.eye(2).bool()
+            >>> soft_label_contrastive(scores, positives, scores, alpha=0.5, beta=0.8)
+            tensor(0.6707)
+    """
+    if not scores.shape == positives.shape == reference.shape:
+        raise ValueError(
+            f'scores {list(scores.shape)}, positives {list(positives.shape)} and reference '
+            f'{list(reference.shape)} differ'
+        )
+    for name, value in (('alpha', alpha), ('beta', beta)):
+        if not 0 <= value <= 1:
+            raise ValueError(f'{name} must lie in [0, 1], not {value}')
+    scores, reference = at_least_float32(scores), at_least_float32(reference)
+    kinds = [
+        _hard(positives.any(dim), alpha, one) for dim, one in zip((1, 0), draws or (None, None))
+    ]
+    matched = scores.masked_fill(~positives, LOG_ZERO)
+    total = scores.sum() * 0.0
+    (hard_texts, soft_texts), (hard_videos, soft_videos) = kinds
+    if hard_texts.any() and hard_videos.any():
+        texts = scores[hard_texts].logsumexp(1) - matched[hard_texts].logsumexp(1)
+        videos = (scores[:, hard_videos].logsumexp(0)) - matched[:, hard_videos].logsumexp(0)
+        total = total + alpha * (texts.mean() + videos.mean())
+    if soft_texts.any() and soft_videos.any():
+        own = positives[soft_texts].to(scores.dtype)
+        targets = beta * own / own.sum(1, keepdim=True)
+        targets = targets + (1 - beta) * reference[soft_texts].softmax(1)
+        texts = -(targets * scores[soft_texts].log_softmax(1)).sum(1)
+        columns = scores[:, soft_videos]
+        logs = torch.logaddexp(
+            torch.full_like(columns, _log(beta)).masked_fill(~positives[:, soft_videos], LOG_ZERO),
+            _log(1 - beta) + reference[:, soft_videos].log_softmax(0),
+        )
+        videos = columns.logsumexp(0) - (columns + logs).logsumexp(0)
+        total = total + (1 - alpha) * (texts.mean() + videos.mean())
+    return total
+
+
+def _log(x: float) -> float:
+    return math.log(x) if x > 0 else LOG_ZERO
+
+
+def _hard(valid: Tensor, alpha: float, draws: Optional[Tensor]) -> tuple[Tensor, Tensor]:
+    """bool [N] twice: which of the valid anchors are hard, and which are soft."""
+    places = valid.nonzero().flatten()
+    if draws is not None:
+        places = places[draws[places].argsort(stable=True)]
+    hard = torch.zeros_like(valid)
+    hard[places[: math.floor(alpha * len(places) + 1e-9)]] = True
+    return hard, valid & ~hard
+
+
+@arrays_too
+def item_draws(items: Tensor, *, seed: int, epoch: int) -> Tensor:
+    """Return a number in [0, 1) for each item: a function of (seed, epoch, item) alone.
+
+    Args:
+        items: int64 [N], annotation rows.
+        seed, epoch: which numbers.
+
+    Returns:
+        float64 [N].
+
+    Example:
+        ::
+
+            >>> item_draws(torch.tensor([3, 4, 3]), seed=0, epoch=1)
+            tensor([0.0389, 0.6053, 0.0389], dtype=torch.float64)
+    """
+    x = torch.zeros_like(items)
+    for part in (seed, epoch, items):
+        x = _mixed(x ^ part)
+    return _shifted(x, 11).double() / 2**53
+
+
+def _mixed(x: Tensor) -> Tensor:
+    """SplitMix64 of int64 [N], whose products wrap around."""
+    x = x + _STEP
+    x = (x ^ _shifted(x, 30)) * _FIRST
+    x = (x ^ _shifted(x, 27)) * _SECOND
+    return x ^ _shifted(x, 31)
+
+
+def _shifted(x: Tensor, bits: int) -> Tensor:
+    """To the right as of unsigned numbers."""
+    return (x >> bits) & ((1 << (64 - bits)) - 1)

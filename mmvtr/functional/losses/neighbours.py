@@ -8,10 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.losses.contrastive import contrastive
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.transforms.sinkhorn import sinkhorn
+from mmvtr.functional.values import arrays_too, at_least_float32
 
 __all__ = [
     'Neighbours',

@@ -7,8 +7,8 @@ from typing import Callable, NamedTuple, Optional, Sequence
 import torch
 from torch import Tensor
 
-from mmvtr.functional.precision import at_least_float32
-from mmvtr.functional.similarities.selection import highest
+from mmvtr.functional.similarities.best_frames import highest
+from mmvtr.functional.values import at_least_float32
 
 
 class Choice(NamedTuple):
@@ -45,7 +45,7 @@ class Part(NamedTuple):
     ahead: Optional[Tensor] = None
 
     def t(self) -> 'Part':
-        """Videos as anchors, [V, T] each."""
+        """Return the videos as anchors, [V, T] each."""
         return Part(*(None if x is None else x.t() for x in self))
 
     @property
@@ -91,7 +91,7 @@ def parts_of(
     ambiguous: Optional[Tensor] = None,
     ambiguous_margin: float | Tensor = 0.1,
 ) -> list[Part]:
-    """What the loss is the sum over; all texts or some of them.
+    """Return what the loss is the sum over; all texts or some of them.
 
     Args:
         scores, positives, margin, weights, ambiguous, ambiguous_margin: float or bool [T, V], see
@@ -130,7 +130,7 @@ def parts_of(
 def of_parts(
     parts: Sequence[Part], direction: str, terms: Callable[[Part], tuple[Tensor, Tensor]]
 ) -> Tensor:
-    """The loss of some parts.
+    """Return the loss of some parts.
 
     Args:
         parts: see :func:`parts_of`.
@@ -159,7 +159,7 @@ def of_parts(
 
 
 def row_terms(part: Part, choice: Choice) -> tuple[Tensor, Tensor]:
-    """The terms of rows as anchors: their sum, and by what it is divided; 0-dim both.
+    """Return the terms of rows as anchors: their sum, and by what it is divided; 0-dim both.
 
     Of ``average='anchors'`` the sum of their means, and how many anchors there are.
 
@@ -196,7 +196,7 @@ def hinge_row_terms(
     negatives: str,
     average: str,
 ) -> tuple[Tensor, Tensor]:
-    """As :func:`row_terms`, of :func:`~mmvtr.functional.losses.several_hinges.several_hinges`.
+    """As :func:`row_terms`, of :func:`~mmvtr.functional.losses.ranking.several_hinges`.
 
     Args:
         scores, positives, weights: float and bool [T, V].

@@ -7,13 +7,13 @@ from typing import Any
 
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.losses.contrastive import (
     Sums,
     contrastive_sums,
     mean_of,
     pooled_of_sums,
 )
+from mmvtr.functional.values import arrays_too
 
 __all__ = ['rince']
 
@@ -22,7 +22,7 @@ __all__ = ['rince']
 def rince(
     scores: Tensor, positives: Tensor, *, q: float = 0.5, density: float = 0.01, **options: Any
 ) -> Tensor:
-    """Robust InfoNCE (Chuang et al., CVPR 2022), of a share of pairs that do not belong together.
+    """Return robust InfoNCE (Chuang et al., CVPR 2022), of a share of pairs that do not match.
 
         -e^(q s+) / q + (density (e^s+ + sum of e^s-))^q / q
 
@@ -78,7 +78,7 @@ def check_rince(q: float, density: float) -> None:
 
 
 def rince_of_sums(sums: Sums, q: float, density: float) -> Tensor:
-    """The loss of one direction, 0-dim; see :func:`.loss_of_sums`.
+    """Return the loss of one direction, 0-dim; see :func:`.loss_of_sums`.
 
     Example:
         ::

@@ -13,7 +13,7 @@ FALLS = ('constant', 'exp', 'linear', 'sigmoid')
 def falling(
     epoch: float, *, fall: str, start: float = 1.0, rate: float, floor: float = 0.0
 ) -> float:
-    """What is left of ``start`` at an epoch, at least ``floor`` (DL-DKD).
+    """Return what is left of ``start`` at an epoch, at least ``floor`` (DL-DKD).
 
     ::
 
@@ -71,7 +71,7 @@ def check_fall(fall: str, rate: float) -> None:
 
 
 def epoch_at(progress: float, epochs: int) -> int:
-    """Which epoch of so many a share of the training falls into, from 0.
+    """Return which epoch of so many a share of the training falls into, from 0.
 
     Example:
         ::

@@ -13,7 +13,7 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
+from mmvtr.functional.values import arrays_too
 
 __all__ = ['Side', 'TextFrame', 'matched_frames', 'text_frame']
 
@@ -52,7 +52,7 @@ class TextFrame(NamedTuple):
 def text_frame(
     scores: Tensor, mask: Tensor, videos: Tensor, *, ambiguous: Optional[Tensor] = None
 ) -> TextFrame:
-    """Matrices of P annotated pairs, each a text with the frames of its own video.
+    """Return matrices of P annotated pairs, each a text with the frames of its own video.
 
     The paper does not say what a frame is compared with.  Here it is all texts of its video (of
     this batch): q_a of Eq. 9 are those for which the frame is ambiguous, q_n the rest.  A frame
@@ -114,7 +114,7 @@ def _pairs_of(videos: Tensor, wanted: Tensor) -> Tensor:
 
 @arrays_too
 def matched_frames(scores: Tensor, mask: Tensor) -> Tensor:
-    """k-hat: the best valid frame of each row, int64 [P]; of equal frames the first.
+    """Return k-hat: the best valid frame of each row, int64 [P]; of equal frames the first.
 
     Args:
         scores: float [P, F].

@@ -12,9 +12,8 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_non_finite
+from mmvtr.functional.values import arrays_too, at_least_float32
 
 __all__ = ['expected_truth', 'first_places', 'sure_first']
 
@@ -27,7 +26,7 @@ ROUNDING = 1e-5
 
 @arrays_too
 def first_places(scores: Tensor, leaders: Tensor, *, places: int = 1) -> Tensor:
-    """The first places of one order, then all others in another.
+    """Return scores with the first places of one order, then all others in another.
 
     Args:
         scores: float [Q, N], whose order the others keep.
@@ -72,7 +71,7 @@ def expected_truth(
     *,
     temperature: Optional[float | Tensor] = None,
 ) -> Tensor:
-    """How surely each gallery text b holds of a query, where texts a imply it.
+    """Return how surely each gallery text b holds of a query, where texts a imply it.
 
         E_ib = sum over a of softmax_a(s_ia / T) p(a implies b)
 
@@ -136,7 +135,7 @@ def _softmax(scores: Tensor, temperature: Optional[float | Tensor]) -> Tensor:
 
 @arrays_too
 def sure_first(scores: Tensor, truth: Tensor, *, sure: float = 0.8, places: int = 1) -> Tensor:
-    """The best-scored of what is surely true first, then all others by their scores.
+    """Return scores with the best of what is surely true first, then all others by their scores.
 
     Where fewer than ``places`` items of a row are that sure, the surest follow.
 

@@ -12,15 +12,15 @@ from typing import Iterator, NamedTuple, Sequence
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.metrics.ranks import TILE
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.tiles import refuse_non_finite
+from mmvtr.functional.values import arrays_too, at_least_float32
 
 __all__ = [
     'ErrorRates',
     'error_rates_by_mass',
     'generality',
+    'hub_breadth',
     'k_occurrence',
     'normalisation_error',
     'relative_mass',
@@ -47,7 +47,7 @@ class ErrorRates(NamedTuple):
 
 @arrays_too
 def retrieval_mass(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> Tensor:
-    """Sum over all queries of the retrieval probability of each gallery item (NCL Eq. 2-3, 5).
+    """Return the sum over queries of the retrieval probability of each item (NCL Eq. 2-3, 5).
 
     A query's probabilities are ``softmax(scores / temperature)`` over the gallery.
 
@@ -106,7 +106,7 @@ def relative_mass(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) 
 
 @arrays_too
 def normalisation_error(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> Tensor:
-    """Mean distance of the relative mass from 1 (NCL Eq. 5, for any number of queries).
+    """Return the mean distance of the relative mass from 1 (NCL Eq. 5, for any number of queries).
 
     Args:
         scores: float [T, V], unscaled.
@@ -130,7 +130,7 @@ def normalisation_error(scores: Tensor, *, temperature: float | Tensor, dim: int
 
 @arrays_too
 def generality(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> Tensor:
-    """Among how many gallery items each query divides itself: how general it is.
+    """Return among how many gallery items each query divides itself: how general it is.
 
     The perplexity of a query's ``softmax(scores / temperature)`` over the gallery: 1 where one item
     takes it all, N where no item is better than another.
@@ -164,7 +164,7 @@ def generality(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> 
 
 @arrays_too
 def k_occurrence(scores: Tensor, *, k: int, dim: int = 1) -> Tensor:
-    """How many queries have each gallery item among their ``k`` best (Radovanovic et al. 2010).
+    """Return how many queries have each item among their ``k`` best (Radovanovic et al. 2010).
 
     Items in a tie for the last places share them: the expected number if ties fall at random.
 
@@ -201,7 +201,7 @@ def k_occurrence(scores: Tensor, *, k: int, dim: int = 1) -> Tensor:
 
 @arrays_too
 def skewness(x: Tensor) -> Tensor:
-    """Third standardised moment, ``mean(((x - mean) / std)^3)`` with the population's std.
+    """Return ``mean(((x - mean) / std)^3)``, the third moment, with the population's std.
 
     Of :func:`k_occurrence` it is the usual measure of hubness: a few items that many queries find
     make a long right tail.
@@ -239,7 +239,7 @@ def error_rates_by_mass(
     dim: int = 1,
     edges: Sequence[float] = (1.0,),
 ) -> ErrorRates:
-    """False negatives and false positives of gallery items by their relative mass (NCL Fig. 3).
+    """Return false negatives and positives of gallery items by their relative mass (NCL Fig. 3).
 
     An item's *own queries* are those it matches.  Over all items of a bin together,
 
@@ -325,3 +325,45 @@ def _zeros(scores: Tensor, dim: int) -> Tensor:
     if scores.dim() != 2 or not scores.numel():
         raise ValueError(f'scores {list(scores.shape)} must be [texts, videos], none of them 0')
     return torch.zeros(scores.shape[dim], dtype=torch.float64, device=scores.device)
+
+
+@arrays_too
+def hub_breadth(found: Tensor, clusters: Tensor, *, items: int) -> Tensor:
+    """Return the share of a cluster's queries that find an item, in the cluster in the middle.
+
+    The largest b such that in more than half of the clusters at least that share of the queries
+    has the item in its list.
+
+    Args:
+        found: int [Q, k], the items in each query's list, no item twice.
+        clusters: int [Q], of which cluster each query is, 0 to C - 1; none is empty.
+        items: N.
+
+    Returns:
+        float64 [N] in [0, 1].
+
+    Raises:
+        ValueError: no queries, shapes that do not fit, an item or cluster out of range, an empty
+            cluster.
+
+    Example:
+        All queries of cluster 0 find item 0, one of two in each cluster item 1. ::
+
+            >>> found = torch.tensor([[0, 1], [0, 2], [1, 3], [2, 3]])
+            >>> hub_breadth(found, torch.tensor([0, 0, 1, 1]), items=4)
+            tensor([0.0000, 0.5000, 0.5000, 0.0000], dtype=torch.float64)
+    """
+    if found.dim() != 2 or not found.numel() or clusters.shape != found.shape[:1]:
+        raise ValueError(
+            f'found {list(found.shape)} must be [queries, k], not empty, and clusters '
+            f'{list(clusters.shape)} [queries]'
+        )
+    if found.min() < 0 or found.max() >= items or clusters.min() < 0:
+        raise ValueError(f'items must be 0 to {items - 1}, clusters 0 or more')
+    sizes = torch.bincount(clusters)
+    if not sizes.all():
+        raise ValueError(f'cluster {int((sizes == 0).nonzero()[0])} has no queries')
+    place = found * len(sizes) + clusters[:, None]
+    counts = torch.bincount(place.flatten(), minlength=items * len(sizes))
+    shares = counts.reshape(items, len(sizes)).double() / sizes
+    return shares.median(1).values  # of an even number the lower one of the two

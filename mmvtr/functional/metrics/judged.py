@@ -11,21 +11,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
-from mmvtr.functional.metrics.tied_rankings import (
+from mmvtr.functional.metrics.relevance import (
     expected_gains,
     group_sums,
     precision_by_place,
     queries,
     rank_rows,
 )
+from mmvtr.functional.values import arrays_too
 
 __all__ = ['bpref', 'condensed', 'map_at_r', 'precision_at', 'r_precision', 'untied']
 
 
 @arrays_too
 def precision_at(scores: Tensor, relevant: Tensor, k: int, *, dim: int = 1) -> Tensor:
-    """Share of the first ``k`` places that hold a relevant candidate; what is missing is none.
+    """Return the share of the first ``k`` places that hold a relevant candidate.
 
     Of the judged candidates in place of the relevant ones it is the share judged, Judged@k.
 
@@ -52,7 +52,7 @@ def precision_at(scores: Tensor, relevant: Tensor, k: int, *, dim: int = 1) -> T
 
 @arrays_too
 def r_precision(scores: Tensor, relevant: Tensor, *, dim: int = 1) -> Tensor:
-    """Precision at as many places as the query has relevant candidates (TREC's Rprec).
+    """Return the precision at as many places as the query has relevant candidates (TREC's Rprec).
 
     Args:
         scores: float [T, V], higher is better.
@@ -73,7 +73,7 @@ def r_precision(scores: Tensor, relevant: Tensor, *, dim: int = 1) -> Tensor:
 
 @arrays_too
 def map_at_r(scores: Tensor, relevant: Tensor, *, dim: int = 1) -> Tensor:
-    """AP of the first R places, R = the number of relevant candidates, divided by R.
+    """Return AP of the first R places, R = the number of relevant candidates, divided by R.
 
     Musgrave, Belongie and Lim, "A Metric Learning Reality Check" (ECCV 2020); what ECCV Caption
     (Chun et al., ECCV 2022) reports as mAP@R.
@@ -97,7 +97,7 @@ def map_at_r(scores: Tensor, relevant: Tensor, *, dim: int = 1) -> Tensor:
 
 @arrays_too
 def bpref(scores: Tensor, relevant: Tensor, judged: Tensor, *, dim: int = 1) -> Tensor:
-    """How few candidates that were judged wrong stand above the relevant ones.
+    """Return how few candidates that were judged wrong stand above the relevant ones.
 
     Buckley and Voorhees, "Retrieval Evaluation with Incomplete Information" (SIGIR 2004), in the
     form of trec_eval: the mean over the R relevant candidates of ``1 - min(n, R) / min(R, N)``, n
@@ -125,7 +125,7 @@ def bpref(scores: Tensor, relevant: Tensor, judged: Tensor, *, dim: int = 1) -> 
 
 @arrays_too
 def condensed(scores: Tensor, keep: Tensor, *, dim: int = 1) -> Tensor:
-    """Scores that rank the kept candidates as before, and the others behind all of them.
+    """Return scores that rank the kept candidates as before, and the others behind all of them.
 
     So any metric becomes that of the list without unjudged candidates (Sakai, "Alternatives to
     Bpref", SIGIR 2007), or without an annotated one.
@@ -150,7 +150,7 @@ def condensed(scores: Tensor, keep: Tensor, *, dim: int = 1) -> Tensor:
 
 @arrays_too
 def untied(scores: Tensor, first: Tensor, *, dim: int = 1) -> Tensor:
-    """Scores without ties: of tied candidates those of a higher ``first`` stand before the others.
+    """Return scores without ties: of tied candidates those of a higher ``first`` come first.
 
     The relevance as ``first`` is the optimistic rule, minus the relevance the pessimistic one, and
     the place of an item's id in alphabetical order is that of trec_eval.

@@ -12,16 +12,16 @@ import math
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.metrics.ranks import TILE
-from mmvtr.functional.metrics.tied_rankings import group_sums, rank_rows
+from mmvtr.functional.metrics.relevance import group_sums, rank_rows
+from mmvtr.functional.values import arrays_too
 
 __all__ = ['chance_of_top', 'length_correlation', 'mean_of_top', 'nearer_to_train']
 
 
 @arrays_too
 def nearer_to_train(lengths: Tensor, train: Tensor, test: Tensor) -> Tensor:
-    """Whether a length is nearer to the train mean than to the test mean; half if to neither.
+    """Return if a length is nearer to the train mean than to the test mean; half if to neither.
 
     Args:
         lengths: float64 [...], broadcasts with the others.
@@ -44,7 +44,7 @@ def nearer_to_train(lengths: Tensor, train: Tensor, test: Tensor) -> Tensor:
 
 @arrays_too
 def mean_of_top(scores: Tensor, values: Tensor, *, k: int) -> Tensor:
-    """Mean value of each query's first ``k`` videos; expected, where a tie goes beyond place k.
+    """Return the mean value of each query's first ``k`` videos, expected over ties beyond place k.
 
     Args:
         scores: float [Q, V], higher is better.
@@ -78,7 +78,7 @@ def _mean_of_top(scores: Tensor, values: Tensor, k: int) -> Tensor:
 def chance_of_top(
     lengths: Tensor, train: Tensor, test: Tensor, *, k: int, draws: int = 10_000
 ) -> Tensor:
-    """P(mean length of ``k`` random videos is nearer to the train mean than to the test mean).
+    """Return P(mean length of ``k`` random videos is nearer to the train than to the test mean).
 
     From the same random sets of videos for all queries, of a fixed seed: the standard error is
     1/2 % with 10,000 of them.
@@ -118,7 +118,7 @@ def chance_of_top(
 
 @arrays_too
 def length_correlation(scores: Tensor, lengths: Tensor, centre: Tensor, among: Tensor) -> Tensor:
-    """Spearman's correlation of a video's rank with its distance in length from a query's centre.
+    """Return Spearman's correlation of a video's rank with its distance in length from a centre.
 
     Positive: the nearer a video's length is to the centre, the higher it stands. A random ranking
     has 0 in expectation, whatever the lengths.
@@ -139,7 +139,7 @@ def length_correlation(scores: Tensor, lengths: Tensor, centre: Tensor, among: T
 
     Returns:
         float64 [Q] in [-1, 1], ties at their mean rank; 0 where all ranks or all distances are
-        equal, as :func:`~mmvtr.functional.metrics.risk_coverage.spearman`.
+        equal, as :func:`~mmvtr.functional.uncertainty.reliability.spearman`.
     """
     rows = _rows(scores)
     parts = zip(scores.split(rows), centre.split(rows), among.split(rows))

@@ -12,10 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.metrics.hubness import retrieval_mass
+from mmvtr.functional.values import arrays_too, at_least_float32
 
-__all__ = ['ModalityGap', 'modality_gap']
+__all__ = ['ModalBiases', 'ModalityGap', 'bias_gradient', 'modal_biases', 'modality_gap']
 
 
 class ModalityGap(NamedTuple):
@@ -36,7 +36,7 @@ class ModalityGap(NamedTuple):
 
 @arrays_too
 def modality_gap(texts: Tensor, videos: Tensor) -> ModalityGap:
-    """Mean cosines within and between the modalities, in linear time.
+    """Return mean cosines within and between the modalities, in linear time.
 
     ``mean_{i != j} <x_i, x_j> = (|sum_i x_i|^2 - sum_i |x_i|^2) / (N (N - 1))`` and
     ``mean_{i, j} <t_i, v_j> = <mu_t, mu_v>``, the constant of NCL Eq. 23.
@@ -79,3 +79,96 @@ def _mean(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
     total = unit.sum(0, dtype=torch.float64)
     selves = unit.square().sum(dtype=torch.float64)
     return total / len(x), (total @ total - selves) / (len(x) * (len(x) - 1))
+
+
+class ModalBiases(NamedTuple):
+    """What the mean of the other modality adds to all scores of an item (NCL Eq. 23).
+
+    Attributes:
+        text: float64 [T], ``<mu_v, t'_i>``.
+        video: float64 [V], ``<mu_t, v'_j>``, the b_j of Eq. 24-28.
+    """
+
+    text: Tensor
+    video: Tensor
+
+
+@arrays_too
+def modal_biases(texts: Tensor, videos: Tensor) -> ModalBiases:
+    """Return implicit biases of texts and videos (NCL Eq. 24-27).
+
+    With ``t_i = mu_t + t'_i`` and ``v_j = mu_v + v'_j``, a score is ``<t_i, v_j> = <mu_t, mu_v> +
+    <mu_v, t'_i> + <mu_t, v'_j> + <t'_i, v'_j>``.  Of these a softmax over videos reads the last
+    two: ``exp(<mu_t, v'_j> / temperature)`` is the weight of video j in it (Eq. 27).
+
+    Args:
+        texts: float [T, D], as the scores read them (no normalisation here).
+        videos: float [V, D].
+
+    Raises:
+        ValueError: not [T, D] and [V, D], or no items.
+
+    Example:
+        Video 0 lies where the texts do. ::
+
+            >>> biases = modal_biases(torch.tensor([[1.0, 1.0], [1.0, -1.0]]), torch.eye(2))
+            >>> biases.video
+            tensor([ 0.5000, -0.5000], dtype=torch.float64)
+    """
+    if texts.dim() != 2 or videos.dim() != 2 or texts.shape[1] != videos.shape[1]:
+        raise ValueError(
+            f'texts {list(texts.shape)} and videos {list(videos.shape)} must be [T, D] and [V, D]'
+        )
+    if not len(texts) or not len(videos):
+        raise ValueError(f'{len(texts)} texts and {len(videos)} videos: of none there is no mean')
+    texts, videos = texts.double(), videos.double()
+    text_mean, video_mean = texts.mean(0), videos.mean(0)
+    return ModalBiases(
+        text=(texts - text_mean) @ video_mean, video=(videos - video_mean) @ text_mean
+    )
+
+
+@arrays_too
+def bias_gradient(
+    scores: Tensor, positives: Tensor, *, temperature: float | Tensor, dim: int = 1
+) -> Tensor:
+    """Return the contrastive loss's gradient with respect to each item's bias (NCL Eq. 28).
+
+    ``dL/db_j = -(own_j - sum_i P(v_j | t_i)) / (2 Q temperature)`` for Q queries, of which
+    ``own_j`` belong to item j (1 in the paper; a query of several items divides itself among
+    them), and the loss of both directions, halved (Eq. 4).  The other direction's softmax runs over
+    queries, where ``b_j`` cancels.  Eq. 28 as printed lacks the temperature.
+
+    Args:
+        scores: float [T, V], unscaled.
+        positives: bool [T, V]; a query without a positive is no part of the loss.
+        temperature: positive.
+        dim: dimension of the items: 1 = videos, 0 = texts.
+
+    Returns:
+        float64 [N]; below 0 for an item that is found less than its share: its bias will rise.
+
+    Raises:
+        ValueError: shapes that differ, no query with a positive, or as
+            :func:`~mmvtr.functional.metrics.hubness.retrieval_mass`.
+
+    Example:
+        Both texts prefer video 0: its bias will fall. ::
+
+            >>> scores = torch.tensor([[2.0, 0.0], [2.0, 0.0]])
+            >>> bias_gradient(scores, torch.eye(2).bool(), temperature=1.0)
+            tensor([ 0.1904, -0.1904], dtype=torch.float64)
+    """
+    if scores.shape != positives.shape:
+        raise ValueError(
+            f'scores {list(scores.shape)} and positives {list(positives.shape)} differ'
+        )
+    if dim == 0:
+        scores, positives = scores.t(), positives.t()
+    asks = positives.any(1)
+    if not asks.any():
+        raise ValueError('no query has a positive: there is no loss')
+    known = positives[asks].double()
+    own = (known / known.sum(1, keepdim=True)).sum(0)
+    mass = retrieval_mass(scores[asks], temperature=temperature)
+    return (mass - own) / (2 * len(known) * float(temperature))

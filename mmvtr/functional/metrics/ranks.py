@@ -12,7 +12,7 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
+from mmvtr.functional.values import arrays_too
 
 __all__ = [
     'RankCounts',
@@ -45,7 +45,7 @@ class RankCounts(NamedTuple):
     twins: Tensor
 
     def answerable(self) -> 'RankCounts':
-        """The queries that have a match."""
+        """Return the queries that have a match."""
         return RankCounts(*(x[self.twins > 0] for x in self))
 
     def mean_ranks(self) -> Tensor:
@@ -141,7 +141,7 @@ def ranks(
 
 @arrays_too
 def caption_max(scores: Tensor, positives: Tensor, *, tile: int = TILE) -> Tensor:
-    """Best score of any caption of video u with video v: [T, V] -> [U = V, V].
+    """Return the best score of any caption of video u with video v: [T, V] -> [U = V, V].
 
     CLIP4Clip's multi-caption protocol: a video's candidates are the videos, each standing for its
     captions, so ``ranks(caption_max(s, p), torch.diag(p.any(0)), dim=0)``.  Where captions belong
@@ -179,7 +179,7 @@ def caption_max(scores: Tensor, positives: Tensor, *, tile: int = TILE) -> Tenso
 
 @arrays_too
 def recall_at(ranks: Tensor, k: int) -> Tensor:
-    """Share of queries whose rank is at most ``k``: float [Q], NaN left out -> 0-dim in [0, 1].
+    """Return the share of queries whose rank is at most ``k``: float [Q], without NaN -> 0-dim.
 
     Example:
         ::
@@ -192,7 +192,7 @@ def recall_at(ranks: Tensor, k: int) -> Tensor:
 
 @arrays_too
 def median_rank(ranks: Tensor) -> Tensor:
-    """Median of ranks, float [Q], NaN left out: 0-dim; of an even number the middle two's mean.
+    """Return the median of ranks, float [Q], without NaN: 0-dim; the middle two's mean if even.
 
     Example:
         ::
@@ -205,7 +205,7 @@ def median_rank(ranks: Tensor) -> Tensor:
 
 @arrays_too
 def mean_rank(ranks: Tensor) -> Tensor:
-    """Mean of ranks, float [Q], NaN left out: 0-dim.
+    """Return the mean of ranks, float [Q], NaN left out: 0-dim.
 
     Example:
         ::
@@ -301,7 +301,7 @@ def refuse_nan(scores: Tensor) -> None:
 
 
 def first_nan(scores: Tensor) -> Optional[tuple[int, int]]:
-    """Row and column of the first NaN of float [T, V], None if there is none.
+    """Return row and column of the first NaN of float [T, V], None if there is none.
 
     A sum tells in one fast pass whether a closer look is needed: a NaN always reaches it.
 

@@ -2,22 +2,30 @@
 
 Partially relevant retrieval scores a video by its best frame.  All pairs of a batch are done in
 tiles; chosen pairs (a training set's annotated ones) from stored embeddings, video by video.
+Proposals are all runs of neighbouring clips of a video; a selection is the best of a row.
 """
 
 from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32
 
-__all__ = ['BestFrames', 'best_frames', 'paired_best_frames']
+__all__ = [
+    'BestFrames',
+    'best_frames',
+    'clip_pooling',
+    'highest',
+    'paired_best_frames',
+    'proposal_pooling',
+    'proposal_windows',
+]
 
 
 class BestFrames(NamedTuple):
@@ -34,7 +42,7 @@ class BestFrames(NamedTuple):
 
 @arrays_too
 def best_frames(texts: Tensor, frames: Tensor, mask: Tensor, *, entries: int = 2**22) -> BestFrames:
-    """Cosine with, and place of, the best valid frame, of all pairs; differentiable.
+    """Return the cosine with, and the place of, the best valid frame, of all pairs; differentiable.
 
     Args:
         texts: float [T, D], of any length; half precision is computed in float32.
@@ -143,3 +151,113 @@ def _take(x: Any, index: Tensor) -> Tensor:
     if isinstance(x, Tensor):
         return at_least_float32(x[index.to(x.device)])
     return at_least_float32(torch.tensor(x[index.cpu().numpy()]))
+
+
+def proposal_windows(clips: int) -> Tensor:
+    """Return where the proposals of K clips begin and end (MS-SL: K = 32 gives 528).
+
+    Args:
+        clips: K.
+
+    Returns:
+        int64 [K (K + 1) / 2, 2], first clip and the one behind the last; the shortest first, then
+        by their begin.
+
+    Example:
+        ::
+
+            >>> proposal_windows(2).tolist()
+            [[0, 1], [1, 2], [0, 2]]
+    """
+    start = torch.arange(clips)
+    windows = [
+        torch.stack([start[: clips - length + 1], start[: clips - length + 1] + length], 1)
+        for length in range(1, clips + 1)
+    ]
+    return torch.cat(windows)
+
+
+def proposal_pooling(clips: int) -> Tensor:
+    """Return the matrix that averages clips to proposals, float [K (K + 1) / 2, K].
+
+    Pooling is linear: inner products with proposals are such averages of those with clips.
+
+    Args:
+        clips: K; the proposals are those of :func:`proposal_windows` (MS-SL).
+
+    Example:
+        ::
+
+            >>> proposal_pooling(2)
+            tensor([[1.0000, 0.0000],
+                    [0.0000, 1.0000],
+                    [0.5000, 0.5000]])
+    """
+    windows, clip = proposal_windows(clips), torch.arange(clips)
+    inside = (clip >= windows[:, :1]) & (clip < windows[:, 1:])
+    return inside / inside.sum(1, keepdim=True)
+
+
+@arrays_too
+def clip_pooling(frame_mask: Tensor, clips: int, *, dtype: Optional[torch.dtype] = None) -> Tensor:
+    """Return the matrices that average the n valid frames of each video to K clips.
+
+    Clip i averages the frames round(i n / K) up to round((i + 1) n / K), or takes the first of
+    these where there is none between, as MS-SL does.  (Its code never reads the last of more than
+    K frames; here every frame is in one clip.)
+
+    Args:
+        frame_mask: bool [V, F]; each row needs a True.
+        clips: K.
+        dtype: of the result, default torch's.
+
+    Returns:
+        float [V, K, F], rows sum to 1, 0 at padding.
+
+    Example:
+        Three valid frames to two clips. ::
+
+            >>> clip_pooling(torch.tensor([[1, 1, 1, 0]]).bool(), 2)
+            tensor([[[0.5000, 0.5000, 0.0000, 0.0000],
+                     [0.0000, 0.0000, 1.0000, 0.0000]]])
+    """
+    count = frame_mask.sum(1)[:, None]
+    place = (frame_mask.cumsum(1) - 1)[:, None]
+    edges = torch.arange(clips + 1, device=frame_mask.device)
+    edges = (edges.double() / clips * count).round().long()
+    start = torch.minimum(edges[:, :-1], count - 1)[..., None]
+    stop = torch.maximum(edges[:, 1:, None], start + 1)
+    inside = ((place >= start) & (place < stop) & frame_mask[:, None]).to(
+        dtype or torch.get_default_dtype()
+    )
+    return inside / inside.sum(-1, keepdim=True)
+
+
+@arrays_too
+def highest(scores: Tensor, candidates: Tensor, k: int) -> Tensor:
+    """Return the ``k`` best-scored candidates of each row; of equal scores the leftmost come first.
+
+    Args:
+        scores: float [T, V].
+        candidates: bool [T, V].
+        k: most entries a row.
+
+    Returns:
+        bool [T, V], at most ``k`` True in a row, all of them candidates.
+
+    Raises:
+        ValueError: k < 1.
+
+    Example:
+        ::
+
+            >>> highest(torch.tensor([[0.9, 0.5, 0.5]]), torch.tensor([[0, 1, 1]]).bool(), 1)
+            tensor([[False,  True, False]])
+    """
+    if k < 1:
+        raise ValueError(f'k must be at least 1, not {k}')
+    if k >= scores.shape[1]:
+        return candidates
+    ordered = scores.detach().masked_fill(~candidates, -math.inf)
+    best = ordered.argsort(dim=1, descending=True, stable=True)[:, :k]
+    return torch.zeros_like(candidates).scatter_(1, best, True) & candidates

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
+from mmvtr.functional.values import arrays_too
 
 __all__ = ['distinct_rows', 'row_groups']
 

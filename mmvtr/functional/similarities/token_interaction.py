@@ -14,8 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
-from mmvtr.functional.arrays_too import arrays_too
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32
 
 __all__ = [
     'below_shortlist',
@@ -30,7 +29,7 @@ SIDES = ('both', 'words', 'frames')
 
 @arrays_too
 def token_weights(logits: Tensor, mask: Tensor) -> Tensor:
-    """Softmax over the valid tokens of each item: float, bool [N, L] -> float [N, L], 0 elsewhere.
+    """Return softmax over the valid tokens of each item: float, bool [N, L] -> float [N, L].
 
     How WTI of DRL weighs tokens.  An item without a valid token gets zeros.
 
@@ -57,7 +56,7 @@ def token_scores(
     official_mask: bool = False,
     entries: int = 2**22,
 ) -> Tensor:
-    """Token-wise scores of all pairs (UATVR Eq. 7-8, means in place of its sums; WTI of DRL).
+    """Return token-wise scores of all pairs (UATVR Eq. 7-8 with means for sums; WTI of DRL).
 
         s = 1/2 (sum_n a_n max_m <w_n, f_m> + sum_m b_m max_n <w_n, f_m>)
 
@@ -167,7 +166,7 @@ def sentence_frame_scores(
     temperature: float = 0.01,
     entries: int = 2**22,
 ) -> Tensor:
-    """Sentence vectors against frames: ``sum_m p_m s_m`` with ``p = softmax(s / temperature)``.
+    """Return ``sum_m p_m s_m``, ``p = softmax(s / temperature)``, of sentences and frames.
 
     X-CLIP's attention over similarities, over valid frames and without its mixing matrices.
 
@@ -238,7 +237,7 @@ def _softmax_pooled(sentences: Tensor, frames: Tensor, mask: Tensor, temperature
 
 @arrays_too
 def below_shortlist(pooled: Tensor, columns: Tensor, reranked: Tensor) -> Tensor:
-    """Scores of a shortlist, and below them the other columns in the order of ``pooled``.
+    """Return scores of a shortlist, and below them the other columns in the order of ``pooled``.
 
     A column outside gets a whole number: minus the number of columns that ``pooled`` puts before
     it in its row, less what keeps it below every re-ranked score there.  Nothing is rounded, so

@@ -8,9 +8,8 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.token_interaction import SIDES
+from mmvtr.functional.values import arrays_too, at_least_float32
 
 __all__ = ['Partners', 'token_matches']
 
@@ -48,7 +47,7 @@ def token_matches(
     frame_weights: Optional[Tensor] = None,
     official_mask: bool = False,
 ) -> dict[str, Partners]:
-    """Maxima and weights of UATVR Eq. 7-8, whose products sum to the score.
+    """Return maxima and weights of UATVR Eq. 7-8, whose products sum to the score.
 
     For a few texts and videos: all T x V x L x F similarities exist at once.
 

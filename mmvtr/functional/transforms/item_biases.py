@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.metrics.first_places import first_places
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles, reach, refuse_non_finite
 from mmvtr.functional.transforms.dual_banks import dbsn_rows, own_share
 from mmvtr.functional.transforms.score_transforms import activation_set, nearest_mean, times_exp
@@ -23,6 +22,7 @@ from mmvtr.functional.transforms.transform_table import (
     share_of,
     transform_named,
 )
+from mmvtr.functional.values import at_least_float32
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 

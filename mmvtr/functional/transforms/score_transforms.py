@@ -13,11 +13,10 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.metrics.first_places import first_places
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_empty, refuse_non_finite
 from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
+from mmvtr.functional.values import arrays_too, at_least_float32
 
 __all__ = [
     'activation_set',
@@ -43,7 +42,7 @@ def sinkhorn_scores(
     tolerance: Optional[float] = None,
     bank_marginals: Optional[Tensor] = None,
 ) -> Tensor:
-    """NCL at test time (Park et al. 2022, Sec. 3.4): ``scores + b``, with b of the bank.
+    """Return ``scores + b``, with b of the bank: NCL at test time (Park et al. 2022, Sec. 3.4).
 
     Args:
         scores: float [Q, N] of the queries asked.
@@ -124,7 +123,7 @@ def _with_sinkhorn(scores: Tensor, bank: Tensor | Tiles, **options: Any) -> Tens
 def inverted_softmax(
     scores: Tensor, bank: Tensor | Tiles, *, temperature: float | Tensor
 ) -> Tensor:
-    """Inverted softmax (Smith et al. 2017; QB-Norm's IS), in log form.
+    """Return scores by inverted softmax (Smith et al. 2017; QB-Norm's IS), in log form.
 
     ``s_ij - T logsumexp_k(g_kj / T)``: T times the log of the published
     ``exp(s_ij / T) / sum_k exp(g_kj / T)``, ranked the same, without its overflow.
@@ -155,7 +154,7 @@ def inverted_softmax(
 def qb_norm(
     scores: Tensor, bank: Tensor | Tiles, *, temperature: float | Tensor, neighbours: int = 1
 ) -> Tensor:
-    """Dynamic inverted softmax (QB-Norm, Bogolin et al. 2022).
+    """Return scores by dynamic inverted softmax (QB-Norm, Bogolin et al. 2022).
 
     :func:`inverted_softmax` for the queries whose best item is among the ``neighbours`` best of
     some bank query; the others keep their raw scores.  So rows differ in scale: rank within a row
@@ -188,7 +187,7 @@ def qb_norm(
 
 @arrays_too
 def dual_softmax(scores: Tensor, bank: Tensor | Tiles, *, temperature: float | Tensor) -> Tensor:
-    """Dual softmax (CAMoE, Cheng et al. 2021), as its users apply it at test time.
+    """Return scores by dual softmax (CAMoE, Cheng et al. 2021), as its users apply it at test time.
 
     ``K s_ij exp(s_ij / T) / sum_k exp(g_kj / T)``: with the scores themselves as bank,
     ``s * softmax(s / T, dim=0) * len(s)``.  A row whose exponentials would exceed one, which takes
@@ -223,7 +222,7 @@ def dual_softmax(scores: Tensor, bank: Tensor | Tiles, *, temperature: float | T
 
 @arrays_too
 def csls(scores: Tensor, bank: Tensor | Tiles, *, neighbours: int = 10) -> Tensor:
-    """Cross-domain similarity local scaling (Conneau et al. 2018): ``2 s_ij - r_i - r_j``.
+    """Return ``2 s_ij - r_i - r_j``: cross-domain similarity local scaling (Conneau et al. 2018).
 
     r_j is the mean of the ``neighbours`` highest bank scores of item j, r_i that of as many highest
     gallery scores of query i (the same for the whole row: it leaves its ranks as they are).
@@ -257,7 +256,7 @@ def csls(scores: Tensor, bank: Tensor | Tiles, *, neighbours: int = 10) -> Tenso
 def local_scaling(
     scores: Tensor, bank: Tensor | Tiles, *, strength: float = 0.5, share: float = 0.05
 ) -> Tensor:
-    """Scores less a part of what an item scores with the queries that it is nearest to.
+    """Return scores less a part of what an item scores with the queries that it is nearest to.
 
         s_ij - strength * r_j
 
@@ -296,7 +295,7 @@ def local_scaling(
 def nnn(
     scores: Tensor, bank: Tensor | Tiles, *, neighbours: int = 16, alpha: float = 0.75
 ) -> Tensor:
-    """Nearest neighbour normalisation (NNN; Chowdhury et al. 2024): ``s_ij - alpha * r_j``.
+    """Return ``s_ij - alpha * r_j``: nearest neighbour normalisation (NNN; Chowdhury et al. 2024).
 
     r_j is the mean of item j's ``neighbours`` highest bank scores: :func:`local_scaling` with a
     number of queries in place of a share.  The paper chooses both by validation; the authors' code
@@ -339,7 +338,7 @@ def hedged_scaling(
     places: int = 1,
     share: float = 0.05,
 ) -> Tensor:
-    """Two :func:`local_scaling` in one list: who comes first by one strength, the rest by another.
+    """Return scores by two :func:`local_scaling`: the first place by one strength, then another.
 
         1. the ``places`` highest of s_ij - first * r_j, in that order
         2. all others by s_ij - strength * r_j
@@ -382,7 +381,7 @@ def hedged_scaling(
 
 
 def times_exp(scores: Tensor, exponent: Tensor) -> Tensor:
-    """scores * exp(exponent), a row scaled down where exponentials would exceed one; [Q, N].
+    """Return scores * exp(exponent), a row scaled down where exponentials would exceed one; [Q, N].
 
     Example:
         ::
@@ -394,7 +393,7 @@ def times_exp(scores: Tensor, exponent: Tensor) -> Tensor:
 
 
 def nearest_mean(bank: Tensor | Tiles, neighbours: int) -> Tensor:
-    """The mean of the highest bank scores of each item, [N].
+    """Return the mean of the highest bank scores of each item, [N].
 
     Args:
         bank: float [K, N], or its tiles.
@@ -437,7 +436,7 @@ def check_local_scaling(strength: float, share: float) -> None:
 
 @arrays_too
 def activation_set(bank: Tensor | Tiles, *, k: int = 1) -> Tensor:
-    """The items that are among the ``k`` best of some bank query (QB-Norm): bool [N].
+    """Return the items that are among the ``k`` best of some bank query (QB-Norm): bool [N].
 
     Args:
         bank: float [K, N], or its tiles.
@@ -467,7 +466,7 @@ def _bank_biases(scores: Tensor, bank: Tiles, temperature: float | Tensor) -> Te
 
 
 def checked_scores(scores: Tensor, bank: Tensor | Tiles) -> tuple[Tensor, Tiles]:
-    """Scores in float32 or better and tiles of the bank, which fit each other.
+    """Return scores in float32 or better and tiles of the bank, which fit each other.
 
     Args:
         scores: float [Q, N].

@@ -13,8 +13,8 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
-from mmvtr.functional.similarities.selection import highest
+from mmvtr.functional.similarities.best_frames import highest
+from mmvtr.functional.values import arrays_too
 
 __all__ = [
     'Moments',
@@ -33,7 +33,7 @@ STRATEGIES = ('ours', 'positive', 'ignore')
 
 @arrays_too
 def pair_uncertainty(texts: Tensor, frames: Tensor, best: Tensor) -> Tensor:
-    """u of each text and video (Eq. 5, left): mean of U^q and of U^v at the matched frame.
+    """Return u of each text and video (Eq. 5, left): mean of U^q and of U^v at the matched frame.
 
     Args:
         texts: float [T], U^q.
@@ -56,7 +56,7 @@ def pair_uncertainty(texts: Tensor, frames: Tensor, best: Tensor) -> Tensor:
 
 @arrays_too
 def frame_uncertainty(texts: Tensor, frames: Tensor) -> Tensor:
-    """u^f of P texts and the frames each is compared with (Eq. 5, right): their means.
+    """Return u^f of P texts and the frames each is compared with (Eq. 5, right): their means.
 
     Args:
         texts: float [P], U^q.
@@ -119,7 +119,7 @@ class Moments:
 
 @arrays_too
 def own_positive(scores: Tensor, positives: Tensor, *, slack: float = 0.0) -> Tensor:
-    """tau_s of each text: its best positive score less ``slack``, float [T, 1].
+    """Return tau_s of each text: its best positive score less ``slack``, float [T, 1].
 
     A relative rule, ours: with ``slack=0`` only videos that outrank the text's own are ambiguous,
     whatever the level of its scores.  At text-frame level the positive is the best frame, and
@@ -206,7 +206,7 @@ def apply_strategy(
     ambiguous: Tensor,
     weights: Optional[Tensor] = None,
 ) -> dict[str, Any]:
-    """What the losses make of the ambiguous pairs (ARL Tab. 6).
+    """Return what the losses make of the ambiguous pairs (ARL Tab. 6).
 
     Args:
         strategy: ``'ours'``: they stay what they are (numerator and denominator of the contrast, a

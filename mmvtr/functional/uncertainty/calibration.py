@@ -13,9 +13,9 @@ from typing import Any, Literal, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
 from mmvtr.functional.similarities.tiles import refuse_non_finite
 from mmvtr.functional.uncertainty.isotonic import between_knots
+from mmvtr.functional.values import arrays_too
 
 __all__ = ['Calibration']
 
@@ -65,7 +65,7 @@ class Calibration:
     def probabilities(
         self, scores: Tensor, *, log_sums: Optional[Tensor] = None, candidates: Optional[int] = None
     ) -> Tensor:
-        """P(match) of scores.
+        """Return P(match) of scores.
 
         Args:
             scores: float [...]; of a temperature [Q, n].
@@ -108,7 +108,7 @@ class Calibration:
 
     @arrays_too
     def interval(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """Bounds of P(match) (of 95 % of the bootstrap's fits), float64 [...] each.
+        """Return bounds of P(match) (of 95 % of the bootstrap's fits), float64 [...] each.
 
         Raises:
             ValueError: of a temperature, whose bounds are its own (``lower`` and ``upper``).
@@ -126,7 +126,7 @@ class Calibration:
         *,
         candidates: Optional[int] = None,
     ) -> float:
-        """The lowest score from which on a wanted share of the pairs matches, by their mean P.
+        """Return the lowest score from which on a wanted share of pairs matches, by their mean P.
 
         Args:
             precision: the wanted share, in (0, 1).
@@ -170,7 +170,7 @@ class Calibration:
     def accepts(
         self, scores: Tensor, *, precision: float, candidates: Optional[int] = None
     ) -> Tensor:
-        """Which pairs may be shown: bool [...].
+        """Return which pairs may be shown: bool [...].
 
         A query without any is one to abstain from: ``~fit.accepts(scores, precision=.9).any(1)``.
 
@@ -181,13 +181,13 @@ class Calibration:
         return scores.double() >= self.threshold(precision, candidates=candidates)
 
     def to_dict(self) -> dict[str, Any]:
-        """Numbers and lists, for json."""
+        """Return numbers and lists, for json."""
         values = dataclasses.asdict(self)
         return {k: v.tolist() if isinstance(v, Tensor) else v for k, v in values.items()}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Calibration:
-        """What :meth:`to_dict` gave.
+        """Return what :meth:`to_dict` gave.
 
         Raises:
             ValueError: something else (names what is wrong).

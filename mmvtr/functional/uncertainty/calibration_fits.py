@@ -9,12 +9,11 @@ from typing import Literal, NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.tiles import refuse_non_finite
 from mmvtr.functional.uncertainty.calibration import Calibration, Method
 from mmvtr.functional.uncertainty.isotonic import between_knots, isotonic
 from mmvtr.functional.uncertainty.reliability import check_pairs
+from mmvtr.functional.values import arrays_too, at_least_float32
 
 __all__ = ['fit_calibration', 'fit_to_pairs']
 

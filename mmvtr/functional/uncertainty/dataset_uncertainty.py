@@ -14,8 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32
 
 __all__ = ['PairMoments', 'Uncertainty', 'UnitMean', 'dataset_uncertainty', 'mean_cosines']
 
@@ -125,13 +124,13 @@ class PairMoments:
 
     @torch.no_grad()
     def add(self, texts: Tensor, frames: Tensor) -> None:
-        """Texts and their frames, float [P, D] each; they need not be of unit length."""
+        """Add texts and their frames, float [P, D] each; they need not be of unit length."""
         units = [F.normalize(x.double(), dim=-1) for x in (texts, frames)]
         z = torch.cat([*units, torch.ones_like(units[0][:, :1])], 1).to(self.totals.device)
         self.totals += z.t() @ z
 
     def uncertainty(self, text_mean: Tensor, frame_mean: Tensor) -> tuple[float, float]:
-        """Mean and standard deviation of (text . frame_mean + frame . text_mean) / 2 over pairs.
+        """Return mean and deviation of (text . frame_mean + frame . text_mean) / 2 over pairs.
 
         Args:
             text_mean, frame_mean: float [D], the means of Eq. 4.
@@ -151,7 +150,7 @@ class PairMoments:
 @torch.no_grad()
 @partial(arrays_too, mapped=True)
 def mean_cosines(x: Any, mean: Tensor, mask: Optional[Any] = None) -> Tensor:
-    """Mean cosine of each embedding with the vectors behind a :class:`UnitMean` (ARL Eq. 4).
+    """Return the mean cosine of each embedding with the vectors of a :class:`UnitMean` (ARL Eq. 4).
 
     ``1/N sum_n cos(x, y_n) = <x / |x|, mean of y_n / |y_n|>``: U^q of texts with the mean of all
     valid frames, U^v of frames with the mean of all texts.
@@ -193,7 +192,7 @@ class Uncertainty(NamedTuple):
 
 @partial(arrays_too, mapped=True)
 def dataset_uncertainty(texts: Any, frames: Any, mask: Optional[Any] = None) -> Uncertainty:
-    """Mean cosine of each text with all valid frames, and of each frame with all texts (Eq. 4).
+    """Return mean cosines of each text with all frames, and of each frame with all texts (Eq. 4).
 
     Reads the frames once.
 

@@ -6,6 +6,7 @@ number divides by D.  No T x V x D tensor is made: each divergence is a few matr
 
 from __future__ import annotations
 
+import math
 from typing import Optional
 
 import torch
@@ -13,12 +14,13 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from mmvtr.functional.arrays_too import arrays_too
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32
 
 __all__ = [
     'bounded',
     'closed_form_distance',
+    'generalised_gaussian_nll',
+    'generalised_gaussian_std',
     'geometric_sigma',
     'kl_divergence',
     'kl_to_unit',
@@ -33,7 +35,7 @@ __all__ = [
 
 @arrays_too
 def wasserstein2(mean_t: Tensor, log_std_t: Tensor, mean_v: Tensor, log_std_v: Tensor) -> Tensor:
-    """Squared 2-Wasserstein distance of all pairs (DVTR Eq. 9).
+    """Return the squared 2-Wasserstein distance of all pairs (DVTR Eq. 9).
 
     ``||mu_t - mu_v||^2 + ||sigma_t - sigma_v||^2``: the squared Euclidean distance of the vectors
     ``[mu, sigma]``, so one matrix product.
@@ -63,7 +65,7 @@ def wasserstein2(mean_t: Tensor, log_std_t: Tensor, mean_v: Tensor, log_std_v: T
 def closed_form_distance(
     mean_t: Tensor, log_std_t: Tensor, mean_v: Tensor, log_std_v: Tensor
 ) -> Tensor:
-    """Mean squared distance of a sample of either, of all pairs (PCME++; Chun, ICLR 2024).
+    """Return the mean squared distance of samples, of all pairs (PCME++; Chun, ICLR 2024).
 
     ``||mu_t - mu_v||^2 + sum_d (sigma_td^2 + sigma_vd^2)``, which PCME estimates by samples.  Of
     unit means, ``1 - distance / 2`` is ProLIP's ``mu_t . mu_v - sum_d (sigma_td^2 + sigma_vd^2) /
@@ -89,7 +91,7 @@ def closed_form_distance(
 
 @arrays_too
 def squared_distances(t: Tensor, v: Tensor) -> Tensor:
-    """Squared Euclidean distances of all pairs of rows: float [T, D], [V, D] -> [T, V] >= 0.
+    """Return squared Euclidean distances of all pairs of rows: [T, D], [V, D] -> [T, V] >= 0.
 
     Example:
         ::
@@ -106,7 +108,7 @@ def squared_distances(t: Tensor, v: Tensor) -> Tensor:
 
 @arrays_too
 def kl_divergence(mean_p: Tensor, log_std_p: Tensor, mean_q: Tensor, log_std_q: Tensor) -> Tensor:
-    """KL(p || q) row by row (DVTR Eq. 8), summed over D: float [N, D] x 4 -> [N], in nats.
+    """Return KL(p || q) row by row (DVTR Eq. 8), summed over D: float [N, D] x 4 -> [N], in nats.
 
     Example:
         Means 1 apart in both dimensions, unit sigmas: 1/2 + 1/2. ::
@@ -121,7 +123,7 @@ def kl_divergence(mean_p: Tensor, log_std_p: Tensor, mean_q: Tensor, log_std_q: 
 
 @arrays_too
 def kl_to_unit(mean: Tensor, log_std: Tensor) -> Tensor:
-    """KL(p || N(0, I)) row by row (UATVR Eq. 12), summed over D: float [N, D] x 2 -> [N], in nats.
+    """Return KL(p || N(0, I)) by row (UATVR Eq. 12), summed over D: [N, D] x 2 -> [N], in nats.
 
     The official codes of PCME and UATVR take log sigma for the log *variance*; that is this
     function of ``log_std / 2``.
@@ -137,7 +139,7 @@ def kl_to_unit(mean: Tensor, log_std: Tensor) -> Tensor:
 
 @arrays_too
 def geometric_sigma(log_std: Tensor) -> Tensor:
-    """Geometric mean of sigma over D, an item's uncertainty (UATVR Fig. 3): float [N, D] -> [N].
+    """Return the geometric mean of sigma over D (UATVR Fig. 3): float [N, D] -> [N].
 
     Example:
         ::
@@ -152,7 +154,7 @@ def geometric_sigma(log_std: Tensor) -> Tensor:
 def sample(
     mean: Tensor, log_std: Tensor, num_samples: int, generator: Optional[torch.Generator] = None
 ) -> Tensor:
-    """Reparameterised samples ``mean + exp(log_std) * eps`` (UATVR Eq. 10).
+    """Return reparameterised samples ``mean + exp(log_std) * eps`` (UATVR Eq. 10).
 
     Args:
         mean: float [N, D].
@@ -203,7 +205,7 @@ def mean_unit_sample(
     *,
     entries: int = 2**22,
 ) -> Tensor:
-    """Mean of the unit vectors of an item's samples; of two items their inner product is Eq. 8's.
+    """Return the mean of an item's unit samples; the inner product of two items' is Eq. 8's.
 
     The mean cosine over all S x S sample pairs of two items is the inner product of these means.
     Many items are done in parts, which are drawn once more in the backward pass: the samples of all
@@ -240,7 +242,7 @@ def mean_unit_sample(
 
 @arrays_too
 def mean_sample_cosine(t: Tensor, v: Tensor) -> Tensor:
-    """Mean cosine over all S x S sample pairs of matched rows: float [N, S, D] x 2 -> [N].
+    """Return the mean cosine over all S x S samples of matched rows: [N, S, D] x 2 -> [N].
 
     DVTR Eq. 7-8 read soundly.  The mean of cosines is the inner product of the mean unit vectors,
     so S + S vectors are averaged and no S x S product is made.
@@ -256,7 +258,7 @@ def mean_sample_cosine(t: Tensor, v: Tensor) -> Tensor:
 
 @arrays_too
 def mean_sample_dot(t: Tensor, v: Tensor) -> Tensor:
-    """Mean inner product over all S x S sample pairs (DVTR Eq. 8): float [N, S, D] x 2 -> [N].
+    """Return the mean inner product of all S x S sample pairs (DVTR Eq. 8): [N, S, D] x 2 -> [N].
 
     Example:
         ::
@@ -299,3 +301,72 @@ class _Bounded(torch.autograd.Function):
         below, above = ctx.saved_tensors
         further = (below & (grad > 0)) | (above & (grad < 0))
         return grad.masked_fill(further, 0.0), None, None
+
+
+#: Bounds of a residual over its scale in the official code, and its constant added to 1 / alpha and
+#: beta.
+BOUNDS, EPS = (1e-4, 1e3), 1e-4
+
+
+@arrays_too
+def generalised_gaussian_nll(
+    residual: Tensor, log_alpha: Tensor, beta: Tensor, *, form: str = 'density'
+) -> Tensor:
+    """Return the negative log likelihood with ``p = beta / (2 alpha Gamma(1 / beta)) e^-x``.
+
+    ``x = (|residual| / alpha)^beta``: a Laplacian at beta 1, a Gaussian of sigma
+    ``alpha / sqrt(2)`` at beta 2.
+
+    Args:
+        residual: float [...], mean minus target; half precision is computed in float32.
+        log_alpha: float [...], log of the scale.
+        beta: float [...] > 0, the shape.
+        form: ``'density'``, the equation.  ``'official'``: ProbVLM's code, in which the residual is
+            multiplied by beta, ``x = |residual| beta / alpha`` within 1e-4 and 1e3, 1e-4 is added
+            to 1 / alpha and to beta, and log 2 is left out.
+
+    Returns:
+        float [...], in nats.
+
+    Raises:
+        ValueError: unknown form.
+
+    Example:
+        With beta 2 and sigma 1, the normal density at 0: log sqrt(2 pi). ::
+
+            >>> log_alpha, beta = torch.tensor(2.0).log() / 2, torch.tensor(2.0)
+            >>> generalised_gaussian_nll(torch.tensor(0.0), log_alpha, beta)
+            tensor(0.9189)
+    """
+    if form not in ('density', 'official'):
+        raise ValueError(f"form must be 'density' or 'official', not {form!r}")
+    size, log_alpha = at_least_float32(residual).abs(), at_least_float32(log_alpha)
+    beta = at_least_float32(beta)
+    if form == 'official':
+        inverse, beta = (-log_alpha).exp() + EPS, beta + EPS
+        x = (size * inverse * beta).clamp(*BOUNDS)
+        return x - inverse.log() + torch.lgamma(1 / beta) - beta.log()
+    # A power of 0 has no derivative in beta, so a residual is at least 1e-12 of alpha.
+    ratio = (size.clamp_min(1e-30).log() - log_alpha).clamp_min(math.log(1e-12))
+    return (beta * ratio).exp() + log_alpha + math.log(2) + torch.lgamma(1 / beta) - beta.log()
+
+
+@arrays_too
+def generalised_gaussian_std(log_alpha: Tensor, beta: Tensor) -> Tensor:
+    """Return the log standard deviation.
+
+    Args:
+        log_alpha: float [...].
+        beta: float [...] > 0.
+
+    Returns:
+        float [...].
+
+    Example:
+        A Laplacian of scale 1 has a variance of 2. ::
+
+            >>> generalised_gaussian_std(torch.tensor(0.0), torch.tensor(1.0)).exp()
+            tensor(1.4142)
+    """
+    log_alpha, beta = at_least_float32(log_alpha), at_least_float32(beta)
+    return log_alpha + (torch.lgamma(3 / beta) - torch.lgamma(1 / beta)) / 2

@@ -12,8 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32
 
 __all__ = ['inclusion', 'inclusion_loss', 'inclusion_matrix']
 
@@ -31,7 +30,7 @@ def inclusion(
     eps: float = 0.0,
     form: str = 'exact',
 ) -> Tensor:
-    """H(a in b) of each dimension, in nats.
+    """Return H(a in b) of each dimension, in nats.
 
     Args:
         mean_a, log_std_a, mean_b, log_std_b: float, of shapes that broadcast to [..., D]; half
@@ -80,7 +79,7 @@ def inclusion_matrix(
     eps: float = 0.0,
     form: str = 'exact',
 ) -> Tensor:
-    """H(a in b) of all pairs, a sum over D; a lies in b where it exceeds the other direction's.
+    """Return H(a in b) of all pairs, summed over D; a lies in b where it exceeds H(b in a).
 
     Args:
         mean_a, log_std_a: float [A, D].
@@ -118,7 +117,7 @@ def inclusion_loss(
     eps: float = 0.0,
     form: str = 'exact',
 ) -> Tensor:
-    """Row by row, that a lies in b: ``-log sigmoid(scale (H(a in b) - H(b in a)))``, a mean.
+    """Return the mean of ``-log sigmoid(scale (H(a in b) - H(b in a)))``: a lies in b, row by row.
 
     Args:
         mean_a, log_std_a, mean_b, log_std_b: float [N, D], N pairs.

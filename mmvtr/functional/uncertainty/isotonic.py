@@ -7,14 +7,14 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.arrays_too import arrays_too
+from mmvtr.functional.values import arrays_too
 
 __all__ = ['between_knots', 'isotonic']
 
 
 @arrays_too
 def isotonic(x: Tensor, y: Tensor, weight: Optional[Tensor] = None) -> tuple[Tensor, Tensor]:
-    """Knots of the least-squares function of x that never falls (pool adjacent violators).
+    """Return knots of the least-squares function of x that never falls (pool adjacent violators).
 
     Neighbouring blocks whose means fall are pooled, all runs of them in one round, while rounds
     shorten the list by a quarter; then one by one, in linear time.  The order does not change the
@@ -73,7 +73,7 @@ def isotonic(x: Tensor, y: Tensor, weight: Optional[Tensor] = None) -> tuple[Ten
 
 @arrays_too
 def between_knots(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
-    """Lines between knots, and beyond them the first and the last value.
+    """Return values on lines between knots, and beyond them the first and the last value.
 
     Args:
         x: float [...].

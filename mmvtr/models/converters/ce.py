@@ -10,7 +10,7 @@ from torch import Tensor
 from mmvtr.models.encoders.ce import CEEncoder
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.mmt import ExpertSimilarity
-from mmvtr.models.towers.feature_words import FeatureWords
+from mmvtr.models.towers.features import FeatureWords
 
 State = Mapping[str, Tensor]
 

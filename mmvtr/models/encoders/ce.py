@@ -12,11 +12,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.layers.collaborative import CollaborativeGating
-from mmvtr.models.layers.experts import check_width, row_tags, weighed_experts
-from mmvtr.models.layers.gated_embedding import GatedEmbedding
-from mmvtr.models.layers.netvlad import NetVLAD
+from mmvtr.models.layers.experts import (
+    GatedEmbedding,
+    NetVLAD,
+    check_width,
+    row_tags,
+    weighed_experts,
+)
 from mmvtr.models.layers.pooling import check_mask, masked, unit
 from mmvtr.registry import MODELS, build
 from mmvtr.structures import Embedding, Levels

@@ -2,7 +2,7 @@
 
 Written from the behaviour of the official code, with two changes, so that no result depends on the
 rest of the batch or on the length of the padding.  Every head uses the padding mask of its own
-sample (see ``temporal.py``); and no difference between a frame and padding is used, while the
+sample (see ``clip4clip.py``); and no difference between a frame and padding is used, while the
 official transformers read the one from the last frame to the first padded one.
 
 So an official checkpoint scores videos shorter than the padded length differently here: with random
@@ -19,9 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.functional.precision import at_least_float32
-from mmvtr.models.encoders.dual import CLIPDualEncoder
-from mmvtr.models.encoders.temporal import FramePositions, TemporalTransformer
+from mmvtr.functional.values import at_least_float32
+from mmvtr.models.encoders.clip4clip import CLIPDualEncoder, FramePositions, TemporalTransformer
 from mmvtr.models.layers.pooling import masked, mean_of_units, unit
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -120,7 +119,7 @@ class CLIP2Video(CLIPDualEncoder):
     start from CLIP's text tower if the widths agree.
 
     Args:
-        frames, text: towers, see :class:`~mmvtr.models.encoders.dual.CLIPDualEncoder`.
+        frames, text: towers, see :class:`~mmvtr.models.encoders.clip4clip.CLIPDualEncoder`.
         temporal_layers: blocks of the global transformer.
         num_centers: K, centres of the alignment.
         max_frames: rows of the frame position table; None: as many as the text tower's (77).

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.encoders.prvr import run_words
 from mmvtr.models.layers.graph_attention import GraphAttention
 from mmvtr.models.layers.pooling import empty_levels, encode_frames, masked

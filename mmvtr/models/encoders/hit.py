@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Optional
 
 from torch import Tensor, nn
 
-from mmvtr.models.layers.expert_transformer import ExpertTransformer, init_as_bert
+from mmvtr.models.layers.experts import ExpertTransformer, init_as_bert
 from mmvtr.models.layers.pooling import empty_levels, masked, unit
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -76,7 +76,7 @@ class HiTEncoder(ExpertTransformer):
 
         Args:
             video, frame_mask, expert, second: see
-                :meth:`~mmvtr.models.layers.expert_transformer.ExpertTransformer.rows`.
+                :meth:`~mmvtr.models.layers.experts.ExpertTransformer.rows`.
 
         Returns:
             levels ``'feature'`` and ``'semantic'``: ``mean`` [V, D] of unit length; at

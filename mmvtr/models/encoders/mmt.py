@@ -11,9 +11,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from mmvtr.models.layers.expert_transformer import AGGREGATED, ExpertTransformer
-from mmvtr.models.layers.experts import weighed_experts
-from mmvtr.models.layers.gated_embedding import GatedEmbedding
+from mmvtr.models.layers.experts import (
+    AGGREGATED,
+    ExpertTransformer,
+    GatedEmbedding,
+    weighed_experts,
+)
 from mmvtr.models.layers.pooling import empty_levels, masked, unit
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -63,7 +66,7 @@ class MMTEncoder(ExpertTransformer):
 
         Args:
             video, frame_mask, expert, second: see
-                :meth:`~mmvtr.models.layers.expert_transformer.ExpertTransformer.rows`.
+                :meth:`~mmvtr.models.layers.experts.ExpertTransformer.rows`.
 
         Returns:
             level ``'global'``: ``tokens`` [V, E, D], ``mask`` [V, E], True for available experts,

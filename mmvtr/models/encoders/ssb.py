@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.layers.pooling import check_mask, empty_levels, masked, unit
 from mmvtr.registry import MODELS, build
 from mmvtr.structures import Embedding, Levels
@@ -23,7 +23,7 @@ class SSBEncoder(nn.Module):
 
     Video: bidirectional GRU, then :class:`TransformerPooling`.  Text: a text tower, a 1-d
     convolution with ReLU, then the same pooling.  One level, ``'global'``, with tokens; those of a
-    video are read by :class:`~mmvtr.models.losses.objectives.captioning.CrossCaptioning`.
+    video are read by :class:`~mmvtr.models.losses.captioning.CrossCaptioning`.
 
     Stated (NCL, App. C): T5-base; motion features of R(2+1)D-34 and appearance features of
     ResNet152, concatenated; an RNN on videos, a CNN on texts, then transformer pooling; dropout

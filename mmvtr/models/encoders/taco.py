@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from mmvtr.models.layers.expert_transformer import ExpertTransformer, init_as_bert
+from mmvtr.models.layers.experts import ExpertTransformer, init_as_bert
 from mmvtr.models.layers.pooling import empty_levels, masked
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -77,7 +77,7 @@ class TACoEncoder(ExpertTransformer):
 
         Args:
             video, frame_mask, expert, second: see
-                :meth:`~mmvtr.models.layers.expert_transformer.ExpertTransformer.rows`.
+                :meth:`~mmvtr.models.layers.experts.ExpertTransformer.rows`.
 
         Returns:
             level ``'global'``: ``tokens`` [V, F, D], zero at padding, ``mask`` [V, F] and ``mean``

@@ -8,8 +8,7 @@ from typing import ClassVar, Optional
 import torch
 from torch import Tensor, nn
 
-from mmvtr.models.encoders.dual import CLIPDualEncoder
-from mmvtr.models.encoders.temporal import FramePositions, TemporalTransformer
+from mmvtr.models.encoders.clip4clip import CLIPDualEncoder, FramePositions, TemporalTransformer
 from mmvtr.models.layers.pooling import check_mask, masked, mean_of_units, unit
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels, pad_tokens
@@ -94,7 +93,7 @@ class UATVR(CLIPDualEncoder):
     frames start from CLIP's.
 
     Args:
-        frames, text: towers, see :class:`~mmvtr.models.encoders.dual.CLIPDualEncoder`.
+        frames, text: towers, see :class:`~mmvtr.models.encoders.clip4clip.CLIPDualEncoder`.
         max_frames, max_words: lengths of the longest video and text (words with SOT and EOT).
         extra_frames, extra_words: C_v and C_t; 0: no extra tokens.
         extra: ``'tokens'``: learnt vectors after the sequence.  ``'positions'`` (official code):

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.layers.joint_batch_norm import JointBatchNorm1d
 from mmvtr.models.layers.pooling import unit
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.precision import at_least_float32
-from mmvtr.models.layers.expert_transformer import init_as_bert
+from mmvtr.functional.values import at_least_float32
+from mmvtr.models.layers.experts import init_as_bert
 
 TEXT, VIDEO = 0, 1
 

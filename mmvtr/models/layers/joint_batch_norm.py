@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.dist import sum_processes
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import at_least_float32
 
 #: Minimal number of rows for a variance.
 ENOUGH = 2

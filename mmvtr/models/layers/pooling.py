@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import at_least_float32
 from mmvtr.structures import Embedding, Levels
 
 

@@ -12,8 +12,8 @@ from typing import Callable, Optional, Sequence
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.token_interaction import token_weights
+from mmvtr.functional.values import at_least_float32
 
 #: Width of a flat Gaussian window.
 FLAT = math.inf

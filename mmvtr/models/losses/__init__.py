@@ -1,15 +1,20 @@
 """Losses on score matrices, and objectives with further inputs."""
 
-from mmvtr.models.losses.distillation import DistillationLoss
+from mmvtr.models.losses.captioning import CrossCaptioning
+from mmvtr.models.losses.distillation import (
+    DistillationLoss,
+    FrameDistillation,
+    SoftLabelContrastiveLoss,
+)
 from mmvtr.models.losses.matrix import (
     ContrastiveLoss,
     MatrixLoss,
     NormalizedContrastiveLoss,
+    RINCELoss,
+    SigmoidLoss,
 )
 from mmvtr.models.losses.neighbours import NeighborRetrLoss
 from mmvtr.models.losses.objectives import (
-    CrossCaptioning,
-    FrameDistillation,
     InclusionLoss,
     KLToUnit,
     MultiInstanceContrast,
@@ -18,16 +23,13 @@ from mmvtr.models.losses.objectives import (
     SoftContrast,
     TokenContrast,
 )
-from mmvtr.models.losses.ranking import RankingLoss
-from mmvtr.models.losses.relevance_losses import (
+from mmvtr.models.losses.ranking import (
     AdaptiveMaxMarginLoss,
     EgoNCELoss,
+    RankingLoss,
     RelevantRankingLoss,
+    SeveralHingesLoss,
 )
-from mmvtr.models.losses.robust import RINCELoss
-from mmvtr.models.losses.several_hinges import SeveralHingesLoss
-from mmvtr.models.losses.sigmoid import SigmoidLoss
-from mmvtr.models.losses.soft_labels import SoftLabelContrastiveLoss
 from mmvtr.models.target import LocalBatch, Target
 
 __all__ = [

@@ -13,13 +13,16 @@ from mmvtr.models.losses.matrix import MatrixLoss
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 
+#: Names of the parts of the loss.
+PARTS = ('contrast', 'neighbours', 'uniform', 'divergence')
+
 
 @MODELS.register_module()
 class NeighborRetrLoss(MatrixLoss):
     """NeighborRetr's loss: centrality weights, a neighbour term and a uniform retrieval term.
 
 
-        contrast + neighbour_weight neighbours + uniform_weight uniform + divergence_weight KL
+        contrast + neighbours + uniform + KL, with weights of 1 as in the official code
 
     The contrast (each anchor weighted by its count) and :func:`.neighbour_loss` read the first
     matrix (local); :func:`.uniform_loss` and :func:`.score_divergence` (from the first matrix) read
@@ -28,10 +31,9 @@ class NeighborRetrLoss(MatrixLoss):
     the official code.
 
     Args:
-        neighbours, sharpness, share, plan_temperature, iterations: see the functions.
+        neighbours, sharpness, share, iterations: see the functions.
         uniform_temperature: temperature of the scores in the uniform part; 1 / 3 in the official
             code, which uses its neighbours' ``temperature`` of 3 as a factor; None: the model's.
-        neighbour_weight, uniform_weight, divergence_weight: all 1 in the official code.
         reads: the local and the global matrix.
         loss_weight: factor of the sum.
 
@@ -49,11 +51,7 @@ class NeighborRetrLoss(MatrixLoss):
         sharpness: float = 3.0,
         share: float = 0.7,
         uniform_temperature: Optional[float] = 1 / 3,
-        plan_temperature: float = 1.0,
         iterations: int = 50,
-        neighbour_weight: float = 1.0,
-        uniform_weight: float = 1.0,
-        divergence_weight: float = 1.0,
         reads: tuple[str, str] = ('token', 'global'),
         loss_weight: float = 1.0,
     ) -> None:
@@ -61,14 +59,8 @@ class NeighborRetrLoss(MatrixLoss):
         if len(self.reads) != 2:
             raise ValueError(f'reads must be a local and a global matrix, not {self.reads}')
         self.near = dict(neighbours=neighbours, sharpness=sharpness)
-        self.uniform = dict(share=share, plan_temperature=plan_temperature, iterations=iterations)
+        self.uniform = dict(share=share, iterations=iterations)
         self.uniform_temperature = uniform_temperature
-        self.weights = dict(
-            contrast=1.0,
-            neighbours=neighbour_weight,
-            uniform=uniform_weight,
-            divergence=divergence_weight,
-        )
 
     def forward(
         self,
@@ -78,7 +70,7 @@ class NeighborRetrLoss(MatrixLoss):
     ) -> Tensor:
         """Return the 0-dim loss of two matrices [T, V], their target and the temperature."""
         parts = self.parts(matrices, target, temperature)
-        return self.loss_weight * sum(self.weights[name] * value for name, value in parts.items())
+        return self.loss_weight * sum(parts.values())
 
     def parts(
         self,
@@ -101,7 +93,7 @@ class NeighborRetrLoss(MatrixLoss):
             )
         read = (local, whole, *counts.values(), *hubness.values())
         if not torch.stack([x.isfinite().all() for x in read]).all():
-            return dict.fromkeys(self.weights, local.sum() * torch.nan)
+            return dict.fromkeys(PARTS, local.sum() * torch.nan)
         straight = self._direction('t2v', local, whole, one.positives, one, temperature)
         turned = (x.t() for x in (local, whole, one.positives))
         back = self._direction('v2t', *turned, one, temperature)

@@ -1,16 +1,24 @@
-"""The triplet loss."""
+"""Ranking losses with one margin, several, or margins by relevance, and EgoNCE."""
 
 from __future__ import annotations
 
 from typing import Optional
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.losses.ranking import margin_ranking
-from mmvtr.functional.losses.ranking_terms import Choice, check_choice
-from mmvtr.models.losses.matrix import MatrixLoss
-from mmvtr.models.target import Target
+from mmvtr.functional.losses.ranking import AVERAGES, margin_ranking, several_hinges
+from mmvtr.functional.losses.ranking_terms import (
+    Choice,
+    Part,
+    check_choice,
+    of_parts,
+    parts_of,
+    row_terms,
+)
+from mmvtr.models.losses.matrix import ContrastiveLoss, MatrixLoss
+from mmvtr.models.target import Target, check_threshold, from_classes
 from mmvtr.registry import MODELS
 
 
@@ -99,3 +107,227 @@ class RankingLoss(MatrixLoss):
         )
         self.step += self.training
         return value
+
+
+@MODELS.register_module()
+class SeveralHingesLoss(MatrixLoss):
+    """Triplet loss whose terms are sums of hinges with different margins (CMGSD).
+
+    The target's ``hinges`` come from a CMGSDSupervision; its ``weights``, if any, apply to the
+    sums.  The only code found for CMGSD (see CMGSDSupervision) adds the two directions, while this
+    is their mean, and divides by all entries: set ``loss_weight=2`` and ``average='matrix'`` to
+    reproduce it.
+
+    Args:
+        negatives, average: see :func:`mmvtr.functional.losses.ranking.several_hinges`.
+        reads, loss_weight: see :class:`~mmvtr.models.losses.matrix.MatrixLoss`.
+
+    Raises:
+        ValueError: an unknown choice; in training: a target without hinges.
+    """
+
+    slots = ('hinges', 'weights')
+
+    def __init__(self, *, negatives: str = 'all', average: str = 'terms', **kwargs) -> None:
+        super().__init__(**kwargs)
+        for name, value, known in (
+            ('negatives', negatives, ('all', 'hardest')),
+            ('average', average, AVERAGES),
+        ):
+            if value not in known:
+                raise ValueError(f'{name} must be one of {known}, not {value!r}')
+        self.negatives = negatives
+        self.average = average
+
+    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+        return several_hinges(
+            scores,
+            target.positives,
+            self.extra(target, 'hinges', 'CMGSDSupervision'),
+            weights=target.weights,
+            negatives=self.negatives,
+            average=self.average,
+        )
+
+
+@MODELS.register_module()
+class RelevantRankingLoss(MatrixLoss):
+    """RANP's second triplet loss, which pulls relevant pairs that are not annotated.
+
+        [margin + s_n - s_p]_+      p: lowest s with relevance >= threshold, annotated pairs left
+                                       out;  n: highest s with relevance < threshold
+
+    by rows and by columns, the mean of the two (the official code adds them: ``loss_weight=2``).
+    In either, the sum over the anchors is divided by the number of all rows (columns), as in the
+    official code, so that few relevant positives make a small loss.  RANP (Falcon et al., ICIAP
+    2022) is this loss plus a RankingLoss on the hardest negatives, with the same weight, both with
+    a RelevanceSupervision of the same threshold.  Weights of the target apply to n; an entry of
+    weight 0 is no negative.
+
+    Args:
+        threshold: the official configs take .4 on EPIC-KITCHENS-100 and .1 or .4 on MSR-VTT; the
+            frame-length paper (Sec. 4) .20.  None: use the pairs that the RelevanceSupervision has
+            marked relevant, by its threshold or quantile.
+        margin: margin of this triplet, ``margin_pos`` in the official code.
+        negatives: ``'hardest'`` as above; ``'all'`` (the official configs "NoHN"): a term for each
+            n, their sum divided by all unannotated entries.  Combine it with a RankingLoss of
+            ``negatives='all', average='entries'``.
+        no_positive: treatment of an anchor without a p.  ``'skip'``: no term.  ``'one'`` (official
+            code): its s_p is 1, so that ``[margin + s_n - 1]_+`` pushes negatives that score above
+            ``1 - margin``, whatever the score of the annotated pair.
+        reads, loss_weight: see :class:`~mmvtr.models.losses.matrix.MatrixLoss`.
+
+    Raises:
+        ValueError: a threshold outside (0, 1], unknown ``negatives`` or ``no_positive``; in
+            training: a target without relevance, or without the relevant pairs of a supervision.
+    """
+
+    slots = ('weights', 'relevance', 'relevant')
+
+    def __init__(
+        self,
+        *,
+        threshold: Optional[float] = 0.2,
+        margin: float = 0.2,
+        negatives: str = 'hardest',
+        no_positive: str = 'skip',
+        **kwargs,
+    ) -> None:
+        super().__init__(**kwargs)
+        if threshold is not None:
+            check_threshold('threshold', threshold)
+        if negatives not in ('hardest', 'all'):
+            raise ValueError(f"negatives must be 'hardest' or 'all', not {negatives!r}")
+        if no_positive not in ('skip', 'one'):
+            raise ValueError(f"no_positive must be 'skip' or 'one', not {no_positive!r}")
+        self.threshold = threshold
+        self.margin = margin
+        self.negatives = negatives
+        self.no_positive = no_positive
+
+    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+        weights = weights_of(target, scores).masked_fill(target.positives, 0.0)
+        parts = parts_of(scores, self.further(target), margin=self.margin, weights=weights)
+        choice = Choice(negatives=self.negatives, positive='hardest')
+
+        def terms(part: Part) -> tuple[Tensor, Tensor]:
+            """Return the sum of the rows' terms, and the number of rows or unannotated entries."""
+            total, _ = row_terms(self._with_lone(part), choice)
+            if self.negatives == 'all':
+                return total, (~target.positives).sum()
+            return total, torch.tensor(len(part.scores), device=total.device)
+
+        return of_parts(parts, 'both', terms)
+
+    def further(self, target: Target) -> Tensor:
+        """Return the further positives beside the annotated pairs, bool [T, V]."""
+        return self._relevant(target) & ~target.positives
+
+    def _with_lone(self, part: Part) -> Part:
+        """Add a column that is the positive of rows without one, and a negative of none."""
+        if self.no_positive == 'skip':
+            return part
+        scores, relevant, margin, weights = part[:4]
+        return Part(
+            F.pad(scores, (0, 1), value=1.0),
+            torch.cat([relevant, ~relevant.any(1, keepdim=True)], 1),
+            F.pad(margin, (0, 1)),
+            F.pad(weights, (0, 1)),
+        )
+
+    def _relevant(self, target: Target) -> Tensor:
+        if self.threshold is not None:
+            return from_classes(target, 'relevance', self) >= self.threshold
+        if 'relevant' not in target.extras:
+            raise ValueError(
+                f'{type(self).__name__} with threshold=None pulls what a RelevanceSupervision has '
+                'found relevant, but the model has none'
+            )
+        return target.extras['relevant']
+
+
+@MODELS.register_module()
+class EgoNCELoss(ContrastiveLoss):
+    """EgoVLP's EgoNCE: InfoNCE whose positives share an action (Lin et al., NeurIPS 2022).
+
+        -log( sum_{P_t} e^{s_tv / temperature} / sum_v e^{s_tv / temperature} )
+        P_t = annotated pairs, and entries that share at least one class of every kind (one verb
+              and one noun)
+
+    by rows and by columns, the mean of the two (the official code adds them: ``loss_weight=2``).
+    This is the action-aware half of EgoNCE.  The other half, scene-aware negatives, concerns the
+    composition of the batch, not the loss: for each clip a second one of the same recording, close
+    in time.  They are negatives here if a sampler adds them.  The temperature is the model's;
+    EgoVLP fixes it at .05.  Only this loss uses the further positives.
+
+    Args:
+        form, direction, reads, loss_weight: see
+            :class:`~mmvtr.models.losses.matrix.ContrastiveLoss`.
+
+    Raises:
+        ValueError: in training: a target without overlap.
+    """
+
+    slots = ('weights', 'directions', 'ambiguous', 'counts', 'overlap')
+
+    def seen(self, target: Target) -> Target:
+        return target._replace(positives=target.positives | self.further(target))
+
+    def further(self, target: Target) -> Tensor:
+        """Return the further positives beside the annotated pairs, bool [T, V]."""
+        return from_classes(target, 'overlap', self) & ~target.positives
+
+
+@MODELS.register_module()
+class AdaptiveMaxMarginLoss(MatrixLoss):
+    """EgoVLP's adaptive max-margin loss, used to fine-tune it on EPIC-KITCHENS-100.
+
+        [margin c_tp + s_tn - s_tp]_+       ``margin_of='positive'`` (EgoVLP's)
+        [margin (1 - c_tn) + s_tn - s_tp]_+ ``margin_of='negative'``
+
+    over each annotated pair (t, p) and all n that are no match of t; c is the relevance.  The loss
+    is the mean over all terms, then over rows and columns (equal to the official code's joint mean
+    if both have equally many terms).  Other matches of an anchor, which the official code uses as
+    negatives, are neither positives nor negatives.
+
+    In the first form, the margin of a pair grows with *its* relevance.  It differs from the plain
+    loss only if annotated pairs have graded relevance: if a dataset assigns a video any caption
+    with relevance > .1, as EgoVLP does on EPIC.  Entries as relevant as the pair itself are pushed
+    as hard as the rest, unless a RelevanceSupervision excludes them.  The second form reduces their
+    margin, to 0 at relevance 1.
+
+    Args:
+        margin: .4 in the official code, twice that of its plain max-margin loss.
+        margin_of: whether the relevance of the positive or the negative scales the margin.
+        reads, loss_weight: see :class:`~mmvtr.models.losses.matrix.MatrixLoss`.
+
+    Raises:
+        ValueError: an unknown ``margin_of``; in training: a target without relevance.
+    """
+
+    slots = ('weights', 'relevance')
+
+    def __init__(self, *, margin: float = 0.4, margin_of: str = 'positive', **kwargs) -> None:
+        super().__init__(**kwargs)
+        if margin_of not in ('positive', 'negative'):
+            raise ValueError(f"margin_of must be 'positive' or 'negative', not {margin_of!r}")
+        self.margin = margin
+        self.margin_of = margin_of
+
+    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+        relevance = from_classes(target, 'relevance', self)
+        of_negative = self.margin_of == 'negative'
+        (part,) = parts_of(
+            scores,
+            target.positives,
+            margin=self.margin * (1 - relevance) if of_negative else 0.0,
+            weights=target.weights,
+        )
+        if not of_negative:
+            part = part._replace(ahead=part.scores - self.margin * relevance)
+        return of_parts([part], 'both', lambda one: row_terms(one, Choice()))
+
+
+def weights_of(target: Target, like: Tensor) -> Tensor:
+    """Return the weights of the target, all 1 if it has none; float [T, V]."""
+    return torch.ones_like(like) if target.weights is None else target.weights

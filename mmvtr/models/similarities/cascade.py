@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.token_interaction import below_shortlist, token_scores
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.layers.cross_encoder import CrossEncoder
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.layers.pooling import check_mask, masked
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels, pad_tokens

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from mmvtr.functional.precision import at_least_float32
-from mmvtr.functional.similarities.proposals import proposal_pooling, proposal_windows
+from mmvtr.functional.similarities.best_frames import proposal_pooling, proposal_windows
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.layers.pooling import check_mask
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, pad_tokens

@@ -7,7 +7,6 @@ from typing import Any, Optional
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.similarities.token_interaction import (
     SIDES,
     paired_token_scores,
@@ -16,7 +15,9 @@ from mmvtr.functional.similarities.token_interaction import (
     token_weights,
 )
 from mmvtr.functional.similarities.token_matches import Partners, token_matches
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.layers.pooling import unit
+from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.similarities.shortlist import ShortlistSimilarity
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -158,3 +159,35 @@ def _check_choices(mode: str, weights: Optional[str], dim: Optional[int]) -> Non
 
 def _mlp(dim: int, hidden: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, 1))
+
+
+@MODELS.register_module()
+class TokenVectorSimilarity(TokenSimilarity):
+    """A :class:`TokenSimilarity` beside the cosine of the level's vectors.
+
+    NeighborRetr's two matrices: tokens are its local level, vectors its global one.
+
+    Args:
+        **kwargs: see :class:`TokenSimilarity`; no ``shortlist``.
+
+    Raises:
+        ValueError: a shortlist.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if self.shortlist is not None:
+            raise ValueError('TokenVectorSimilarity has no shortlist: leave it out')
+        self.vectors = CosineSimilarity(levels=(self.level,))
+
+    @property
+    def cosines(self) -> dict[str, tuple[str, ...]]:
+        """Matrices that are cosines, and of which level."""
+        return {'global': (self.level,)}
+
+    def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
+        """Levels of T texts and of V videos -> ``'token'``, ``'global'`` and ``'scores'``, their
+        mean, [T, V] each, in float32."""
+        token = super().forward(texts, videos)['token']
+        whole = self.vectors(texts, videos)['scores']
+        return {'token': token, 'global': whole, 'scores': (token + whole) / 2}

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.layers.pooling import check_mask, unit
 from mmvtr.models.similarities.shortlist import ShortlistSimilarity
 from mmvtr.registry import MODELS

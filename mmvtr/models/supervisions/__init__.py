@@ -1,30 +1,21 @@
 """Supervisions, which fill a target's slots: positives, weights, margins, teachers ..."""
 
-from mmvtr.models.supervisions.adaptive_margin import AdaptiveMarginSupervision
 from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.models.supervisions.belief import Belief
-from mmvtr.models.supervisions.cmgsd import CMGSDSupervision
+from mmvtr.models.supervisions.cmgsd import AdaptiveMarginSupervision, CMGSDSupervision
+from mmvtr.models.supervisions.columns import ColumnSupervision
 from mmvtr.models.supervisions.cross_fitted import CrossFittedBelief
 from mmvtr.models.supervisions.dvtr import DVTRSupervision, LiteralDVTRSupervision
-from mmvtr.models.supervisions.dvtr_steps import DVTRStepsSupervision
+from mmvtr.models.supervisions.guide import GuideSupervision, HardnessSupervision
 from mmvtr.models.supervisions.hubs import HubSupervision
-from mmvtr.models.supervisions.implication import ImplicationSupervision
-from mmvtr.models.supervisions.negatives import (
-    ColumnSupervision,
-    GuideSupervision,
-    HardnessSupervision,
-)
-from mmvtr.models.supervisions.oracle import OracleSupervision
 from mmvtr.models.supervisions.pcme import PCMESupervision
-from mmvtr.models.supervisions.ran import RelevanceSupervision
-from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision
-from mmvtr.models.supervisions.sigma import SigmaSupervision
-from mmvtr.models.supervisions.teachers import (
-    FrozenTeachers,
-    RelevanceTeacher,
-    StoredFrameTeacher,
-    StoredTeachers,
+from mmvtr.models.supervisions.relative_scores import (
+    ImplicationSupervision,
+    RelativeScoreSupervision,
 )
+from mmvtr.models.supervisions.stored_vectors import StoredFrameTeacher
+from mmvtr.models.supervisions.teachers import FrozenTeachers, RelevanceTeacher, StoredTeachers
+from mmvtr.models.supervisions.weights import OracleSupervision, RelevanceSupervision
 
 __all__ = [
     'ARLSupervision',
@@ -33,7 +24,6 @@ __all__ = [
     'CMGSDSupervision',
     'ColumnSupervision',
     'CrossFittedBelief',
-    'DVTRStepsSupervision',
     'DVTRSupervision',
     'FrozenTeachers',
     'GuideSupervision',
@@ -46,7 +36,6 @@ __all__ = [
     'RelativeScoreSupervision',
     'RelevanceSupervision',
     'RelevanceTeacher',
-    'SigmaSupervision',
     'StoredFrameTeacher',
     'StoredTeachers',
 ]

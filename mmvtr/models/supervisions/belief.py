@@ -1,8 +1,8 @@
-"""Whose word a supervision's weights are: that of the model as it was before it learnt by heart.
+"""Targets from a frozen copy of the model, taken before it memorises its training pairs.
 
-A supervision that is taught by the labels which it corrects learns the wrong ones, too, once the
-model memorises its training pairs: DVTR's eta of a false negative then goes to 1, and nothing is
-spared any more.  What the model believed of a pair before that is what its later self is taught by.
+A supervision that learns from the labels which it corrects learns the wrong ones, too, once the
+model memorises its training pairs: DVTR's eta of a false negative then goes to 1, and no negative
+is down-weighted any more.  The copy's predictions are those of early training.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from torch import Tensor, nn
 
 from mmvtr.dist import world_size
 from mmvtr.functional.losses.contrastive import ByDirection
-from mmvtr.models.pairs import Pairs
+from mmvtr.models.blocks import Pairs
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.target import Target, mean_weights
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, drop_tokens
 
-#: What a believer is a copy of.
+#: The parts that are copied.
 PARTS = ('encoder', 'heads', 'supervision')
-#: Before the name of a level that is the believer's.
+#: Prefix of the names of the copy's levels.
 PREFIX = 'belief.'
-#: The largest power of a calibrated sparing.
+#: The largest power of calibrated weights.
 LIMIT = 1e7
 #: Limits of ``1 - weight`` of a pair before the power is taken: no power changes 1.
 SUREST, LEAST = 1 - 1e-6, 1e-12
@@ -37,13 +37,13 @@ KEPT, BINS = 0.95, 512
 
 @MODELS.register_module()
 class Belief(nn.Module):
-    """Lets an earlier model say what the supervision of a retriever says: ``model.belief``.
+    """Frozen copy of a retriever, whose supervision makes the target: ``model.belief``.
 
-    A copy of encoder, heads and supervision, the believer, encodes each training batch without
-    gradient, and its supervision makes the target that the losses read.  The losses by which the
-    supervision learns stay those of the model itself, which goes on from where it was; before the
-    believer acts, the model's own supervision has the word.  What the believer says is faded in at
-    once, whatever the ramp.
+    A copy of encoder, heads and supervision (the attribute ``believer``) encodes each training
+    batch without gradient, and its supervision makes the target that the losses read.  The losses
+    by which the supervision learns stay those of the model itself, which goes on from where it was;
+    before the copy is taken, the model's own supervision makes the target.  The copy's weights
+    apply in full at once, whatever the ramp.
 
     It suits every supervision that makes a target of levels: DVTR and its kin with PCME and with
     triplets, ARL (its thresholds are those at the time of the copy; taken as soon as there are
@@ -51,7 +51,7 @@ class Belief(nn.Module):
     refused.
 
     Memory: encoder, heads and supervision once more (without gradients and optimizer state), and
-    the believer's vectors of a joint batch; time: one more forward pass a step.
+    the copy's vectors of a joint batch; time: one more forward pass a step.
 
     Logs of what acts: the supervision's figures; ``spared_share``, the mean of 1 - weight over the
     unannotated pairs; ``spared_per_text``, negatives of a text that weigh less than 1/2 (0 where
@@ -59,9 +59,9 @@ class Belief(nn.Module):
     the power.  The figures of the model's own supervision are ``live_<name>``.
 
     Args:
-        at: share of the training at which the believer is taken and begins to act, in [0, 1).
-        momentum: None: the believer stays as it was at ``at``; m in [0, 1): it is the moving
-            average ``m believer + (1 - m) model`` over all training batches so far, and goes on
+        at: share of the training at which the copy is taken and begins to act, in [0, 1).
+        momentum: None: the copy stays as it was at ``at``; m in [0, 1): it is the moving
+            average ``m copy + (1 - m) model`` over all training batches so far, and goes on
             following (its buffers are those of the model).
         share: of the unannotated pairs, how many are false negatives, in (0, 1), or None.  With it
             ``1 - weight`` is raised to the power that would have spared this share of the last
@@ -97,7 +97,7 @@ class Belief(nn.Module):
         self.register_buffer('counts', torch.zeros(BINS))  # of the last batches' spared shares
 
     def of(self, model: nn.Module) -> None:
-        """Say whose belief it is: a retriever, which keeps it as ``model.belief``."""
+        """Set the retriever that is copied, which keeps this as ``model.belief``."""
         supervision = model.supervision
         if supervision is None:
             raise ValueError('a belief says what a supervision says, but the retriever has none')
@@ -115,12 +115,12 @@ class Belief(nn.Module):
 
     @property
     def supervision(self) -> nn.Module:
-        """Of the model itself."""
+        """The supervision of the model itself."""
         return self._model.supervision
 
     @property
     def acts(self) -> bool:
-        """Whether the believer has the word by now."""
+        """Whether the copy makes the target by now."""
         late = self.believer is not None and (self.progress or 0.0) >= self.at
         return late and self._model.stage != 'uncertainty'
 
@@ -144,7 +144,7 @@ class Belief(nn.Module):
 
     @torch.no_grad()
     def _keep_up(self) -> None:
-        """Take the believer when it is time, or move the average."""
+        """Take the copy when it is time, or move the average."""
         if self.progress is None:
             raise RuntimeError(
                 'a Belief must know how far the training is: add a ProgressHook, or set '
@@ -159,14 +159,14 @@ class Belief(nn.Module):
                 self._agree()
 
     def _take(self) -> None:
-        """Copy what the supervision's word depends on."""
+        """Copy the parts that the supervision's target depends on."""
         self.believer = nn.Module()
         for name in PARTS:
             self.believer.add_module(name, deepcopy(getattr(self._model, name)))
         self.believer.requires_grad_(False).eval()
 
     def _agree(self) -> None:
-        """Have one believer on all processes, whose buffers may have differed."""
+        """Give all processes the same copy, since their buffers may have differed."""
         if world_size() > 1:
             for tensor in self.believer.state_dict().values():
                 dist.broadcast(tensor, 0)
@@ -180,7 +180,7 @@ class Belief(nn.Module):
                 old.copy_(new)
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
-        """A believer is there after loading if one was there when the weights were saved."""
+        """Load a copy if there was one when the weights were saved."""
         if not any(name.startswith(f'{prefix}believer.') for name in state_dict):
             self.believer = None
         elif self.believer is None:
@@ -191,9 +191,9 @@ class Belief(nn.Module):
 
     @torch.no_grad()
     def own_levels(self, inputs: dict[str, Tensor], data_samples: dict) -> tuple[Levels, Levels]:
-        """The believer's levels of this process' texts and videos, ``'belief.<name>'``.
+        """Return the copy's levels of this process' texts and videos, ``'belief.<name>'``.
 
-        None of them before it acts.  Called once a training batch, in which the believer is taken.
+        None of them before it acts.  Called once a training batch, in which the copy is taken.
         """
         if self._model.training:
             self._keep_up()
@@ -207,7 +207,7 @@ class Belief(nn.Module):
         return sides[0], sides[1]
 
     def seen(self, levels: Levels) -> Levels:
-        """Of the levels of a joint batch, those that the acting supervision is to read."""
+        """Return the levels of a joint batch that the acting supervision reads."""
         live = {name: level for name, level in levels.items() if not name.startswith(PREFIX)}
         if not self.acts:
             return live
@@ -219,7 +219,7 @@ class Belief(nn.Module):
         return {**live, **believed}
 
     def _believer(self) -> nn.Module:
-        """Its supervision, faded in."""
+        """Return the copy's supervision, at full ramp."""
         supervision = self.believer.supervision
         for module in supervision.modules():
             if hasattr(module, 'progress'):
@@ -231,8 +231,8 @@ class Belief(nn.Module):
     def forward(
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target | dict[str, Target], dict[str, Tensor]]:
-        """Levels and target of the joint batch -> what the believer makes of the target, and the
-        losses of the model's own supervision."""
+        """Return the copy's target of the joint batch, and the losses of the model's own
+        supervision."""
         live, logs = self.supervision(texts, videos, target)
         if not self.acts:
             return live, logs
@@ -244,7 +244,7 @@ class Belief(nn.Module):
         return made, {**_together(logs, figures), **self._figures(sums)}
 
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Any]:
-        """As that of the supervision, of both."""
+        """Prepare the blocks of both supervisions."""
         begun = dict(live=self.supervision.begin(texts, videos, pairs))
         if self.acts:
             with torch.no_grad():
@@ -255,7 +255,7 @@ class Belief(nn.Module):
     def block(
         self, begun: dict[str, Any], rows: slice, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
-        """The target of the texts ``rows`` -> the believer's, and sums of both."""
+        """Return the copy's target of the texts ``rows``, and sums of both."""
         live, sums = self.supervision.block(begun['live'], rows, target)
         if 'believed' not in begun:
             return live, sums
@@ -267,7 +267,7 @@ class Belief(nn.Module):
         return made, {**sums, **own}
 
     def finish(self, begun: dict[str, Any], sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Sums over all blocks -> losses and figures, as those of :meth:`forward`."""
+        """Return losses and figures from the sums over all blocks, as :meth:`forward`."""
         if 'believed' not in begun:
             return self.supervision.finish(begun['live'], sums)
         logs = self.supervision.finish(begun['live'], _named(sums, 'live.'))
@@ -276,7 +276,7 @@ class Belief(nn.Module):
         return {**_together(logs, figures), **self._figures(sums)}
 
     def weigh(self, texts: Levels, videos: Levels, same: Tensor, **where: slice) -> Tensor:
-        """Weights alone, of pairs with a bank, whose levels are those of :meth:`seen`."""
+        """Return weights alone, of pairs with a bank, whose levels are those of :meth:`seen`."""
         if not self.acts:
             return self.supervision.weigh(texts, videos, same, **where)
         weights = self._believer().weigh(texts, videos, same, **where)
@@ -294,7 +294,7 @@ class Belief(nn.Module):
     def _spared(
         self, made: Target, known: Target, power: Tensor
     ) -> tuple[Target, dict[str, Tensor]]:
-        """A target, calibrated, and sums over its unannotated pairs."""
+        """Return the target with calibrated weights, and sums over its unannotated pairs."""
         if made.weights is None:
             return made, {}
         negatives = ~known.positives
@@ -311,7 +311,7 @@ class Belief(nn.Module):
         return made, {f'belief.{name}': x.to(weights.dtype) for name, x in sums.items()}
 
     def _figures(self, sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """For the log; and the power is found anew."""
+        """Return figures for the log, and update the power."""
         sums = _named(sums, PREFIX)
         if not sums:
             return {}
@@ -329,7 +329,7 @@ class Belief(nn.Module):
 
 
 def _counts(spared: Tensor) -> Tensor:
-    """How many of N shares in [0, 1] lie in each of :data:`BINS` (:func:`_places`)."""
+    """Return how many of N shares in [0, 1] lie in each of :data:`BINS` (:func:`_places`)."""
     least, most = (math.log(-math.log(x)) for x in (SUREST, LEAST))
     place = (-spared.clamp(LEAST, SUREST).log()).log()
     place = ((place - least) * (BINS / (most - least))).long().clamp(0, BINS - 1)
@@ -367,7 +367,7 @@ def _named(sums: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def _together(live: Mapping[str, Tensor], believed: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Losses of the one, figures of the other; those of the one are ``live_<name>``."""
+    """Return the losses of one and the figures of both; those of the one are ``live_<name>``."""
     losses = {name: x for name, x in live.items() if 'loss' in name}
     figures = {f'live_{name}': x for name, x in live.items() if 'loss' not in name}
     return {**losses, **figures, **{n: x for n, x in believed.items() if 'loss' not in n}}

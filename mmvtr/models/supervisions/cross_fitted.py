@@ -1,7 +1,7 @@
-"""Whose word a supervision's weights are: that of models which have not been taught the pair.
+"""Cross-fitting: weights of a pair from a model that was not trained on it.
 
-Cross-fitting: two models are trained on a half of the items each, and what a pair of one half
-weighs is said by the model of the other half, which cannot have learnt it by heart.
+Two models are trained on a half of the items each, and the weight of a pair of one half comes from
+the model of the other half, which cannot have memorised it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Callable, Optional, Sequence
 import torch
 from torch import Tensor, nn
 
-from mmvtr.models.pairs import Pairs
+from mmvtr.models.blocks import Pairs
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.supervisions.belief import PARTS, PREFIX, Belief
 from mmvtr.models.target import Target, each_way
@@ -26,13 +26,13 @@ HALF = 'half'
 
 @MODELS.register_module()
 class CrossFittedBelief(Belief):
-    """Lets two models, each trained on a half of the items, say what pairs weigh.
+    """Target with weights from two models, each trained on a half of the items.
 
     A pair of one half has the weight that the model of the other half gives it; a pair across the
-    halves, which neither has met, the mean of both.  They act from the first step on, faded in, in
-    evaluation mode and without gradient.  As in a :class:`Belief`, the losses by which the
-    supervision learns stay those of the model itself, ``spared_share`` and its kin are logged, and
-    figures of the model's own supervision are ``live_<name>``.
+    halves, which neither was trained on, the mean of both.  They act from the first step on, at
+    full ramp, in evaluation mode and without gradient.  As in a :class:`Belief`, the losses by
+    which the supervision learns stay those of the model itself, ``spared_share`` and its kin are
+    logged, and figures of the model's own supervision are ``live_<name>``.
 
     The training set, and that of either half, has the record transform
     :class:`~mmvtr.datasets.Halves`, by which a batch knows its halves.  Encoder, heads and
@@ -82,7 +82,7 @@ class CrossFittedBelief(Belief):
     # -- the two models --------------------------------------------------------------------------
 
     def init_weights(self) -> None:
-        """Read them now; mmengine calls this when a training begins, before its first step."""
+        """Read the checkpoints; mmengine calls this before the first step of a training."""
         len(self.copies)
 
     @property
@@ -120,7 +120,7 @@ class CrossFittedBelief(Belief):
 
     @property
     def acts(self) -> bool:
-        """Whether the two have the word."""
+        """Whether the two models make the weights."""
         return self._model.stage != 'uncertainty'
 
     def _believer(self) -> Judges:
@@ -128,7 +128,7 @@ class CrossFittedBelief(Belief):
 
     @torch.no_grad()
     def own_levels(self, inputs: dict[str, Tensor], data_samples: dict) -> tuple[Levels, Levels]:
-        """The levels that both make of this process' texts and videos, ``'belief.<k>.<name>'``,
+        """Return both models' levels of this process' texts and videos, ``'belief.<k>.<name>'``,
         and their halves, ``'belief.half'``."""
         if not self.acts:
             return {}, {}
@@ -151,7 +151,7 @@ class CrossFittedBelief(Belief):
 
 
 class Judges:
-    """Two supervisions as one, which fills weights alone and has no figures.
+    """Two supervisions as one that fills weights alone and has no figures.
 
     Args:
         each: of the models trained on half 0 and on half 1.  Levels ``'<k>.<name>'`` are those that
@@ -164,14 +164,14 @@ class Judges:
     def __call__(
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
-        """As a supervision: levels and target of the joint batch -> target with weights [T, V]."""
+        """Return the target of the joint batch with weights [T, V]."""
         made = [
             judge(_of(texts, k), _of(videos, k), target)[0] for k, judge in enumerate(self.each)
         ]
         return self._joined(made, target, _halves(texts), _halves(videos)), {}
 
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Any]:
-        """As a supervision in blocks."""
+        """Prepare the blocks of both."""
         begun = [
             judge.begin(_of(texts, k), _of(videos, k), pairs) for k, judge in enumerate(self.each)
         ]
@@ -180,12 +180,12 @@ class Judges:
     def block(
         self, begun: dict[str, Any], rows: slice, target: Target
     ) -> tuple[Target, dict[str, Tensor]]:
-        """The target of the texts ``rows``."""
+        """Return the target of the texts ``rows``."""
         made = [judge.block(own, rows, target)[0] for judge, own in zip(self.each, begun['each'])]
         return self._joined(made, target, begun['texts'][rows], begun['videos']), {}
 
     def finish(self, begun: dict[str, Any], sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """No figures."""
+        """Return no figures."""
         return {}
 
     def _joined(
@@ -208,12 +208,12 @@ class Judges:
 
 
 def _of(levels: Levels, k: int) -> Levels:
-    """Those that model k has made, by its names, beside the others."""
+    """Return the levels with those of model k under their own names."""
     start = f'{k}.'
     own = {n.removeprefix(start): level for n, level in levels.items() if n.startswith(start)}
     return {**levels, **own}
 
 
 def _halves(levels: Levels) -> Tensor:
-    """float [N], 0 or 1."""
+    """Return the half of each item, float [N], 0 or 1."""
     return levels[HALF].mean[:, 0]

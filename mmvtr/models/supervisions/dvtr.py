@@ -13,11 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvtr.functional.losses.pairwise import binary_cross_entropy_sum
-from mmvtr.functional.precision import at_least_float32
 from mmvtr.functional.uncertainty import gaussian
-from mmvtr.models.blocks import BlockSupervision
-from mmvtr.models.pairs import Pairs, of_pairs
-from mmvtr.models.supervisions.ramp import Ramped, check_floor
+from mmvtr.functional.values import at_least_float32
+from mmvtr.models.blocks import BlockSupervision, Pairs, of_pairs
+from mmvtr.models.supervisions.weights import Ramped, check_floor
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -121,7 +120,7 @@ class DVTRSupervision(Ramped, BlockSupervision):
     ) -> tuple[Target, dict[str, Tensor]]:
         """The target of the texts ``rows`` -> the same with weights, and sums over its entries."""
         logits = self._logits(begun['texts'][rows], begun['videos'])
-        p, ramp = self._believed(logits), self.faded_in
+        p, ramp = self._probabilities(logits), self.faded_in
         options = dict(floor=self.floor, sharpness=self.sharpness, reference=self.reference)
         eta = uncertainty(p, begun['best_t'][rows, None], begun['best_v'], **options)
         pairs = target.positives.nonzero(as_tuple=True)
@@ -172,7 +171,7 @@ class DVTRSupervision(Ramped, BlockSupervision):
 
     # -- what PCME and single steps towards the letter have otherwise ----------------------------
 
-    def _believed(self, logits: Tensor) -> Tensor:
+    def _probabilities(self, logits: Tensor) -> Tensor:
         """p of the weights, [T, V], which carries no gradient."""
         return logits.detach().sigmoid()
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvtr.functional.losses.neighbours import centrality_weights
-from mmvtr.functional.precision import at_least_float32
+from mmvtr.functional.values import at_least_float32
 from mmvtr.models.bank import MemoryBank
 from mmvtr.models.layers.pooling import unit
 from mmvtr.models.target import Target

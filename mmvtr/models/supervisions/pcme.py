@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.losses.soft_contrast import EPS, log_mean_sigmoid, match_log_probability
+from mmvtr.functional.losses.set_contrast import EPS, log_mean_sigmoid, match_log_probability
 from mmvtr.functional.uncertainty.gaussian import sample, squared_distances
-from mmvtr.models.pairs import Pairs
+from mmvtr.models.blocks import Pairs
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels

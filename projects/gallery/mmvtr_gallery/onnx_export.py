@@ -19,7 +19,8 @@ from mmengine.config import Config
 from torch import Tensor, nn
 
 from mmvtr.apis import fingerprint, refuse_without_vectors
-from mmvtr.models import FeatureFrames, FeatureWords, TorchvisionClips
+from mmvtr.models import FeatureFrames, FeatureWords
+from mmvtr_gallery.clips import TorchvisionClips
 
 OPSET = 18
 #: Largest difference to PyTorch of an entry of a vector, whose length is at most 1.

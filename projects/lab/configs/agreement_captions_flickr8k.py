@@ -1,6 +1,6 @@
 # Scores and what the train texts of an item say of each other (docs/agreement.md), in the
 # video-to-text direction; settings are those of the planted corpus.
-_base_ = ['../../../configs/_base_/captions_flickr8k.py']
+_base_ = ['_base_/captions_flickr8k.py']
 
 model = dict(
     losses=dict(contrastive=dict(type='ContrastiveLoss', weighted='v2t')),

@@ -1,5 +1,5 @@
 # Agreement in both directions.
-_base_ = ['../../../configs/_base_/captions_flickr8k.py']
+_base_ = ['_base_/captions_flickr8k.py']
 
 model = dict(
     losses=dict(contrastive=dict(type='ContrastiveLoss', weighted='both')),

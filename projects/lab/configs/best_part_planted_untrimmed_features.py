@@ -6,6 +6,8 @@ _base_ = [
     '../../../configs/_base_/uatvr_features.py',
 ]
 
+# PYTHONPATH=projects/lab/evidence
+custom_imports = dict(imports=['study_parts.best_part'], allow_failed_imports=False)
 model = dict(
     encoder=dict(max_frames=24, extra_frames=0, extra_words=0),
     similarity=dict(type='BestPartSimilarity', parts=3),

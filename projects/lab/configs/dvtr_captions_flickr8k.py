@@ -1,5 +1,5 @@
 # DVTR's heads and weights (docs/dvtr.md) between captions and items that are captions, too.
-_base_ = ['../../../configs/_base_/captions_flickr8k.py']
+_base_ = ['_base_/captions_flickr8k.py']
 
 model = dict(
     losses=dict(contrastive=dict(type='ContrastiveLoss')),

@@ -1,6 +1,6 @@
 # Implied texts (docs/agreement.md) on captions that look for captions; settings are those of the
 # planted corpus.
-_base_ = ['../../../configs/_base_/captions_flickr8k.py']
+_base_ = ['_base_/captions_flickr8k.py']
 
 model = dict(
     losses=dict(contrastive=dict(type='ContrastiveLoss', weighted='v2t')),

@@ -1,6 +1,6 @@
 # NCL's loss (Eq. 4 on Eq. 12); tested with its biases, those of the train queue, and its epoch is
 # chosen with them.
-_base_ = ['../../../configs/_base_/captions_flickr8k.py']
+_base_ = ['_base_/captions_flickr8k.py']
 
 model = dict(losses=dict(contrastive=dict(type='NormalizedContrastiveLoss', iterations=4)))
 custom_hooks = [

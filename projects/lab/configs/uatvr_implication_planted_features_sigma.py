@@ -5,6 +5,8 @@ _base_ = [
     '../../../configs/_base_/uatvr_features.py',
 ]
 
+# PYTHONPATH=projects/lab/evidence
+custom_imports = dict(imports=['study_parts.sigma'], allow_failed_imports=False)
 model = dict(
     losses=dict(contrastive=dict(weighted='v2t')),
     supervision=dict(

@@ -24,11 +24,11 @@ import torch
 import torch.nn.functional as F
 from judging.real_sets import Side, captions_of, clap_pairs, roles
 from judging.transforms import reach
+from study_parts.flickr8k import read_captions
 from torch import Tensor, nn
 
 from mmvtr.datasets import CaptionImplication, read_flickr8k_crowd
 from mmvtr.datasets.annotation_files import read_ids
-from mmvtr.datasets.formats.flickr8k import read_captions
 from mmvtr.functional import (
     average_precision,
     condensed,
@@ -38,10 +38,10 @@ from mmvtr.functional import (
     ranks,
     sinkhorn_scores,
 )
-from mmvtr.models.heads.hierarchical import HierarchicalGaussianHead
+from mmvtr.models.heads import HierarchicalGaussianHead
 from mmvtr.models.losses.matrix import ContrastiveLoss, NormalizedContrastiveLoss
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
-from mmvtr.models.supervisions.implication import ImplicationSupervision
+from mmvtr.models.supervisions.relative_scores import ImplicationSupervision
 from mmvtr.models.target import Annotation, Target
 from mmvtr.storage import write_atomically
 from mmvtr.structures import Embedding

@@ -26,11 +26,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.datasets.planted_corpus.grammar import vocabulary
-from mmvtr.datasets.planted_corpus.knobs import Knobs
+from mmvtr.datasets.planted_corpus.grammar import judge, vocabulary
 from mmvtr.datasets.planted_corpus.store import draw_split
-from mmvtr.datasets.planted_corpus.truth import judge
-from mmvtr.datasets.planted_corpus.world import BACKGROUNDS, OBJECT
+from mmvtr.datasets.planted_corpus.world import BACKGROUNDS, OBJECT, Knobs
 from mmvtr.datasets.words.caption_classes import CaptionClasses
 from mmvtr.evaluation.retrieval import RetrievalMetric
 from mmvtr.functional.transforms.sinkhorn import sinkhorn
@@ -108,6 +106,7 @@ REAL_ROWS = dict(
     dvtr_early_permuted='DVTR, early, permuted',
     dvtr_early_calibrated='DVTR, early, calibrated',
     dvtr_crossed='DVTR, cross-fitted',
+    ensemble='InfoNCE, mean of three',
 )
 FIRST_CONFIRMED = 5
 

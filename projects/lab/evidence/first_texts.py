@@ -53,11 +53,11 @@ from comparison.markdown import table
 from fronts import CORPORA
 from fronts import LAST as MIDDLE
 from planted_runs import CELLS, ROOT, WORK
+from seed_statistics import student
 from torch import Tensor
 
 from mmvtr.datasets import CaptionImplication
 from mmvtr.engine.transforms.stored_queries import read_training_set
-from mmvtr.evaluation.paired import student
 from mmvtr.functional import expected_truth, first_places, sure_first
 from mmvtr.registry import DATASETS
 from mmvtr.structures import Directed, Relation

@@ -63,8 +63,8 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from planted_runs import CELLS, ROOT, WORK
+from seed_statistics import student
 
-from mmvtr.evaluation.paired import student
 from mmvtr.visualization import canvas
 
 BASELINE, OURS = 'infonce_lifted', 'implied_lifted'

@@ -1,4 +1,4 @@
-"""What a sigma fitted to frozen vectors knows of errors (the heads of `mmvtr.arrays.fit_sigma`).
+"""What a sigma fitted to frozen vectors knows of errors (the heads of `sigma_heads.fit_sigma`).
 
     python projects/lab/evidence/frozen_sigma.py DATA
 
@@ -20,9 +20,9 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 import torch
 import torch.nn.functional as F
+from sigma_heads import FrozenSigma, fit_sigma
 from torch import Tensor
 
-from mmvtr.arrays import FrozenSigma, fit_sigma
 from mmvtr.functional import auc, fit_calibration, ranks, rejection_ratio, reliability, spearman
 from mmvtr.storage import write_atomically
 

@@ -24,10 +24,10 @@ import torch.nn.functional as F
 from judged_detectors import crisscrossed, flickr8k, interval
 from judging.corpora import coco_captions
 from judging.detectors import DETECTORS, Captions, Pairs, Scores
+from study_parts.flickr8k import read_captions
 from torch import Tensor
 
 from mmvtr.datasets.annotation_files import read_ids
-from mmvtr.datasets.formats.flickr8k import read_captions
 from mmvtr.functional.metrics.relevance import auc
 from mmvtr.storage import write_atomically
 

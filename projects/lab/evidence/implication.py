@@ -36,10 +36,11 @@ from comparison.plan import CONDITIONS
 from comparison.processes import run_tool
 from comparison.records import packed
 from planted_runs import CELLS, FEATURES, ROOT, WORK, config_file, make_features, results
+from seed_statistics import student
 
 from mmvtr.datasets import PlantedDataset
 from mmvtr.evaluation import SoftPositiveMetric
-from mmvtr.evaluation.paired import bootstrap, student
+from mmvtr.evaluation.paired import bootstrap
 from mmvtr.registry import TASK_UTILS
 from mmvtr.structures import Directed, Relation
 from mmvtr.utils import load_config

@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from judging.corpora import coco_captions, for_choosing
 from judging.detectors import BASE, BOTH, DEFAULT, DETECTORS, Captions, Pairs
+from study_parts.flickr8k import read_captions
 
 from mmvtr.datasets import (
     PlantedDataset,
@@ -34,7 +35,6 @@ from mmvtr.datasets import (
     read_flickr8k_expert,
 )
 from mmvtr.datasets.annotation_files import read_ids
-from mmvtr.datasets.formats.flickr8k import read_captions
 from mmvtr.evaluation.soft_positive import breakeven
 from mmvtr.functional.metrics.relevance import auc
 from mmvtr.storage import write_atomically

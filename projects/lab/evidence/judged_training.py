@@ -29,12 +29,13 @@ from judging import permuted  # noqa: F401  registers the control
 from judging.corpora import Matrices, for_choosing
 from judging.measures import DIRECTIONS, known, measure
 from judging.trained import picture, tables
+from study_parts.flickr8k import Flickr8kCaptionsDataset
 
 import mmvtr.engine  # noqa: F401  imported once, before the trainings part from this process
-from mmvtr.datasets import Flickr8kCaptionsDataset, read_flickr8k_crowd
+from mmvtr.datasets import read_flickr8k_crowd
 from mmvtr.engine.loop.checkpoint import read_checkpoint
-from mmvtr.engine.loop.choice import choice_of
 from mmvtr.engine.loop.earlier_runs import best_in
+from mmvtr.engine.loop.facts import choice_of
 from mmvtr.evaluation.paired import bootstrap
 from mmvtr.functional.metrics.relevance import auc
 from mmvtr.storage import write_atomically

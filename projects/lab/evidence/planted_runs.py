@@ -23,6 +23,8 @@ from config_files import config_file  # noqa: E402, F401 - studies import it fro
 
 CELLS = ROOT / 'projects/lab/evidence/cells'
 WORK = Path('work_dirs/benchmark')
+#: Of trainings, for the components of study_parts.
+PATH = os.pathsep.join(filter(None, [str(CELLS.parent), os.environ.get('PYTHONPATH')]))
 FEATURES = Path('data/planted_features')
 SISTER = 'seed=1000'
 SETS = [f'{kind}_dataloader.dataset.' for kind in ('train', 'val', 'test')]
@@ -33,7 +35,7 @@ def call(*command: object) -> None:
     done = subprocess.run(
         [sys.executable, *map(str, command)],
         cwd=ROOT,
-        env={**os.environ, 'OMP_NUM_THREADS': '1'},
+        env={**os.environ, 'OMP_NUM_THREADS': '1', 'PYTHONPATH': PATH},
         capture_output=True,
         text=True,
     )

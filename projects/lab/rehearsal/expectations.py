@@ -16,8 +16,8 @@ from typing import Any, Iterator, NamedTuple, Optional
 from mmengine.config import Config, ConfigDict
 
 from mmvtr.registry import bare_name
-from mmvtr.simulation.simulated import TEST_VIDEOS
-from mmvtr.simulation.simulated_model import retrievers
+from simulation.simulated import TEST_VIDEOS
+from simulation.simulated_model import retrievers
 
 Part = dict[str, Any]
 
@@ -56,7 +56,7 @@ BY_HEART, LEARNS_BY_HEART = 25.0, 10 * 100 / TEST_VIDEOS
 class Check(NamedTuple):
     """One expectation: its name, whether it is met, and what came in words.
 
-    ``passed`` is None where the training was cut off before it could be met.
+    ``passed`` is None where the training was cut off, or had fewer items, and might yet meet it.
     """
 
     name: str
@@ -80,7 +80,7 @@ def check(cfg: Config, full: Part, narrow: Part) -> list[Check]:
         if types & of_types:
             checks += expectation(model, narrow)
     checks += [*members(narrow), *filled(narrow)]
-    if narrow['steps'] < narrow['total']:
+    if narrow['steps'] < narrow['total'] or narrow['items'] < 1:
         checks = [not_reached(one) for one in checks]
     return checks
 
@@ -236,13 +236,16 @@ def reach(narrow: Part) -> Iterator[Check]:
     numbers = {name: one for name, one in narrow['scalars'].items() if 'supervision' in name}
     if not numbers:
         return
-    total, far = narrow['total'], max(number['bound'] for number in numbers.values())
+    # Of the config's own schedule, whose epochs may have more items than those that were run.
+    total = round(narrow['total'] / narrow['items'])
+    bounds = {name: number['bound'] / narrow['items'] for name, number in numbers.items()}
+    far = max(bounds.values())
     said = f'slope or bias can move by {far:.3g} in {total:,} steps (at least {ETA_REACH:g})'
     if far < ETA_REACH:
         parts = [
             f'{name.rsplit(".", 1)[-1]} moved from {number["first"]:.2f} to {number["last"]:.2f} '
-            f'and can move by {number["bound"]:.2g} at most in {total:,} steps at a mean rate of '
-            f'{number["bound"] / total:.1e}'
+            f'and can move by {bounds[name]:.2g} at most in {total:,} steps at a mean rate of '
+            f'{bounds[name] / total:.1e}'
             for name, number in numbers.items()
         ]
         said += f'; {"; ".join(parts)}: raise the rate of supervision (lr_mult)'

@@ -15,7 +15,7 @@ from mmvtr.functional.metrics.hubness import normalisation_error
 from mmvtr.functional.metrics.relevance import auc
 from mmvtr.functional.transforms.sinkhorn import sinkhorn
 from mmvtr.models.supervisions.arl import ARLSupervision, units_of
-from mmvtr.models.supervisions.teachers.frames import StoredFrameTeacher
+from mmvtr.models.supervisions.stored_vectors import StoredFrameTeacher
 from mmvtr.models.target import Target, mean_weights
 from mmvtr.structures import Levels
 from rehearsal.masses import masses, pulls_further

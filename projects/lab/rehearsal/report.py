@@ -12,8 +12,8 @@ from mmengine.hooks import Hook
 
 from first_names import without_scopes
 from mmvtr.registry import HOOKS, bare_name
-from mmvtr.simulation.simulated_model import NARROW
 from mmvtr.storage import write_atomically
+from simulation.simulated_model import NARROW
 
 #: What a training reads of a config.  Not in it: what is shown or written down, what a test does,
 #: where files go, presets, and variables of the config's own.
@@ -75,11 +75,16 @@ def write_results(path: Path, results: Mapping[str, Mapping[str, Any]]) -> None:
     write_atomically(path, lambda file: file.write(text.encode()))
 
 
-def is_current(result: Optional[Mapping[str, Any]], config: Path, *, minutes: float) -> bool:
-    """Whether a result is of this very config, whole or cut off no earlier than asked."""
+def is_current(
+    result: Optional[Mapping[str, Any]], config: Path, *, minutes: float, items: float
+) -> bool:
+    """Whether a result is of this very config, of no fewer items than asked, and whole or cut off
+    no earlier than asked."""
     from mmvtr.utils import load_config
 
     if result is None or result['sha'] != fingerprint(load_config(str(config))):
+        return False
+    if result['items'] < items:
         return False
     return result['steps'] == result['total'] or result['minutes'] >= 0.95 * minutes
 
@@ -120,7 +125,10 @@ def page(results: Iterable[Mapping[str, Any]], missing: Sequence[str] = ()) -> s
     """
     results = list(results)
     whole = [one for one in results if one['steps'] == one['total']]
-    rows = [f'| `{one["config"]}` | {one["steps"]:,} | {verdict(one)} |' for one in whole]
+    rows = [
+        f'| `{one["config"]}` | {one["items"]:g} | {one["steps"]:,} | {verdict(one)} |'
+        for one in whole
+    ]
     without = len(missing) + len(results) - len(whole)
     return HEAD + '\n'.join(rows) + f'\n\n{without} other configs have no whole rehearsal.\n'
 
@@ -143,6 +151,7 @@ def summary(result: Mapping[str, Any]) -> dict[str, Any]:
         sha=result['sha'],
         steps=narrow['steps'],
         total=narrow['total'],
+        items=narrow['items'],
         minutes=round(narrow['seconds'] / 60, 2),
         changed=changed,
         checks={one[0]: list(one[1:]) for one in result['checks']},
@@ -160,7 +169,7 @@ HEAD = f"""# Rehearsals
 
 Real configs, trained on simulated tower outputs with their own rates, hooks and losses, through
 their whole schedule. A rehearsal replaces pixels
-and words only (`mmvtr/simulation/world.py`): pairs have a cosine of .25, others .1, as CLIP's do,
+and words only (`simulation/world.py`): pairs have a cosine of .25, others .1, as CLIP's do,
 soft positives are known, some clips are hubs. It says nothing about the recall that a real training
 will reach. It says whether what a paper adds begins to work within the schedule; a part of one says
 little of that and has no row.
@@ -168,14 +177,16 @@ little of that and has no row.
 ```bash
 python projects/lab/rehearse.py CONFIG                  # one config: table and picture
 python projects/lab/rehearse.py CONFIG --out projects/lab/docs/rehearsal \\
-  --page projects/lab/docs/rehearsal.md                  # and its row here
+  --page projects/lab/docs/rehearsal.md --items 0.2      # and its row here, of a fifth of the items
 ```
 
 Two steps have the config's own widths and batch. Then its own schedule, of which the rows tell, has
 tokens of width {NARROW.width}, a trunk of one layer, at most {NARROW.frames} frames a video, and
 batches of at most {NARROW.batch} with the set in proportion: as many steps an epoch as in a real
-training. [`rehearsal/{RESULTS}`](rehearsal/{RESULTS}) has a line a config, with what else was
-changed, CPU minutes, and what came of each expectation.
+training, or, where *items* is below 1 (`--items`), that share of them at as many epochs. Fewer
+steps at the same rates get less far: what is met there is met sooner than the config asks, and what
+is not has no verdict. [`rehearsal/{RESULTS}`](rehearsal/{RESULTS}) has a line a config, with
+what else was changed, CPU minutes, and what came of each expectation.
 
 Asked of every config: finite gradients, no dead
 parameter, losses that fall (or, over a whole schedule, do not rise beyond the noise of batches),
@@ -184,6 +195,6 @@ chance is .3). What is asked of a method is in
 `rehearsal/expectations.py`. A row is as old as
 its rehearsal.
 
-| config | steps | verdict |
-|---|---|---|
+| config | items | steps | verdict |
+|---|---|---|---|
 """

@@ -17,21 +17,30 @@ from mmengine.runner import Runner
 
 from mmvtr.engine.transforms.query_queue import QueryQueueHook
 from mmvtr.models.momentum import MomentumRetriever
-from mmvtr.simulation.simulated import simulate
-from mmvtr.simulation.simulated_model import FULL, NARROW, Size
 from rehearsal.expectations import check
 from rehearsal.judge import judge, scatter
 from rehearsal.record import Enough, RehearsalHook, group_of
+from simulation.simulated import simulate
+from simulation.simulated_model import FULL, NARROW, Size
 
 #: Steps of the part at full width.
 FULL_STEPS = 2
 
 
 def rehearse_config(
-    cfg: Config, *, steps: Optional[int] = None, minutes: Optional[float] = None
+    cfg: Config,
+    *,
+    steps: Optional[int] = None,
+    minutes: Optional[float] = None,
+    items: float = 1.0,
 ) -> dict[str, Any]:
-    """Both parts of a rehearsal, and what they are to show; errors as of :func:`rehearse`."""
-    narrow = rehearse(cfg, NARROW, steps=steps, minutes=minutes)
+    """Both parts of a rehearsal, and what they are to show; errors as of :func:`rehearse`.
+
+    Args:
+        cfg, steps, minutes: as of :func:`rehearse`.
+        items: share of the items that an epoch of the own schedule has.
+    """
+    narrow = rehearse(cfg, NARROW._replace(items=items), steps=steps, minutes=minutes)
     full = rehearse(cfg, FULL, steps=FULL_STEPS, judged=False)
     return dict(full=full, narrow=narrow, checks=check(cfg, full, narrow))
 
@@ -58,7 +67,7 @@ def rehearse(
         (``steps``, ``seconds``, ``curves``, ``gradients``, ``judged``), and
 
         ``notes``: what was changed in the config beyond towers and data;
-        ``total``: steps of the schedule;
+        ``total``: steps of the schedule; ``items``: share of the items that its epochs have;
         ``parameters``, ``moves``: by group, how many are trained, and the largest sum of rates over
         the steps that were run;
         ``dead``: names of those that never had a gradient;
@@ -70,7 +79,7 @@ def rehearse(
 
     Raises:
         ValueError: steps < 1; a config that cannot be simulated
-            (:class:`~mmvtr.simulation.simulated_model.Unknown`).
+            (:class:`~simulation.simulated_model.Unknown`).
     """
     if steps is not None and steps < 1:
         raise ValueError(f'steps must be at least 1, not {steps}')
@@ -103,6 +112,7 @@ def rehearse(
     return dict(
         notes=notes,
         total=runner.max_iters,
+        items=size.items,
         steps=hook.steps_done,
         seconds=hook.seconds,
         parameters=parameters,

@@ -3,4 +3,5 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+LAB = Path(__file__).parents[1]
+sys.path[:0] = [str(LAB), str(LAB / 'evidence')]

@@ -2,7 +2,7 @@
 
 import torch
 
-from mmvtr.models.losses.relevance_losses import EgoNCELoss, RelevantRankingLoss
+from mmvtr.models.losses.ranking import EgoNCELoss, RelevantRankingLoss
 from mmvtr.models.target import Annotation, Target
 from rehearsal.masses import size_of_gradient
 

@@ -15,13 +15,11 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from mmvtr.datasets.sampling.environment_sampler import EnvironmentBatchSampler
+from mmvtr.datasets.sampling.samplers import EnvironmentBatchSampler
 from mmvtr.functional.uncertainty.ambiguity import ambiguous_set
 from mmvtr.models.supervisions.dvtr import relative_uncertainty
 from mmvtr.models.target import Target
 from mmvtr.registry import bare_name
-from mmvtr.simulation.simulated import simulate
-from mmvtr.simulation.simulated_model import FULL, Size, Unknown
 from mmvtr.utils import load_config, read_config
 from rehearsal.expectations import Check, check
 from rehearsal.judge import _of_supervision, judge
@@ -35,6 +33,8 @@ from rehearsal.report import (
     write_results,
 )
 from rehearsal.run import rehearse
+from simulation.simulated import simulate
+from simulation.simulated_model import FULL, Size, Unknown
 
 ROOT = Path(__file__).parents[3]
 TINY = Size(width=16, batch=4, frames=8, layers=1)
@@ -285,7 +285,7 @@ def test_a_relevance_that_calls_everything_relevant_is_caught(monkeypatch, kinds
     if kinds is not None:
         alike = dict(classes=dict(verb=[0], noun=[0]), actions=[(0, 0)])
         monkeypatch.setattr(
-            'mmvtr.simulation.dataset._classify',
+            'simulation.dataset._classify',
             lambda records, facts: [record.update(alike) for record in records],
         )
     one = named(config('hgr_epic+ran'), SMALL, steps=2)['relevant pairs']
@@ -490,13 +490,25 @@ def kept_of(**changed) -> dict:
 @pytest.mark.parametrize(
     ('changed', 'row'),
     [
-        (dict(), '| 7,030 | met |'),
+        (dict(), '| 1 | 7,030 | met |'),
         (dict(tested={'retrieval/t2v_R1': 1.0}), '| **not met**: something is learnt |'),
     ],
 )
 def test_the_page_has_whole_schedules(changed, row):
     (found,) = [line for line in page([kept_of(**changed)]).splitlines() if '`dvtr' in line]
     assert found.startswith('| `dvtr_c2v_msrvtt` | ') and found.endswith(row)
+
+
+def test_fewer_items_have_a_row_and_no_unmet_expectation():
+    record = _with_rates(slope=(1.85, 9.0), bias=(2.0, 1.0), bound=0.4)
+    record.update(items=0.25, seconds=9.0, notes=[], tested={'retrieval/t2v_R1': 1.0})
+    checks = check(config('dvtr_c2v_msrvtt'), record, record)
+    one = {c.name: c for c in checks}
+    assert one['something is learnt'].passed is None
+    assert one['reach of slope and bias'].passed is True  # 1.6 in four times as many steps
+    assert '28,120 steps' in one['reach of slope and bias'].said
+    row = page([summary(dict(config='few', sha='0', narrow=record, checks=checks))])
+    assert '| `few` | 0.25 | 7,030 | not reached: ' in row
 
 
 def test_a_part_of_a_schedule_has_no_row():
@@ -566,6 +578,7 @@ def _with_rates(*, slope, bias, bound, above=0.0) -> dict:
     }
     return dict(
         total=7030,
+        items=1.0,
         steps=7030,
         curves=dict(loss=[(1, 3.0), (2, 2.0)], loss_contrastive=[(1, 3.0), (2, 2.0)]),
         gradients={'heads': [(1, 0.1)]},
@@ -639,7 +652,9 @@ def tool(monkeypatch):
 
 def asked(tmp_path, **more) -> Namespace:
     """Arguments of the tool."""
-    given = dict(config=str(ROOT / 'configs' / 'c2v_msrvtt.py'), cfg_options={}, out=tmp_path)
+    given = dict(
+        config=str(ROOT / 'configs' / 'c2v_msrvtt.py'), cfg_options={}, out=tmp_path, items=1.0
+    )
     return Namespace(**{**given, 'steps': 1, 'minutes': 1.0, 'jobs': 1, 'page': None, **more})
 
 
@@ -695,4 +710,4 @@ def test_all_of_them_write_one_file_and_a_page(tool, tmp_path, monkeypatch):
     (tmp_path / 'configs' / 'third.py').write_text('model = dict()\n')
     tool.write_page(args)
     said = args.page.read_text()
-    assert '| `mine` | 7,030 | met |' in said and '1 other configs have no whole' in said
+    assert '| `mine` | 1 | 7,030 | met |' in said and '1 other configs have no whole' in said

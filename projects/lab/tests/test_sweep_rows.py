@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from mmvtr.simulation.simulated_model import Size
-from mmvtr.sweeps import read_sweep, sweep_names
 from mmvtr.utils import load_config
 from rehearsal.expectations import check
 from rehearsal.run import rehearse
+from simulation.simulated_model import Size
+from sweeps import read_sweep, sweep_names
 
 
 def rows() -> list:

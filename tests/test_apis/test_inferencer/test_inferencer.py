@@ -11,11 +11,11 @@ from mmengine.config import Config
 from mmengine.infer import BaseInferencer
 
 import mmvtr.apis
+import mmvtr.apis.inferencer.predictions
 import mmvtr.apis.inferencer.ranking
-import mmvtr.apis.inferencer.sheets
 from mmvtr.apis import load_retriever, vectors
 from mmvtr.apis.inferencer import RankingSample, VideoRetrievalInferencer
-from mmvtr.apis.inferencer.sheets import draw_sheet
+from mmvtr.apis.inferencer.predictions import draw_sheet
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.engine.transforms.query_queue import Queries
 from mmvtr.functional.transforms.dual_banks import dbsn

@@ -1,4 +1,4 @@
-"""docs/inferencer.md: its python, block after block, in a folder with clips."""
+"""The python of docs/inferencer.md and of the gallery's rows.md, block after block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from mmvtr.apis import encode_texts, encode_videos, load_retriever
 from mmvtr.engine.transforms.query_queue import Queries
 from mmvtr.storage import write_plain
 
-PAGE = (ROOT / 'docs/inferencer.md').read_text()
+PAGES = ('docs/inferencer.md', 'projects/gallery/docs/rows.md')
+PAGE = ''.join((ROOT / page).read_text() for page in PAGES)
 CLIP = dict(
     embed_dim=16,
     vision_cfg=dict(layers=1, width=8, head_width=4, patch_size=112, image_size=224),
@@ -43,7 +44,7 @@ def test_the_blocks_run(tmp_path, monkeypatch, write_video, capsys):
     assert len(blocks) == 7
     names: dict = {}
     for block in blocks:
-        exec(compile(block, 'docs/inferencer.md', 'exec'), names)
+        exec(compile(block, 'a page', 'exec'), names)
     printed = capsys.readouterr().out
     assert printed.count('a red car 1 ') == 1 and ' my_clips/' in printed
     assert {hit['id'] for hit in names['again']('a dog')['predictions'][0]['hits']} == {

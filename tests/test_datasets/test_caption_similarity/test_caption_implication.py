@@ -7,10 +7,8 @@ import pytest
 import torch
 from captioned import CLIPS, records, words_of
 
-from mmvtr.datasets.planted_corpus.grammar import draw_captions
-from mmvtr.datasets.planted_corpus.knobs import Knobs
-from mmvtr.datasets.planted_corpus.truth import judge
-from mmvtr.datasets.planted_corpus.world import draw_clip
+from mmvtr.datasets.planted_corpus.grammar import draw_captions, judge
+from mmvtr.datasets.planted_corpus.world import Knobs, draw_clip
 from mmvtr.registry import TASK_UTILS
 
 PRIOR, LEAST = 0.7, 0.01

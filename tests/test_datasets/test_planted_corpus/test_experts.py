@@ -20,8 +20,7 @@ from mmvtr.datasets.planted_corpus.experts import (
     rows_of_words,
 )
 from mmvtr.datasets.planted_corpus.grammar import vocabulary
-from mmvtr.datasets.planted_corpus.knobs import Knobs
-from mmvtr.datasets.planted_corpus.world import draw_clip, num_frames
+from mmvtr.datasets.planted_corpus.world import Knobs, draw_clip, num_frames
 from mmvtr.registry import DATASETS, MODELS
 from mmvtr.utils import register_all_modules
 

@@ -17,10 +17,8 @@ from mmvtr.datasets import collate_retrieval
 from mmvtr.datasets.planted_corpus import store
 from mmvtr.datasets.planted_corpus.dataset import PlantedDataset
 from mmvtr.datasets.planted_corpus.drawing import draw
-from mmvtr.datasets.planted_corpus.grammar import caption_counts, draw_captions, vocabulary
-from mmvtr.datasets.planted_corpus.knobs import Knobs
-from mmvtr.datasets.planted_corpus.truth import judge
-from mmvtr.datasets.planted_corpus.world import FPS, draw_clip, stream
+from mmvtr.datasets.planted_corpus.grammar import caption_counts, draw_captions, judge, vocabulary
+from mmvtr.datasets.planted_corpus.world import FPS, Knobs, draw_clip, stream
 from mmvtr.datasets.records import keep
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.registry import DATASETS

@@ -13,16 +13,18 @@ from mmvtr.datasets.planted_corpus.grammar import (
     MEANING,
     caption_counts,
     draw_captions,
+    false_negative_share,
+    judge,
     vocabulary,
 )
-from mmvtr.datasets.planted_corpus.knobs import LATER, Knobs
 from mmvtr.datasets.planted_corpus.store import draw_split
-from mmvtr.datasets.planted_corpus.truth import false_negative_share, judge
 from mmvtr.datasets.planted_corpus.world import (
     BACKGROUNDS,
     FPS,
+    LATER,
     LONG_ACTIONS,
     OBJECT,
+    Knobs,
     draw_clip,
     num_frames,
 )

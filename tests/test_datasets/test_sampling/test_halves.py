@@ -10,8 +10,8 @@ from torch import nn
 import toy
 from children import run_tool
 from mmvtr.datasets import ConcatDataset, Halves, RepeatDataset, collate_retrieval
-from mmvtr.datasets.sampling.halves import half_of
-from mmvtr.engine.checks.halves import check_halves
+from mmvtr.datasets.sampling.environments import half_of
+from mmvtr.engine.checks.set_checks import check_halves
 from mmvtr.models.supervisions.cross_fitted import CrossFittedBelief
 from mmvtr.storage.weights import read_checkpoint
 from tests.test_datasets.test_video_text import Tiny

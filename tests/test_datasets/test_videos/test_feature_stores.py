@@ -12,7 +12,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 from mmvtr.datasets import BrokenVideoError, LoadFeatures
-from mmvtr.datasets.files import file_of, is_file_name, missing_files
+from mmvtr.datasets.folders import file_of, is_file_name, missing_files
 from mmvtr.datasets.videos.feature_stores import BigFile, Hdf5File, NpyFolder, open_store
 
 #: Rows of the videos lie apart, out of order, and one belongs to nobody.

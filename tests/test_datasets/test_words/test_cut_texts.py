@@ -10,8 +10,7 @@ from mmengine.logging import MMLogger
 from mmvtr import apis
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.datasets.words.cut_texts import count_cut, cut_tokens
-from mmvtr.datasets.words.open_clip_tokens import OpenCLIPTokenize
-from mmvtr.datasets.words.tokenizers import CLIPTokenize, HFTokenize, WordTokenize
+from mmvtr.datasets.words.tokenizers import CLIPTokenize, HFTokenize, OpenCLIPTokenize, WordTokenize
 from mmvtr.utils import load_config
 
 

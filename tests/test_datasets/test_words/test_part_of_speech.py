@@ -11,7 +11,7 @@ import pytest
 from mmvtr.datasets.words import part_of_speech
 from mmvtr.datasets.words import word_lists as lists
 from mmvtr.datasets.words.part_of_speech import tag, words
-from mmvtr.datasets.words.word_forms import lemma
+from mmvtr.datasets.words.word_lists import lemma
 
 V, N, REST = 'VERB', 'NOUN', 'OTHER'
 

@@ -11,8 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from mmvtr.models.converters.convert import convert_checkpoint, official_retriever
-from mmvtr.models.converters.official_models import clip_config
+from mmvtr.models.converters.convert import clip_config, convert_checkpoint, official_retriever
 from mmvtr.registry import MODELS
 from mmvtr.utils import read_config, register_all_modules
 from tests.test_models.test_converters.test_converters import DIM, LONG_CLIP, from_keys, official

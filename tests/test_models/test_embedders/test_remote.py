@@ -12,15 +12,15 @@ from children import ROOT, run_tool
 from mmvtr.apis import fingerprint
 from mmvtr.datasets import TextBytes
 from mmvtr.models import RemoteEncoder
-from mmvtr.models.embedders import embedding_server
-from mmvtr.models.embedders.embedding_server import ServerAway, ServerRefuses
+from mmvtr.models.embedders import remote
+from mmvtr.models.embedders.remote import ServerAway, ServerRefuses
 
 GREYS = ([10, 30], [200, 220, 240], [120])
 
 
 @pytest.fixture
 def stub(monkeypatch):
-    monkeypatch.setattr(embedding_server, 'WAIT', 0.01)
+    monkeypatch.setattr(remote, 'WAIT', 0.01)
     monkeypatch.delenv('MMVTR_EMBEDDINGS_TOKEN', raising=False)
     with embedding_stub.running() as stub:
         monkeypatch.setenv('MMVTR_EMBEDDINGS_URL', stub.url + '/')
@@ -84,7 +84,7 @@ def test_it_asks_again_and_then_says_so_in_one_sentence(stub, monkeypatch):
     with pytest.raises(ServerAway, match=r'does not answer \(3 attempts\): 503: .*fault 503'):
         encoder.encode_text(*tokens('a'))
     waits = []
-    monkeypatch.setattr(embedding_server.time, 'sleep', waits.append)
+    monkeypatch.setattr(remote.time, 'sleep', waits.append)
     stub.faults = [lambda handler: handler.tell(429, {}, **{'Retry-After': '7'}), 503]
     encoder.encode_text(*tokens('a'))
     assert waits == [7, 14]

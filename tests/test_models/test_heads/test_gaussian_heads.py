@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from mmvtr.models.heads.unit_mean import GaussianHead, PCMEGaussianHead
+from mmvtr.models.heads import GaussianHead, PCMEGaussianHead
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
 

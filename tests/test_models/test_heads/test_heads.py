@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from mmvtr.models.heads.hierarchical import HierarchicalGaussianHead
+from mmvtr.models.heads import HierarchicalGaussianHead
 from mmvtr.structures import Embedding
 
 

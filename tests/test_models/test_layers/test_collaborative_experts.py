@@ -11,8 +11,7 @@ from torch import nn
 
 from mmvtr.models.encoders.ce import UnitLinear
 from mmvtr.models.layers.collaborative import MODES, CollaborativeGate, CollaborativeGating
-from mmvtr.models.layers.gated_embedding import GatedEmbedding
-from mmvtr.models.layers.netvlad import NetVLAD
+from mmvtr.models.layers.experts import GatedEmbedding, NetVLAD
 
 E, V, D = 3, 5, 4
 #: [E, V]: expert 0 is alone in video 1, and expert 2 in no video but two.

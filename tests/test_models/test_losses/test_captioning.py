@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from mmvtr.models.losses.objectives import captioning
-from mmvtr.models.losses.objectives.captioning import CrossCaptioning, bottleneck
+from mmvtr.models.losses import captioning
+from mmvtr.models.losses.captioning import CrossCaptioning, bottleneck
 from mmvtr.models.target import LocalBatch, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding

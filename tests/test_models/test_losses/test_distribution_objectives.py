@@ -10,12 +10,11 @@ from torch.nn.parallel import DistributedDataParallel
 
 import children  # noqa: F401 - the server that forks the two processes has imported all
 from mmvtr.dist import gather_levels
-from mmvtr.functional.losses.multi_instance import multi_instance
-from mmvtr.functional.losses.soft_contrast import soft_contrast
+from mmvtr.functional.losses.set_contrast import multi_instance, soft_contrast
 from mmvtr.functional.uncertainty.gaussian import sample
 from mmvtr.functional.uncertainty.inclusion import inclusion_loss, inclusion_matrix
-from mmvtr.models.heads.unit_mean import GaussianHead
-from mmvtr.models.losses.objectives.distributions import (
+from mmvtr.models.heads import GaussianHead
+from mmvtr.models.losses.objectives import (
     InclusionLoss,
     KLToUnit,
     MultiInstanceContrast,

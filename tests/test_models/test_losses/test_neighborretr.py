@@ -9,8 +9,7 @@ import torch
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.neighbours import NeighborRetrLoss
 from mmvtr.models.similarities.cosine import CosineSimilarity
-from mmvtr.models.similarities.token import TokenSimilarity
-from mmvtr.models.similarities.token_vector import TokenVectorSimilarity
+from mmvtr.models.similarities.token import TokenSimilarity, TokenVectorSimilarity
 from mmvtr.models.supervisions.hubs import HubSupervision
 from mmvtr.models.target import Target, check_read
 from mmvtr.structures import Embedding

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from mmvtr.models.losses.objectives.query_diversity import QueryDiversity
+from mmvtr.models.losses.objectives import QueryDiversity
 from mmvtr.models.target import Target
 from mmvtr.structures import Embedding
 

@@ -5,13 +5,13 @@ import math
 import pytest
 import torch
 
-from mmvtr.models.losses.ranking import RankingLoss
-from mmvtr.models.losses.relevance_losses import (
+from mmvtr.models.losses.ranking import (
     AdaptiveMaxMarginLoss,
     EgoNCELoss,
+    RankingLoss,
     RelevantRankingLoss,
 )
-from mmvtr.models.supervisions.ran import RelevanceSupervision
+from mmvtr.models.supervisions.weights import RelevanceSupervision
 from mmvtr.models.target import Annotation, Target
 from mmvtr.registry import MODELS
 

@@ -7,7 +7,7 @@ from mmvtr.functional.losses.ranking import margin_ranking
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
-from mmvtr.models.supervisions.adaptive_margin import AdaptiveMarginSupervision
+from mmvtr.models.supervisions.cmgsd import AdaptiveMarginSupervision
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding

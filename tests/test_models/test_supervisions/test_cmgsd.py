@@ -15,12 +15,10 @@ from mmvtr.functional.losses.adaptive_margin import (
     text_dissimilarities,
 )
 from mmvtr.functional.losses.ranking import margin_ranking
-from mmvtr.models.losses.ranking import RankingLoss
-from mmvtr.models.losses.several_hinges import SeveralHingesLoss
+from mmvtr.models.losses.ranking import RankingLoss, SeveralHingesLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
-from mmvtr.models.supervisions.adaptive_margin import AdaptiveMarginSupervision
-from mmvtr.models.supervisions.cmgsd import CMGSDSupervision
+from mmvtr.models.supervisions.cmgsd import AdaptiveMarginSupervision, CMGSDSupervision
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding

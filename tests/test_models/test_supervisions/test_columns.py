@@ -10,13 +10,10 @@ import torch
 from mmvtr.models.combined import CombinedSupervision
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
-from mmvtr.models.similarities.cosine import CosineSimilarity
-from mmvtr.models.similarities.gaussian import GaussianSimilarity
-from mmvtr.models.similarities.token import TokenSimilarity
-from mmvtr.models.similarities.token_vector import TokenVectorSimilarity
-from mmvtr.models.supervisions.negatives.columns import ColumnSupervision, check_columns
-from mmvtr.models.supervisions.negatives.guide import GuideSupervision
-from mmvtr.models.supervisions.negatives.hardness import HardnessSupervision
+from mmvtr.models.similarities.cosine import CosineSimilarity, GaussianSimilarity
+from mmvtr.models.similarities.token import TokenSimilarity, TokenVectorSimilarity
+from mmvtr.models.supervisions.columns import ColumnSupervision, check_columns
+from mmvtr.models.supervisions.guide import GuideSupervision, HardnessSupervision
 from mmvtr.models.target import Target, check_read, pushed
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding

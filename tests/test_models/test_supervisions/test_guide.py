@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from mmvtr.models.blocks import Pairs
 from mmvtr.models.combined import CombinedSupervision
-from mmvtr.models.pairs import Pairs
-from mmvtr.models.supervisions.negatives.guide import GuideSupervision
-from mmvtr.models.supervisions.negatives.hardness import HardnessSupervision
+from mmvtr.models.supervisions.guide import GuideSupervision, HardnessSupervision
 from mmvtr.models.target import Annotation, Target, judges, pushed
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding

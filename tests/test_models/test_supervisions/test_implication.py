@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from mmvtr.models.supervisions.implication import ImplicationSupervision
+from mmvtr.models.supervisions.relative_scores import ImplicationSupervision
 from mmvtr.models.target import Annotation, Target
 from mmvtr.registry import MODELS
 

@@ -5,7 +5,7 @@ import torch
 
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
-from mmvtr.models.supervisions.oracle import OracleSupervision
+from mmvtr.models.supervisions.weights import OracleSupervision
 from mmvtr.models.target import Annotation, Target
 from mmvtr.registry import MODELS
 

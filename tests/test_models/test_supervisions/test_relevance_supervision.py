@@ -6,7 +6,7 @@ import torch
 from mmvtr.models.losses.matrix import ContrastiveLoss
 from mmvtr.models.losses.ranking import RankingLoss
 from mmvtr.models.retriever import VideoTextRetriever
-from mmvtr.models.supervisions.ran import RelevanceSupervision
+from mmvtr.models.supervisions.weights import RelevanceSupervision
 from mmvtr.models.target import Annotation, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding

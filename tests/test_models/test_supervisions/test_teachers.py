@@ -17,7 +17,7 @@ from mmvtr.models.losses.distillation import DistillationLoss
 from mmvtr.models.losses.matrix import ContrastiveLoss, MatrixLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
-from mmvtr.models.supervisions.teachers.scores import FrozenTeachers, StoredTeachers
+from mmvtr.models.supervisions.teachers import FrozenTeachers, StoredTeachers
 from mmvtr.models.target import Annotation, Target
 from mmvtr.models.temperature import Temperature
 from mmvtr.registry import MODELS

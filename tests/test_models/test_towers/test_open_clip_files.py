@@ -150,7 +150,7 @@ def test_what_no_tower_reads_may_be_missing(tmp_path):
 def test_positions_of_another_size_are_said(tmp_path, monkeypatch):
     said = []
     monkeypatch.setattr(
-        'mmvtr.models.towers.open_clip_files.print_log', lambda text, *_: said.append(text)
+        'mmvtr.models.towers.open_clip_weights.print_log', lambda text, *_: said.append(text)
     )
     path = write(tmp_path / 'a.pt', weights())
     OpenCLIPFrames(MODEL, path)

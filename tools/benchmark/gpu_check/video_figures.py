@@ -13,8 +13,8 @@ import torch
 from gpu_check.report import Part, Row, Table
 from gpu_check.setting import Setting
 from gpu_check.timing import Figure, free, measure, mebibytes
-from mmvtr.datasets.planted_corpus.knobs import Knobs
 from mmvtr.datasets.planted_corpus.store import make_corpus
+from mmvtr.datasets.planted_corpus.world import Knobs
 from mmvtr.datasets.videos.video_io import read_frames
 from mmvtr.models.towers.open_clip import OpenCLIPFrames
 

@@ -161,10 +161,11 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
 
     from mmvtr import apis
     from mmvtr.engine.transforms.stored_queries import pairs_of
+    from mmvtr_gallery.stored_model import refuse_own_weights
 
     queries = read_queries(args, 'text') if args.transform else None
     if args.checkpoint is None:
-        apis.refuse_own_weights(cfg)
+        refuse_own_weights(cfg)
     model, _ = apis.load_retriever(cfg, args.checkpoint)
     apis.refuse_without_vectors(model)
     notes = said_of(args, model, queries)
@@ -229,18 +230,18 @@ def keep_windows(
     args: argparse.Namespace, cfg: Config, model: Any, bank: Optional[Any], seen: Optional[Any]
 ) -> None:
     """Put windows of the videos beside them; those of a gallery that was replaced go."""
-    from mmvtr import apis
     from mmvtr_gallery.extraction.windows import encoder_of_parts, windows_of
     from mmvtr_gallery.store import open_store
     from mmvtr_gallery.store.moments import MomentStore, Windowing, beside
     from mmvtr_gallery.store.replacing import holds_gallery
+    from mmvtr_gallery.stored_model import decode_here
 
     where = args.to or args.out
     if args.windows is None:
         if args.to is None and holds_gallery(beside(where)):
             shutil.rmtree(beside(where))
         return
-    apis.decode_here(cfg)
+    decode_here(cfg)
     encode, windowing = encoder_of_parts(model, cfg), Windowing(args.windows, args.windows / 2)
     with open_store(where) as items:
         about = {**items.about, **windowing.about()}

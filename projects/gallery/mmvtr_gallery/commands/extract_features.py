@@ -95,7 +95,7 @@ class NpyStore:
         """Nothing is left to do."""
 
     def _path(self, video_id: str) -> Path:
-        from mmvtr.datasets.files import file_of
+        from mmvtr.datasets.folders import file_of
 
         return file_of(self.folder, video_id, '.npy')
 
@@ -104,7 +104,7 @@ class Hdf5Store:
     """``features.h5`` with a dataset a video, made in one move from a folder of npy files."""
 
     def __init__(self, folder: Path) -> None:
-        from mmvtr.storage.hdf5 import load_h5py
+        from mmvtr.storage.arrays import load_h5py
 
         self.path = folder / 'features.h5'
         self.parts = NpyStore(folder / 'parts')
@@ -115,7 +115,7 @@ class Hdf5Store:
                 self.complete = set(file)
 
     def __contains__(self, video_id: str) -> bool:
-        from mmvtr.storage.hdf5 import name_in_hdf5
+        from mmvtr.storage.arrays import name_in_hdf5
 
         return name_in_hdf5(video_id, 'video') in self.complete or video_id in self.parts
 
@@ -127,7 +127,7 @@ class Hdf5Store:
         """Put what is new into the file."""
         import numpy as np
 
-        from mmvtr.storage.hdf5 import new_hdf5
+        from mmvtr.storage.arrays import new_hdf5
 
         new = sorted(self.parts.folder.glob('*.npy'))
         if not new:

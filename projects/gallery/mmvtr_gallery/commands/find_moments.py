@@ -63,6 +63,7 @@ def find(args: argparse.Namespace, cfg: Config) -> None:
     from mmvtr.engine.hooks.moments_hook import find_moments, refuse_without_frames
     from mmvtr.engine.loop.evaluation import to_device
     from mmvtr.registry import DATASETS
+    from mmvtr_gallery.stored_model import decode_here
 
     apis.refuse_stored_words(cfg)
     model, _ = apis.load_retriever(cfg, args.checkpoint)
@@ -77,7 +78,7 @@ def find(args: argparse.Namespace, cfg: Config) -> None:
     else:
         lists = shortlists(args)
         records = list({hit['video_id']: hit for hits in lists for hit in hits}.values())
-        apis.decode_here(cfg)
+        decode_here(cfg)
         paths, ids = ([record[key] for record in records] for key in ('path', 'video_id'))
         videos = apis.encode_videos(model, cfg, paths, ids=ids)
     device = model.data_preprocessor.device
@@ -98,9 +99,10 @@ def shortlists(args: argparse.Namespace) -> list[list[dict[str, Any]]]:
     """
     from mmvtr import apis
     from mmvtr_gallery.store import open_store
+    from mmvtr_gallery.stored_model import load_stored_retriever
 
     with open_store(args.store) as store:
-        model, cfg = apis.load_stored_retriever(args.store, store)
+        model, cfg = load_stored_retriever(args.store, store)
         queries = apis.vectors(model, apis.encode_texts(model, cfg, args.texts).levels)
         found = store.search(queries, args.shortlist)
     for hits in found:

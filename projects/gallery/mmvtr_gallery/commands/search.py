@@ -114,8 +114,9 @@ def run(args: argparse.Namespace) -> None:
                 store.threshold(args.min_precision)  # refuses, before a model is built in vain
         if args.add or args.texts or bank or known:
             from mmvtr import apis
+            from mmvtr_gallery.stored_model import load_stored_retriever
 
-            model, cfg = apis.load_stored_retriever(
+            model, cfg = load_stored_retriever(
                 args.index, store, config=args.config, checkpoint=args.checkpoint
             )
 

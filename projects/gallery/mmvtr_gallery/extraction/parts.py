@@ -10,8 +10,7 @@ from typing import Iterable, Iterator, Union
 import pyarrow as pa
 from pyarrow import parquet
 
-from mmvtr.storage.atomic import leftovers, write_atomically
-from mmvtr.storage.processes import this_process
+from mmvtr.storage.atomic import leftovers, this_process, write_atomically
 
 
 class Parts:

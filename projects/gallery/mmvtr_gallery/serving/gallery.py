@@ -15,7 +15,7 @@ from torch import nn
 from mmvtr import apis
 from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr.functional.transforms.transform_table import OF_QUERIES, TRANSFORMS
-from mmvtr.models.embedders.embedding_server import EmbeddingServer
+from mmvtr.models.embedders.remote import EmbeddingServer
 from mmvtr.storage.lock import FolderInUse
 from mmvtr_gallery.serving.answers import (
     DEPTH,
@@ -36,6 +36,7 @@ from mmvtr_gallery.store import GalleryStore, Hit, Item, open_store
 from mmvtr_gallery.store.drift import Drift, drift_of
 from mmvtr_gallery.store.moments import BestWindow, MomentHit, MomentStore
 from mmvtr_gallery.store.windowing import NOT_NOTED
+from mmvtr_gallery.stored_model import load_stored_retriever
 
 #: What a hit by moments and a best window both have.
 _OF_HIT = ('start', 'end', 'score', 'raw', 'bias')
@@ -105,7 +106,7 @@ class Gallery(Changes):
             location: a folder or a URL, as of :func:`mmvtr_gallery.store.open_store`.
             library: folder whose files may be added.
             links: folders that links among the listed files may lead into.
-            config, checkpoint: as of :func:`mmvtr.apis.load_stored_retriever`.
+            config, checkpoint: as of :func:`mmvtr_gallery.stored_model.load_stored_retriever`.
 
         Raises:
             ConnectionError: the URL does not answer.
@@ -116,9 +117,7 @@ class Gallery(Changes):
         """
         shelf = Library(library)
         store = open_store(location)
-        model, cfg = apis.load_stored_retriever(
-            location, store, config=config, checkpoint=checkpoint
-        )
+        model, cfg = load_stored_retriever(location, store, config=config, checkpoint=checkpoint)
         apis.refuse_without_vectors(model)
         _refuse_unknown_server(model)
         return cls(location, store, _windows_of(store, location), model, cfg, shelf, links)

@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 
 from mmvtr.datasets.videos.video_files import BrokenVideoError
-from mmvtr.engine.hooks.film_strip import film_strip
+from mmvtr.engine.hooks.study import film_strip
 from mmvtr_gallery.serving.library import ListedFiles
 from mmvtr_gallery.store import Item
 

@@ -24,7 +24,7 @@ from mmvtr.functional.transforms.score_transforms import (
     unbalanced_sinkhorn,
 )
 from mmvtr.models.similarities.mmt import ExpertSimilarity
-from mmvtr.models.supervisions.teachers.scores import StoredTeachers
+from mmvtr.models.supervisions.teachers import StoredTeachers
 from mmvtr.models.target import Target
 from mmvtr.registry import DATASETS
 from mmvtr.structures import Embedding, take

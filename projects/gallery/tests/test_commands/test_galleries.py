@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from children import tool_file
-from mmvtr.apis import fingerprint, load_retriever, load_stored_retriever
+from mmvtr.apis import fingerprint, load_retriever
 from mmvtr.storage import write_plain
 from mmvtr.storage.digests import file_digest
 from mmvtr_gallery.store import create_store, open_store
+from mmvtr_gallery.stored_model import load_stored_retriever
 from tiny_sets import of_videos
 
 MORE = """

@@ -1,4 +1,4 @@
-"""The tables of docs/store.md, and of its page for small galleries, are those of the figures."""
+"""The tables of the store's page in the laboratory are those of the figures."""
 
 import json
 import runpy
@@ -8,19 +8,17 @@ import pytest
 
 from children import ROOT
 
-PAGE = (ROOT / 'projects/gallery/docs/store.md').read_text()
-#: Its table for small galleries.
-SMALL = (ROOT / 'projects/lab/evidence/pages/store.md').read_text()
+PAGE = (ROOT / 'projects/lab/evidence/pages/store.md').read_text()
 
 
 def test_approximate_search():
     for module in ('faiss', 'qdrant_client'):
         pytest.importorskip(module)
     tool = runpy.run_path(str(ROOT / 'projects/lab/evidence/speed/store.py'))
-    rows, pages = [], {'approximate': PAGE, 'million': PAGE, 'approximate_5k': SMALL}
-    for name, page in pages.items():
+    rows = []
+    for name in ('approximate', 'million', 'approximate_5k'):
         found = json.loads((ROOT / f'projects/gallery/docs/store/{name}.json').read_text())['rows']
-        assert found and all(tool['line'](tool['Row'](**row)) in page for row in found)
+        assert found and all(tool['line'](tool['Row'](**row)) in PAGE for row in found)
         rows += found
     assert len(rows) > 15
     graph = next(row for row in rows if row['form'] == 'hnsw')

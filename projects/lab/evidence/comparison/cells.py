@@ -30,7 +30,7 @@ from comparison.plan import APART, METHODS, SUMS
 from comparison.processes import run_tool
 from comparison.records import key_of, packed, put_record, read_records
 from first_names import without_scopes
-from mmvtr.datasets.planted_corpus.knobs import Knobs
+from mmvtr.datasets.planted_corpus.world import Knobs
 from mmvtr.engine.loop.evaluation import Encoded
 from mmvtr.engine.loop.evaluation_loop import relation_of
 from mmvtr.functional.metrics.ranks import caption_max, rank_counts
@@ -114,6 +114,7 @@ class Training(NamedTuple):
         configs = [config_of(part).to_dict() for part in self.parts]
         for config in configs:
             config.pop('fit_warmup', None)  # read where a training has one or two epochs
+            config.pop('custom_imports', None)  # where components are, not what they do
             config.update(SHOWN)
             config['default_hooks'].update(WATCHING)
         parts = [METHODS[self.method].transforms, without_scopes(configs)]

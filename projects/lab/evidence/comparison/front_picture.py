@@ -16,7 +16,7 @@ from comparison.statistics import Difference
 from comparison.summary import NOTED
 from comparison.verdicts import MATTERS, of_aim
 from mmvtr.visualization import canvas
-from mmvtr.visualization.intervals import interval
+from mmvtr.visualization.distributions import interval
 
 #: Verdict -> whose colour and marker of ``STYLES`` it has.
 LOOKS = {'helps': 'combination', 'harms': 'ours', 'nothing': 'baseline', 'not resolved': 'control'}

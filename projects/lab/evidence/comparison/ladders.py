@@ -12,6 +12,7 @@ from comparison.chances import ARL, LETTER, SHORT
 from comparison.kinds import Condition, Family, Method
 
 DVTR = 'configs/dvtr_c2v_planted_features.py'
+STEPS = 'projects/lab/configs/dvtr_steps_c2v_planted_features.py'
 #: Eq. 13 has no floor; the ladder's base is the sound reading without one.
 NO_FLOOR: Mapping[str, Any] = {'model.supervision.floor': 0.0}
 
@@ -26,7 +27,7 @@ def _dvtr(
 def _step(label: str, changes: Mapping[str, Any], group: str = 'paper') -> Method:
     """One step of the sound reading, taken back."""
     options = {f'model.supervision.{name}': value for name, value in changes.items()}
-    return _dvtr(label, {'model.supervision.type': 'DVTRStepsSupervision', **options}, group=group)
+    return _dvtr(label, options, STEPS, group)
 
 
 def _arl(label: str, changes: Mapping[str, Any], group: str = 'ours') -> Method:

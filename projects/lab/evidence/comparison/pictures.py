@@ -21,7 +21,7 @@ from comparison.statistics import Difference, mean_and_deviation
 from comparison.verdicts import MATTERS
 from comparison.views import View
 from mmvtr.visualization import canvas
-from mmvtr.visualization.intervals import interval
+from mmvtr.visualization.distributions import interval
 
 #: The condition of ``trade.png``.  Its shaded area asks for some percent of the gain of the oracle
 #: for no more than this much rsum.

@@ -9,10 +9,10 @@ import statistics
 from typing import Iterable, NamedTuple, Optional, Sequence
 
 import numpy as np
+from seed_statistics import seeds_and_queries, student, student_p
 
 from comparison.columns import lower_is_better
 from comparison.files import OF_QUERIES, Row
-from mmvtr.evaluation.paired import seeds_and_queries, student, student_p
 
 #: A row and a control of which one trained this many times as long are shown with it.
 LONGER = 1.5

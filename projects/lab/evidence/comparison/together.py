@@ -5,13 +5,15 @@ from __future__ import annotations
 import statistics
 from typing import Mapping, NamedTuple, Optional, Sequence
 
+from seed_statistics import student, student_p
+
 from comparison.columns import FOUND, TRUTH, heading
 from comparison.files import MATCHED, OWN, Row
 from comparison.general import LAST, LATER, UNUSED
 from comparison.markdown import percent, signed, table
 from comparison.statistics import Difference
 from comparison.views import View
-from mmvtr.evaluation.paired import holm, student, student_p
+from mmvtr.evaluation.paired import holm
 
 UNUSED_NAMES = tuple(f'general{seed}' for seed in (*UNUSED, *LATER, *LAST))
 SETTINGS = {OWN: 'own best', MATCHED: "its control's best"}

@@ -7,7 +7,7 @@ from typing import Any, Mapping, Sequence
 
 from comparison.kinds import Condition, Method
 from comparison.markdown import table
-from mmvtr.datasets.planted_corpus.knobs import Knobs
+from mmvtr.datasets.planted_corpus.world import Knobs
 
 #: Columns of a table of the grid; more points go to a further table.
 WIDTH = 8

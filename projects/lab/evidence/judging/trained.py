@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from mmvtr.visualization import canvas
-from mmvtr.visualization.intervals import interval
+from mmvtr.visualization.distributions import interval
 
 LEVELS = {
     't2v_R1': 't2v R@1',

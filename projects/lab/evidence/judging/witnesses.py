@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from study_parts.flickr8k import Flickr8kCaptionsDataset
 from torch import Tensor, nn
 
 from mmvtr.apis import load_retriever
-from mmvtr.datasets import CaptionAgreement, Flickr8kCaptionsDataset
+from mmvtr.datasets import CaptionAgreement
 from mmvtr.datasets.records import Records
 from mmvtr.datasets.sampling.collate import collate_retrieval
 from mmvtr.engine.loop.earlier_runs import best_in

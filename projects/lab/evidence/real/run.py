@@ -6,28 +6,32 @@
     python projects/lab/evidence/real/run.py --set FOLDER --only infonce   # your features: sets.py
     python projects/lab/evidence/real/run.py --tables          # the pages, from the results
 
+    python projects/lab/evidence/real/run.py --jobs 16         # so many trainings at once
+
 Data are found in ../shared or $MMVTR_SHARED; work_dirs/real holds what the product reads of them.
 Results that are there are not made again.  Seed 0 tries two learning rates (some rows one), and val
-chooses.
+chooses.  Rows come in the order of --only, each whole, so that an end by force leaves whole rows.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import logging
 import time
+import traceback
 import warnings
-from functools import cached_property
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import cache
 from pathlib import Path
 from typing import Any, Iterable, Optional, Sequence
 
 import measure
 import reading
 import torch
+from ensemble import Ensemble
 from judged import Judged, agreement, crowd_pairs, expert_pairs
-from methods import METHODS, Method, model_of
+from methods import ALL, METHODS, Method, model_of
 from sets import SETS, in_a_sentence, of_folder, prepare, shared, write_store
 from training import Schedule, Trained, encode, train
 
@@ -72,15 +76,17 @@ class Results:
         self.rows.append(row)
 
     def rate(self, data: str, text: str, method: str) -> Optional[float]:
-        """The rate that val has chosen with seed 0; None before all are there."""
-        key = dict(set=data, text=text, method=method, seed=0)
-        tried = [self.find(**key, rate=x) for x in rates_of(data, text, method)]
+        """The only rate, or that which val has chosen with seed 0; None before all are there."""
+        key, rates = dict(set=data, text=text, method=method, seed=0), rates_of(data, text, method)
+        tried = [self.find(**key, rate=x) for x in rates]
+        if len(rates) == 1:
+            return rates[0]
         return None if None in tried else max(tried, key=lambda row: row['val'])['rate']
 
 
 def rates_of(data: str, text: str, method: str) -> Sequence[float]:
     """The learning rates that seed 0 tries."""
-    once = METHODS[method].once or text != 'minilm'
+    once = METHODS[method].once == ALL or data in METHODS[method].once or text != 'minilm'
     return ONE.get(data, (1e-3,)) if once else RATES
 
 
@@ -112,12 +118,13 @@ class Place:
         judged = self.name == 'J' or not wanted & {'truth', 'wrong_truth'}
         return '' if judged else 'what people say of its training pairs'
 
-    @cached_property
-    def people(self) -> tuple[Judged, Judged]:
-        """Crowd and experts of Flickr8k's test set."""
-        test = reading.evaluated(self.folder, 'test', self.text)
-        pairs = crowd_pairs(shared()), expert_pairs(shared())
-        return tuple(Judged.of(some, test.texts, test.videos) for some in pairs)
+
+@cache
+def people(folder: Path, text: str) -> tuple[Judged, Judged]:
+    """Crowd and experts of Flickr8k's test set."""
+    test = reading.evaluated(folder, 'test', text)
+    pairs = crowd_pairs(shared()), expert_pairs(shared())
+    return tuple(Judged.of(some, test.texts, test.videos) for some in pairs)
 
 
 class Evaluator:
@@ -186,7 +193,9 @@ class Evaluator:
         found = measure.ranks(both, test.positives)
         row: Result = measure.recalls(found)
         if self.place.name == 'F':
-            row['people'] = agreement(both.t2v, test.own, *self.place.people)
+            row['people'] = agreement(
+                both.t2v, test.own, *people(self.place.folder, self.place.text)
+            )
         if hits:
             row['hits'] = measure.hits(found)
         return row
@@ -224,24 +233,27 @@ def score(model: torch.nn.Module, texts, videos, rows: int = 512):
 
 
 def one(place: Place, name: str, seed: int, rate: float, of: Any = model_of) -> Result:
-    """One training and its figures, of the model that ``of`` makes."""
+    """One row's training (or its several) and figures, of the model that ``of`` makes."""
     method = METHODS[name]
     evaluator = Evaluator(place, method)
     place.tested.clear()
-    kind = evaluator.kind
     if 'teacher' in method.reads:
         teach(place)
-    data = reading.dataset(place.folder, 'train', kind, tuple(method.reads), method.epoch_unit)
+    reads = (*method.reads, f'halves_{seed}') if method.crossed else tuple(method.reads)
+    data = reading.dataset(place.folder, 'train', evaluator.kind, reads, method.epoch_unit)
+    config = of(method, place.about, place.text)
     if method.crossed:
-        from cross_fitted import cross
+        from cross_fitted import halves
 
-        cross(place, data, rate, seed)
-    trained = fit(place, method, of(method, place.about, place.text), data, rate, seed)
-    model, start = trained.model, time.time()
-    value, epoch = max((x, -epoch) for epoch, x in trained.curve)
+        config['belief']['halves'] = halves(place, data, rate, seed)
+    each = [fit(place, method, config, data, rate, seed + 1000 * n) for n in range(method.copies)]
+    model, start = Ensemble.of([trained.model for trained in each]), time.time()
+    curve = each[0].curve
+    value, epoch = max((x, -epoch) for epoch, x in curve)
     last = best = evaluator.test(model, transforms=False)
-    if name == 'infonce' or -epoch < place.schedule.epochs:
-        model.load_state_dict(trained.best)
+    if name == 'infonce' or method.copies > 1 or -epoch < place.schedule.epochs:
+        for trained in each:
+            trained.model.load_state_dict(trained.best)
         best = evaluator.test(model, transforms=name == 'infonce')
     return dict(
         set=place.name,
@@ -251,11 +263,11 @@ def one(place: Place, name: str, seed: int, rate: float, of: Any = model_of) -> 
         rate=rate,
         val=value,
         epoch=-epoch,
-        temperature=float(model.temperature().detach()),
-        curve=trained.curve,
+        temperature=float(each[0].model.temperature().detach()),
+        curve=curve,
         best=best,
         last=last,
-        seconds=round(trained.seconds, 1),
+        seconds=round(sum(trained.seconds for trained in each), 1),
         test_seconds=round(time.time() - start, 1),
     )
 
@@ -296,20 +308,66 @@ def teach(place: Place) -> None:
         write_store(path, dict(zip(ids, vectors[:, None])))
 
 
-def jobs(results: Results, places: Iterable[Place], names, seeds) -> Iterable[tuple]:
-    """(place, method, seed, rate) of what is to be done: seeds of a row after its rates."""
-    for place in places:
-        rows = [x for x in names if place.name not in SETS or place.name in METHODS[x].sets]
-        for name in [x for x in rows if place.lacks(METHODS[x])]:
-            rows.remove(name)
+def rows_of(places: Iterable[Place], names: Sequence[str]) -> list[tuple[Place, str]]:
+    """Sets and methods that go together, a method after the other; says which are left out."""
+    found = []
+    for name in names:
+        for place in places:
             missing = place.lacks(METHODS[name])
-            print(f'{place.name}: {name} is left out, for it reads {missing}', flush=True)
-        for seed, name in itertools.product(seeds, rows):
-            key = dict(set=place.name, text=place.text, method=name)
-            for rate in rates_of(place.name, place.text, name) if seed == 0 else [None]:
+            if place.name in SETS and place.name not in METHODS[name].sets:
+                continue
+            if missing:
+                print(f'{place.name}: {name} is left out, for it reads {missing}', flush=True)
+            else:
+                found.append((place, name))
+    return found
+
+
+def jobs(results: Results, rows: Iterable[tuple[Place, str]], seeds: Sequence[int]) -> list[tuple]:
+    """(place, method, seed, rate) of what can be done: other seeds when seed 0 has a rate."""
+    found = []
+    for place, name in rows:
+        key = dict(set=place.name, text=place.text, method=name)
+        for seed in seeds:
+            rates = rates_of(place.name, place.text, name) if seed == 0 else [None]
+            for rate in rates:
                 rate = rate or results.rate(place.name, place.text, name)
                 if rate and not results.find(**key, seed=seed, rate=rate):
-                    yield place, name, seed, rate
+                    found.append((place, name, seed, rate))
+    return found
+
+
+def attempt(place: Place, name: str, seed: int, rate: float) -> Result | str:
+    """A result, or what went wrong, which stops no other row."""
+    try:
+        return one(place, name, seed, rate)
+    except Exception:
+        return traceback.format_exc()
+
+
+def done(todo: Sequence[tuple], processes: int, end: float) -> Iterable[tuple]:
+    """(job, result) of each job as it is done; none begins after ``end``."""
+    if processes == 1:
+        for job in todo:
+            if time.time() < end:
+                yield job, attempt(*job)
+        return
+    for place in {place for place, name, *_ in todo if 'teacher' in METHODS[name].reads}:
+        teach(place)  # here, as all processes would
+    with ProcessPoolExecutor(min(processes, len(todo)), initializer=quiet) as pool:
+        running = {pool.submit(attempt, *job): job for job in todo}
+        for future in as_completed(running):
+            if time.time() >= end:
+                pool.shutdown(wait=False, cancel_futures=True)
+            if not future.cancelled():
+                yield running[future], future.result()
+
+
+def quiet() -> None:
+    """One thread a process, and no words of the training."""
+    warnings.simplefilter('ignore')
+    logging.disable(logging.WARNING)
+    torch.set_num_threads(1)
 
 
 def parse_args() -> argparse.Namespace:
@@ -326,6 +384,7 @@ def parse_args() -> argparse.Namespace:
     add('--epochs', type=int, help='of a set of your own')
     add('--results', type=Path, default=RESULTS)
     add('--minutes', type=float, default=1e9, help='begin nothing after so long')
+    add('--jobs', type=int, default=1, help='trainings at once, a core each')
     add('--tables', action='store_true', help='write the pages and end')
     return parser.parse_args()
 
@@ -363,22 +422,33 @@ def main() -> None:
         from tables import write_pages
 
         return write_pages(results.rows)
-    warnings.simplefilter('ignore')
-    logging.disable(logging.INFO)
-    torch.set_num_threads(1)
-    places, start = in_a_sentence(lambda: places_of(args), ValueError), time.time()
-    for place, name, seed, rate in jobs(results, places, args.only, args.seeds):
-        if time.time() - start > 60 * args.minutes:
+    quiet()
+    places = in_a_sentence(lambda: places_of(args), ValueError)
+    rows, end = rows_of(places, args.only), time.time() + 60 * args.minutes
+    failed: list[tuple] = []
+    while todo := [job for job in jobs(results, rows, args.seeds) if job not in failed]:
+        for job, row in done(todo, args.jobs, end):
+            if isinstance(row, str):
+                failed.append(job)
+                print(row, flush=True)
+            else:
+                results.add(row)
+                print(said(row), flush=True)
+        if time.time() >= end:
             break
-        row = one(place, name, seed, rate)
-        results.add(row)
-        best, last = row['best'], row['last']
-        print(
-            f'{place.name} {place.text} {name} seed {seed} rate {rate:g}: rsum {best["rsum"]:.1f} '
-            f'at epoch {row["epoch"]}, last {last["rsum"]:.1f}; R@1 {best["t2v_R1"]:.1f} / '
-            f'{best["v2t_R1"]:.1f}; {row["seconds"]} + {row["test_seconds"]} s',
-            flush=True,
-        )
+    if failed:
+        names = [f'{place.name} {name} seed {seed}' for place, name, seed, _ in failed]
+        raise SystemExit(f'error: {len(failed)} trainings failed, see above: {", ".join(names)}')
+
+
+def said(row: Result) -> str:
+    """One line of a result."""
+    best, last = row['best'], row['last']
+    return (
+        f'{row["set"]} {row["text"]} {row["method"]} seed {row["seed"]} rate {row["rate"]:g}: '
+        f'rsum {best["rsum"]:.1f} at epoch {row["epoch"]}, last {last["rsum"]:.1f}; R@1 '
+        f'{best["t2v_R1"]:.1f} / {best["v2t_R1"]:.1f}; {row["seconds"]} + {row["test_seconds"]} s'
+    )
 
 
 if __name__ == '__main__':

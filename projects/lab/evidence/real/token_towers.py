@@ -35,7 +35,6 @@ def written(place: Place, seed: int) -> Path:
         dataset(place.folder, 'train', judge.kind),
         place.schedule,
         rate=RATE,
-        supervision_rate=1.0,
         seed=seed,
         judge=judge.judge,
         hooks=[],

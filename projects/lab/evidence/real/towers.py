@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from judged import crowd_pairs
 from torch import Tensor, nn
 
 from mmvtr.datasets import TableDataset
-from mmvtr.datasets.caption_items.transforms import CaptionWords
 from mmvtr.datasets.records import Records
 from mmvtr.datasets.sampling.items import item_key
 from mmvtr.datasets.videos.feature_stores import open_store
@@ -21,6 +21,9 @@ from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.models.target import Target
 from mmvtr.registry import DATASETS, MODELS, TASK_UTILS, TRANSFORMS
 from mmvtr.structures import Levels
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # study_parts
+from study_parts.caption_items import CaptionWords  # noqa: E402
 
 
 def mapping(in_dim: int, dim: int, hidden: int, dropout: float) -> nn.Sequential:

@@ -166,13 +166,13 @@ def main() -> None:
     add('--out', type=Path, metavar='FILE', help='json to write')
     args = parser.parse_args()
 
-    from mmvtr import apis
     from mmvtr_gallery.serving.demo import make_demo
     from mmvtr_gallery.store import open_store
+    from mmvtr_gallery.stored_model import load_stored_retriever
 
     make_demo(args.folder)
     store = open_store(args.folder)
-    model, cfg = apis.load_stored_retriever(args.folder, store)
+    model, cfg = load_stored_retriever(args.folder, store)
     corpora = Path(args.folder, 'planted').glob('*/corpus.json')
     sets = [json.loads(path.read_text())['splits']['test']['texts'] for path in corpora]
     texts = [text['text'] for text in max(sets, key=len)]

@@ -66,7 +66,7 @@ def test_figures(tool, split, monkeypatch):
 
 def test_the_page_says_what_was_found(tool):
     found = json.loads((ROOT / 'projects/lab/evidence/cells/adversarial_hubs.json').read_text())
-    page = (ROOT / 'docs/arrays.md').read_text()
+    page = (ROOT / 'projects/lab/evidence/pages/adversarial_hubs.md').read_text()
     for row in (*tool.rows_of_sets(found), *tool.rows_of_transforms(found)):
         assert row in page
     said = re.search(

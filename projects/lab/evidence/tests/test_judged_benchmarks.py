@@ -178,7 +178,7 @@ def test_witnesses_are_measured_by_image(tool):
 
 
 def test_judged_captions_have_agreement(tool, tmp_path):
-    from mmvtr.datasets import Flickr8kCaptionsDataset
+    from study_parts.flickr8k import Flickr8kCaptionsDataset
 
     write_flickr8k(tmp_path)
     agreement = tool['judging.witnesses'].HeldOutAgreement(str(tmp_path), dim=4)
@@ -198,9 +198,9 @@ def test_judged_captions_have_agreement(tool, tmp_path):
 
 def test_captions_as_a_model_has_them(tool, tmp_path):
     from mmengine.config import Config
+    from study_parts.known_words import learn_words, write_words
 
     from mmvtr.apis import load_retriever
-    from mmvtr.datasets.caption_items.words import learn_words, write_words
 
     write_flickr8k(tmp_path)
     images = [own for split in FLICKR8K_IMAGES.values() for own in split.values()]

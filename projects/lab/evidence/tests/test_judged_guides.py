@@ -63,7 +63,7 @@ def test_a_threshold_and_its_figures(tool):
 
 def test_the_page_says_what_was_found():
     found = json.loads((ROOT / 'projects/lab/evidence/cells/judged_guides.json').read_text())
-    page = (ROOT / 'docs/teachers.md').read_text()
+    page = (ROOT / 'projects/lab/evidence/pages/judged_guides.md').read_text()
     rules = {name: value['other_half'] for name, value in found['rules'].items()}
     table = re.findall(r'^\| `(\w+)`, ([\d.]+).* \| ([\d.]+) \| ([\d.]+) \|$', page, flags=re.M)
     assert len(table) == 5

@@ -514,9 +514,6 @@ def test_sentences_of_other_pages(figures):
         share: figures.mean('lengths50', 'infonce', RSUM) - figures.mean(where, 'infonce', RSUM)
         for share, where in {90: 'lengths', 80: 'lengths80', 70: 'lengths70'}.items()
     }
-    rung = partial(interval, 'ladder_arl', control='maxframe')
-    rows = figures.views['ladder_arl'].rows
-    base = [f'{x:.1f}' for x in sorted(rows['arl_paper'].values(mean_ap).values())]
     least = max(figures.gain('ladder_arl', name, t2v, 'maxframe').mean for name in ARL_RUNGS)
     assert figures.gain('ladder_arl', 'arl_late', t2v, 'maxframe').mean == least
     for name in ARL_RUNGS:
@@ -524,10 +521,6 @@ def test_sentences_of_other_pages(figures):
         assert figures.gain('ladder_arl', name, T2V, 'maxframe').sign == -1
         assert figures.gain('ladder_arl', name, t2v, 'maxframe').sign == -1
     joint = figures.views['ladder_dvtr'].corrected['dvtr_joint', 'dvtr_floor0']
-    errors = [
-        bare(figures.mean('hubs_again', name, 'normalisation/v2t_error'), 2)
-        for name in ('ncl/sinkhorn', 'infonce', SAME_BIASES)
-    ]
     assert ends_of_grid(figures, 'hubs', 'ncl') == ''
     assert figures.said('hubs_again', 'ncl/sinkhorn') == 'nothing'
     ncl = figures.views['hubs_again'].rows['ncl/sinkhorn']
@@ -566,50 +559,35 @@ def test_sentences_of_other_pages(figures):
             'agreement on these corpora: {} for {}, {} %.'.format(*figures.pooled('agreement')),
         ],
         'causal': [
-            f'the split gains {interval("lengths", "causal", RSUM)} rsum over the random split, '
-            f'{interval("lengths", "causal", RSUM, "infonce")} over one model on all clips, of '
-            f'{lost[90]:.0f} that the confounder costs, and '
-            f'{interval("lengths", "causal", RSUM, "two_seeds")} over two summed seeds',
+            ' | '.join(
+                (
+                    f'(`{where}`) | {lost[share]:.0f}',
+                    interval(where, 'causal', RSUM),
+                    interval(where, 'causal', RSUM, 'infonce'),
+                )
+            )
+            for where, share in (('lengths', 90), ('lengths80', 80), ('lengths70', 70))
+        ]
+        + [
+            f'| {interval("lengths", "causal", RSUM, "two_seeds")} |',
             f'one model has {val["infonce"]:.1f} and the split {val["causal"]:.1f} in the training',
-            f'(`lengths80`) the confounder costs {lost[80]:.0f}, and the split gains '
-            f'{interval("lengths80", "causal", RSUM)} over the random split and '
-            f'{interval("lengths80", "causal", RSUM, "infonce")} over one model;',
-            f'(`lengths70`) it costs {lost[70]:.0f}, and the split has '
-            f'{interval("lengths70", "causal", RSUM)} and '
-            f'{interval("lengths70", "causal", RSUM, "infonce")}.',
-            f'mAP {interval("lengths", "causal", T2V)} over the random split, and in v2t '
-            f'{interval("lengths", "causal", V2T)}.',
-            f'v2t P@1 {interval("lengths_general", "causal", PRECISION)} and rsum '
-            f'{interval("lengths_general", "causal", RSUM)} over the random one, nor',
         ],
         'ncl': [
             f'give InfoNCE rsum {interval("hubs_again", SAME_BIASES, RSUM)}; NCL, with the same '
             f'biases, has {interval("hubs_again", "ncl/sinkhorn", RSUM)} over raw InfoNCE and '
             f'{interval("hubs_again", "ncl/sinkhorn", RSUM, SAME_BIASES)} over InfoNCE with '
             'them,',
-            f'What is true falls as well: t2v mAP {interval("hubs_again", "ncl/sinkhorn", T2V)} '
-            f'and v2t mAP {interval("hubs_again", "ncl/sinkhorn", V2T)} over raw InfoNCE.',
             'they trade for InfoNCE, t2v mAP {} for v2t mAP {}.'.format(
                 *figures.pooled_truth('infonce/sinkhorn')
             ),
-            f'is {errors[0]} with its biases, {errors[1]} for raw InfoNCE and {errors[2]} for',
         ],
         'arl': [
-            f'in t2v mAP has {interval("moments_again", "arl_quarter", T2V)} and R@1+5+10 '
-            f'{interval("moments_again", "arl_quarter", t2v)}; in v2t mAP has '
-            f'{interval("moments_again", "arl_quarter", mean_ap)}.',
-            f'more in v2t, mAP {interval("moments_again", "arl_paper", mean_ap)}, and lose in t2v '
-            f'mAP {interval("moments_again", "arl_paper", T2V)} and R@1+5+10 '
-            f'{interval("moments_again", "arl_paper", t2v)}.',
-            f'have v2t mAP {interval("moments", "arl_quarter", mean_ap)}, and without the '
-            f'text-frame losses {interval("moments", "arl_pairs", mean_ap)}.',
-            f'lie far apart, v2t mAP {", ".join(base[:2])} and {base[2]}, and no factor is',
-            f"the text's own pair as threshold has {rung('arl_own', mean_ap)}, a tau_u of 1.5 "
-            f'deviations {rung("arl_spread", mean_ap)}, and sets in the last quarter alone '
-            f'{rung("arl_late", mean_ap)} for the least price, t2v R@1+5+10 '
-            f'{rung("arl_late", t2v)} where the base pays {rung("arl_paper", t2v)}.',
-            f'At most one clip a text has {rung("arl_cap", mean_ap)}, no text-frame losses '
-            f'{rung("arl_no_frames", mean_ap)}.',
+            f'| {label} | '
+            + ' | '.join(interval('moments_again', name, key) for key in (T2V, t2v, mean_ap))
+            for label, name in (
+                ('our thresholds, sets from the second quarter on', 'arl_quarter'),
+                ("the paper's thresholds, trained as long", 'arl_paper'),
+            )
         ],
         'dvtr': [
             f'gains {ladder("dvtr_floor0", PRECISION)} of v2t P@1 over InfoNCE for '

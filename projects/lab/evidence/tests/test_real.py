@@ -159,36 +159,72 @@ def test_a_folder_that_has_changed_is_not_taken_for_the_one_of_before(real, fold
         sets.prepare('own', sets.of_folder(folder), made)
 
 
-def test_the_model_of_the_other_half_judges(real, monkeypatch):
-    crossed = importlib.import_module('cross_fitted')
+def test_each_half_is_trained_alone_and_both_judge_the_whole(real, place, monkeypatch):
+    crossed, run = (importlib.import_module(name) for name in ('cross_fitted', 'run'))
+    data = real['reading'].dataset(place.folder, 'train', 'minilm', ('halves_3',))
+    seen = []
 
-    class Says(torch.nn.Module):
-        def __init__(self, word):
-            super().__init__()
-            self.word = word
+    def fit(place, method, config, some, *args):
+        seen.append({data.videos[v]['video_id'] for v in some.videos_with_text})
+        model = importlib.import_module('mmvtr.registry').MODELS.build(config)
+        return real['training'].Trained(model, model.state_dict(), [], 0.0)
 
-        def forward(self, texts, videos, known):
-            return known._replace(
-                weights=torch.full((len(texts['x']), len(videos['x'])), self.word)
-            ), {}
-
-    whole = dict(x=torch.zeros(3, 1))
-    monkeypatch.setattr(
-        crossed, 'take', lambda side, rows: {key: x[rows] for key, x in side.items()}
+    monkeypatch.setattr(run, 'fit', fit)
+    paths = crossed.halves(place, data, 1e-3, 3)
+    assert not seen[0] & seen[1] and len(seen[0] | seen[1]) == 18
+    config = real['methods'].model_of(
+        real['methods'].METHODS['dvtr_crossed'], place.about, 'minilm'
     )
-    halves = crossed.Halves(
-        [Says(0.25), Says(0.75)],
-        [whole] * 2,
-        [whole] * 2,
-        torch.tensor([0, 1, 1]),
-        torch.tensor([0, 1, 0]),
-    )
-    target = importlib.import_module('mmvtr.models.target').Target(torch.eye(3) > 0)
-    found = halves.weights(torch.arange(3), torch.arange(3), target)
-    assert found.tolist() == [[0.75, 0.5, 0.75], [0.5, 0.25, 0.5], [0.5, 0.25, 0.5]]
-    drawn = crossed.halves_of(9, seed=3)
-    assert drawn.tolist() == crossed.halves_of(9, seed=3).tolist() and drawn.sum() == 5
-    assert drawn.tolist() != crossed.halves_of(9, seed=4).tolist()
+    config['belief']['halves'] = paths
+    importlib.import_module('mmvtr.registry').MODELS.build(config).init_weights()
+
+
+def test_an_ensemble_scores_by_the_mean_of_its_members(real, place):
+    registry, ensemble = (importlib.import_module(x) for x in ('mmvtr.registry', 'ensemble'))
+    config = real['methods'].model_of(real['methods'].METHODS['ensemble'], place.about, 'minilm')
+    members = [registry.MODELS.build(config) for _ in range(3)]
+    inputs = real['reading'].evaluated(place.folder, 'test', 'minilm').inputs
+    encode, score = real['training'].encode, real['run'].score
+    each = [score(model, *encode(model, inputs)) for model in members]
+    whole = ensemble.Ensemble.of(members)
+    assert torch.allclose(score(whole, *encode(whole, inputs)), sum(each) / 3, atol=1e-6)
+    assert ensemble.Ensemble.of(members[:1]) is members[0]
+
+
+def test_trainings_side_by_side_are_those_one_after_the_other(real, folder, monkeypatch, capsys):
+    out = folder.parent / 'results'
+    ask = ['--set', folder, '--seeds', 0, 1, '--epochs', 2, '--only', 'gist', 'ran']
+    rows = []
+    for jobs in (1, 2):
+        run(real, monkeypatch, *ask, '--results', out / str(jobs), '--jobs', jobs)
+        lines = (out / str(jobs) / 'own_minilm.jsonl').read_text().splitlines()
+        kept = {(r['method'], r['seed']): r for r in map(json.loads, lines)}
+        rows.append({k: (r['val'], r['best'], r['last']) for k, r in kept.items()})
+    assert rows[0] == rows[1] and len(rows[0]) == 4
+
+
+def test_a_row_that_fails_stops_no_other(real, folder, monkeypatch, capsys):
+    one = real['run'].one
+
+    def fails(place, name, *args):
+        if name == 'guide':
+            raise ValueError('no such thing')
+        return one(place, name, *args)
+
+    monkeypatch.setattr(real['run'], 'one', fails)
+    out = folder.parent / 'results'
+    ask = ['--set', folder, '--seeds', 0, '--epochs', 2, '--only', 'guide', 'gist']
+    with pytest.raises(SystemExit, match='2 trainings failed, see above: own guide seed 0'):
+        run(real, monkeypatch, *ask, '--results', out)
+    assert 'ValueError: no such thing' in capsys.readouterr().out
+    assert json.loads((out / 'own_minilm.jsonl').read_text())['method'] == 'gist'
+
+
+def test_token_towers_write_the_vectors_of_both_sides(real, place):
+    place.schedule = real['training'].Schedule(3, batch=8, looks=1)
+    with np.load(importlib.import_module('token_towers').written(place, 0)) as held:
+        texts, videos = (held[f'test_{side}_vectors'] for side in ('text', 'video'))
+    assert texts.shape == (18, 1, 128) and videos.shape == (9, 1, 128)
 
 
 def test_every_method_has_a_config_and_a_control_on_its_sets(real):

@@ -41,11 +41,6 @@ def ranks(x: SimpleNamespace) -> list[Case]:
         case('average_precision', scored),
         case('precision_at_1', scored),
         case('precision_at', scored, k=5),
-        own(
-            'interpolated_precision',
-            scored,
-            lambda i: f.interpolated_precision(i.scores[0], i.positives[0]),
-        ),
         case('r_precision', scored),
         case('map_at_r', scored),
         own(

@@ -1,0 +1,128 @@
+"""Sets too small to learn from or to choose by, and halves of a set: said before a training."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping
+
+from mmengine.config import Config
+from mmengine.dist import get_world_size
+from mmengine.runner import Runner
+from torch.utils.data import Dataset
+
+from mmvtr.datasets.records import ids_hash
+from mmvtr.engine.loop.evaluation import bare
+from mmvtr.engine.loop.facts import trainings_of
+from mmvtr.models.supervisions.cross_fitted import CrossFittedBelief
+from mmvtr.storage.weights import read_checkpoint
+
+#: Videos, or texts if these are fewer, of a validation set below which a best epoch is told as one
+#: of chance: the standard error of a recall of 50 % is 7 points there.
+SMALL = 50
+
+
+def check_sizes(cfg: Config, datasets: Mapping[str, Dataset]) -> list[str]:
+    """Raise unless there are pairs to learn from; needs the process group.
+
+    Sets without ``videos`` and ``texts`` are let through.
+
+    Args:
+        cfg: of the training.
+        datasets: by the names of their loaders.
+
+    Returns:
+        Lines to log of what makes sense only in a trial: a batch of one pair, a small val set.
+
+    Raises:
+        SystemExit: fewer than two videos to train on.
+    """
+    sizes = {name: size_of(dataset) for name, dataset in datasets.items()}
+    train, val = sizes.get('train_dataloader'), sizes.get('val_dataloader')
+    if train is not None and train[0] < 2:
+        raise SystemExit(
+            f'error: train_dataloader.dataset of {cfg.filename} has {in_words(train)}: there is no '
+            'other video to tell it from, and nothing would be learnt. Two videos are needed'
+        )
+    return [*_batch(cfg), *(_choice(cfg, val) if val is not None else ())]
+
+
+def size_of(dataset: Any) -> tuple[int, int] | None:
+    """Return the videos that have a text, and the texts; None if the dataset does not tell."""
+    texts = getattr(dataset, 'texts', None)
+    if texts is None:
+        return None
+    return len({video for text in texts for video in text['video_idx']}), len(texts)
+
+
+def in_words(size: tuple[int, int]) -> str:
+    """Return counts in words, '1 video and 5 texts'."""
+    return ' and '.join(f'{n:,} {kind}{"s" * (n != 1)}' for n, kind in zip(size, ('video', 'text')))
+
+
+def _batch(cfg: Config) -> Iterator[str]:
+    if cfg.train_dataloader.get('batch_size') == 1 and get_world_size() == 1:
+        yield (
+            'train_dataloader.batch_size=1: a step has no second pair to compare with, so a '
+            'contrastive or ranking loss without a memory bank is 0'
+        )
+
+
+def _choice(cfg: Config, val: tuple[int, int]) -> Iterator[str]:
+    hook = (cfg.get('default_hooks') or {}).get('checkpoint') or {}
+    few = min(val)
+    if not hook.get('save_best') or few >= SMALL:
+        return
+    if few == 1:
+        yield (
+            f'val has {in_words(val)}: not all directions have a wrong answer, so best.pth is '
+            'hardly a choice. --no-validate tests the last epoch instead'
+        )
+    else:
+        yield (
+            f'val has {in_words(val)}, fewer than {SMALL}: one more right answer is '
+            f'{100 / few:.3g} points of R@1, so which epoch becomes best.pth is much a matter of '
+            'chance. --no-validate tests the last epoch instead'
+        )
+
+
+def check_halves(runner: Runner) -> None:
+    """Raise unless each model of a CrossFittedBelief was trained on its half of the training set.
+
+    The ids of its training set, as its checkpoint tells them, are those of this set's items of that
+    half.  A checkpoint that tells none (of a loop of one's own, or converted) is warned about.
+
+    Raises:
+        SystemExit: it was trained on other items, the training set has no halves.
+        FileNotFoundError, RuntimeError, ValueError: of a checkpoint, see
+            :func:`~mmvtr.storage.weights.read_checkpoint` and :func:`.trainings_of`.
+    """
+    belief = getattr(bare(runner.model), 'belief', None)
+    if not isinstance(belief, CrossFittedBelief):
+        return
+    dataset = runner.train_dataloader.dataset
+    sides = [getattr(dataset, name, None) for name in ('videos', 'texts')]
+    if None in sides or not all('half' in record for records in sides for record in records):
+        raise SystemExit(
+            'error: a CrossFittedBelief needs the halves of the training set: '
+            '--cfg-options train_dataloader.dataset.records.half.type=Halves'
+        )
+    halves = [[[r for r in records if r['half'] == k] for records in sides] for k in (0, 1)]
+    hashes = [ids_hash(*half) for half in halves]
+    for k, path in enumerate(belief.halves):
+        for training in trainings_of(read_checkpoint(path), path):
+            if training.ids is None:
+                runner.logger.warning(
+                    f'{path} does not tell what it was trained on: that it is half {k} of the '
+                    'training set is not checked'
+                )
+            elif training.ids != hashes[k]:
+                raise SystemExit(
+                    f'error: model.belief.halves: {path} was trained on '
+                    f'{training.items().get("trained on")}{_other(training.ids, hashes)}, not on '
+                    f'half {k} of the training set (ids {hashes[k]}, {len(halves[k][0]):,} '
+                    'videos): train it with the same set and records.half.type=Halves '
+                    f'records.half.keep={k} (and the same seed)'
+                )
+
+
+def _other(ids: str, hashes: list[str]) -> str:
+    return f', which is half {hashes.index(ids)}' if ids in hashes else ''

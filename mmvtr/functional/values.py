@@ -1,0 +1,102 @@
+"""What functions of tensors share: numpy arrays are taken, too, and sums are float32 or better."""
+
+from __future__ import annotations
+
+from functools import wraps
+from inspect import signature
+from typing import Any, Callable, TypeVar
+
+import torch
+from torch import Tensor
+
+Function = TypeVar('Function', bound=Callable[..., Any])
+#: Module of a type that is no array -> the conversion to one, of what stands for {}.
+CONVERSIONS = dict(
+    builtins='numpy.asarray({})',
+    pandas='{}.to_numpy()',
+    polars='{}.to_numpy()',
+    pyarrow='{}.to_numpy(zero_copy_only=False)',
+    scipy='{}.toarray()',
+    jax='numpy.asarray({})',
+    tensorflow='{}.numpy()',
+)
+#: How arguments that must be tensors are annotated.
+TENSORS = ('Tensor', 'Optional[Tensor]')
+
+
+def arrays_too(function: Function, *, mapped: bool = False) -> Function:
+    """Return a function of tensors that also takes numpy arrays.
+
+    If an argument is an array, returned tensors become arrays.  Data frames and columns of other
+    libraries, and lists where the function's annotation is a tensor, raise a TypeError that names
+    the conversion.
+
+    Args:
+        function: of tensors.
+        mapped: it reads arrays itself, which may be mapped files: they are given as they are.
+
+    Example:
+        ::
+
+            >>> import numpy as np
+            >>> @arrays_too
+            ... def half(x):
+            ...     return x / 2
+            >>> half(np.ones(2)).tolist(), half(torch.ones(2)).tolist()
+            ([0.5, 0.5], [0.5, 0.5])
+    """
+
+    names = [*signature(function).parameters]
+    tensors = {name for name, kind in function.__annotations__.items() if kind in TENSORS}
+
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        for name, one in (*zip(names, args), *kwargs.items()):
+            kind = type(one)
+            module = kind.__module__.partition('.')[0]
+            listed = module == 'builtins' and not (kind in (list, tuple) and name in tensors)
+            if module in CONVERSIONS and not listed:
+                raise TypeError(
+                    f'{function.__name__}: {name} must be a numpy array or a torch tensor, not '
+                    f'{kind.__name__}: give {CONVERSIONS[module].format(name)}'
+                )
+        if not any(map(_is_array, (*args, *kwargs.values()))):
+            return function(*args, **kwargs)
+        if mapped:
+            return _back(function(*args, **kwargs))
+        made = {name: _tensor(one) for name, one in kwargs.items()}
+        return _back(function(*(_tensor(one) for one in args), **made))
+
+    return called
+
+
+def _is_array(x: Any) -> bool:
+    """Return whether an object is a numpy array, without importing numpy."""
+    return any(
+        kind.__module__ == 'numpy' and kind.__name__ == 'ndarray' for kind in type(x).__mro__
+    )
+
+
+def _tensor(x: Any) -> Any:
+    return torch.tensor(x) if _is_array(x) else x
+
+
+def _back(x: Any) -> Any:
+    if isinstance(x, Tensor):
+        return x.detach().cpu().numpy()
+    if isinstance(x, tuple):
+        parts = [_back(one) for one in x]
+        return type(x)(*parts) if hasattr(x, '_fields') else tuple(parts)
+    return x
+
+
+def at_least_float32(x: Tensor) -> Tensor:
+    """Return float16 and bfloat16 [...] as float32; float32 and float64 unchanged.
+
+    Example:
+        ::
+
+            >>> at_least_float32(torch.ones(2, dtype=torch.bfloat16)).dtype
+            torch.float32
+    """
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x

@@ -1,0 +1,244 @@
+"""Further negatives of a text beside other texts' videos: columns of the same modality."""
+
+from __future__ import annotations
+
+from typing import Callable, Mapping, NamedTuple, Optional, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from mmvtr.functional.losses.contrastive import WAYS, Columns
+from mmvtr.models.blocks import BlockSupervision, Pairs
+from mmvtr.models.similarities.cosine import CosineSimilarity
+from mmvtr.models.target import Target
+from mmvtr.registry import MODELS
+from mmvtr.structures import Levels, take
+
+#: Kinds of columns; see :class:`ColumnSupervision`.
+KINDS = ('own', 'partner', 'reverse')
+
+
+class Entries(NamedTuple):
+    """Which items a kind of columns compares, in one direction.
+
+    Attributes:
+        rows: int64 [M], items of ``side``, one a row.
+        side: 0 where rows are texts, 1 where they are videos.
+        against: the same of the columns, all N items of it.
+        among: bool [M, N], which of them are compared.
+        anchor: int64 [M], text (t2v) or video (v2t) whose row it is.
+    """
+
+    rows: Tensor
+    side: int
+    against: int
+    among: Tensor
+    anchor: Tensor
+
+
+@MODELS.register_module()
+class ColumnSupervision(BlockSupervision):
+    """Supervision that adds same-modality scores to the denominators of a contrastive loss.
+
+    =========  ========================================  ==========================================
+    kind       of a text t, beside its scores s(t, .)    what is left out
+    =========  ========================================  ==========================================
+    own        s(t, t'), other texts                     texts that share a video with t
+    partner    s(v_t, v'), videos of other texts         videos of t, videos of no text
+    reverse    s(v_t, t'), all texts                     other texts of v_t
+    =========  ========================================  ==========================================
+
+    And the same of videos, the sides changed.  All in one softmax, GTE's improved contrastive loss
+    (Li et al., 2023; sentence-transformers' ``partition_mode='joint'``): ``reverse`` has the pair
+    itself once more in its denominator.  An anchor of several partners has the mean over these.
+    Mined negatives need none of this: they are videos of the batch without a text.
+
+    Scores are cosines, with their gradients; the loss divides them by its temperature.  So it must
+    read cosines of these levels (:func:`check_columns`).
+
+    In a ``CombinedSupervision`` with others that judge negatives, columns are left out as pairs
+    are (:func:`spared_columns`).
+
+    Args:
+        kinds: one or more of the above.
+        levels: the levels whose cosines are averaged.
+
+    Raises:
+        ValueError: no kind, an unknown one, or one twice.
+    """
+
+    fills = 'columns'  # models/target.py: check_read
+    whole = 'further columns are of all texts and videos'
+
+    def __init__(
+        self, *, kinds: Sequence[str] = ('own', 'partner'), levels: Sequence[str] = ('global',)
+    ) -> None:
+        super().__init__()
+        check_kinds(kinds)
+        if not kinds:
+            raise ValueError(f'kinds must be some of {[*KINDS]}')
+        self.kinds = tuple(kinds)
+        self.similarity = CosineSimilarity(levels=levels)
+
+    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> tuple[Levels, Levels]:
+        """Unit vectors by level, of both sides."""
+        return self.similarity.prepare(texts), self.similarity.prepare(videos)
+
+    def block(
+        self, begun: tuple[Levels, Levels], rows: slice, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
+        """The target of all texts -> the same with columns."""
+        columns = columns_of(target.positives, self.kinds, cosines_of(self.similarity, begun))
+        return target._replace(columns=columns), {}
+
+
+def check_kinds(kinds: Sequence[str]) -> None:
+    """ValueError for an unknown kind of columns, or one twice."""
+    wrong = [kind for kind in kinds if kind not in KINDS or [*kinds].count(kind) > 1]
+    if wrong:
+        raise ValueError(f'kinds must be some of {[*KINDS]}, each once, not {wrong[0]!r}')
+
+
+def columns_of(
+    positives: Tensor,
+    kinds: Sequence[str],
+    scores: Callable[[Entries], Tensor],
+    judged: Optional[Callable[[str, Entries], Tensor]] = None,
+) -> dict[str, list[Columns]]:
+    """Further columns of both directions.
+
+    Args:
+        positives: bool [T, V].
+        kinds: of columns.
+        scores: gives float [M, N] of entries.
+        judged: gives further weights of a direction's entries, float [M, N].
+    """
+    columns: dict[str, list[Columns]] = {}
+    for way in WAYS:
+        columns[way] = []
+        for kind in kinds:
+            entries = entries_of(kind, positives, way)
+            found, anchor = scores(entries), entries.anchor
+            weights = entries.among / _rows_of_anchor(anchor).to(found.dtype)
+            if judged is not None:
+                pair_weights = judged(way, entries)
+                if kind == 'reverse':  # the pair itself is none to be judged
+                    pair_weights = pair_weights.scatter(1, anchor[:, None], 1.0)
+                weights = weights * pair_weights
+            columns[way].append(Columns(found, weights, anchor))
+    return columns
+
+
+def spared_columns(
+    columns: Mapping[str, Sequence[Columns]],
+    kinds: Sequence[str],
+    positives: Tensor,
+    pair_weights: Mapping[str, Tensor],
+    rule: Callable[[Tensor, Tensor], Tensor],
+) -> dict[str, list[Columns]]:
+    """Columns whose weights are combined with what is said of the pairs that stand behind them.
+
+    ========  =================  ===================================================================
+    kind      of a text t        the weight that is combined
+    ========  =================  ===================================================================
+    own       s(t, t')           w(t, .) of the videos of t', their mean; 1 where t' has none
+    partner   s(v_t, v')         w(t, v')
+    reverse   s(v_t, t')         w(t', v_t) of the other direction
+    ========  =================  ===================================================================
+
+    Args:
+        columns, kinds: of both directions, as :func:`columns_of` makes them.
+        positives: bool [T, V].
+        pair_weights: by direction float [T, V], weights of pairs; 1 at positives.
+        rule: of the weight that a column has and of this one.
+
+    Raises:
+        ValueError: there are other columns than these kinds.
+    """
+    made: dict[str, list[Columns]] = {}
+    for way, other in zip(WAYS, reversed(WAYS)):
+        if len(columns.get(way, ())) != len(kinds):
+            raise ValueError(
+                f'{way}: {len(columns.get(way, ()))} columns, whose kinds should be {[*kinds]}'
+            )
+        turn = (lambda x: x) if way == 't2v' else torch.t
+        match, own, others = turn(positives), turn(pair_weights[way]), turn(pair_weights[other]).t()
+        made[way] = []
+        for kind, one in zip(kinds, columns[way]):
+            entries = entries_of(kind, positives, way)
+            if kind == 'own':
+                partners = match.to(own.dtype)
+                number = partners.sum(1)
+                weights = (own @ partners.t() / number.clamp_min(1)).masked_fill(number == 0, 1.0)
+            elif kind == 'partner':
+                weights = own[entries.anchor]
+            else:
+                weights = others[entries.rows]
+            rows = _rows_of_anchor(entries.anchor).to(one.weights.dtype)
+            weights = rule(one.weights * rows, weights.to(one.weights.dtype)) * entries.among / rows
+            made[way].append(one._replace(weights=weights))
+    return made
+
+
+def check_columns(
+    supervision: Optional[nn.Module], similarity: nn.Module, losses: Mapping[str, nn.Module]
+) -> None:
+    """See that the columns of a supervision, cosines, are of one scale with what losses read.
+
+    A similarity says in ``cosines`` which of its matrices are such, and of which levels.  Each of
+    several supervisions (``parts``) is looked at.
+
+    Raises:
+        ValueError: a loss reads columns beside a matrix that is no cosine of their levels.
+    """
+    for part in getattr(supervision, 'parts', nn.ModuleDict()).values():
+        check_columns(part, similarity, losses)
+    if not getattr(supervision, 'kinds', ()) or not hasattr(supervision, 'similarity'):
+        return
+    levels, known = supervision.similarity.levels, getattr(similarity, 'cosines', {})
+    for name, loss in losses.items():
+        if 'columns' not in (getattr(loss, 'slots', None) or ()):
+            continue
+        for matrix in loss.reads:
+            of = known.get(matrix)
+            if of is None or not set(of) <= set(levels):
+                read = f'{matrix!r} of {type(similarity).__name__}, which loss {name!r} reads,'
+                what = 'is none' if of is None else f'is one of {[*of]}'
+                raise ValueError(
+                    f'{type(supervision).__name__}: its columns are cosines of {[*levels]}, but '
+                    f'{read} {what}: take other levels=, or a CosineSimilarity (a similarity of '
+                    'your own says in `cosines` of which levels its matrices are)'
+                )
+
+
+def _rows_of_anchor(anchor: Tensor) -> Tensor:
+    """How many rows the anchor of each row has, int64 [M] -> [M, 1]."""
+    return anchor.bincount()[anchor, None]
+
+
+def entries_of(kind: str, positives: Tensor, way: str) -> Entries:
+    """Which items a kind of columns compares in a direction; positives bool [T, V]."""
+    mine = 0 if way == 't2v' else 1
+    match = positives if way == 't2v' else positives.t()  # [anchors, partners]
+    anchor, partner = match.nonzero(as_tuple=True)
+    if kind == 'own':
+        anchor = torch.arange(len(match), device=match.device)
+        among = (match.float() @ match.float().t()) == 0
+        return Entries(anchor, mine, mine, among.fill_diagonal_(False), anchor)
+    if kind == 'partner':
+        return Entries(partner, 1 - mine, 1 - mine, ~match[anchor] & match.any(0), anchor)
+    among = ~match.t()[partner]
+    among[torch.arange(len(anchor), device=match.device), anchor] = True
+    return Entries(partner, 1 - mine, mine, among, anchor)
+
+
+def cosines_of(
+    similarity: CosineSimilarity, sides: tuple[Levels, Levels]
+) -> Callable[[Entries], Tensor]:
+    """The scores of entries, by unit vectors of texts and of videos."""
+
+    def scores(entries: Entries) -> Tensor:
+        rows = take(sides[entries.side], entries.rows)
+        return similarity.compare(rows, sides[entries.against])['scores']
+
+    return scores

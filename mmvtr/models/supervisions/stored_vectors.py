@@ -1,0 +1,217 @@
+"""Levels of a supervision's own, from vectors that the dataset has read beside the items."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+
+from mmvtr.dist import gather_rows, world_size
+from mmvtr.functional.losses.distillation import item_draws
+from mmvtr.functional.losses.schedules import epoch_at
+from mmvtr.functional.similarities.token_interaction import sentence_frame_scores
+from mmvtr.models.target import Target
+from mmvtr.registry import MODELS
+from mmvtr.structures import Embedding, Levels
+
+#: What ``LoadVectors`` has read under a name is, flat, the level of this and the name.
+PREFIX = 'vectors.'
+
+
+def stored_levels(
+    data_samples: dict[str, Any],
+    side: str,
+    names: Sequence[str],
+    device: torch.device,
+    reader: str,
+) -> Levels:
+    """Stored vectors of this process' own items, to be gathered.
+
+    Args:
+        data_samples: of this process.
+        side: ``'text'`` or ``'video'``.
+        names: those that are read.
+        device: where they go.
+        reader: who reads them, for the error.
+
+    Returns:
+        ``'vectors.<name>'`` -> Embedding of float32 [N, E D], E rows of D numbers each.
+
+    Raises:
+        ValueError: the batch has no such vectors.
+    """
+    known = data_samples.get(f'{side}_vectors', {})
+    count = len(data_samples[f'{side}_ids'])
+    levels = {}
+    for name in names:
+        found = known.get(name)
+        if found is None and count:
+            raise ValueError(
+                f'{reader} reads the vectors {name!r} of {side}s, which the training set has not '
+                f'({sorted(known)}): add dict(type="LoadVectors", side={side!r}, '
+                f'stores=dict({name}=...)) to its {side}_pipeline'
+            )
+        width = _width(found, device)
+        flat = torch.zeros(0, width) if found is None or not count else found.flatten(1)
+        levels[f'{PREFIX}{name}'] = Embedding(flat.to(device, torch.float32))  # everywhere
+    return levels
+
+
+def read_level(name: str, vectors: Optional[Tensor], device: torch.device) -> Levels:
+    """Vectors that were read otherwise, float [T, D] or None of no texts, as a level of a name."""
+    width = _joint_width(0 if vectors is None else vectors.shape[1], device)
+    found = torch.zeros(0, width) if vectors is None else vectors
+    return {f'{PREFIX}{name}': Embedding(found.to(device, torch.float32))}
+
+
+def stored_frames(
+    inputs: dict[str, Tensor],
+    data_samples: dict[str, Any],
+    name: str,
+    device: torch.device,
+    reader: str,
+) -> Levels:
+    """Stored vectors of the frames of this process' own videos, to be gathered.
+
+    Args:
+        inputs: of the student: ``frame_mask`` bool [V, F] where there are videos.
+        data_samples: of this process.
+        name: which.
+        device: where they go.
+        reader: who reads them, for the error.
+
+    Returns:
+        ``'vectors.<name>'`` -> Embedding of tokens float32 [V, F, D], mask bool [V, F] and their
+        means [V, D].
+
+    Raises:
+        ValueError: the batch has no such vectors, or other frames than the student (the video is
+            named).
+    """
+    known, ids = data_samples.get('video_frame_vectors', {}), data_samples['video_ids']
+    rows = known.get(name)
+    if rows is None and ids:
+        raise ValueError(
+            f'{reader} reads the vectors {name!r} of frames, which the training set has not '
+            f'({sorted(known)}): add dict(type="LoadFrameVectors", stores=dict({name}=...)) to its '
+            'video_pipeline'
+        )
+    rows = rows if ids else []
+    for video, row, mask in zip(ids, rows, inputs.get('frame_mask', ())):
+        if len(row) != int(mask.sum()):
+            raise ValueError(
+                f'{reader}: video {str(video)[:80]!r} has {len(row)} frames of teacher {name!r} '
+                f'and {int(mask.sum())} of the student: LoadFrameVectors has to be the last step '
+                'that knows of frames'
+            )
+    width = _joint_width(rows[0].shape[-1] if rows else 0, device)
+    if not rows:
+        tokens, mask = torch.zeros(0, 1, width), torch.zeros(0, 1, dtype=torch.bool)
+    else:
+        tokens = pad_sequence([row.float() for row in rows], batch_first=True)
+        lengths = torch.tensor([len(row) for row in rows], device=tokens.device)
+        mask = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
+    means = tokens.sum(1) / mask.sum(1, keepdim=True).clamp_min(1)
+    return {f'{PREFIX}{name}': Embedding(means, tokens, mask).map(lambda x: x.to(device))}
+
+
+def _width(vectors: Optional[Tensor], device: torch.device) -> int:
+    """E D; of a process without items that of the others."""
+    own = 0 if vectors is None else vectors[0].numel() if len(vectors) else 0
+    return _joint_width(own, device)
+
+
+def _joint_width(own: int, device: torch.device) -> int:
+    """The largest of all processes."""
+    if world_size() == 1:
+        return own
+    return int(gather_rows(torch.tensor([own], device=device)).max())
+
+
+#: The level that brings a number for each item.
+DRAWS = 'draws'
+
+
+@MODELS.register_module()
+class StoredFrameTeacher(nn.Module):
+    """Fills the slot ``teacher`` with what CLIP's stored vectors say of texts and videos (DL-DKD).
+
+        teacher_tv = scale max over frames k of <text_t, frame_vk>
+
+    of the vectors as they are, whose softmax the soft labels of a
+    :class:`~mmvtr.models.losses.distillation.SoftLabelContrastiveLoss` are.  The vectors themselves
+    are level ``'vectors.<name>'`` for objectives, which
+    :class:`~mmvtr.models.losses.objectives.FrameDistillation` reads.  Nothing is learnt.
+
+    Beside it the slot ``draws``: a number for each text and video that is a function of
+    (seed, epoch, annotation row), from which that loss chooses its hard rows.
+
+    Args:
+        name: that both pipelines of the training set give the vectors:
+            ``dict(type='LoadFrameVectors', stores={name: path})`` for videos, and for texts
+            ``dict(type='LoadVectors', side='text', stores={name: path})``.
+        scale: of its inner products: vectors that were stored with unit length have a softmax that
+            tells nothing apart.  CLIP's are stored as they are, and DL-DKD++ has none.
+        seed: of the draws.
+        epochs: into which the training is divided for the draws.
+
+    Attributes:
+        progress: share of the training done; ProgressHook sets it, 1 without the hook.
+
+    Raises:
+        ValueError: a scale that is not positive; in training: the batch lacks the vectors, those of
+            a video have other frames than the student's, or texts and videos are not equally wide.
+    """
+
+    def __init__(
+        self, *, name: str = 'clip', scale: float = 1.0, seed: int = 0, epochs: int = 120
+    ) -> None:
+        super().__init__()
+        if not scale > 0:
+            raise ValueError(f'scale must be positive, not {scale}')
+        self.name = name
+        self.scale = scale
+        self.seed = seed
+        self.epochs = epochs
+        self.progress = 1.0
+
+    def own_levels(
+        self, inputs: dict[str, Tensor], data_samples: dict, device: torch.device
+    ) -> tuple[Levels, Levels]:
+        """What the dataset has read beside this process' texts and videos, and their draws."""
+        reader = type(self).__name__
+        texts = stored_levels(data_samples, 'text', (self.name,), device, reader)
+        videos = stored_frames(inputs, data_samples, self.name, device, reader)
+        epoch = epoch_at(self.progress, self.epochs)
+        for side, levels in (('text', texts), ('video', videos)):
+            rows = data_samples[f'{side}_idx'].to(device)
+            draws = item_draws(rows, seed=self.seed, epoch=epoch)
+            levels[DRAWS] = Embedding(draws[:, None])
+        return texts, videos
+
+    @torch.no_grad()
+    def forward(
+        self, texts: Levels, videos: Levels, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
+        """Levels of the joint batch -> target with a teacher [T, V] and draws, and figures."""
+        sentences, frames = (side[f'{PREFIX}{self.name}'] for side in (texts, videos))
+        if len(sentences.mean) and len(frames.mean):
+            widths = sentences.mean.shape[1], frames.mean.shape[1]
+            if widths[0] != widths[1]:
+                raise ValueError(
+                    f'teacher {self.name!r}: its texts have {widths[0]} numbers and its frames '
+                    f'{widths[1]}: their stores are of different models'
+                )
+            both = sentences.mean, frames.tokens, frames.mask
+            teacher = self.scale * sentence_frame_scores(*both, temperature=0)
+        else:
+            teacher = sentences.mean.new_zeros(target.positives.shape)
+        draws = tuple(side[DRAWS].mean[:, 0] for side in (texts, videos))
+        own = teacher[target.positives]
+        figures = dict(
+            teacher_match=own.sum() / max(own.numel(), 1),
+            teacher_other=(teacher.sum() - own.sum()) / max(teacher.numel() - own.numel(), 1),
+        )
+        return target.put(teacher=teacher, draws=draws), figures

@@ -1,0 +1,284 @@
+"""Teachers say what the scores of a batch should be (TeachText; Croitoru et al., ICCV 2021).
+
+They are other retrievers whose training is over.  Either their vectors have been stored
+(:class:`StoredTeachers`), or they are there and see the same batch (:class:`FrozenTeachers`).
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Optional, Sequence, Union
+
+import torch
+from mmengine.config import Config
+from mmengine.hub import get_config
+from torch import Tensor, nn
+
+from mmvtr.functional.losses.distillation import mean_products
+from mmvtr.models.similarities.cosine import token_levels
+from mmvtr.models.supervisions.stored_vectors import PREFIX, stored_levels
+from mmvtr.models.target import Target, from_classes
+from mmvtr.names_code import names_code
+from mmvtr.presets import is_config_file, read_config
+from mmvtr.registry import MODELS, forget_pretrained
+from mmvtr.storage.weights import check_weights, read_checkpoint
+from mmvtr.structures import Levels, drop_tokens
+
+
+class Teachers(nn.Module):
+    """Fills the slot ``teacher`` of the target with the mean of the teachers' scores.
+
+    Subclasses say what their teachers know of a batch (``own_levels``) and how they score it
+    (``scores``).  Nothing here is learnt and no gradient passes.  The slot is read by a
+    :class:`~mmvtr.models.losses.distillation.DistillationLoss`.
+
+    Logs ``teacher_match`` and ``teacher_other``, their mean score of annotated pairs and of all
+    others.
+    """
+
+    #: The slot that is there for certain losses alone (models/target.py: check_read).
+    fills = 'teacher'
+
+    def forward(
+        self, texts: Levels, videos: Levels, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
+        """Levels of the joint batch -> target with a teacher [T, V], and figures for the log."""
+        with torch.no_grad():
+            teacher = self.scores(texts, videos)
+        match, other = teacher[target.positives], teacher[~target.positives]
+        figures = dict(
+            teacher_match=match.sum() / max(len(match), 1),
+            teacher_other=other.sum() / max(len(other), 1),
+        )
+        return target.put(teacher=teacher), figures
+
+    def scores(self, texts: Levels, videos: Levels) -> Tensor:
+        """Mean of the teachers' scores, float [T, V]."""
+        raise NotImplementedError(f'{type(self).__name__} must define scores()')
+
+
+@MODELS.register_module()
+class StoredTeachers(Teachers):
+    """Teachers of whom vectors of the training texts and videos have been stored, by id.
+
+        teacher_tv = 1/N sum_n sum_e <text_nte, video_nve>
+
+    over N teachers and the experts e of each, as the official code has it: no weights and no
+    availability, so that stored text vectors must hold the weights w_e(t), and those of experts
+    that a video lacks must be zeros.  There is no division by the weights of the experts that are
+    there.  ``tools/export_teacher.py`` writes such vectors of any model of ours whose scores are
+    inner products.
+
+    Args:
+        teachers: the names that both pipelines of the training set give their vectors,
+            ``dict(type='LoadVectors', side=..., stores={name: path})``.
+
+    Raises:
+        ValueError: no teachers, or one twice; in training: the batch lacks the vectors of one, or
+            those of its texts and of its videos are not equally many numbers.
+    """
+
+    def __init__(self, *, teachers: Sequence[str]) -> None:
+        super().__init__()
+        if isinstance(teachers, str) or not teachers or len({*teachers}) < len(teachers):
+            raise ValueError(f'teachers must be a list of different names, not {teachers!r}')
+        self.teachers = tuple(teachers)
+
+    def own_levels(
+        self, inputs: dict[str, Tensor], data_samples: dict, device: torch.device
+    ) -> tuple[Levels, Levels]:
+        """What the dataset has read beside this process' texts and videos."""
+        reader = type(self).__name__
+        return tuple(
+            stored_levels(data_samples, side, self.teachers, device, reader)
+            for side in ('text', 'video')
+        )
+
+    def scores(self, texts: Levels, videos: Levels) -> Tensor:
+        sides: tuple[list[Tensor], list[Tensor]] = ([], [])
+        for name in self.teachers:
+            t, v = (side[f'{PREFIX}{name}'].mean for side in (texts, videos))
+            if len(t) and len(v) and t.shape[1] != v.shape[1]:
+                raise ValueError(
+                    f'teacher {name!r}: its texts have {t.shape[1]} numbers and its videos '
+                    f'{v.shape[1]}: their stores are of different models'
+                )
+            width = max(t.shape[1], v.shape[1])  # of no items it may not be known
+            for vectors, x in zip(sides, (t, v)):
+                vectors.append(x if len(x) else x.new_zeros(0, width))
+        return mean_products(*sides)
+
+
+@MODELS.register_module()
+@names_code('members')
+class FrozenTeachers(Teachers):
+    """Teachers that see the same batch: other retrievers, whose weights stay as they are.
+
+        teacher_tv = 1/N sum_n s_n(t, v)
+
+    with the fused scores of each.  They are in evaluation mode and have no gradient.  They are no
+    part of the model that learns: no optimizer and no checkpoint of it has their weights, and a
+    trained model needs none of them.  A training reads them when it begins (``init_weights``).
+
+    Args:
+        members: N retrievers that read the same frames and words as the student.  Each is a dict of
+            ``config`` (a config file of its training, or ``mmvtr::NAME.py`` of ours) and
+            ``checkpoint``, or a built one.
+
+    Raises:
+        ValueError: no members, a member of other keys, or one with a shortlist, whose scores below
+            it are none; at the beginning of a training: a member of frames normalised otherwise.
+        FileNotFoundError, RuntimeError: at the beginning of a training: a config or a checkpoint
+            that is not there, damaged, or of another model.
+    """
+
+    def __init__(self, *, members: Sequence[Union[dict, nn.Module]]) -> None:
+        super().__init__()
+        if not members:
+            raise ValueError('FrozenTeachers needs members')
+        for k, member in enumerate(members):
+            if not isinstance(member, nn.Module) and {*member} != {'config', 'checkpoint'}:
+                raise ValueError(
+                    f'member {k} must be dict(config=..., checkpoint=...), not {str(member)[:80]}'
+                )
+        self._given = list(members)
+        # In a list they are no submodules: this is how they stay out of what is learnt and saved.
+        self._members: Optional[list[nn.Module]] = None
+        self._student: list[nn.Module] = []
+
+    def sees(self, preprocessor: nn.Module) -> None:
+        """The data preprocessor of the student, whose frames they are given."""
+        self._student = [preprocessor]
+
+    @property
+    def members(self) -> list[nn.Module]:
+        """The N retrievers, frozen."""
+        if self._members is None:
+            members = [frozen(k, member) for k, member in enumerate(self._given)]
+            for student in self._student:
+                for k, member in enumerate(members):
+                    check_frames(k, member.data_preprocessor, student)
+            self._members = members
+        return self._members
+
+    def init_weights(self) -> None:
+        """Read them now; mmengine calls this when a training begins, before its first step."""
+        len(self.members)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
+        """To another device or type, with those of them that are there."""
+        for member in self._members or []:
+            member._apply(fn)
+        return super()._apply(fn, recurse)
+
+    @torch.no_grad()
+    def own_levels(
+        self, inputs: dict[str, Tensor], data_samples: dict, device: torch.device
+    ) -> tuple[Levels, Levels]:
+        """What they make of this process' texts and videos, ``'teacher<k>.<level>'``."""
+        texts, videos = {}, {}
+        for k, member in enumerate(self.members):
+            member.to(device)
+            for levels, encode in ((texts, member.encode_text), (videos, member.encode_video)):
+                found = encode(inputs)
+                found = {name: found[name] for name in member.similarity.levels}
+                found = drop_tokens(found, keep=token_levels(member.similarity))
+                levels.update({f'{_prefix(k)}{name}': one for name, one in found.items()})
+        return texts, videos
+
+    def scores(self, texts: Levels, videos: Levels) -> Tensor:
+        parts = [
+            member.similarity(_of_member(texts, k), _of_member(videos, k))['scores']
+            for k, member in enumerate(self.members)
+        ]
+        return sum(parts) / len(parts)
+
+
+def check_frames(k: int, member: nn.Module, student: nn.Module) -> None:
+    """See that a teacher was trained on frames that are normalised as the student's.
+
+    Raises:
+        ValueError: it was on others.
+    """
+    for name in ('mean', 'std'):
+        theirs, ours = (getattr(one, name, None) for one in (member, student))
+        if theirs is None or ours is None:  # features, not frames
+            continue
+        if not torch.allclose(theirs.cpu(), ours.cpu(), atol=0.01):
+            raise ValueError(
+                f'member {k} was trained on frames of {name} {theirs.flatten().tolist()}, and would'
+                f" see the student's, of {ours.flatten().tolist()} (data_preprocessor): train it "
+                'on the same, or take its vectors (tools/export_teacher.py, StoredTeachers)'
+            )
+
+
+def frozen(k: int, member: Union[dict, nn.Module]) -> nn.Module:
+    """A retriever in evaluation mode without a gradient, from config and checkpoint or built.
+
+    Raises:
+        ValueError, FileNotFoundError, RuntimeError: see :class:`FrozenTeachers`.
+    """
+    if isinstance(member, dict):
+        checkpoint = member['checkpoint']
+        cfg = _config(k, str(member['config'])).model
+        forget_pretrained(cfg)
+        weights = read_checkpoint(checkpoint)['state_dict']
+        with torch.random.fork_rng(devices=[]):  # a student's weights are those of its own seed
+            member = MODELS.build(cfg)
+        member.load_state_dict(check_weights(member, weights, checkpoint))
+    shortlist = getattr(member.similarity, 'shortlist', None)
+    if shortlist is not None:
+        raise ValueError(
+            f'teacher {k} ranks a shortlist of {shortlist}, but all pairs are compared: set '
+            'shortlist=None'
+        )
+    return member.requires_grad_(False).eval()
+
+
+def _config(k: int, name: str) -> Config:
+    if '::' in name:
+        return get_config(name)
+    if not is_config_file(name):
+        raise FileNotFoundError(f'teacher {k}: no such config: {name[-200:]}')
+    return read_config(name)
+
+
+def _of_member(levels: Levels, k: int) -> Levels:
+    """Its own ones, by its names."""
+    start = _prefix(k)
+    return {name.removeprefix(start): one for name, one in levels.items() if name.startswith(start)}
+
+
+def _prefix(k: int) -> str:
+    return f'teacher{k}.'
+
+
+@MODELS.register_module()
+class RelevanceTeacher(nn.Module):
+    """Fills the slot ``teacher`` with the relevance of verbs and nouns, for a DistillationLoss.
+
+    A model that follows it learns the very grades that nDCG is measured by: how much can be gained
+    where relevance is the aim, beside RAN and RANP, which see it through a threshold.  It knows
+    what they know.
+
+    Args:
+        scale: of the relevance, which lies in [0, 1]: the score of what is fully relevant.
+
+    Raises:
+        ValueError: a scale that is not positive; in training: a target without relevance.
+    """
+
+    #: The slot that is there for certain losses alone (models/target.py: check_read).
+    fills = 'teacher'
+
+    def __init__(self, *, scale: float = 1.0) -> None:
+        super().__init__()
+        if not scale > 0:
+            raise ValueError(f'scale must be positive, not {scale}')
+        self.scale = scale
+
+    def forward(
+        self, texts: Levels, videos: Levels, target: Target
+    ) -> tuple[Target, dict[str, Tensor]]:
+        """Target of the joint batch -> the same with a teacher [T, V]; nothing for the log."""
+        relevance = from_classes(target, 'relevance', self)
+        return target.put(teacher=self.scale * relevance), {}

@@ -1,6 +1,0 @@
-"""A config's towers and data, simulated: what `preflight` and `cost` build where no data is."""
-
-from mmvtr.simulation.dataset import SimulatedDataset
-from mmvtr.simulation.towers import SimulatedFrames, SimulatedText
-
-__all__ = ['SimulatedDataset', 'SimulatedFrames', 'SimulatedText']

@@ -1,0 +1,35 @@
+"""A fitted gallery as a Haystack component; needs ``mmvtr-gallery[haystack]``."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Optional
+
+from haystack import Document, component
+
+from mmvtr.arrays.debiaser import Debiaser
+from mmvtr_gallery.retrievers.hits import Documents, check_documents, hits
+
+
+@component
+class DebiasedRetriever:
+    """Retriever of documents with debiased ranks; a document's score is the debiased one.
+
+    Args:
+        fitted: of :func:`mmvtr.fit`.
+        documents: by id where ``fitted`` has ids, else in the order of its items.
+        top_k: documents a query.
+
+    Raises:
+        TypeError, ValueError: no Debiaser, or another number of documents.
+    """
+
+    def __init__(self, fitted: Debiaser, documents: Documents, top_k: int = 10) -> None:
+        check_documents(fitted, documents)
+        self.fitted, self.documents, self.top_k = fitted, documents, top_k
+
+    @component.output_types(documents=list[Document])
+    def run(self, query_embedding: list[float], top_k: Optional[int] = None) -> dict[str, Any]:
+        """Return ``documents``, best first, for the vector that a text embedder made."""
+        found = hits(self.fitted, query_embedding, self.documents, top_k or self.top_k)
+        return dict(documents=[dataclasses.replace(x.document, score=x.debiased) for x in found])

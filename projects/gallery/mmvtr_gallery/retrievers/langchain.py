@@ -1,0 +1,44 @@
+"""A fitted gallery as a LangChain retriever; needs ``mmvtr-gallery[langchain]``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from pydantic import ConfigDict
+
+from mmvtr_gallery.retrievers.hits import check_documents, hits
+
+
+class DebiasedRetriever(BaseRetriever):
+    """Debiased retriever; metadata gain ``score``, ``debiased`` and ``probability``.
+
+    Args:
+        fitted: of :func:`mmvtr.fit`.
+        embeddings: LangChain's Embeddings, whose ``embed_query`` asks.
+        documents: by id where ``fitted`` has ids, else in the order of its items.
+        k: documents a query.
+
+    Raises:
+        TypeError, ValueError: no Debiaser, or another number of documents.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    fitted: Any
+    embeddings: Any
+    documents: Any
+    k: int = 10
+
+    def model_post_init(self, context: Any) -> None:
+        check_documents(self.fitted, self.documents)
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        vector = self.embeddings.embed_query(query)
+        return [
+            x.document.model_copy(update=dict(metadata={**x.document.metadata, **x.facts}))
+            for x in hits(self.fitted, vector, self.documents, self.k)
+        ]

@@ -1,0 +1,119 @@
+"""Retrievers of other libraries give the lists of the fitted object that they hold."""
+
+import numpy as np
+import pytest
+
+import mmvtr
+
+RANDOM = np.random.default_rng(0)
+VIDEOS = (RANDOM.normal(size=(80, 6)) + 0.8).astype('f4')
+SEEN = (RANDOM.normal(size=(60, 6)) + 0.8).astype('f4')
+ASKED = (SEEN + 0.5 * RANDOM.normal(size=SEEN.shape)).astype('f4')
+IDS = [f'clip{i}' for i in range(80)]
+TEXT = 'a dog'
+VECTOR = np.linspace(-1, 1, 6).tolist()
+
+
+def fitted(ids=None):
+    one = mmvtr.fit(VIDEOS, (ASKED, SEEN), 'sinkhorn', ids=ids).calibrate()
+    found = one.search(np.array([VECTOR], 'f4'), 5)
+    raw = mmvtr.fit(VIDEOS).search(np.array([VECTOR], 'f4'), 5)
+    assert found.ids[0].tolist() != raw.ids[0].tolist()  # the biases are seen in the list
+    return one, found
+
+
+def embed(text):
+    assert text == TEXT
+    return VECTOR
+
+
+@pytest.mark.parametrize('named', [False, True])
+def test_langchain(named):
+    pytest.importorskip('langchain_core', reason='needs mmvtr-gallery[langchain]')
+    from langchain_core.documents import Document
+    from langchain_core.embeddings import Embeddings
+    from langchain_core.runnables import RunnableLambda
+
+    from mmvtr_gallery.retrievers.langchain import DebiasedRetriever
+
+    class Fixed(Embeddings):
+        def embed_query(self, text):
+            return embed(text)
+
+        def embed_documents(self, texts):
+            raise AssertionError('the gallery is encoded already')
+
+    one, expected = fitted(IDS if named else None)
+    documents = [Document(page_content=x, metadata=dict(source=x)) for x in IDS]
+    given = dict(zip(IDS, documents)) if named else documents
+    retriever = DebiasedRetriever(fitted=one, embeddings=Fixed(), documents=given, k=5)
+    chain = retriever | RunnableLambda(lambda found: found)
+    for found in (retriever.invoke(TEXT), chain.invoke(TEXT), retriever.batch([TEXT])[0]):
+        wanted = [x if named else IDS[x] for x in expected.ids[0]]
+        assert [x.page_content for x in found] == wanted
+        assert [x.metadata['source'] for x in found] == wanted
+        np.testing.assert_allclose([x.metadata['debiased'] for x in found], expected.debiased[0])
+        probabilities = [x.metadata['probability'] for x in found]
+        np.testing.assert_allclose(probabilities, expected.probabilities[0])
+    assert documents[0].metadata == dict(source='clip0')  # nothing is written into them
+    with pytest.raises(ValueError, match='79 documents for 80 fitted items'):
+        DebiasedRetriever(fitted=one, embeddings=Fixed(), documents=documents[:-1])
+    with pytest.raises(TypeError, match='what mmvtr.fit returns, not ndarray'):
+        DebiasedRetriever(fitted=VIDEOS, embeddings=Fixed(), documents=documents)
+
+
+@pytest.mark.parametrize('named', [False, True])
+def test_llama_index(named):
+    pytest.importorskip('llama_index.core', reason='needs mmvtr-gallery[llama-index]')
+    from llama_index.core.embeddings import BaseEmbedding
+    from llama_index.core.schema import QueryBundle, TextNode
+
+    from mmvtr_gallery.retrievers.llama_index import DebiasedRetriever
+
+    class Fixed(BaseEmbedding):
+        def _get_query_embedding(self, query):
+            return embed(query)
+
+        async def _aget_query_embedding(self, query):
+            return embed(query)
+
+        _get_text_embedding = _get_query_embedding
+
+    one, expected = fitted(IDS if named else None)
+    nodes = [TextNode(text=x, id_=x) for x in IDS]
+    given = dict(zip(IDS, nodes)) if named else nodes
+    retriever = DebiasedRetriever(one, Fixed(), given, similarity_top_k=5)
+    for query in (TEXT, QueryBundle('other words', embedding=VECTOR)):
+        found = retriever.retrieve(query)
+        assert [x.node.id_ for x in found] == [x if named else IDS[x] for x in expected.ids[0]]
+        np.testing.assert_allclose([x.score for x in found], expected.debiased[0])
+    with pytest.raises(ValueError, match='79 documents for 80 fitted items'):
+        DebiasedRetriever(one, Fixed(), nodes[:-1])
+
+
+@pytest.mark.parametrize('named', [False, True])
+def test_haystack(named):
+    pytest.importorskip('haystack', reason='needs mmvtr-gallery[haystack]')
+    from haystack import Document, Pipeline, component
+
+    from mmvtr_gallery.retrievers.haystack import DebiasedRetriever
+
+    @component
+    class Embedder:
+        @component.output_types(embedding=list[float])
+        def run(self, text: str):
+            return dict(embedding=embed(text))
+
+    one, expected = fitted(IDS if named else None)
+    documents = [Document(content=x, id=x) for x in IDS]
+    given = dict(zip(IDS, documents)) if named else documents
+    pipeline = Pipeline()
+    pipeline.add_component('embedder', Embedder())
+    pipeline.add_component('retriever', DebiasedRetriever(one, given, top_k=5))
+    pipeline.connect('embedder.embedding', 'retriever.query_embedding')
+    found = pipeline.run(dict(embedder=dict(text=TEXT)))['retriever']['documents']
+    assert [x.id for x in found] == [x if named else IDS[x] for x in expected.ids[0]]
+    np.testing.assert_allclose([x.score for x in found], expected.debiased[0])
+    assert documents[0].score is None
+    with pytest.raises(ValueError, match='79 documents for 80 fitted items'):
+        DebiasedRetriever(one, documents[:-1])

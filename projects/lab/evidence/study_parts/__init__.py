@@ -1,0 +1,1 @@
+"""Components that studies alone use; configs import them: ``PYTHONPATH=projects/lab/evidence``."""

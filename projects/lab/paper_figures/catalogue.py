@@ -1,0 +1,7 @@
+"""All figures of the papers that are drawn from data, by name."""
+
+from mmvtr.engine.hooks.study import Picture, table
+from paper_figures import arl, causal, dvtr, ncl, uatvr
+
+#: Name of the command line -> figure.
+FIGURES: dict[str, Picture] = table(dvtr, ncl, uatvr, arl, causal)

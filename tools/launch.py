@@ -1,0 +1,43 @@
+"""Start several processes with torchrun's options, and leave what went wrong to their own words.
+
+python tools/launch.py --nproc_per_node 2 tools/train.py CONFIG --launcher pytorch
+
+torchrun adds its own traceback and a report of each process below the one sentence of an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+
+from torch.distributed import run
+from torch.distributed.elastic.multiprocessing import SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+
+def parse_args() -> argparse.Namespace:
+    parser = run.get_args_parser()
+    parser.description, parser.formatter_class = __doc__, argparse.RawDescriptionHelpFormatter
+    return parser.parse_args()
+
+
+def main() -> None:
+    logging.getLogger('torch.distributed.elastic.multiprocessing.api').setLevel(logging.CRITICAL)
+    try:
+        run.run(parse_args())
+    except SignalException as error:  # torchrun has handed it on to the processes
+        raise SystemExit(128 + error.sigval) from None
+    except ChildFailedError as error:
+        rank, first = error.get_first_failure()
+        if first.exitcode >= 0:
+            raise SystemExit(first.exitcode) from None
+        name = signal.Signals(-first.exitcode).name
+        raise SystemExit(
+            f'error: process {rank} was ended by {name}; if nobody sent it, likely for memory (the '
+            'kernel log of its machine says so)'
+        ) from None
+
+
+if __name__ == '__main__':
+    main()
