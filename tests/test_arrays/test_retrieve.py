@@ -130,7 +130,7 @@ def test_tiles_change_nothing(monkeypatch):
     whole = mmvtr.retrieve(TEXTS, VIDEOS, BANK, 'qb_norm', 6)
     monkeypatch.setattr(debiaser, 'QUERIES', 7)
     monkeypatch.setattr(tiles, 'KEPT', 0)
-    monkeypatch.setattr(inputs, 'tile_width', lambda rows: max(1, 33 // rows))
+    monkeypatch.setattr(inputs, 'ENTRIES', 33)
     parts = mmvtr.retrieve(TEXTS, VIDEOS, BANK, 'qb_norm', 6)
     assert torch.equal(whole.ids, parts.ids)
     torch.testing.assert_close(whole.debiased, parts.debiased)

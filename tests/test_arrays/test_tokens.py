@@ -46,8 +46,7 @@ BANK = drawn(60, 6, 2), drawn(60, 3, 3)
 @pytest.mark.parametrize('geometry', GEOMETRIES)
 def test_scores_are_those_of_the_definition(geometry, weighted, monkeypatch):
     texts, videos = drawn(9, 5, 4, weighted=weighted), drawn(31, 4, 5, weighted=weighted)
-    many = lambda rows: max(1, 64 // rows)  # noqa: E731 - many tiles
-    monkeypatch.setattr('mmvtr.arrays.inputs.tile_width', many)
+    monkeypatch.setattr('mmvtr.arrays.inputs.ENTRIES', 64)  # many tiles
     raw = mmvtr.fit(videos, geometry=geometry)
     np.testing.assert_allclose(raw.scores(texts), reference(texts, videos, geometry), atol=2e-6)
     swapped = dict(maxsim='maxsim_of_items', maxsim_of_items='maxsim', token_wise='token_wise')

@@ -6,8 +6,8 @@ from typing import Any, Mapping
 
 import torch
 
+from mmvtr.functional import spearman
 from mmvtr.functional.metrics.hubness import ErrorRates
-from mmvtr.functional.uncertainty.reliability import spearman
 from mmvtr.visualization import canvas
 from mmvtr.visualization.hubness import draw_rates
 
