@@ -31,3 +31,17 @@ __all__ = [
     'sigmas',
     'vectors',
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Refuse what is not here; of names of other mm projects say what there is."""
+    if name.startswith('init_'):
+        there = 'load_retriever(config, checkpoint, device=...) gives (model, cfg)'
+    elif name.startswith('inference_'):
+        there = (
+            'mmvtr.apis.inferencer.VideoRetrievalInferencer searches; encode_texts and '
+            'encode_videos give the vectors of a model of load_retriever'
+        )
+    else:
+        raise AttributeError(f"module 'mmvtr.apis' has no attribute {name!r}")
+    raise ImportError(f'mmvtr.apis has no {name}: {there}')

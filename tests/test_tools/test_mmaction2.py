@@ -7,6 +7,7 @@ from importlib import import_module
 
 import pytest
 
+import mmvtr.apis
 from children import ROOT, run_tool
 from tiny_sets import of_planted
 
@@ -58,3 +59,13 @@ def test_each_row_is_one_of_both():
     assert len(ROWS) >= 15 and len(COMMANDS) >= 9 and len(NAMES) >= 8
     for row in ROWS:
         assert re.search('`python (tools|projects/lab)/', row) or '`mmvtr.' in row, row
+
+
+@pytest.mark.parametrize(
+    ('name', 'lead'),
+    [('init_model', 'load_retriever'), ('inference_recognizer', 'encode_videos')],
+)
+def test_the_names_of_the_field_lead_here(name, lead):
+    with pytest.raises(ImportError, match=lead):
+        getattr(mmvtr.apis, name)
+    assert not hasattr(mmvtr.apis, 'zebra')
