@@ -15,6 +15,7 @@ import children
 from campaign.trial import Trial
 from mmvtr.engine.loop.checkpoint import latest_checkpoint, read_checkpoint
 from mmvtr.engine.loop.facts import BEST
+from mmvtr.storage.atomic import this_process
 from mmvtr.storage.lock import NAME
 
 #: A planted config on six clips, three epochs.
@@ -69,7 +70,7 @@ def on_a_stale_lock(folder: Path, work: Path, alone: dict, draw: random.Random) 
     work.mkdir()
     dead = subprocess.Popen(['true'])
     dead.wait()
-    text = dict(pid=dead.pid, host='here', since='before')
+    text = dict(this_process()._replace(pid=dead.pid)._asdict(), since='before', nonce='')
     (work / NAME).write_text(json.dumps(text))
     pair = [start(folder, work, '--seed', number) for number in SEEDS]
     return judge('start + start, stale lock', folder, work, pair, dict(zip(pair, SEEDS)), alone)

@@ -12,16 +12,15 @@ import pytest
 
 from children import MP, in_child
 from mmvtr.signals import Ending
-from mmvtr.storage import FolderInUse, FolderLock, in_use
+from mmvtr.storage import FolderInUse, FolderLock
 from mmvtr.storage.atomic import lives, this_process
-from mmvtr.storage.lock import NAME
 
 
-def left_behind(folder):
-    """What a killed training leaves: the file, and nobody who has it open."""
+def write_lock(folder, **changes):
+    """A lock of this process, or of another one."""
     folder.mkdir(exist_ok=True)
-    about = dict(pid=gone(), host='here', since='2026-01-02 03:04:05')
-    (folder / NAME).write_text(json.dumps(about))
+    text = dict(this_process()._asdict(), since='2026-01-02 03:04:05', nonce='') | changes
+    (folder / '.lock').write_text(json.dumps(text))
 
 
 def gone() -> int:
@@ -29,6 +28,11 @@ def gone() -> int:
     process = subprocess.Popen(['true'])
     process.wait()
     return process.pid
+
+
+def age(folder, seconds):
+    then = time.time() - seconds
+    os.utime(folder / '.lock', (then, then))
 
 
 def test_a_full_disk_is_told_with_the_file(tmp_path, full_disk):
@@ -62,20 +66,68 @@ def test_an_exception_gives_it_back(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_of_a_process_that_is_gone(tmp_path):
-    left_behind(tmp_path)
+@pytest.mark.parametrize('why', ['ended', 'another start', 'killed, not yet buried'])
+def test_of_a_process_that_is_gone(tmp_path, why):
+    if why == 'ended':
+        write_lock(tmp_path, pid=gone())
+    elif why == 'another start':  # its number was given anew
+        write_lock(tmp_path, started=1)
+    else:
+        zombie = subprocess.Popen(['sleep', '60'])
+        zombie.kill()
+        os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
+        write_lock(tmp_path, pid=zombie.pid, started=0)
     with FolderLock(tmp_path) as lock:
         note = lock.take()
         assert 'taken over from process' in note and 'since 2026-01-02 03:04:05' in note
-        assert json.loads((tmp_path / NAME).read_text())['pid'] == os.getpid()
-        assert [path.name for path in tmp_path.iterdir()] == [NAME]
+        assert json.loads((tmp_path / '.lock').read_text())['pid'] == os.getpid()
+        assert [path.name for path in tmp_path.iterdir()] == ['.lock']
 
 
-@pytest.mark.parametrize('content', [b'[1, 2]', b'\xff\xfe', b'{"host": 1}'])
-def test_damaged_files_of_nobody_are_taken_over(tmp_path, content):
-    (tmp_path / NAME).write_bytes(content)
+@pytest.mark.parametrize(
+    'changes', [dict(host='elsewhere'), dict(place='01234567'), dict(pid='x'), dict(pid=-1)]
+)
+def test_of_a_process_that_cannot_be_seen(tmp_path, changes):
+    write_lock(tmp_path, **changes)
+    with pytest.raises(FolderInUse) as error:
+        FolderLock(tmp_path).take()
+    said = str(error.value)
+    assert f'delete that file, or wait until nobody has touched it for {300} s' in said
+    assert str(tmp_path / '.lock') in said and len(said) < 500
+    who = 'an unknown process' if 'pid' in changes else f'process {os.getpid()} of '
+    assert who in said and ('elsewhere' in said) == ('host' in changes)
+    age(tmp_path, 290)
+    with pytest.raises(FolderInUse, match='touched 2[89]. s ago|touched 290 s ago'):
+        FolderLock(tmp_path).take()
+    age(tmp_path, 310)
     with FolderLock(tmp_path) as lock:
-        assert 'from an unknown process, which is gone' in lock.take()
+        assert 'taken over from' in lock.take()
+
+
+@pytest.mark.parametrize('content', [b'', b'[1, 2]', b'\xff\xfe', b'{"host": 1}'])
+def test_damaged_locks_are_waited_for(tmp_path, content):
+    (tmp_path / '.lock').write_bytes(content)
+    with pytest.raises(FolderInUse, match='in use by an unknown process'):
+        FolderLock(tmp_path).take()
+    age(tmp_path, 400)
+    with FolderLock(tmp_path) as lock:
+        assert 'an unknown process' in lock.take()
+
+
+def test_it_is_touched(tmp_path):
+    with FolderLock(tmp_path, beat=0.05) as lock:
+        lock.take()
+        age(tmp_path, 1000)
+        wait_until(lambda: time.time() - (tmp_path / '.lock').stat().st_mtime < 100)
+
+
+def test_a_deleted_one_is_put_back(tmp_path):
+    with FolderLock(tmp_path, beat=0.05) as lock:
+        lock.take()
+        (tmp_path / '.lock').unlink()
+        wait_until((tmp_path / '.lock').exists)
+        with pytest.raises(FolderInUse):
+            FolderLock(tmp_path).take()
 
 
 def wait_until(true, seconds=20):
@@ -85,59 +137,69 @@ def wait_until(true, seconds=20):
         time.sleep(0.01)
 
 
-def test_a_deleted_file_of_another_one_stays(tmp_path):
-    """Whoever deletes the file by hand lets a second process in; the first one leaves its file."""
-    with FolderLock(tmp_path) as first:
-        first.take()
-        (tmp_path / NAME).unlink()
-        with FolderLock(tmp_path) as second:
-            assert second.take() is None
-            first.release()
-            assert (tmp_path / NAME).exists()
-            with pytest.raises(FolderInUse):
-                FolderLock(tmp_path).take()
+def hold(folder):
+    """Hold the lock for a minute; the file ``held`` beside the folder says that it is there."""
+    with FolderLock(folder, beat=0.05) as lock:
+        lock.take()
+        folder.with_name('held').touch()
+        time.sleep(60)
 
 
-def test_in_use(tmp_path):
-    assert not in_use(tmp_path)
+def test_who_has_lost_it_ends(tmp_path):
+    """As after a suspension that was so long that another one has taken it over."""
+    log = tmp_path / 'log.txt'
+    child = MP.Process(target=in_child_log, args=(log, hold, tmp_path / 'work'))
+    child.start()
+    wait_until((tmp_path / 'held').exists)
+    os.kill(child.pid, signal.SIGSTOP)
+    write_lock(tmp_path / 'work', host='elsewhere', pid=77)
+    os.kill(child.pid, signal.SIGCONT)
+    child.join(20)
+    assert child.exitcode == 1
+    assert 'was taken over by process 77 of elsewhere' in log.read_text()
+    assert json.loads((tmp_path / 'work' / '.lock').read_text())['pid'] == 77
+
+
+def test_a_deleted_lock_lets_nobody_in(tmp_path):
+    """Whoever deletes the file by hand while a process writes."""
     with FolderLock(tmp_path) as lock:
         lock.take()
-        assert in_use(tmp_path)
-    left_behind(tmp_path)
-    assert not in_use(tmp_path)
-
-
-def leaves_a_child(folder):
-    """Killed with a worker that outlives it."""
-    with FolderLock(folder) as lock:
-        lock.take()
-        if not os.fork():
-            folder.with_name('forked').write_text(str(os.getpid()))
-            time.sleep(60)
-            os._exit(1)
-        wait_until(lambda: folder.with_name('forked').exists())
-        os.kill(os.getpid(), signal.SIGKILL)
+        for _ in range(2):
+            (tmp_path / '.lock').unlink()
+            with pytest.raises(FolderInUse, match='its lock .* was deleted, but the process that'):
+                FolderLock(tmp_path).take()
+            assert not (tmp_path / '.lock').exists()
+            lock._place()  # as the holder does when it looks next
+    with FolderLock(tmp_path) as other:
+        assert other.take() is None
 
 
 def test_children_of_who_is_gone_do_not_keep_it(tmp_path):
-    """A worker that outlives a killed training keeps nobody out."""
-    child = MP.Process(target=leaves_a_child, args=(tmp_path / 'work',))
-    child.start()
-    child.join(20)
-    assert child.exitcode == -signal.SIGKILL
-    with FolderLock(tmp_path / 'work') as lock:
+    """A worker that outlives a killed training has its folder open."""
+    folder = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    write_lock(tmp_path, pid=gone())
+    with FolderLock(tmp_path) as lock:
         assert 'is taken over from process' in lock.take()
-    os.kill(int((tmp_path / 'forked').read_text()), signal.SIGKILL)
+    os.close(folder)
 
 
-def test_without_locks(tmp_path, monkeypatch):
+def test_without_locks_of_folders(tmp_path, monkeypatch):
     def none(*args):
         raise OSError(errno.ENOTSUP, 'not supported')
 
     monkeypatch.setattr(fcntl, 'flock', none)
     with FolderLock(tmp_path) as lock:
-        assert 'keeps no second process out: no locks here (not supported)' in lock.take()
-        assert not in_use(tmp_path)
+        assert lock.take() is None
+        with pytest.raises(FolderInUse, match='is in use by process'):
+            FolderLock(tmp_path).take()
+
+
+def in_child_log(log, function, *args):
+    with open(log, 'a') as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    function(*args)
 
 
 def hold_as_a_training(folder):
@@ -198,7 +260,7 @@ def test_of_many_starts_one_wins(tmp_path, stale):
     for number in range(4):
         folder = tmp_path / str(number)
         if stale:
-            left_behind(folder)
+            write_lock(folder, pid=gone())
         barrier, results = MP.Barrier(4), MP.Array('i', 4)
         children = [MP.Process(target=race, args=(folder, barrier, results, i)) for i in range(4)]
         for child in children:
@@ -207,6 +269,20 @@ def test_of_many_starts_one_wins(tmp_path, stale):
             child.join(60)
         assert sorted(results) == [1, 2, 2, 2]
         assert not list(folder.iterdir())
+
+
+def test_without_hard_links(tmp_path, monkeypatch):
+    def link(*args):
+        raise OSError(95, 'Operation not supported')
+
+    monkeypatch.setattr(os, 'link', link)
+    with FolderLock(tmp_path) as lock:
+        lock.take()
+        with pytest.raises(FolderInUse):
+            FolderLock(tmp_path).take()
+    write_lock(tmp_path, pid=gone())
+    with FolderLock(tmp_path) as lock:
+        assert 'taken over' in lock.take()
 
 
 def test_a_folder_that_is_a_file(tmp_path):
