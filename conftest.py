@@ -1,6 +1,7 @@
 """Fixtures of all tests of this repository, its projects included."""
 
 import os
+import re
 
 import pytest
 
@@ -13,7 +14,7 @@ pytest_plugins = ['common_fixtures']
 
 def pytest_configure(config):
     """Tests run on the CPU, also where there is a GPU; those marked ``cuda`` alone use it."""
-    if 'cuda' not in config.getoption('markexpr'):
+    if not re.search(r'(?<!not )\bcuda\b', config.getoption('markexpr')):
         os.environ['CUDA_VISIBLE_DEVICES'] = ''
     # Asking for devices by NVML leaves a process free to fork children that use them.
     os.environ.setdefault('PYTORCH_NVML_BASED_CUDA_CHECK', '1')

@@ -32,11 +32,24 @@ def main() -> None:
         rank, first = error.get_first_failure()
         if first.exitcode >= 0:
             raise SystemExit(first.exitcode) from None
-        name = signal.Signals(-first.exitcode).name
         raise SystemExit(
-            f'error: process {rank} was ended by {name}; if nobody sent it, likely for memory (the '
-            'kernel log of its machine says so)'
+            f'error: process {rank} was ended by {ended_by(-first.exitcode)}'
         ) from None
+
+
+def ended_by(number: int) -> str:
+    """Name a signal, and what sends it unasked."""
+    try:
+        name = signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f'signal {number}'
+    if name == 'SIGKILL':
+        return (
+            f'{name}; if nobody sent it, likely for memory (the kernel log of its machine says so)'
+        )
+    if name == 'SIGBUS':
+        return f'{name}, likely for want of shared memory (/dev/shm)'
+    return f'{name}; its last lines above say more'
 
 
 if __name__ == '__main__':

@@ -18,7 +18,7 @@ from simulation.simulated_model import NARROW
 
 pytestmark = [
     pytest.mark.cuda,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason='torch finds no CUDA device'),
+    pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a CUDA device, and -m cuda'),
 ]
 
 

@@ -44,7 +44,7 @@ def test_a_start_fits_on_a_screen(planted):
 
 
 def test_no_table_is_wider_than_a_screen(planted):
-    """Messages are rows of a terminal's width on terminals alone (test_log_rows.py)."""
+    """No row of what is printed and logged is longer."""
     folder, _ = planted
     printed = (folder / 'printed.txt').read_text()
     (log,) = (folder / 'work_dirs/p').glob('*/*.log')

@@ -128,7 +128,8 @@ def compared(cfg: Config, folder: str, device: torch.device) -> dict[str, Any]:
         if mine.keys() != other.keys():
             raise ValueError(f'metrics on one device only: {sorted(mine.keys() ^ other.keys())}')
         gaps = {x: abs(mine[x] - other[x]) for x in mine if x.split('/')[-2] == 'retrieval'}
-        name = max(gaps, key=gaps.__getitem__)
+        wrong = [x for x, gap in gaps.items() if gap != gap]  # NaN is larger than no other
+        name = wrong[0] if wrong else max(gaps, key=gaps.__getitem__)
         found['test'] = {name: round(gaps[name], 4)}
     return found
 
