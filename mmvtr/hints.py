@@ -11,6 +11,8 @@ from typing import Any, Iterable
 #: How alike two names are if one is taken for a slip of the other.
 ALIKE = 0.75
 
+#: Components of the gallery's distribution: the modules that register them.
+GALLERY = dict.fromkeys(('LoadClips', 'TorchvisionClips'), 'mmvtr_gallery.clips')
 #: Folders of the command-line tools: in a wheel, and in a checkout.
 TOOLS = [Path(__file__).parent / '.mim/tools']
 TOOLS += [Path(__file__).parents[1] / name for name in ('tools', 'projects/lab')]
@@ -64,6 +66,11 @@ def unregistered(kind: Any, known: Iterable[str]) -> str:
     known = sorted(set(known))
     shown = repr(kind)
     shown = shown if len(shown) <= 80 else f'{shown[:80]}...'
+    if kind in GALLERY:
+        return (
+            f'nothing is registered as {shown}; {GALLERY[kind]} has it: '
+            f"custom_imports=dict(imports=['{GALLERY[kind]}'])"
+        )
     near = ', '.join(difflib.get_close_matches(str(kind), known, n=3, cutoff=0.3))
     alike = nearest(str(kind), known) or (f'; the nearest are {near}' if near else '')
     return f'nothing is registered as {shown}{alike}'

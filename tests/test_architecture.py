@@ -24,7 +24,12 @@ MODULES = sorted(FILES.keys() - PACKAGES)
 #: Lists what its modules offer (test_front_door.py).
 FRONT_DOOR = 'mmvtr.functional'
 #: Modules of the laboratory.
-LAB = {'rehearsal', 'evidence', 'simulation', 'sweeps', 'paper_figures'}
+LAB = {
+    path.stem
+    for folder in ('projects/lab', 'projects/lab/evidence')
+    for path in (ROOT / folder).iterdir()
+    if path.suffix == '.py' or path.is_dir()
+} - {'configs', 'docs', 'tests'}
 #: Folders whose rooms must stay small.
 WINGS = (['models'], ['datasets'])
 

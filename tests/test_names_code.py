@@ -30,6 +30,9 @@ from mmvtr.registry import (
     register_all_modules,
 )
 
+if find_spec('mmvtr_gallery'):
+    import mmvtr_gallery.clips  # noqa: F401 - registers components, which are read here, too
+
 register_all_modules(init_default_scope=False)
 reached = cache(code_reached.reached)  # a scan of sources
 #: Registries of which a config of somebody else is built.

@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 from mmvtr.arrays.tokens import SIDES, late_pairs, late_products, read_mask
 from mmvtr.functional.similarities.distinct import row_groups
-from mmvtr.functional.similarities.tiles import ALIGNED, ENTRIES, Tiles, tile_width
+from mmvtr.functional.similarities.tiles import ALIGNED, ENTRIES, GPU_ENTRIES, Tiles, tile_width
 from mmvtr.functional.values import CONVERSIONS
 
 #: What scores are: cosines of vectors of any length, or their inner products as they are; of
@@ -281,7 +281,8 @@ def read_ids(ids: Any, items: int) -> Optional[np.ndarray]:
 def score_tiles(queries: Tensor, gallery: Vectors, name: str = 'scores') -> Tiles:
     """Return tiles of the scores of all queries with all items, float32 [Q, N].
 
-    A tile is bounded by its scores and by the vectors that it reads, 16 MiB of either.
+    A tile is bounded by its scores and by the vectors that it reads, 16 MiB of either, on a GPU
+    128 MiB.
 
     Args:
         queries: float32 [Q, D], of tokens [Q, L, D + 1].
@@ -289,10 +290,11 @@ def score_tiles(queries: Tensor, gallery: Vectors, name: str = 'scores') -> Tile
         name: of the matrix, in errors.
     """
     floats = gallery.width * (gallery.arrays[0].shape[1] if queries.dim() == 3 else 1)
+    own = ENTRIES if queries.device.type == 'cpu' else GPU_ENTRIES
     return Tiles(
         (len(queries), len(gallery)),
         lambda part: products(queries, gallery.unit(part), gallery.geometry),
-        tile_width(max(len(queries), floats), ENTRIES),
+        tile_width(max(len(queries), floats), own),
         name,
     )
 

@@ -46,7 +46,7 @@ class MixupDataPreprocessor(VideoTextDataPreprocessor):
         if not 0 <= mixed <= 1:
             raise ValueError(f'mixed must lie in [0, 1], not {mixed}')
         if not self.normalise:
-            raise ValueError('normalise=False leaves frames in lists, which are not mixed')
+            raise ValueError('normalise=False leaves frames as uint8, which are not mixed')
         self.alpha = alpha
         self.mixed = mixed
         self.register_buffer('step', torch.zeros((), dtype=torch.long))

@@ -188,11 +188,13 @@ def reach(scores: Tensor | Tiles) -> float:
             0.15
     """
     tiles = as_tiles(scores)
-    best, total = None, 0.0
+    # From a row's first score on: of equal scores the sums are 0 to the bit.
+    first = tiles.columns(slice(0, 1)).clone()
+    best, total = torch.full_like(first[:, 0], -torch.inf), 0.0
     for _, tile in tiles.parts():
-        top = tile.amax(1)
-        best = top if best is None else torch.maximum(best, top)
-        total = total + tile.sum(1).double()
+        above = tile - first
+        best = torch.maximum(best, above.amax(1))
+        total = total + above.sum(1).double()
     return (best.double() - total / tiles.shape[1]).mean().item()
 
 

@@ -79,7 +79,7 @@ def mean_of_units(tokens: Tensor, mask: Tensor) -> Tensor:
 
 
 def masked(tokens: Tensor, mask: Tensor) -> Tensor:
-    """Return ``tokens`` [N, L, D] with zeros where ``mask`` [N, L] is False."""
+    """Return ``tokens`` [N, L, D] with zeros where ``mask`` [N, L] is False, or themselves."""
     tokens = at_least_float32(tokens)
     return tokens if nothing_to_mask(mask) else tokens.masked_fill(~mask[..., None], 0)
 

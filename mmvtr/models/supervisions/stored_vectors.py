@@ -143,7 +143,7 @@ class StoredFrameTeacher(nn.Module):
     of the vectors as they are, whose softmax the soft labels of a
     :class:`~mmvtr.models.losses.distillation.SoftLabelContrastiveLoss` are.  The vectors themselves
     are level ``'vectors.<name>'`` for objectives, which
-    :class:`~mmvtr.models.losses.objectives.FrameDistillation` reads.  Nothing is learnt.
+    :class:`~mmvtr.models.losses.distillation.FrameDistillation` reads.  Nothing is learnt.
 
     Beside it the slot ``draws``: a number for each text and video that is a function of
     (seed, epoch, annotation row), from which that loss chooses its hard rows.

@@ -10,7 +10,6 @@ from mmengine.config import Config
 from torch import nn
 
 import mmvtr_gallery.clips  # noqa: F401 - registers towers that a stored model may have
-
 from mmvtr.apis.loading import fingerprint, load_retriever
 from mmvtr.engine.launch.zero_shot import pretrained_parts
 from mmvtr.plain_config import as_config

@@ -32,8 +32,8 @@ class Flickr8kCaptionsDataset(PublishedDataset):
     """Flickr8k as text alone: some captions of an image are the item, the others the queries.
 
     A record of an item has ``captions``, the list of those that it is known by, for
-    :class:`~mmvtr.datasets.CaptionFrames`; no image is opened.  Caption n of an image has the id
-    ``IMAGE#n``, as the judgments call it.
+    :class:`~study_parts.caption_items.CaptionFrames`; no image is opened.  Caption n of an image
+    has the id ``IMAGE#n``, as the judgments call it.
 
     Args:
         split: 'train', 'dev' or 'test'.
