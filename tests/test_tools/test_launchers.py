@@ -71,7 +71,6 @@ def test_slurm_test(launch):
     assert words[script + 1 :] == ['c.py', '--launcher', 'pytorch', 'c.pth']
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize(
     ('script', 'status', 'said'),
     [
@@ -80,7 +79,18 @@ def test_slurm_test(launch):
             3,
             'no such file',
         ),
-        ('import os\nos.kill(os.getpid(), 9)', 1, 'process 0 was ended by SIGKILL'),
+        pytest.param(
+            'import os\nos.kill(os.getpid(), 9)',
+            1,
+            'process 0 was ended by SIGKILL; if nobody sent it, likely for memory',
+            marks=pytest.mark.nightly,
+        ),
+        pytest.param(
+            'import os\nos.abort()',
+            1,
+            'process 0 was ended by SIGABRT; its last lines above say more',
+            marks=pytest.mark.nightly,
+        ),
     ],
 )
 def test_an_error_is_said_once(tmp_path, script, status, said):

@@ -78,15 +78,16 @@ def write_results(path: Path, results: Mapping[str, Mapping[str, Any]]) -> None:
 def is_current(
     result: Optional[Mapping[str, Any]], config: Path, *, minutes: float, items: float
 ) -> bool:
-    """Whether a result is of this very config, of no fewer items than asked, and whole or cut off
-    no earlier than asked."""
+    """Whether a result is of this very config, of no fewer items than asked, and whole, or of as
+    many items and cut off no earlier than asked."""
     from mmvtr.utils import load_config
 
     if result is None or result['sha'] != fingerprint(load_config(str(config))):
         return False
     if result['items'] < items:
         return False
-    return result['steps'] == result['total'] or result['minutes'] >= 0.95 * minutes
+    cut_alike = result['items'] == items and result['minutes'] >= 0.95 * minutes
+    return result['steps'] == result['total'] or cut_alike
 
 
 def table(result: Mapping[str, Any]) -> str:
@@ -184,8 +185,9 @@ Two steps have the config's own widths and batch. Then its own schedule, of whic
 tokens of width {NARROW.width}, a trunk of one layer, at most {NARROW.frames} frames a video, and
 batches of at most {NARROW.batch} with the set in proportion: as many steps an epoch as in a real
 training, or, where *items* is below 1 (`--items`), that share of them at as many epochs. Fewer
-steps at the same rates get less far: what is met there is met sooner than the config asks, and what
-is not has no verdict. [`rehearsal/{RESULTS}`](rehearsal/{RESULTS}) has a line a config, with
+steps at the same rates get less far: what must come is met sooner than the config asks, what must
+stay (a range, finite gradients, losses that do not rise) was watched for fewer steps, and what
+is not met has no verdict. [`rehearsal/{RESULTS}`](rehearsal/{RESULTS}) has a line a config, with
 what else was changed, CPU minutes, and what came of each expectation.
 
 Asked of every config: finite gradients, no dead
