@@ -17,6 +17,13 @@ import pytest
 from installation import Installation, install
 
 
+@pytest.fixture(autouse=True)
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tools set LOCAL_RANK where they read their arguments; trainers would look for others."""
+    for name in ('LOCAL_RANK', 'RANK', 'WORLD_SIZE'):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture(scope='session')
 def shared() -> Path:
     """The folder of golden files and published annotations; skips where it is absent."""

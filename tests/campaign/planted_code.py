@@ -106,11 +106,11 @@ FAULTS = {
         'test_datasets/test_videos/test_frame_sampling.py',
         'test_datasets/test_videos/test_frame_store.py',
     ),
-    'windows have no slack': _fault(
-        SAMPLING,
+    'windows have no slack': _gallery(
+        'clips.py',
         '(np.arange(length) + 0.5) / rate + TIME_SLACK',
         '(np.arange(length) + 0.5) / rate',
-        'test_datasets/test_videos/test_frame_sampling.py',
+        'test_clips.py',
     ),
     'times that start again are not joined': _fault(
         'datasets/videos/packet_times.py',

@@ -218,7 +218,7 @@ PLANS = (
     *('mmvtr/engine/checks/', 'mmvtr/engine/launch/training.py'),
     'tools/train.py',
     *('mmvtr/engine/launch/training.py', 'mmvtr/engine/launch/against.py'),
-    'tools/analysis_tools/papers.py',
+    *('tools/analysis_tools/papers.py', 'tools/benchmark/gpu_check/configs.py'),
     'mmvtr/engine/loop/protocol.py',
     *('mmvtr/engine/launch/launching.py', 'mmvtr/engine/loop/facts_of_run.py', 'mmvtr/utils.py'),
 )

@@ -7,7 +7,7 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from children import ROOT
+from children import tool_file
 from mmvtr.engine.launch.training import use_amp
 
 
@@ -20,7 +20,7 @@ def config(**wrapper):
     ('words', 'precision'), [([], None), (['--amp'], 'bf16'), (['--amp', 'fp16'], 'fp16')]
 )
 def test_what_is_typed(tool, words, precision, monkeypatch):
-    read = runpy.run_path(str(ROOT / f'tools/{tool}.py'))['parse_args']
+    read = runpy.run_path(str(tool_file(f'{tool}.py')))['parse_args']
     monkeypatch.setattr(sys, 'argv', [f'{tool}.py', 'c.py', *words, '--cfg-options', 'a=1'])
     assert read().amp == precision
     monkeypatch.setattr(sys, 'argv', [f'{tool}.py', 'c.py', '--amp', 'fp8'])
