@@ -88,7 +88,7 @@ def test_what_is_refused():
     for kwargs, said in ((dict(alpha=0.0), 'alpha'), (dict(mixed=1.1), 'mixed must lie')):
         with pytest.raises(ValueError, match=said):
             build(**kwargs)
-    with pytest.raises(ValueError, match='lists'):
+    with pytest.raises(ValueError, match='as uint8'):
         MixupDataPreprocessor(normalise=False)
     with pytest.raises(ValueError, match='smoothing'):
         MixupSupervision(smoothing=0.5)
