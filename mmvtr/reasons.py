@@ -154,7 +154,8 @@ def _is_meant(file: str, line: Optional[str]) -> bool:
     if not re.match(r'raise\b', (line or '').strip()):
         return False
     path = Path(file).resolve()
-    folders = [PACKAGE, PACKAGE.parent / 'tools', *(x for name in MEANT for x in _folders_of(name))]
+    beside = (PACKAGE.parent / name for name in ('tools', 'projects/lab'))
+    folders = [PACKAGE, *beside, *(x for name in MEANT for x in _folders_of(name))]
     return any(folder in path.parents for folder in folders)
 
 
