@@ -32,8 +32,8 @@ ALL = {
     if not reason_not_run(c)
 }
 COMMANDS = sorted(ALL.values(), key=lambda command: command.line)
-#: Run by default: a training of each family, and one command of each other tool.  cost.py and
-#: preflight.py have tests of their own that run by default.
+#: Run by default: a training of each family, and one command of each other tool.  cost.py,
+#: preflight.py and sweep.py have tests of their own that run by default.
 RUN = (
     'train.py configs/dvtr_c2v_msrvtt.py',
     'train.py configs/ncl_clip4clip_msvd.py',
@@ -41,7 +41,6 @@ RUN = (
     'train.py configs/causal_hgr_epic.py',
     r'dist_train.sh configs/uatvr_vitb16_msrvtt\+postprocessed.py 8 .*--best-on-test .*',
     'test.py configs/zeroshot_msrvtt.py',
-    'sweep.py ncl_tab5',
     'figures.py configs/ncl_clip4clip_msvd.py as-built .*',
     'length_bias.py CONFIG --out DIR',
     'check_dataset.py configs/dvtr_c2v_msrvtt.py',

@@ -46,6 +46,7 @@ def trained(tested=PLANTED, **facts):
     return dict(line='protocol: x', tested=tested, training=[{**known, **facts}])
 
 
+@pytest.mark.nightly
 def test_both_are_trained_and_compared(tmp_path):
     names = ['dvtr_c2v_planted', 'c2v_planted']
     configs = [str(ROOT / f'configs/{name}.py') for name in names]
