@@ -155,7 +155,7 @@ METHODS: dict[str, Method] = {
     ),
     'gist': Method(
         change={'supervision': dict(type='GuideSupervision', name='guide')},
-        sets='FM',  # of one caption an image, the mean is that caption: nothing is spared
+        sets='FM',  # with one caption an image its mean is that caption, and every negative keeps its weight
         reads=('guide', 'means'),
         once=ALL,
     ),
