@@ -155,7 +155,7 @@ METHODS: dict[str, Method] = {
     ),
     'gist': Method(
         change={'supervision': dict(type='GuideSupervision', name='guide')},
-        sets='FM',  # with one caption an image its mean is that caption, and every negative keeps its weight
+        sets='FM',  # with one caption an image its mean is that caption: all weights are 1
         reads=('guide', 'means'),
         once=ALL,
     ),
