@@ -12,6 +12,7 @@ from typing import Any, Callable, Union
 import mmengine.config.utils
 import mmengine.utils.package_utils
 from mmengine.config import Config
+from mmengine.utils import import_modules_from_strings
 
 #: What the variables of a config file begin with that hold its presets.
 PRESET = 'preset_'
@@ -45,6 +46,8 @@ def read_config(path: Union[str, Path]) -> Config:
             known = f'it has {", ".join(presets)}' if presets else 'it has none'
             raise ValueError(f'{file.name} has no preset {name[:80]!r}, {known}')
         cfg.merge_from_dict(presets[name])
+        if 'custom_imports' in presets[name]:
+            import_modules_from_strings(**cfg.custom_imports)
     if names:
         cfg.__dict__['_filename'] = str(path)
     return cfg
