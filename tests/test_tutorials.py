@@ -136,7 +136,7 @@ def test_what_differs_is_found(printed, shown, slack):
 
 
 def test_the_readme_ends_as_the_tutorial():
-    """Each line of its sample output is one of the tutorial's, which is compared with what is printed."""
+    """Its sample output is lines of the tutorial's, which is compared with what is printed."""
     (shown,) = re.findall(
         r'(?s)```text\n( +text to video\n +raw sinkhorn.*?)```', (ROOT / 'README.md').read_text()
     )

@@ -598,17 +598,8 @@ def test_sentences_of_other_pages(figures):
             f'(p {joint:.2f} when corrected'.replace('p 0.', 'p .'),
         ],
         'uatvr': [
-            f'it has {interval("ladder_dvtr", "dvtr_pcme0", PRECISION)} of P@1 for '
-            f'{interval("ladder_dvtr", "dvtr_pcme0", RSUM)} of rsum',
             f't2v R@1+5+10 {interval("heads", "tokens_uatvr", t2v)} with the learning rate that is '
             f'best for each, and {figures.same_rate("heads", "tokens_uatvr", t2v)} with that of',
-            'without it v2t P@1 {} for rsum {}, at its own {} for {}.'.format(
-                *(
-                    read('combinations', 'uatvr_implied_sigma', key)
-                    for read in (figures.same_rate, interval)
-                    for key in (PRECISION, RSUM)
-                )
-            ),
         ],
     }
     for name, sentences in quoted.items():
