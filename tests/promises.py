@@ -101,7 +101,6 @@ _GALLERY = 'mmvtr export_index CONFIG CHECKPOINT --out DIR --transform'
 _EVAL = 'python tools/analysis_tools/eval_scores.py scores.npy'
 #: A piece of a command -> the commands that it is a piece of.
 WHOLE = {
-    '--amp': ['python tools/train.py CONFIG --amp'],
     **{
         f'--amp {kind}': [f'python tools/train.py CONFIG --amp {kind}'] for kind in ('bf16', 'fp16')
     },
@@ -156,7 +155,6 @@ WHOLE = {
     ],
     'eval_scores.py --plot': [f'{_EVAL} --plot FILE.png'],
     '--query-source test': [f'{_EVAL} --transform sinkhorn --query-source test'],
-    '--positives': [f'{_EVAL} --positives POSITIVES.npy'],
     'mmvtr export_index CONFIG CHECKPOINT --out DIR --transform sinkhorn': [f'{_GALLERY} sinkhorn'],
     '--bank FILE': [f'{_GALLERY} sinkhorn --bank FILE.bank'],
     '--transform unbalanced_sinkhorn': [f'{_GALLERY} unbalanced_sinkhorn'],
@@ -290,9 +288,6 @@ class _Reader:
 ABOUT = {
     '--against [CONFIG] CHECKPOINT',
     '--method tsne',
-    '--iterations',
-    '--neighbours',
-    '--temperature',
     'projects/lab/rehearse.py CONFIG --cfg-options',
     'pip install scikit-learn',
 }
