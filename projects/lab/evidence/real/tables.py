@@ -23,7 +23,6 @@ SHARES = ROOT / 'projects/lab/evidence/cells/real/shares.json'
 PAGES = (
     'README.md',
     'docs/real_data.md',
-    'docs/model_zoo.md',
     'projects/lab/evidence/pages/real_tables.md',
 )
 #: Rows of README: set, method, epoch.
