@@ -312,18 +312,18 @@ class Columns(NamedTuple):
 
     Attributes:
         of_table: ``'III'`` -> keys of the results.
-        behind: pattern of a config's name -> what stands before all its keys.
+        prefixes: pattern of a config's name -> what stands before all its keys.
     """
 
     of_table: dict[str, list[str]]
-    behind: dict[str, str]
+    prefixes: dict[str, str]
 
     def of(self, table: str, config: str) -> list[str]:
         """Keys of a config's row; none where the page says none of the table."""
         return [f'{self.prefix(config)}{key}' for key in self.of_table.get(table, ())]
 
     def prefix(self, config: str) -> str:
-        return next((there for what, there in self.behind.items() if fnmatch(config, what)), '')
+        return next((there for what, there in self.prefixes.items() if fnmatch(config, what)), '')
 
 
 def columns(section: str) -> Columns:
@@ -342,7 +342,7 @@ def columns(section: str) -> Columns:
         for tables, keys in re.findall(r'Tab\. ([\w, ]+): (`[^`]+`(?:, `[^`]+`)*)', said)
         for table in tables.split(', ')
     }
-    return Columns(of_table, dict(re.findall(r'`([\w*+]+)` behind `(\w+/)`', said)))
+    return Columns(of_table, dict(re.findall(r'`([\w*+]+)` with the prefix `(\w+/)`', said)))
 
 
 def table_of(command: Command) -> tuple[str, str]:
