@@ -86,8 +86,8 @@ def why_nothing(
         return 'The loss is flat: look at its margin, its temperature and its inputs'
     name, shown = type(supervision).__name__, {k: round(float(x), 3) for k, x in figures.items()}
     if isinstance(target, Target) and spares_all(target):
-        return f'{name} spares every negative of the batch; its figures: {shown}'
-    return f'Look at what {name} spares; its figures: {shown}'
+        return f'{name} gives every negative of the batch weight 0; its figures: {shown}'
+    return f'Look at the weights that {name} gives; its figures: {shown}'
 
 
 def spares_all(target: Target) -> bool:

@@ -192,7 +192,7 @@ def _strip(axis: 'canvas.Axes', item: SheetItem) -> None:
 
 
 def frames_in_a_row(axis: 'canvas.Axes', frames: Sequence[np.ndarray], width: float = 1.0) -> None:
-    """F images side by side, each as wide as is said, on an axis from 0 to 1 in height."""
+    """Draw F images side by side, each ``width`` wide, on an axis from 0 to 1 in height."""
     for place, frame in enumerate(frames):
         extent = ((place + 0.02) * width, (place + 0.98) * width, 0, 1)
         axis.imshow(frame, extent=extent, aspect='auto')

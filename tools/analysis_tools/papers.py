@@ -76,7 +76,7 @@ def _facts(config: str) -> dict[str, Any]:
 
 
 def facts_of(cfg: Config) -> dict[str, Any]:
-    """What a config says, by the names of ``configs/papers.yml``."""
+    """Return a config's values by the names of ``configs/papers.yml``."""
     model = cfg.model
     if 'member' in model or 'members' in model:
         model = model.get('member') or model.members[0]

@@ -59,7 +59,7 @@ def rince(
 
 
 def check_rince(q: float, density: float) -> None:
-    """See that the arguments of :func:`rince` are in range.
+    """Raise ValueError if arguments of :func:`rince` are out of range.
 
     Raises:
         ValueError: names the one that is not.

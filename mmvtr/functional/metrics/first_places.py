@@ -178,7 +178,7 @@ def sure_first(scores: Tensor, truth: Tensor, *, sure: float = 0.8, places: int 
 
 
 def check_sure(sure: float) -> None:
-    """See that an argument of :func:`sure_first` is in range.
+    """Raise ValueError if an argument of :func:`sure_first` is out of range.
 
     Args:
         sure: a probability.

@@ -51,7 +51,7 @@ class Statistics(NamedTuple):
         return cls(*means, PairMoments(dim, device=device), Moments(device=device))
 
     def totals(self) -> list[Tensor]:
-        """What to sum over processes, in place."""
+        """Return the tensors to sum over processes, in place."""
         return [part.totals for part in self]
 
     @torch.no_grad()
