@@ -49,7 +49,7 @@ def first_places(scores: Tensor, leaders: Tensor, *, places: int = 1) -> Tensor:
     """
     if scores.shape != leaders.shape:
         raise ValueError(
-            f'scores {list(scores.shape)} and leaders {list(leaders.shape)} are of two shapes'
+            f'scores {list(scores.shape)} and leaders {list(leaders.shape)} have different shapes'
         )
     refuse_non_finite(scores)
     refuse_non_finite(leaders, name='leaders')
@@ -164,7 +164,7 @@ def sure_first(scores: Tensor, truth: Tensor, *, sure: float = 0.8, places: int 
     check_sure(sure)
     if scores.shape != truth.shape:
         raise ValueError(
-            f'scores {list(scores.shape)} and truth {list(truth.shape)} are of two shapes'
+            f'scores {list(scores.shape)} and truth {list(truth.shape)} have different shapes'
         )
     refuse_non_finite(truth, name='truth')
     refuse_non_finite(scores)
