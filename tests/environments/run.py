@@ -28,12 +28,11 @@ LOWEST = ('--resolution', 'lowest-direct', '--only-binary', ':all:', '--no-binar
 
 FIRST = """# Supported versions
 
-`python tests/environments/run.py --ends --page docs/compatibility.md` makes this page. For the
-lowest and the newest Python on the machine (`--all`: for each) it makes a fresh environment with
-the lowest release of each direct dependency that `setup.cfg` admits and that has a wheel for this
-Python, and another one with the newest releases that pip finds. In each it renders the planted
-corpus, trains DVTR for one epoch, tests the checkpoint, and reads ten clips frame by frame. Extras
-are not included: the test suite runs with their newest releases.
+See which releases of Python and of each dependency were tried. `python tests/environments/run.py
+--ends --page docs/compatibility.md` makes this page: for the lowest and the newest Python (`--all`:
+each) a fresh environment with the lowest releases that `setup.cfg` admits, and one with the newest.
+Each renders the planted corpus, trains DVTR for one epoch, tests the checkpoint, reads ten clips.
+Extras are not included.
 """
 
 
