@@ -100,10 +100,9 @@ def runner_of_training(
     if resume or cfg.get('resume'):
         launching.resume(cfg, resume or cfg.get('load_from') or 'auto', seed=seed)
     check_joint_batch(cfg)
-    remarks = check_sizes(cfg, launching.check_datasets(cfg))
     launching.pin_memory(cfg)
     runner = ToolRunner.from_cfg(cfg)
-    for remark in remarks:
+    for remark in check_sizes(cfg, runner.datasets):
         runner.logger.info(remark)
     runner.auto_scale_lr = linear_rule(cfg)
     if cfg.resume:
