@@ -1,4 +1,4 @@
-"""Recordings of broadcasts: joined, with packets that stand twice, are gone or are counted anew.
+"""Recordings of broadcasts: joined, or with packets that are gone.
 
 A transport stream is changed here packet by packet (ISO/IEC 13818-1, 2.4.3): 188 bytes, the number
 of the stream in bytes 1 and 2, a bit where a picture begins, and a counter in the last 4 bits of
@@ -21,7 +21,7 @@ PICTURES = 256
 #: Seconds at which the clock of a transport stream begins anew.
 WRAP = 2**33 / 90_000
 BROADCAST = (('libx264', '.ts'), ('mpeg2video', '.ts'))
-JOINABLE = (*BROADCAST, ('libx264', '.flv'), ('flv', '.flv'), ('mpeg2video', '.mpg'))
+JOINABLE = (('libx264', '.flv'), ('flv', '.flv'), ('mpeg2video', '.mpg'))
 #: Bytes of a file that a second recording behind it does not repeat.
 HEADS = {'.flv': 13}
 #: Seconds by which the sound of a part may last longer than its pictures: one packet of it.
@@ -92,11 +92,6 @@ def begins(block: bytes) -> bool:
     return bool(block[1] & 0x40)
 
 
-def counted(block: bytes, by: int) -> bytes:
-    """With a counter that is ahead by so many."""
-    return block[:3] + bytes([block[3] & 0xF0 | (block[3] + by) & 0x0F]) + block[4:]
-
-
 # -- clocks --------------------------------------------------------------------------------------
 
 
@@ -138,37 +133,6 @@ def wrapped_clock(path: Path, random: np.random.Generator) -> Made:
 
 
 # -- packets -------------------------------------------------------------------------------------
-
-
-def doubled_packets(path: Path, random: np.random.Generator) -> Made:
-    """Some packets stand twice, one behind the other or behind one of another stream."""
-    made = stream(path, random)
-    blocks = []
-    number = int(random.integers(1, 7))
-    chosen = set(random.choice(len(made.blocks), number, replace=False).tolist())
-    waiting: list[bytes] = []
-    for n, block in enumerate(made.blocks):
-        if waiting and number_of(block) == number_of(waiting[0]):
-            blocks.append(waiting.pop())
-        blocks.append(block)
-        if waiting:
-            blocks.append(waiting.pop())
-        if n in chosen:
-            waiting = [block]
-            if random.random() < 0.5:
-                blocks.append(waiting.pop())
-    return made.write(blocks + waiting, random)
-
-
-def counter_anew(path: Path, random: np.random.Generator) -> Made:
-    """The counter of the pictures goes on with another number before some of them."""
-    made, blocks, ahead = stream(path, random), [], 0
-    places = set(random.choice(np.arange(1, len(made.order)), 3, replace=False).tolist())
-    for block, owner in zip(made.blocks, made.owner):
-        if owner in places and begins(block):
-            ahead += int(random.integers(1, 15))
-        blocks.append(counted(block, ahead) if owner >= 0 else block)
-    return made.write(blocks, random)
 
 
 def lost_packets(path: Path, random: np.random.Generator) -> Made:

@@ -15,7 +15,7 @@ from campaign.trial import BAD
 
 KINDS = {**kinds.WELL, **kinds.BADLY}
 #: Of which ffmpeg's command shows something else: it conceals what is lost and decodes copies.
-CONCEALED = ('lost packets', 'doubled packets')
+CONCEALED = ('lost packets',)
 #: Whose times it joins without ``-copyts`` alone.
 JOINED = ('joined', 'wrapped clock')
 

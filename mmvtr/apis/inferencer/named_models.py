@@ -25,7 +25,7 @@ def named_model(model: Any) -> tuple[Config, Optional[Saved]]:
         TypeError: something else.
         ValueError: an unknown name, or a config without a model or a test set.
     """
-    saved = None
+    cfg = saved = None
     if isinstance(model, Config):
         cfg = model
     elif not isinstance(model, (str, Path)):
@@ -35,13 +35,15 @@ def named_model(model: Any) -> tuple[Config, Optional[Saved]]:
         )
     elif is_config_file(model):
         cfg = _read(str(model))
-    elif os.path.isdir(model) or (isinstance(model, str) and is_repo_id(model)):
-        saved = read_saved(local_folder(model))
-        cfg = saved.config
+    elif os.path.isdir(model):
+        saved = read_saved(model)
     elif isinstance(model, Path) or model.endswith(('.py', '.json', '.yaml', '.yml')):
         raise FileNotFoundError(f'no config file, and no folder: {str(model)[-200:]}')
+    elif is_repo_id(model):
+        saved = read_saved(local_folder(model))
     else:
         cfg = _read(str(named_config(model)))
+    cfg = saved.config if saved else cfg
     loader = cfg.get('test_dataloader')
     if cfg.get('model') is None or not loader or not loader.get('dataset'):
         raise ValueError(
