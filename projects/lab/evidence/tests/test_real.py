@@ -49,16 +49,21 @@ def test_a_set_of_ones_own_is_trained_tested_and_not_made_again(real, folder, mo
 
 
 @pytest.fixture
-def place(real, folder):
+def place(real, folder, request):
     """That set, prepared, with lengths and categories of its items."""
     raw = real['sets'].of_folder(folder)
     facts = {item: (10.0 + n, 15 + n % 2) for n, item in enumerate(raw.features)}
     made = real['sets'].prepare('own', raw._replace(extra=dict(facts=facts)), folder / 'made')
-    return real['run'].Place('own', made, 'minilm')
+    return real['run'].Place('own', made, getattr(request, 'param', 'minilm'))
 
 
 @pytest.mark.parametrize(
-    'name', ['length_split', 'sure_first', 'dsa', 'ranp', 'teachtext', 'dvtr_crossed']
+    'place, name',
+    [
+        *(('minilm', x) for x in ('length_split', 'sure_first', 'dsa', 'ranp', 'dvtr_crossed')),
+        *(('words', x) for x in ('dvtr', 'guide', 'teachtext')),
+    ],
+    indirect=['place'],
 )
 def test_rows_of_every_kind_are_trained(real, place, name):
     place.schedule = real['training'].Schedule(2, batch=8, looks=1)
@@ -67,6 +72,7 @@ def test_rows_of_every_kind_are_trained(real, place, name):
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize('place', ['minilm', 'words'], indirect=True)
 def test_every_row_is_trained(real, place):
     place.schedule = real['training'].Schedule(4, batch=8, looks=2)
     for name, method in real['methods'].METHODS.items():
@@ -84,6 +90,14 @@ def test_members_of_a_split_see_their_lengths_alone(real, place):
     at_random = real['reading'].dataset(place.folder, 'train', 'minilm', ('facts', 'at_random'))
     drawn = [video['environment'] for video in at_random.videos]
     assert sorted(drawn) == sorted(found.values()) and drawn != [*found.values()]
+
+
+def test_words_from_scratch_are_read_in_order_and_without_padding(real):
+    tower = real['towers'].WordGRU(9, 4).eval()
+    ids = torch.tensor([[1, 2, 3, 8], [3, 2, 1, 8], [1, 2, 3, 5]])
+    mask = torch.tensor([[True, True, True, False]] * 3)
+    _, texts = tower(ids, mask)
+    assert torch.equal(texts[0], texts[2]) and not torch.allclose(texts[0], texts[1])
 
 
 def test_sure_texts_come_first_of_a_clip_alone(real):
