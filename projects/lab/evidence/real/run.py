@@ -30,7 +30,7 @@ import measure
 import reading
 import torch
 from ensemble import Ensemble
-from judged import Judged, agreement, crowd_pairs, expert_pairs
+from judged import Judged, agreement, crowd_pairs, expert_pairs, shares
 from methods import ALL, METHODS, Method, model_of
 from sets import SETS, in_a_sentence, of_folder, prepare, shared, write_store
 from training import Schedule, Trained, encode, train
@@ -192,12 +192,14 @@ class Evaluator:
         test = self.split('test')
         found = measure.ranks(both, test.positives)
         row: Result = measure.recalls(found)
-        if self.place.name == 'F':
-            row['people'] = agreement(
-                both.t2v, test.own, *people(self.place.folder, self.place.text)
-            )
         if hits:
             row['hits'] = measure.hits(found)
+        if self.place.name == 'F':
+            said = people(self.place.folder, self.place.text)
+            row['people'] = agreement(both.t2v, test.own, *said)
+            if hits:
+                moved = shares(both.t2v, test.own, *said, row['people'])
+                row['shares'] = {name: measure.packed(x) for name, x in moved.items()}
         return row
 
     def transforms(self, model: torch.nn.Module, raw, bank: measure.Bank) -> Result:
@@ -266,7 +268,7 @@ def one(place: Place, name: str, seed: int, rate: float, of: Any = model_of) -> 
         temperature=float(each[0].model.temperature().detach()),
         curve=curve,
         best=best,
-        last=last,
+        last={name: x for name, x in last.items() if name != 'shares'},
         seconds=round(sum(trained.seconds for trained in each), 1),
         test_seconds=round(time.time() - start, 1),
     )

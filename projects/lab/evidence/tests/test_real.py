@@ -270,6 +270,32 @@ def test_agreement_with_people_by_hand(real):
     assert found['judged_p1'] == pytest.approx(100)
 
 
+def test_shares_of_images_are_what_each_of_them_changes(real):
+    """Leaving an image out changes a figure by its share, but for terms of second order."""
+    judged, draw = real['judged'], torch.Generator().manual_seed(0)
+    images, captions = 60, 2
+    own = torch.arange(images).repeat_interleave(captions)
+    scores = torch.rand(len(own), images, generator=draw)
+    pairs = [(t, v) for t in range(len(own)) for v in range(images) if own[t] != v]
+    some = [pairs[n] for n in torch.randperm(len(pairs), generator=draw)[:1500].tolist()]
+    rows, columns = torch.tensor(some).t()
+    values = (scores[rows, columns] + torch.rand(1500, generator=draw)).double() / 2
+
+    def figures(kept):
+        crowd = judged.Judged(rows[kept], columns[kept], values[kept])
+        return judged.agreement(scores, own, crowd, crowd), crowd
+
+    everything, crowd = figures(torch.ones(1500).bool())
+    found = judged.shares(scores, own, crowd, crowd, everything)
+    for name in ('auc', 'map', 'expert_rho'):
+        left = [figures(own[rows] != image)[0][name] for image in range(images)]
+        changes = everything[name] - np.array(left)
+        assert np.corrcoef(changes, found[name])[0, 1] > 0.99, name
+        assert changes.std() == pytest.approx(found[name].std(), rel=0.1), name
+        stored = real['measure'].unpacked(real['measure'].packed(found[name]))
+        assert stored == pytest.approx(found[name], abs=1e-2), name
+
+
 def test_verdicts_by_the_rule(real):  # two seeds say nothing
     def rows(method, gains):
         for seed, gain in enumerate(gains):
