@@ -4,6 +4,8 @@ A folder (``run.py --set FOLDER``) holds
 
 - ``features.npz``: ``feat`` float [n, D], ``item`` str [n]; rows of one item are its frames;
 - ``captions.csv``: columns ``video`` (item), ``text``, ``text_id``, ``split`` (train, val, test);
+  ``--text words`` reads their words, which spaces part in any script; RAN finds verbs and nouns
+  by rules of English;
 - optionally ``captions.npz``: ``vec`` float [m, E], ``key`` str [m] (a ``text_id``): a frozen
   encoder's vector of each caption;
 - optionally ``words.npz``: ``vec`` float [w, E], ``key`` str [w], in order: of each word.
@@ -292,6 +294,9 @@ def prepare(name: str, raw: Raw, folder: Path) -> Path:
     if raw.words:
         about['word_width'] = write_store(folder / 'words.h5', _unit_square(raw.words))
     about['vocabulary'] = _write_vocabulary(folder / 'vocabulary', raw.rows)
+    known = [row for row in raw.rows if row.split == 'train']
+    about['one_caption'] = len(known) == len(train)
+    about['one_word'] = sum(len(WORD.findall(row.text)) < 2 for row in known) > len(known) / 2
     further = {row.split for row in raw.rows} - {*SPLITS}
     for table, splits in [('captions', {*SPLITS}), *((f'captions_{x}', {x}) for x in further)]:
         with open(folder / f'{table}.csv', 'w', newline='', encoding='utf8') as file:

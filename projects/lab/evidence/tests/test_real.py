@@ -155,11 +155,37 @@ def test_what_a_set_has_not_is_left_out_and_said(real, folder, monkeypatch, caps
     (folder / 'words.npz').unlink()
     out = folder.parent / 'results'
     ask = ['--set', folder, '--only', 'ti', 'oracle', 'rmv_all', '--seeds', 0, '--results', out]
-    run(real, monkeypatch, *ask)
+    with pytest.raises(SystemExit, match='^error: no row is left'):
+        run(real, monkeypatch, *ask)
     said = capsys.readouterr().out
     for name, lacks in (('ti', 'words.npz'), ('oracle', 'what people say'), ('rmv_all', 'lengths')):
         assert f'own: {name} is left out, for it reads {lacks}' in said
     assert not out.exists()
+
+
+def test_one_caption_a_video_and_words_without_spaces_are_said(real, folder, monkeypatch, capsys):
+    lines = (folder / 'captions.csv').read_text().splitlines()
+    lines = [line.replace(' ', '') for line in lines[:1] + lines[1::2]]
+    (folder / 'captions.csv').write_text('\n'.join(lines) + '\n')
+    ask = ['--set', folder, '--only', 'gist', 'implied', 'sure_first', 'infonce', '--text', 'words']
+    with pytest.raises(SystemExit, match='no row is left'):
+        run(real, monkeypatch, *ask)
+    said = capsys.readouterr().out
+    assert 'infonce is left out, for it reads words with spaces' in said
+    with pytest.raises(SystemExit, match='no row is left'):
+        run(real, monkeypatch, *ask[:-3])
+    said = capsys.readouterr().out
+    for name in ('gist', 'implied', 'sure_first'):
+        assert f'own: {name} is left out, for it reads two captions of a video' in said
+
+
+def test_seed_0_chooses_the_rate_where_another_is_asked_for(real, folder, monkeypatch):
+    out = folder.parent / 'results'
+    ask = ['--set', folder, '--only', 'hardness', '--seeds', 7, '--epochs', 2, '--results', out]
+    run(real, monkeypatch, *ask)
+    rows = [json.loads(line) for line in (out / 'own_minilm.jsonl').read_text().splitlines()]
+    assert [row['seed'] for row in rows] == [0, 0, 7]
+    assert rows[2]['rate'] == max(rows[:2], key=lambda row: row['val'])['rate']
 
 
 def test_a_folder_that_has_changed_is_not_taken_for_the_one_of_before(real, folder, tmp_path):
