@@ -13,6 +13,7 @@ ALIKE = 0.75
 
 #: Components of the gallery's distribution: the modules that register them.
 GALLERY = dict.fromkeys(('LoadClips', 'TorchvisionClips'), 'mmvtr_gallery.clips')
+GALLERY['RemoteEncoder'] = 'mmvtr_gallery.remote'
 #: Folders of the command-line tools: in a wheel, and in a checkout.
 TOOLS = [Path(__file__).parent / '.mim/tools']
 TOOLS += [Path(__file__).parents[1] / name for name in ('tools', 'projects/lab')]

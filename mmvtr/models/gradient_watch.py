@@ -91,7 +91,7 @@ def why_nothing(
 
 
 def spares_all(target: Target) -> bool:
-    """Whether no pair is a negative: each is a match, ambiguous, or has weight 0."""
+    """Return whether no pair is a negative: each is a match, ambiguous, or has weight 0."""
     left = ~target.positives.bool()
     if target.ambiguous is not None:
         left = left & ~target.ambiguous

@@ -58,7 +58,7 @@ def retrieval_sheet(
     subtitle: str = '',
     sigma: Optional[float] = None,
 ) -> 'canvas.Figure':
-    """A query and its hits, one row each, the best first.
+    """Draw a query and its hits, one row each, the best first.
 
     Args:
         query: a text, or the frames of a video, uint8 [F, H, W, 3].

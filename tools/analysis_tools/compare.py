@@ -28,7 +28,9 @@ from mmvtr.command_line import Parser, output_file, tool
 from mmvtr.evaluation import JudgedMetric, RetrievalMetric
 from mmvtr.evaluation.paired import Paired, holm, paired
 from mmvtr.evaluation.results import read_about, refuse_other_test
-from mmvtr.evaluation.score_files import (
+from mmvtr.storage import write_text
+from mmvtr.structures import Directed, Relation
+from score_files.reading import (
     Ids,
     ScoreFile,
     add_truth,
@@ -37,8 +39,6 @@ from mmvtr.evaluation.score_files import (
     read_matches,
     read_score_file,
 )
-from mmvtr.storage import write_text
-from mmvtr.structures import Directed, Relation
 
 RECALLS = (1, 5, 10)
 RESOLVED = ('better', 'worse')

@@ -128,7 +128,7 @@ def read_scores(path: str, shape: tuple[int, int]):
     import numpy as np
     import torch
 
-    from mmvtr.evaluation.score_files import read_array
+    from score_files.reading import read_array
 
     try:
         scores = read_array(Path(path))

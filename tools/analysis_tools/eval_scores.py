@@ -32,12 +32,21 @@ from mmvtr.evaluation import (
     RetrievalMetric,
     directed,
     evaluate,
-    measure_cut_run,
     protocol_line,
     results_table,
     transforms_table,
 )
-from mmvtr.evaluation.score_files import (
+from mmvtr.functional import untied
+from mmvtr.functional.metrics import hubness
+from mmvtr.functional.similarities.distinct import asked_before, distinct_rows, row_groups
+from mmvtr.functional.similarities.tiles import inner_products
+from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
+from mmvtr.storage import write_text
+from mmvtr.storage.arrays import write_arrays
+from mmvtr.structures import Directed, Relation
+from mmvtr.transform_arguments import add_options, numbers_given, options_given
+from score_files.cut_runs import measure_cut_run
+from score_files.reading import (
     Ids,
     add_truth,
     numbered,
@@ -49,15 +58,6 @@ from mmvtr.evaluation.score_files import (
     read_score_file,
     refuse_constant,
 )
-from mmvtr.functional import untied
-from mmvtr.functional.metrics import hubness
-from mmvtr.functional.similarities.distinct import asked_before, distinct_rows, row_groups
-from mmvtr.functional.similarities.tiles import inner_products
-from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
-from mmvtr.storage import write_text
-from mmvtr.storage.arrays import write_arrays
-from mmvtr.structures import Directed, Relation
-from mmvtr.transform_arguments import add_options, numbers_given, options_given
 
 #: Neighbours of the k-occurrence.
 K = 10
@@ -498,7 +498,8 @@ def plot(
     """A row a direction: k-occurrence of all matrices, and error rates by mass of the raw one."""
     # Only now: a run without one need not wait.
     from mmvtr.visualization import save
-    from mmvtr.visualization.hubness import DIRECTIONS, MASS_EDGES, occurrence_and_errors
+    from mmvtr.visualization.hubness import DIRECTIONS, MASS_EDGES
+    from spreads import occurrence_and_errors
 
     pairs = {name: directed(x) for name, x in matrices.items()}
     rates = {

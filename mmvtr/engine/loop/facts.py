@@ -142,11 +142,6 @@ _WORDS = {
     'started from': lambda t: t.start if t.set else '',
     'code': _code,
 }
-#: What two trainings that stand beside each other may differ in, and the reader must know.
-_COMPARED = (
-    *('trained on', 'environments', 'epoch', 'training frames', 'batch', 'optimizer'),
-    *('trained in', 'schedule', 'trained for', 'seed', 'started from', 'code'),
-)
 
 
 # -- reading -----------------------------------------------------------------------------------
@@ -235,7 +230,7 @@ def differences(one: Training, other: Training) -> dict[str, tuple[str, str]]:
     parameters that the other one has not got.
     """
     found = {}
-    for name in _COMPARED:
+    for name in _WORDS:
         mine, theirs = (_compared(name, x) for x in (one, other))
         if mine != theirs and not (name == 'optimizer' and _same_rates(one, other)):
             found[name] = tuple('unknown' if x is None else x or 'none' for x in (mine, theirs))

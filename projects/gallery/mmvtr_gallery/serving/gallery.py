@@ -15,8 +15,8 @@ from torch import nn
 from mmvtr import apis
 from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr.functional.transforms.transform_table import OF_QUERIES, TRANSFORMS
-from mmvtr.models.embedders.remote import EmbeddingServer
 from mmvtr.storage.lock import FolderInUse
+from mmvtr_gallery.remote import EmbeddingServer
 from mmvtr_gallery.serving.answers import (
     DEPTH,
     Answer,
