@@ -13,14 +13,12 @@ import torch
 import torch.distributed as dist
 from mmengine.config import Config
 from mmengine.dist import broadcast_object_list, get_world_size, init_dist, is_main_process
-from mmengine.logging import MMLogger
 from mmengine.registry import init_default_scope
 from mmengine.runner import EpochBasedTrainLoop, Runner
 from mmengine.utils.dl_utils import set_multi_processing
 from torch import nn
 from torch.utils.data import Dataset
 
-from mmvtr.engine.launch.console import without_repeats
 from mmvtr.engine.loop.checkpoint import (
     check_weights,
     data_order,
@@ -98,9 +96,7 @@ def pin_memory(cfg: Config) -> None:
 
 
 def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, Dataset]:
-    """Build each dataset of ``cfg`` once, so that bad data stop a run before it starts.
-
-    What they say then is not said again by the console of a ToolRunner that builds its own.
+    """Build each dataset of ``cfg``, so that bad data stop a run before it starts.
 
     Returns:
         The datasets, by the names of their loaders.
@@ -109,12 +105,12 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, D
         SystemExit: says which dataset cannot be built and why.
     """
     init_default_scope(cfg.get('default_scope', 'mmengine'))
-    logger = MMLogger.get_current_instance()
     built = {}
     for loader in filter(cfg.get, loaders):
         try:
-            with without_repeats(logger):
-                built[loader] = DATASETS.build(cfg[loader]['dataset'])
+            built[loader] = DATASETS.build(cfg[loader]['dataset'])
+            if hasattr(built[loader], 'full_init'):  # mmengine's own
+                built[loader].full_init()
             if not len(built[loader]):
                 raise ValueError('it has no item: no video that has a text')
         except Exception as error:

@@ -65,7 +65,7 @@ class Training(NamedTuple):
     author: Optional[str] = None
 
     def as_dict(self) -> dict[str, Any]:
-        """What is known, in types that json and a plain checkpoint hold."""
+        """Return the known facts in types that json and a plain checkpoint hold."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
     def items(self) -> dict[str, str]:
@@ -142,11 +142,6 @@ _WORDS = {
     'started from': lambda t: t.start if t.set else '',
     'code': _code,
 }
-#: What two trainings that stand beside each other may differ in, and the reader must know.
-_COMPARED = (
-    *('trained on', 'environments', 'epoch', 'training frames', 'batch', 'optimizer'),
-    *('trained in', 'schedule', 'trained for', 'seed', 'started from', 'code'),
-)
 
 
 # -- reading -----------------------------------------------------------------------------------
@@ -235,7 +230,7 @@ def differences(one: Training, other: Training) -> dict[str, tuple[str, str]]:
     parameters that the other one has not got.
     """
     found = {}
-    for name in _COMPARED:
+    for name in _WORDS:
         mine, theirs = (_compared(name, x) for x in (one, other))
         if mine != theirs and not (name == 'optimizer' and _same_rates(one, other)):
             found[name] = tuple('unknown' if x is None else x or 'none' for x in (mine, theirs))
