@@ -8,7 +8,8 @@
 
     python projects/lab/evidence/real/run.py --jobs 16         # so many trainings at once
 
-Data are found in ../shared or $MMVTR_SHARED; work_dirs/real holds what the product reads of them.
+Data are found in ../shared or $MMVTR_SHARED, and what encode_words.py has made for M and T;
+work_dirs/real holds what the product reads of them.
 Results that are there are not made again.  Seed 0 tries two learning rates (some rows one), and val
 chooses.  Rows come in the order of --only, each whole, so that an end by force leaves whole rows.
 """
@@ -375,6 +376,8 @@ def show(results: Results) -> None:
     for name, method in METHODS.items():
         there = [row for row in results.rows if row['method'] == name]
         print(f'{name:16} {method.config:36} sets {method.sets:4} {len(there)} results')
+    hours = sum(row['seconds'] + row['test_seconds'] for row in results.rows) / 3600
+    print(f'{len(results.rows)} results, {hours:.1f} hours of one core')
 
 
 def main() -> None:

@@ -179,12 +179,14 @@ def test_one_caption_a_video_and_words_without_spaces_are_said(real, folder, mon
         assert f'own: {name} is left out, for it reads two captions of a video' in said
 
 
-def test_seed_0_chooses_the_rate_where_another_is_asked_for(real, folder, monkeypatch):
+def test_seed_0_chooses_the_rate_where_another_is_asked_for(real, folder, monkeypatch, capsys):
     out = folder.parent / 'results'
     ask = ['--set', folder, '--only', 'hardness', '--seeds', 7, '--epochs', 2, '--results', out]
     run(real, monkeypatch, *ask)
     rows = [json.loads(line) for line in (out / 'own_minilm.jsonl').read_text().splitlines()]
     assert [row['seed'] for row in rows] == [0, 0, 7]
+    run(real, monkeypatch, '--list', '--results', out)
+    assert '\n3 results, 0.' in capsys.readouterr().out
     assert rows[2]['rate'] == max(rows[:2], key=lambda row: row['val'])['rate']
 
 
