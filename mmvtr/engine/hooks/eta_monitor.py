@@ -37,7 +37,7 @@ class EtaMonitorHook(Hook):
     Args:
         gap: the match probability of positives must exceed that of negatives by this much.
         low: mean eta of negatives below which the loss is said to have lost its negatives.
-        high: mean eta of negatives above which no negative is spared.
+        high: mean eta of negatives above which all negatives keep their full weight.
         discount: mean eta of negatives below which, where ``sure`` is missed, too, it is a
             discount on all of them and no finding.
         sure: share of negatives that eta must leave above .9.  Most negatives are true: DVTR's
@@ -123,8 +123,8 @@ class EtaMonitorHook(Hook):
             runner.logger.warning(
                 f'the match probability of annotated pairs is {self.learnt:.2f} in training and '
                 f'{held_out:.2f} on val (gap > {self.heart}): training pairs are learnt by heart, '
-                'their false negatives too, so that eta spares few of these from now on. Let an '
-                "earlier model say what is spared: model.belief=dict(type='Belief', at=0.15) "
+                'their false negatives too, so that eta excludes few of these from now on. Let an '
+                "earlier model say which are excluded: model.belief=dict(type='Belief', at=0.15) "
                 '(docs/dvtr.md)'
             )
 
@@ -154,8 +154,8 @@ class EtaMonitorHook(Hook):
             )
         if eta > self.high:
             return (
-                f'mean eta of negatives is {eta:.3f} (> {self.high}). No negative is spared: the '
-                'debiased loss is the plain one.'
+                f'mean eta of negatives is {eta:.3f} (> {self.high}). All negatives keep their full '
+                'weight: the debiased loss is the plain one.'
             )
         return None
 
