@@ -154,8 +154,8 @@ class EtaMonitorHook(Hook):
             )
         if eta > self.high:
             return (
-                f'mean eta of negatives is {eta:.3f} (> {self.high}). All negatives keep their full '
-                'weight: the debiased loss is the plain one.'
+                f'mean eta of negatives is {eta:.3f} (> {self.high}). All negatives keep their '
+                'full weight: the debiased loss is the plain one.'
             )
         return None
 
