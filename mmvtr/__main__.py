@@ -29,7 +29,9 @@ OF_GALLERY = ('export_index', 'export_onnx', 'extract_features', 'find_moments',
 def tools() -> dict[str, Path]:
     """Return tool name -> file; tools in benchmark/ are left out, as they need a checkout."""
     folder = tool_folder()
-    files = [p for p in folder.rglob('*.py') if p.relative_to(folder).parts[0] != 'benchmark']
+    files = [
+        p for p in (*folder.glob('*.py'), *folder.glob('*/*.py')) if p.parent.name != 'benchmark'
+    ]
     specs = {entry.name: find_spec(entry.module) for entry in entry_points(group='mmvtr.commands')}
     added = {name: Path(spec.origin) for name, spec in specs.items() if spec and spec.origin}
     lab = Path(__file__).parents[1] / 'projects/lab'

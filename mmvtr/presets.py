@@ -12,6 +12,7 @@ from typing import Any, Callable, Sequence, Union
 import mmengine.config.utils
 import mmengine.utils.package_utils
 from mmengine.config import Config
+from mmengine.utils import import_modules_from_strings
 
 #: What the variables of a config file begin with that hold its presets.
 PRESET = 'preset_'
@@ -53,7 +54,10 @@ def _with_presets(cfg: Config, file: Path, names: Sequence[str]) -> Config:
             presets = [key.removeprefix(PRESET) for key in cfg if key.startswith(PRESET)]
             known = f'it has {", ".join(presets)}' if presets else 'it has none'
             raise ValueError(f'{file.name} has no preset {name[:80]!r}, {known}')
-        cfg.merge_from_dict(cfg[f'{PRESET}{name}'])
+        preset = cfg[f'{PRESET}{name}']
+        cfg.merge_from_dict(preset)
+        if 'custom_imports' in preset:
+            import_modules_from_strings(**cfg.custom_imports)
     return cfg
 
 

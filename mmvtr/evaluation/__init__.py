@@ -1,6 +1,5 @@
 """Metrics over score matrices [T, V] and what is known of the set; no metric knows a model."""
 
-from mmvtr.evaluation.foreign_scores import CutRun, measure_cut_run
 from mmvtr.evaluation.graded import RelevanceMetric
 from mmvtr.evaluation.judged import JudgedMetric
 from mmvtr.evaluation.length_bias import LengthBiasMetric
@@ -13,7 +12,6 @@ from mmvtr.evaluation.table import protocol_line, results_table, transforms_tabl
 from mmvtr.evaluation.uncertainty import GeneralCaptionMetric, UncertaintyMetric
 
 __all__ = [
-    'CutRun',
     'GeneralCaptionMetric',
     'JudgedMetric',
     'LengthBiasMetric',
@@ -28,7 +26,6 @@ __all__ = [
     'UncertaintyMetric',
     'directed',
     'evaluate',
-    'measure_cut_run',
     'protocol_line',
     'results_table',
     'transforms_table',

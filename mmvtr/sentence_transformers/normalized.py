@@ -56,7 +56,7 @@ class NormalizedContrastiveLoss(DebiasedContrastiveLoss):
         return losses.NormalizedContrastiveLoss(**self._ncl, **how)
 
     def bank(self) -> Optional[Tensor]:
-        """Unit vectors of the queries in the queue, float [K, D]; None while it is empty."""
+        """Return unit vectors of the queries in the queue, float [K, D]; None while it is empty."""
         filled = self.queue.levels['global'].mean[: len(self.queue)]
         return filled.clone() if len(filled) else None
 

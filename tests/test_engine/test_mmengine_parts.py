@@ -127,7 +127,7 @@ def config(place, name):
 def verdict(place, name):
     """'works', or what is said of it."""
     if name in REFUSED:
-        return f'refused: it {REFUSED[name]}'
+        return f'refused; instead: {REFUSED[name].partition(": ")[2]}'
     if name in NEEDS:
         return f'refused where there is not {NEEDS[name][0]}'
     needed = BACKENDS.get(name)

@@ -445,7 +445,7 @@ def test_a_guide_that_spares_everything_is_warned_of(size):
     )
     loss = DebiasedContrastiveLoss(model, guide=guide, guide_margin=0.1, mini_batch_size=size)
     with pytest.warns(
-        UserWarning, match='no gradient for 10 steps. (GuideSupervision spares every|Look at)'
+        UserWarning, match='no gradient for 10 steps. (GuideSupervision gives every|Look at)'
     ):
         for _ in range(10):
             loss(PAIRS, None).backward()

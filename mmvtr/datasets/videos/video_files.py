@@ -41,7 +41,7 @@ class BrokenVideoError(RuntimeError):
 
 @contextmanager
 def errors_name(path: str) -> Iterator[None]:
-    """What goes wrong inside says which file it was.
+    """Add the file's name to errors raised inside.
 
     Raises:
         BrokenVideoError: for one without a name, and for any error of ffmpeg.

@@ -1,4 +1,4 @@
-"""Sets too small to learn from or to choose by, and halves of a set: said before a training."""
+"""Report sets too small to learn from or to choose by before a training."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Training(NamedTuple):
     author: Optional[str] = None
 
     def as_dict(self) -> dict[str, Any]:
-        """What is known, in types that json and a plain checkpoint hold."""
+        """Return the known facts in types that json and a plain checkpoint hold."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
     def items(self) -> dict[str, str]:

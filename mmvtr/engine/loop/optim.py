@@ -240,7 +240,7 @@ class WarmupCosineLR(LRSchedulerMixin, _ParamScheduler):
     def build_iter_from_epoch(
         cls, *args: Any, begin: int = 0, end: int, epoch_length: int, **kwargs: Any
     ) -> 'WarmupCosineLR':
-        """The same schedule in iterations (mmengine's ``convert_to_iter_based=True``)."""
+        """Build the schedule in iterations (mmengine's ``convert_to_iter_based=True``)."""
         kwargs.pop('by_epoch', None)
         begin, end = begin * epoch_length, end * epoch_length
         return cls(*args, begin=begin, end=end, by_epoch=False, **kwargs)

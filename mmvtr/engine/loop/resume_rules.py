@@ -94,12 +94,11 @@ def _short(value: Any) -> str:
 
 def table() -> str:
     """The rows of docs/training.md, in Markdown."""
-    rows = [
-        f'| {rule.what} | {", ".join(f"`{key}`" for key in rule.keys)} | {rule.action} | '
-        f'{rule.happens} |'
-        for rule in RULES
-    ]
-    return '\n'.join(['| value | keys | what happens | how |', '|---|---|---|---|', *rows])
+    by_action: dict[str, list[str]] = {}
+    for rule in RULES:
+        by_action.setdefault(rule.action, []).append(rule.what)
+    rows = [f'| {action} | {"; ".join(values)} |' for action, values in by_action.items()]
+    return '\n'.join(['| what happens | values |', '|---|---|', *rows])
 
 
 def values_of(value: Any) -> Any:

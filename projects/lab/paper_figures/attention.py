@@ -64,7 +64,7 @@ def name_tokens(model: nn.Module, levels: Levels, own: Sequence[str], extra: str
 
 @torch.no_grad()
 def compare(model: nn.Module, text: str, words: Item, video: Item) -> Pair:
-    """What carries the score of a text with a video."""
+    """Return the share of each token in the score of a text with a video."""
     device = model.data_preprocessor.device
     levels = [to_device(item.levels, device) for item in (words, video)]
     matches = model.similarity.matches(*levels)

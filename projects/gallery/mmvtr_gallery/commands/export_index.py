@@ -94,7 +94,7 @@ def check_options(args: argparse.Namespace) -> None:
     if not args.replace:
         refuse_gallery(args)
     if (args.rows is None) != (args.videos is None):
-        raise ValueError('--rows ROWS and --videos CSV belong together')
+        raise ValueError('give --rows ROWS and --videos CSV together')
     if args.windows is not None and not 0 < args.windows < math.inf:
         raise ValueError(f'--windows must be positive, not {args.windows}')
     if args.calibration is not None:
@@ -265,7 +265,7 @@ def keep_windows(
 
 
 def items_refit(items: Any) -> dict[str, Any]:
-    """What the biases of the videos were found with."""
+    """Return the transform and the options of the items' biases."""
     from mmvtr_gallery.store.refits import options_of
 
     return dict(transform=items.last_refit['transform'], **options_of(items.last_refit))
@@ -281,7 +281,7 @@ def keep_config(args: argparse.Namespace, cfg: Config, store: Any) -> None:
 
 
 def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, Iterator[dict]]:
-    """Where the vectors come from, and what a store is to add: the videos of a split."""
+    """Return the source of the vectors, and the rows to add: the videos of a split."""
     from mmvtr import apis
     from mmvtr.engine.launch.launching import check_datasets
 
@@ -328,7 +328,7 @@ def drawn(captions: list[Optional[str]], most: int = 6) -> list[str]:
 
 
 def stored(args: argparse.Namespace, model: Any) -> tuple[dict, Iterator[dict]]:
-    """Where the vectors come from, and what a store is to add, a file of rows at a time."""
+    """Return the source of the vectors, and the rows to add, a file at a time."""
     from mmvtr_gallery.extraction.rows import listed_videos, stored_vectors
 
     videos = {record['id']: record for record in listed_videos(args.videos)}
@@ -381,7 +381,7 @@ def replacing(where: Any, dim: int, about: dict[str, Any]) -> Iterator[Any]:
 
 
 def said_of(args: argparse.Namespace, model: Any, queries: Optional[Any]) -> dict[str, Any]:
-    """What the gallery says of its biases."""
+    """Return the transform and options that the gallery records of its biases."""
     import torch
 
     from mmvtr import apis

@@ -265,7 +265,7 @@ def build_datasets(cfg: Config, kind: str) -> list[Any]:
 
 
 def check_origin(path: Path, tower: Any, pipeline: list[Any]) -> None:
-    """See that the features already in a folder are of the same tower and the same input.
+    """Stop if the features in a folder are of another tower or input.
 
     Raises:
         SystemExit: they are of others.

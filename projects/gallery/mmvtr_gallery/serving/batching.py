@@ -60,7 +60,7 @@ class ModelThread:
         return future
 
     def job(self, work: Callable[[], Made]) -> 'Future[Made]':
-        """What ``work`` returns, run in the model's thread.
+        """Return the future result of ``work``, which runs in the model's thread.
 
         Raises:
             Busy: too many wait.

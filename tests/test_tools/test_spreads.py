@@ -7,17 +7,16 @@ from PIL import Image
 
 from mmvtr.functional import error_rates_by_mass
 from mmvtr.visualization import canvas, save
-from mmvtr.visualization.distributions import (
-    Difference,
+from mmvtr.visualization.distributions import Difference, differences, interval
+from mmvtr.visualization.hubness import DIRECTIONS, MASS_EDGES
+from spreads import (
     Spread,
     absolute_gaps,
-    differences,
     distributions,
-    interval,
     length_gaps,
     mean_lengths,
+    occurrence_and_errors,
 )
-from mmvtr.visualization.hubness import DIRECTIONS, MASS_EDGES, occurrence_and_errors
 
 
 def legend(axis):
