@@ -63,7 +63,7 @@ def short_list(text: str, limit: int = 250) -> str:
 
 
 def unregistered(kind: Any, known: Iterable[str]) -> str:
-    """Return what is said of a ``type`` that no registry has, with the nearest names of it."""
+    """Return the message about a ``type`` that no registry has, with the nearest names."""
     known = sorted(set(known))
     shown = repr(kind)
     shown = shown if len(shown) <= 80 else f'{shown[:80]}...'

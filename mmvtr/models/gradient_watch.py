@@ -87,7 +87,7 @@ def why_nothing(
     name, shown = type(supervision).__name__, {k: round(float(x), 3) for k, x in figures.items()}
     if isinstance(target, Target) and spares_all(target):
         return f'{name} gives every negative of the batch weight 0; its figures: {shown}'
-    return f'Look at the weights of {name}; its figures: {shown}'
+    return f'Look at the weights that {name} gives; its figures: {shown}'
 
 
 def spares_all(target: Target) -> bool:

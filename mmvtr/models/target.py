@@ -158,7 +158,7 @@ def of_way(value: Optional[ByDirection], way: str) -> Optional[Tensor]:
 
 
 def check_readable(target: Target, reader: nn.Module) -> None:
-    """Check that a loss or an objective takes soft positives, and weights by direction.
+    """Raise ValueError if a loss cannot read soft positives or weights by direction.
 
     One whose own class does not say which ``slots`` it reads may read any, if it is a loss.
 
@@ -224,7 +224,7 @@ def pushed(target: Target, known: Target, way: Optional[str] = None) -> Tensor:
 
 
 def check_read(supervision: Optional[nn.Module], losses: Mapping[str, nn.Module]) -> None:
-    """Check that a loss reads the slot that a supervision ``fills``, if it names one.
+    """Raise ValueError if no loss reads the slot that a supervision names in ``fills``.
 
     A loss whose own class does not say which ``slots`` it reads may read any.
 

@@ -176,7 +176,7 @@ def kinds_of(sample: Sample) -> dict[str, Tensor]:
 
 
 def note(arl: ARLSupervision) -> str:
-    """What tau_s is where it is not the rule."""
+    """Return the note on tau_s where it is not that of the rule."""
     return '' if arl.rule == 'mean' else ' (the rule here is the own video of each text)'
 
 

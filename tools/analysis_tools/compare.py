@@ -125,7 +125,7 @@ def check_options(args: argparse.Namespace) -> None:
 
 
 def beside(files: Sequence[Path]) -> list[str]:
-    """What the trainings of the systems differ in from the baseline's; [] where no file says.
+    """Return the differences of the trainings to the baseline's; [] if no file has facts.
 
     Raises:
         FileNotFoundError: no such file.
@@ -147,7 +147,7 @@ def beside(files: Sequence[Path]) -> list[str]:
 
 
 def load_all(args: argparse.Namespace) -> tuple[Relation, dict[str, Directed]]:
-    """Who matches, and the scores of each system in the order of the first one's ids."""
+    """Return the matches, and each system's scores in the order of the first one's ids."""
     matches = read_matches(args.positives)
     files = {path: read_score_file(path, matches) for path in args.files}
     if len(files) < len(args.files):
@@ -194,7 +194,7 @@ def in_order(path: Path, scores: Tensor, file: ScoreFile, ids: Ids) -> Tensor:
 
 
 def by_query(args: argparse.Namespace, scores: Directed, relation: Relation) -> dict[str, Tensor]:
-    """What each query has of each metric."""
+    """Return the value of each metric for each query."""
     metric = RetrievalMetric(recall_at=RECALLS, v2t_protocols=('max_over_captions',))
     values = metric.by_query(scores, relation)
     if args.judgments:

@@ -75,7 +75,7 @@ def draw_model(cfg: Config, args: argparse.Namespace) -> None:
 
 
 def make_hook(args: argparse.Namespace):
-    """A PicturesHook for what was asked for."""
+    """Return a PicturesHook from the command's arguments."""
     from mmvtr.engine import PicturesHook
 
     chosen = {name: getattr(args, name) for name in ('pictures', 'queries') if getattr(args, name)}

@@ -200,7 +200,7 @@ def check_options(args: argparse.Namespace) -> None:
     ):
         read = name in args.transform or (name == 'dbsn' and 'auto' in args.transform)
         if (name in args.transform and key is None) or (key is not None and not read):
-            raise ValueError(f'--transform {name} and {option} belong together')
+            raise ValueError(f'give --transform {name} and {option} together')
     if 'dbsn' in args.transform and args.query_source == 'test':
         raise ValueError('dbsn reads the items of a bank: take --query-source bank')
     if args.query_source == 'test' and args.bank_gallery:
@@ -319,7 +319,7 @@ def load_banks(args: argparse.Namespace, scores: Tensor) -> Banks:
 
 
 def different(banks: Banks) -> Banks:
-    """Of bank queries with equal scores the first: one that is asked often counts once."""
+    """Return the first of bank queries with equal scores: repeated queries count once."""
     texts, videos = distinct_rows(banks.queries.t2v), distinct_rows(banks.queries.v2t.t())
     queries = Directed(banks.queries.t2v[texts], banks.queries.v2t[:, videos])
     pairs = own = None
@@ -333,7 +333,7 @@ def different(banks: Banks) -> Banks:
 
 
 def load_queries(args: argparse.Namespace, scores: Tensor) -> Directed:
-    """What normalises each direction, both with texts as rows: [K, V] and [T, K]."""
+    """Return the bank's scores of each direction, texts as rows: [K, V] and [T, K]."""
     if args.query_source != 'bank':
         return Directed(scores, scores)
     files = (args.bank_t2v, args.bank_v2t)

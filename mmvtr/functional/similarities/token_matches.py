@@ -31,7 +31,7 @@ class Partners(NamedTuple):
 
     @property
     def share(self) -> Tensor:
-        """What each token adds to the score, float [T, V, L]."""
+        """Share of each token in the score, float [T, V, L]."""
         return self.weight * self.value
 
 

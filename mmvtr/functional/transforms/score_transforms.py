@@ -414,7 +414,7 @@ def nearest_mean(bank: Tensor | Tiles, neighbours: int) -> Tensor:
 
 
 def check_local_scaling(strength: float, share: float) -> None:
-    """See that the arguments of :func:`local_scaling` are in range.
+    """Raise ValueError if arguments of :func:`local_scaling` are out of range.
 
     Args:
         strength: of either sign, a number.

@@ -232,7 +232,7 @@ def in_own_unit(
 
 
 def check_strictness(strictness: float) -> None:
-    """See that a strictness is one.
+    """Raise ValueError if a strictness is out of range.
 
     Args:
         strictness: 0-dim, a number.

@@ -134,7 +134,7 @@ def spared_columns(
     pair_weights: Mapping[str, Tensor],
     rule: Callable[[Tensor, Tensor], Tensor],
 ) -> dict[str, list[Columns]]:
-    """Return columns whose weights are combined with those of the pairs behind them.
+    """Return columns with their weights combined with those of the pairs behind them.
 
     ========  =================  ===================================================================
     kind      of a text t        the weight that is combined
@@ -181,7 +181,7 @@ def spared_columns(
 def check_columns(
     supervision: Optional[nn.Module], similarity: nn.Module, losses: Mapping[str, nn.Module]
 ) -> None:
-    """Check that the columns of a supervision, cosines, have the scale of what losses read.
+    """Raise ValueError if a loss reads scores that are no cosines, as columns are.
 
     A similarity says in ``cosines`` which of its matrices are such, and of which levels.  Each of
     several supervisions (``parts``) is looked at.

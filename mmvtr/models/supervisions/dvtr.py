@@ -105,7 +105,7 @@ class DVTRSupervision(Ramped, BlockSupervision):
         return {'eta': 1 - self.match_logits(texts, videos).sigmoid()}
 
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Tensor]:
-        """Return the vectors to compare, best p of each text and video with its own, and Eq. 8."""
+        """Return the Gaussians, the best p of each item with its own pairs, and Eq. 8."""
         t, v = self._prepared(texts, videos)
         best_t, best_v = self._best(t, v, pairs)
         align = self._align(t, v, texts, videos, pairs)
@@ -331,7 +331,7 @@ def eta_sums(eta: Tensor, p: Tensor, pairs: tuple[Tensor, Tensor]) -> dict[str, 
 
 
 def eta_figures(sums: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the figures of the log and the eta monitor.
+    """Return the figures of eta for the log and the eta monitor.
 
     Mean eta of negatives and the share of them above :data:`SURE`, mean match probability of
     positives and of negatives.

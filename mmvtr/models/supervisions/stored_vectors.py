@@ -176,7 +176,7 @@ class StoredFrameTeacher(nn.Module):
     def own_levels(
         self, inputs: dict[str, Tensor], data_samples: dict, device: torch.device
     ) -> tuple[Levels, Levels]:
-        """Return the vectors that the dataset has read for this process' items, and their draws."""
+        """Return stored vectors of this process' texts and videos, and their draws."""
         reader = type(self).__name__
         texts = stored_levels(data_samples, 'text', (self.name,), device, reader)
         videos = stored_frames(inputs, data_samples, self.name, device, reader)

@@ -85,7 +85,7 @@ class StoredTeachers(Teachers):
     def own_levels(
         self, inputs: dict[str, Tensor], data_samples: dict, device: torch.device
     ) -> tuple[Levels, Levels]:
-        """Return the vectors that the dataset has read for this process' texts and videos."""
+        """Return stored vectors of this process' texts and videos."""
         reader = type(self).__name__
         return tuple(
             stored_levels(data_samples, side, self.teachers, device, reader)
@@ -173,7 +173,7 @@ class FrozenTeachers(Teachers):
     def own_levels(
         self, inputs: dict[str, Tensor], data_samples: dict, device: torch.device
     ) -> tuple[Levels, Levels]:
-        """Return their levels of this process' texts and videos, ``'teacher<k>.<level>'``."""
+        """Return the teachers' levels of this process' items, ``'teacher<k>.<level>'``."""
         texts, videos = {}, {}
         for k, member in enumerate(self.members):
             member.to(device)
@@ -193,7 +193,7 @@ class FrozenTeachers(Teachers):
 
 
 def check_frames(k: int, member: nn.Module, student: nn.Module) -> None:
-    """Check that a teacher was trained on frames that are normalised as the student's.
+    """Raise ValueError if a teacher's frames are normalised unlike the student's.
 
     Raises:
         ValueError: it was on others.

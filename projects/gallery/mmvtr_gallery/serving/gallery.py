@@ -335,7 +335,7 @@ class Gallery(Changes):
         return self.store.search(vector, k, **options, record=False)[0]
 
     def drift(self) -> Optional[Drift]:
-        """Whether the served queries ask for a refit; None: it cannot be said."""
+        """Return how far served queries are from those of the biases; None if unknown."""
         self._drift = drift_of(self.store)
         return self._drift
 
