@@ -388,7 +388,7 @@ def test_bad_input(tokens):
     empty_text[4] = empty_video[2] = False
     with pytest.raises(ValueError, match='text 4 has no valid token'):
         token_scores(words, empty_text, frames, frame_mask)
-    with pytest.raises(ValueError, match='video 2 has no valid token'):
+    with pytest.raises(ValueError, match='video 2 has no valid frame'):
         sentence_frame_scores(words[:, 0], frames, empty_video)
     with pytest.raises(ValueError, match='video 2 has no valid token'):
         paired_token_scores(*tokens[:3], empty_video, torch.zeros(T, 1, dtype=torch.long))
