@@ -1,4 +1,4 @@
-"""mmengine without what takes seconds to import and few trainings use.
+"""Import mmengine without its slow and rarely used dependencies.
 
 mmengine imports FSDP, ZeRO (both with sympy) and transformers, of which it registers a name each,
 in whatever reads or searches, too.  Here the names are registered, and the imports wait until one
