@@ -309,8 +309,9 @@ def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, It
 def metadata_of(dataset: Any, ids: list[str]) -> dict[str, list[Any]]:
     """Further columns of a table of one's own, by column; what a store cannot have is said."""
     from mmvtr_gallery.store.items import is_column
+    from mmvtr_gallery.store.table_columns import columns_of
 
-    known = getattr(dataset, 'metadata', {})
+    known = columns_of(getattr(dataset, 'more', {}), dataset.origin())
     names = list(dict.fromkeys(name for row in known.values() for name in row))
     strange = [name for name in names if not is_column(name)]
     if strange:
