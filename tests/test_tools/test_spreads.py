@@ -3,13 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from difference_rows import Difference, differences
 from PIL import Image
 
-from mmvtr.functional import error_rates_by_mass
-from mmvtr.visualization import canvas, save
-from mmvtr.visualization.hubness import DIRECTIONS, MASS_EDGES
-from spreads import (
+from drawings.difference_rows import Difference, differences
+from drawings.spreads import (
     Spread,
     absolute_gaps,
     distributions,
@@ -17,6 +14,9 @@ from spreads import (
     mean_lengths,
     occurrence_and_errors,
 )
+from mmvtr.functional import error_rates_by_mass
+from mmvtr.visualization import canvas, save
+from mmvtr.visualization.hubness import DIRECTIONS, MASS_EDGES
 
 
 def legend(axis):
