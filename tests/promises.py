@@ -45,7 +45,7 @@ MAIN = {
 }
 
 #: Tools of the laboratory that pages promise as those in ``tools/``.
-LAB, LAB_TOOLS = 'projects/lab/', ('cost', 'figures', 'preflight', 'sweep')
+LAB, LAB_TOOLS = 'projects/lab/', ('cost', 'figures', 'preflight', 'sweep', 'token_attention')
 
 
 class Command(NamedTuple):

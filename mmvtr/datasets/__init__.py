@@ -18,13 +18,7 @@ from mmvtr.datasets.formats.tvr import TVRDataset
 from mmvtr.datasets.formats.vatex import VATEXDataset
 from mmvtr.datasets.formats.youcook2 import YouCook2Dataset
 from mmvtr.datasets.joined import ConcatDataset, RepeatDataset
-from mmvtr.datasets.judgments import (
-    read_crisscrossed,
-    read_eccv_caption,
-    read_fire,
-    read_flickr8k_crowd,
-    read_flickr8k_expert,
-)
+from mmvtr.datasets.judgments import read_fire
 from mmvtr.datasets.pair_values import PairValues, read_qrels, read_run, write_qrels, write_run
 from mmvtr.datasets.planted_corpus.dataset import PlantedDataset
 from mmvtr.datasets.sampling.collate import collate_retrieval

@@ -10,7 +10,6 @@ from typing import Any, Callable, Iterable, Iterator, Optional
 
 import torch
 from mmengine.device import get_device
-from mmengine.logging import print_log
 from mmengine.optim import DefaultOptimWrapperConstructor, OptimWrapper
 from mmengine.optim.scheduler.lr_scheduler import LRSchedulerMixin
 from mmengine.optim.scheduler.param_scheduler import _ParamScheduler
@@ -347,9 +346,6 @@ class MatrixDecayConstructor(DefaultOptimWrapperConstructor):
                 group = groups.setdefault(tuple(options.values()), dict(params=[], **options))
                 group['params'].append(parameter)
         params += groups.values()
-        for group in params:
-            own = [f'{key} {value:g}' for key, value in group.items() if key != 'params']
-            print_log(f'{len(group["params"])} parameters: {", ".join(own)}', logger='current')
 
     def _check_keys(self, names: list[str]) -> None:
         for key in self.paramwise_cfg['custom_keys']:

@@ -229,7 +229,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
 def keep_windows(
     args: argparse.Namespace, cfg: Config, model: Any, bank: Optional[Any], seen: Optional[Any]
 ) -> None:
-    """Put windows of the videos beside them; those of a gallery that was replaced go."""
+    """Write windows of the videos beside them; remove those of a replaced gallery."""
     from mmvtr_gallery.extraction.windows import encoder_of_parts, windows_of
     from mmvtr_gallery.store import open_store
     from mmvtr_gallery.store.moments import MomentStore, Windowing, beside
@@ -309,8 +309,9 @@ def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, It
 def metadata_of(dataset: Any, ids: list[str]) -> dict[str, list[Any]]:
     """Further columns of a table of one's own, by column; what a store cannot have is said."""
     from mmvtr_gallery.store.items import is_column
+    from mmvtr_gallery.store.table_columns import columns_of
 
-    known = getattr(dataset, 'metadata', {})
+    known = columns_of(getattr(dataset, 'more', {}), dataset.origin())
     names = list(dict.fromkeys(name for row in known.values() for name in row))
     strange = [name for name in names if not is_column(name)]
     if strange:

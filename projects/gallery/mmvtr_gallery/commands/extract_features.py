@@ -148,7 +148,7 @@ def main() -> None:
     wanting = [f'--{n}' for n in ('videos', 'features') if getattr(args, n)]
     if wanting or args.engine != 'here':
         raise SystemExit(f'error: {", ".join(wanting) or "--engine"} needs --format parquet')
-    from mmvtr.utils import Share
+    from mmvtr_gallery.extraction.share import Share
 
     share = Share.of_environment()
     if share.world > 1 and args.format == 'hdf5':
@@ -190,11 +190,11 @@ def extract_rows(args: argparse.Namespace) -> None:
         raise SystemExit('error: --format parquet has rows of videos: --texts needs npy or hdf5')
     cfg = load_config(args.config, args.cfg_options)
     from mmvtr.progress import show_progress
-    from mmvtr.utils import Share
     from mmvtr_gallery.extraction.engines import run_here, run_on_ray
     from mmvtr_gallery.extraction.extractor import Extractor
     from mmvtr_gallery.extraction.parts import Parts
     from mmvtr_gallery.extraction.rows import listed_videos
+    from mmvtr_gallery.extraction.share import Share
 
     share = Share.of_environment()
     if args.engine == 'ray' and share.world > 1:

@@ -8,9 +8,9 @@ from typing import Iterator, Mapping, NamedTuple
 import numpy as np
 import torch
 from scipy.stats import spearmanr
+from study_parts.image_judgments import read_flickr8k_crowd, read_flickr8k_expert
 from torch import Tensor
 
-from mmvtr.datasets import read_flickr8k_crowd, read_flickr8k_expert
 from mmvtr.functional.metrics.relevance import auc
 
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from mmvtr.engine.loop.evaluation import to_device
 from mmvtr.structures import Levels
-from mmvtr.visualization.tokens import Pair, Token
+from paper_figures.token_strips import Pair, Token
 
 SHOWN = 3  # of the words and of the frames that carry a pair, in what is printed
 
