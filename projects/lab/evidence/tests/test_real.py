@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import subprocess
 import sys
 
 import numpy as np
@@ -46,6 +47,15 @@ def test_a_set_of_ones_own_is_trained_tested_and_not_made_again(real, folder, mo
     }
     run(real, monkeypatch, *ask)
     assert (out / 'own_minilm.jsonl').read_text().splitlines() == lines
+
+
+@pytest.mark.nightly
+def test_the_script_finds_its_modules_by_itself():
+    script = ROOT / 'projects/lab/evidence/real/run.py'
+    done = subprocess.run(
+        [sys.executable, script, '--list'], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 0 and ' hours of one core' in done.stdout, done.stderr
 
 
 @pytest.fixture
