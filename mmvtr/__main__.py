@@ -21,7 +21,7 @@ from mmvtr.utils import tool_folder
 
 USAGE = 'mmvtr TOOL ...         mmvtr TOOL --help         mmvtr --version'
 #: Tools of ``projects/lab``, which a checkout has.
-OF_LAB = ('cost', 'figures', 'preflight', 'rehearse', 'sweep')
+OF_LAB = ('cost', 'figures', 'preflight', 'rehearse', 'sweep', 'token_attention')
 #: Tools that are provided by the distribution mmvtr-gallery.
 OF_GALLERY = ('export_index', 'export_onnx', 'extract_features', 'find_moments', 'search', 'serve')
 
@@ -29,7 +29,9 @@ OF_GALLERY = ('export_index', 'export_onnx', 'extract_features', 'find_moments',
 def tools() -> dict[str, Path]:
     """Return tool name -> file; tools in benchmark/ are left out, as they need a checkout."""
     folder = tool_folder()
-    files = [p for p in folder.rglob('*.py') if p.relative_to(folder).parts[0] != 'benchmark']
+    files = [
+        p for p in (*folder.glob('*.py'), *folder.glob('*/*.py')) if p.parent.name != 'benchmark'
+    ]
     specs = {entry.name: find_spec(entry.module) for entry in entry_points(group='mmvtr.commands')}
     added = {name: Path(spec.origin) for name, spec in specs.items() if spec and spec.origin}
     lab = Path(__file__).parents[1] / 'projects/lab'

@@ -13,6 +13,7 @@ ALIKE = 0.75
 
 #: Components of the gallery's distribution: the modules that register them.
 GALLERY = dict.fromkeys(('LoadClips', 'TorchvisionClips'), 'mmvtr_gallery.clips')
+GALLERY['RemoteEncoder'] = 'mmvtr_gallery.remote'
 #: Folders of the command-line tools: in a wheel, and in a checkout.
 TOOLS = [Path(__file__).parent / '.mim/tools']
 TOOLS += [Path(__file__).parents[1] / name for name in ('tools', 'projects/lab')]
@@ -62,7 +63,7 @@ def short_list(text: str, limit: int = 250) -> str:
 
 
 def unregistered(kind: Any, known: Iterable[str]) -> str:
-    """Return what is said of a ``type`` that no registry has, with the nearest names of it."""
+    """Return the message about a ``type`` that no registry has, with the nearest names."""
     known = sorted(set(known))
     shown = repr(kind)
     shown = shown if len(shown) <= 80 else f'{shown[:80]}...'

@@ -1,4 +1,4 @@
-"""Libraries without what takes seconds to import and few commands use.
+"""Import libraries without their slow and rarely used dependencies.
 
 mmengine imports FSDP, ZeRO (both with sympy) and transformers, of which it registers a name each,
 in whatever reads or searches, too.  Here the names are registered, and the imports wait until one

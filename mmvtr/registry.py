@@ -18,27 +18,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Iterator, Optional, Union
 
-from mmengine.registry import DATA_SAMPLERS as MMENGINE_DATA_SAMPLERS
-from mmengine.registry import DATASETS as MMENGINE_DATASETS
-from mmengine.registry import FUNCTIONS as MMENGINE_FUNCTIONS
-from mmengine.registry import HOOKS as MMENGINE_HOOKS
-from mmengine.registry import LOG_PROCESSORS as MMENGINE_LOG_PROCESSORS
-from mmengine.registry import LOOPS as MMENGINE_LOOPS
-from mmengine.registry import METRICS as MMENGINE_METRICS
-from mmengine.registry import MODEL_WRAPPERS as MMENGINE_MODEL_WRAPPERS
-from mmengine.registry import MODELS as MMENGINE_MODELS
-from mmengine.registry import OPTIM_WRAPPER_CONSTRUCTORS as MMENGINE_OPTIM_WRAPPER_CONSTRUCTORS
-from mmengine.registry import OPTIM_WRAPPERS as MMENGINE_OPTIM_WRAPPERS
-from mmengine.registry import OPTIMIZERS as MMENGINE_OPTIMIZERS
-from mmengine.registry import PARAM_SCHEDULERS as MMENGINE_PARAM_SCHEDULERS
-from mmengine.registry import TASK_UTILS as MMENGINE_TASK_UTILS
-from mmengine.registry import TRANSFORMS as MMENGINE_TRANSFORMS
-from mmengine.registry import VISBACKENDS as MMENGINE_VISBACKENDS
-from mmengine.registry import VISUALIZERS as MMENGINE_VISUALIZERS
-from mmengine.registry import WEIGHT_INITIALIZERS as MMENGINE_WEIGHT_INITIALIZERS
+from mmengine import registry as roots
 from mmengine.registry import DefaultScope
 from mmengine.registry import Registry as MMEngineRegistry
-from mmengine.registry import init_default_scope as set_default_scope
 
 import mmvtr.late  # noqa: F401 - mmengine imports less
 import mmvtr.presets  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
@@ -144,37 +126,39 @@ def bare_name(component: Union[dict, str, type, None]) -> str:
     return getattr(kind, '__name__', '')
 
 
-MODELS = Registry('model', parent=MMENGINE_MODELS, locations=['mmvtr.models'])
-DATASETS = Registry('dataset', parent=MMENGINE_DATASETS, locations=['mmvtr.datasets'])
-DATA_SAMPLERS = Registry(
-    'data sampler', parent=MMENGINE_DATA_SAMPLERS, locations=['mmvtr.datasets']
-)
-TRANSFORMS = Registry('transform', parent=MMENGINE_TRANSFORMS, locations=['mmvtr.datasets'])
-FUNCTIONS = Registry('function', parent=MMENGINE_FUNCTIONS, locations=['mmvtr.datasets'])
-TASK_UTILS = Registry('task util', parent=MMENGINE_TASK_UTILS, locations=['mmvtr.datasets'])
-METRICS = Registry('metric', parent=MMENGINE_METRICS, locations=['mmvtr.evaluation'])
-HOOKS = Registry('hook', parent=MMENGINE_HOOKS, locations=['mmvtr.engine'])
-LOOPS = Registry('loop', parent=MMENGINE_LOOPS, locations=['mmvtr.engine'])
-OPTIMIZERS = Registry('optimizer', parent=MMENGINE_OPTIMIZERS, locations=['mmvtr.engine'])
-OPTIM_WRAPPERS = Registry(
-    'optimizer wrapper', parent=MMENGINE_OPTIM_WRAPPERS, locations=['mmvtr.engine']
-)
-PARAM_SCHEDULERS = Registry(
-    'parameter scheduler', parent=MMENGINE_PARAM_SCHEDULERS, locations=['mmvtr.engine']
-)
-OPTIM_WRAPPER_CONSTRUCTORS = Registry(
-    'optimizer wrapper constructor',
-    parent=MMENGINE_OPTIM_WRAPPER_CONSTRUCTORS,
-    locations=['mmvtr.engine'],
-)
+MODELS = Registry('model', parent=roots.MODELS, locations=['mmvtr.models'])
+DATASETS = Registry('dataset', parent=roots.DATASETS, locations=['mmvtr.datasets'])
+DATA_SAMPLERS = Registry('data sampler', parent=roots.DATA_SAMPLERS, locations=['mmvtr.datasets'])
+TRANSFORMS = Registry('transform', parent=roots.TRANSFORMS, locations=['mmvtr.datasets'])
+FUNCTIONS = Registry('function', parent=roots.FUNCTIONS, locations=['mmvtr.datasets'])
+TASK_UTILS = Registry('task util', parent=roots.TASK_UTILS, locations=['mmvtr.datasets'])
+METRICS = Registry('metric', parent=roots.METRICS, locations=['mmvtr.evaluation'])
 
-LOG_PROCESSORS = Registry('log_processor', parent=MMENGINE_LOG_PROCESSORS)
-MODEL_WRAPPERS = Registry(
-    'model wrapper', parent=MMENGINE_MODEL_WRAPPERS, locations=['mmvtr.engine']
+ENGINE = ['mmvtr.engine']
+HOOKS = Registry('hook', parent=roots.HOOKS, locations=ENGINE)
+LOOPS = Registry('loop', parent=roots.LOOPS, locations=ENGINE)
+OPTIMIZERS = Registry('optimizer', parent=roots.OPTIMIZERS, locations=ENGINE)
+OPTIM_WRAPPERS = Registry('optimizer wrapper', parent=roots.OPTIM_WRAPPERS, locations=ENGINE)
+PARAM_SCHEDULERS = Registry('parameter scheduler', parent=roots.PARAM_SCHEDULERS, locations=ENGINE)
+OPTIM_WRAPPER_CONSTRUCTORS = Registry(
+    'optimizer wrapper constructor', parent=roots.OPTIM_WRAPPER_CONSTRUCTORS, locations=ENGINE
 )
-VISUALIZERS = Registry('visualizer', parent=MMENGINE_VISUALIZERS)
-WEIGHT_INITIALIZERS = Registry('weight initializer', parent=MMENGINE_WEIGHT_INITIALIZERS)
-VISBACKENDS = Registry('vis backend', parent=MMENGINE_VISBACKENDS)
+MODEL_WRAPPERS = Registry('model wrapper', parent=roots.MODEL_WRAPPERS, locations=ENGINE)
+
+LOG_PROCESSORS = Registry('log_processor', parent=roots.LOG_PROCESSORS)
+VISUALIZERS = Registry('visualizer', parent=roots.VISUALIZERS)
+WEIGHT_INITIALIZERS = Registry('weight initializer', parent=roots.WEIGHT_INITIALIZERS)
+VISBACKENDS = Registry('vis backend', parent=roots.VISBACKENDS)
+
+
+def own_names(namespace: dict[str, Any]) -> list[str]:
+    """Return the public names that a package's ``__init__`` collects from its own modules."""
+    home = namespace['__name__']
+    return [
+        name
+        for name, value in namespace.items()
+        if name[0] != '_' and getattr(value, '__module__', '').startswith(home)
+    ]
 
 
 def register_all_modules(init_default_scope: bool = True) -> None:
@@ -189,7 +173,7 @@ def register_all_modules(init_default_scope: bool = True) -> None:
     for room in ('datasets', 'engine', 'evaluation', 'models'):
         import_module(f'mmvtr.{room}')
     if init_default_scope:
-        set_default_scope(SCOPE)
+        roots.init_default_scope(SCOPE)
 
 
 def build(component: Any, **defaults: Any) -> Any:
@@ -217,3 +201,17 @@ def forget_pretrained(cfg: Any) -> None:
     elif isinstance(cfg, (list, tuple)):
         for part in cfg:
             forget_pretrained(part)
+
+
+def defined_in(scope: dict[str, Any]) -> list[str]:
+    """Return the names of a package's own classes and functions, for its ``__all__``.
+
+    Args:
+        scope: ``globals()`` of its ``__init__.py``, which imports them.
+    """
+    inside = f'{scope["__name__"]}.'
+    return sorted(
+        name
+        for name, value in scope.items()
+        if callable(value) and str(getattr(value, '__module__', '')).startswith(inside)
+    )

@@ -7,10 +7,12 @@ A mask is boolean, True = valid, and travels with its tokens.
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple, Optional, Sequence, Union
+from typing import Callable, Mapping, NamedTuple, Optional, Sequence, TypeVar, Union
 
 import torch
 from torch import Tensor
+
+T = TypeVar('T')
 
 
 class Embedding(NamedTuple):
@@ -54,6 +56,11 @@ def same_level(one: Embedding, other: Embedding) -> bool:
     return all(
         a is b or (a.shape == b.shape and torch.equal(a, b)) for a, b in pairs if a is not None
     )
+
+
+def under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
+    """Return the entries whose names begin with a prefix, by the rest of their names."""
+    return {k.removeprefix(prefix): x for k, x in named.items() if k.startswith(prefix)}
 
 
 def drop_tokens(levels: Levels, keep: Sequence[str] = ()) -> Levels:

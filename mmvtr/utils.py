@@ -5,11 +5,10 @@ from __future__ import annotations
 import difflib
 import inspect
 import os
-import zlib
 from contextlib import suppress
 from functools import reduce
 from pathlib import Path
-from typing import Any, Callable, Iterable, NamedTuple, Optional
+from typing import Any, Callable, Optional
 
 from mmengine import registry
 from mmengine.config import Config
@@ -296,35 +295,3 @@ def _unfold(options: dict[str, Any], shortcuts: dict[str, list[str]]) -> dict[st
                 raise OptionError(f'{key} is set twice, by {name} and by itself or another name')
             unfolded[key] = value
     return unfolded
-
-
-class Share(NamedTuple):
-    """A process's share of a job whose processes need not communicate.
-
-    Attributes:
-        rank: this process's rank.
-        world: number of processes.
-        local: this process's rank on its machine.
-    """
-
-    rank: int
-    world: int
-    local: int
-
-    @classmethod
-    def of_environment(cls) -> Share:
-        """Read the share from torchrun's variables; rank 0 of 1 without a launcher."""
-        names = ('RANK', '0'), ('WORLD_SIZE', '1'), ('LOCAL_RANK', '0')
-        return cls(*(int(os.environ.get(name, default)) for name, default in names))
-
-    @property
-    def device(self) -> str:
-        """The process's own GPU if there is CUDA, else the CPU."""
-        import torch
-
-        return f'cuda:{self.local}' if torch.cuda.is_available() else 'cpu'
-
-    def places(self, ids: Iterable[str]) -> list[int]:
-        """Return the positions of this process's ids, chosen by a hash of the id."""
-        numbers = (zlib.crc32(name.encode()) for name in ids)
-        return [i for i, number in enumerate(numbers) if number % self.world == self.rank]

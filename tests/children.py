@@ -22,7 +22,10 @@ WITHIN_MINUTES = ('planted', 'captions')
 MP = multiprocessing.get_context('forkserver')
 MP.set_forkserver_preload(['toy', *PRELOADED])
 _NUMBERS = itertools.count()
-_FOLDERS = ('.', 'tests', 'projects/lab', 'projects/gallery', 'projects/gallery/tests')
+_FOLDERS = (
+    *('.', 'tests', 'projects/lab', 'projects/gallery', 'projects/gallery/tests'),
+    *('tools/analysis_tools', 'tools/model_converters'),
+)
 _TOOLS = ('tools', 'projects/gallery/mmvtr_gallery/commands', 'projects/lab')
 _PATHS = [*(str(ROOT / x) for x in _FOLDERS), *os.environ.get('PYTHONPATH', '').split(os.pathsep)]
 os.environ['PYTHONPATH'] = os.pathsep.join(filter(None, _PATHS))  # for all child processes

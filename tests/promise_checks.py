@@ -35,7 +35,7 @@ READERS = {
     'sweep.py': as_it_is,  # its commands are miniatures
     'preflight.py': as_it_is,
     'cost.py': small_towers,
-    'analysis_tools/token_attention.py': small_towers,
+    'token_attention.py': small_towers,
     'dataset_converters/check_dataset.py': as_it_is,
     'dataset_converters/expert_pickles.py': as_it_is,
     'dataset_converters/word_vocabulary.py': as_it_is,
@@ -44,7 +44,7 @@ READERS = {
 CONFIG = {
     'analysis_tools/ambiguity.py': 'arl_planted_features',
     'analysis_tools/length_bias.py': 'hgr_epic',
-    'analysis_tools/token_attention.py': 'uatvr_vitb16_msvd',
+    'token_attention.py': 'uatvr_vitb16_msvd',
     'dataset_converters/check_dataset.py': 'dvtr_c2v_msrvtt',
     'export_index.py': 'ncl_clip4clip_planted',
     'find_moments.py': 'arl_planted',

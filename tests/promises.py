@@ -45,7 +45,7 @@ MAIN = {
 }
 
 #: Tools of the laboratory that pages promise as those in ``tools/``.
-LAB, LAB_TOOLS = 'projects/lab/', ('cost', 'figures', 'preflight', 'sweep')
+LAB, LAB_TOOLS = 'projects/lab/', ('cost', 'figures', 'preflight', 'sweep', 'token_attention')
 
 
 class Command(NamedTuple):
@@ -101,7 +101,6 @@ _GALLERY = 'mmvtr export_index CONFIG CHECKPOINT --out DIR --transform'
 _EVAL = 'python tools/analysis_tools/eval_scores.py scores.npy'
 #: A piece of a command -> the commands that it is a piece of.
 WHOLE = {
-    '--amp': ['python tools/train.py CONFIG --amp'],
     **{
         f'--amp {kind}': [f'python tools/train.py CONFIG --amp {kind}'] for kind in ('bf16', 'fp16')
     },
@@ -156,7 +155,6 @@ WHOLE = {
     ],
     'eval_scores.py --plot': [f'{_EVAL} --plot FILE.png'],
     '--query-source test': [f'{_EVAL} --transform sinkhorn --query-source test'],
-    '--positives': [f'{_EVAL} --positives POSITIVES.npy'],
     'mmvtr export_index CONFIG CHECKPOINT --out DIR --transform sinkhorn': [f'{_GALLERY} sinkhorn'],
     '--bank FILE': [f'{_GALLERY} sinkhorn --bank FILE.bank'],
     '--transform unbalanced_sinkhorn': [f'{_GALLERY} unbalanced_sinkhorn'],
@@ -290,9 +288,6 @@ class _Reader:
 ABOUT = {
     '--against [CONFIG] CHECKPOINT',
     '--method tsne',
-    '--iterations',
-    '--neighbours',
-    '--temperature',
     'projects/lab/rehearse.py CONFIG --cfg-options',
     'pip install scikit-learn',
 }
@@ -317,18 +312,18 @@ class Columns(NamedTuple):
 
     Attributes:
         of_table: ``'III'`` -> keys of the results.
-        behind: pattern of a config's name -> what stands before all its keys.
+        prefixes: pattern of a config's name -> what stands before all its keys.
     """
 
     of_table: dict[str, list[str]]
-    behind: dict[str, str]
+    prefixes: dict[str, str]
 
     def of(self, table: str, config: str) -> list[str]:
         """Keys of a config's row; none where the page says none of the table."""
         return [f'{self.prefix(config)}{key}' for key in self.of_table.get(table, ())]
 
     def prefix(self, config: str) -> str:
-        return next((there for what, there in self.behind.items() if fnmatch(config, what)), '')
+        return next((there for what, there in self.prefixes.items() if fnmatch(config, what)), '')
 
 
 def columns(section: str) -> Columns:
@@ -347,7 +342,7 @@ def columns(section: str) -> Columns:
         for tables, keys in re.findall(r'Tab\. ([\w, ]+): (`[^`]+`(?:, `[^`]+`)*)', said)
         for table in tables.split(', ')
     }
-    return Columns(of_table, dict(re.findall(r'`([\w*+]+)` behind `(\w+/)`', said)))
+    return Columns(of_table, dict(re.findall(r'`([\w*+]+)` with the prefix `(\w+/)`', said)))
 
 
 def table_of(command: Command) -> tuple[str, str]:

@@ -67,7 +67,7 @@ def components(registries):
 def config(part=None, kind='models', **more):
     """A config of a retriever with a part of a component of some kind."""
     dataset = dict(video_pipeline=[], text_pipeline=[])
-    model = dict(type='VideoTextRetriever', encoder=dict(type='RemoteEncoder', model='m'))
+    model = dict(type='VideoTextRetriever', encoder=dict(type='FeatureWords', in_dim=2))
     loader = dict(dataset=dataset)
     if part is not None and kind == 'transforms':
         dataset['text_pipeline'] = [part]

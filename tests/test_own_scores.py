@@ -48,7 +48,7 @@ def test_blocks_print_what_is_shown(blocks, tmp_path, monkeypatch, capsys):
             both = run(f'print({call.format("scores", "debiased")})', names)
             raw, debiased = re.findall(r'R@1 ([\d.]+)', both)
             assert re.search(rf'R@1 +{raw} +{debiased} +', table), 'the tool says the same'
-    assert not printed and shown == 6
+    assert not printed and shown == 5
 
 
 def test_what_the_page_says_of_the_numbers(blocks):

@@ -26,15 +26,6 @@ PAPERS = {
         10,
     ),
 }
-#: What the page of a paper says first.
-BRIEF = [
-    'the paper says',
-    'what is ill posed, and what we do',
-    'configs',
-    'what was measured',
-    'how sure that is',
-    'what is unknown',
-]
 ROMAN = ('I', 'II', 'III', 'IV', 'V', 'VI', 'VII', 'VIII', 'IX', 'X', 'XI', 'XII', 'XIII')
 
 
@@ -43,7 +34,14 @@ def rows(heading):
     section = PAGE.split(f'## {heading}\n')[1].split('\n## ')[0]
     cells = [line.strip('|').split(' | ') for line in section.splitlines() if line[:2] == '| ']
     assert all(len(row) == 3 for row in cells[1:]), [row for row in cells[1:] if len(row) != 3]
-    return {name.strip(): (what.strip(), how.strip()) for name, what, how in cells[1:]}
+    found = {}
+    for names, what, how in cells[1:]:
+        several = re.fullmatch(r'(Fig|Tab)\. (\w+(?:, \w+)*)', names.strip())
+        each = (
+            [f'{several[1]}. {n}' for n in several[2].split(', ')] if several else [names.strip()]
+        )
+        found.update({name: (what.strip(), how.strip()) for name in each})
+    return found
 
 
 def expected(heading):

@@ -131,7 +131,7 @@ def test_columns_are_those_of_the_printed_table(section):
         assert found == headings(section, table), f'{section}, Tab. {table}'
         sides = [key.partition('/')[2][:3] for key in keys if key.startswith('retrieval/')]
         assert sides[:4] == ['t2v'] * min(4, len(sides))
-    assert {what.strip('_*+') for what in said.behind} <= {'ncl', 'qbnorm', 'postprocessed'}
+    assert {what.strip('_*+') for what in said.prefixes} <= {'ncl', 'qbnorm', 'postprocessed'}
 
 
 @pytest.mark.parametrize('name', sweep_names())

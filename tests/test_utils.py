@@ -11,6 +11,7 @@ from mmvtr import utils
 from mmvtr.utils import (
     forget_pretrained,
     load_config,
+    read_config,
     register_all_modules,
 )
 from mmvtr.values import Written
@@ -83,6 +84,17 @@ def test_a_preset_is_part_of_a_configs_name(tmp_path, monkeypatch):
     assert load_config('dumped+small.py').model == cfg.model
     both = load_config('some+small+deep.py', {'model.width': 3, 'd': 9})
     assert both.model == dict(width=3, rate=None, layers=dict(deep=9))
+
+
+def test_a_preset_of_a_base(tmp_path):
+    (tmp_path / 'some.py').write_text(
+        "model = dict(width=1, rate=3)\npreset_small = {'model.width': 2}\n"
+    )
+    (tmp_path / 'mine.py').write_text("_base_ = ['some+small.py']\nmodel = dict(rate=5)\n")
+    (tmp_path / 'slip.py').write_text("_base_ = ['some+smal.py']\n")
+    assert read_config(tmp_path / 'mine.py').to_dict() == dict(model=dict(width=2, rate=5))
+    with pytest.raises(ValueError, match="some.py has no preset 'smal', it has small"):
+        read_config(tmp_path / 'slip.py')
 
 
 def test_a_preset_that_is_not_there_is_told_with_those_that_are(tmp_path):

@@ -115,7 +115,7 @@ def videos_of(cfg: Config) -> list[dict[str, Any]]:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """See that no other run writes to a folder; the system forgets those that were killed."""
+    """Hold a folder's lock, which the system frees when a run is killed."""
     with open(folder / 'lock', 'w') as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from mmvtr.command_line import Parser, count, output_file, tool
-from mmvtr.evaluation.score_files import read_array
-from mmvtr.storage import write_text
+from mmvtr.storage import read_array, write_text
 
 
 def parse_args() -> argparse.Namespace:

@@ -66,11 +66,7 @@ def apply_args(cfg: Config, args: argparse.Namespace) -> None:
     if args.amp:
         training.use_amp(cfg, args.amp)
     if args.auto_scale_lr:
-        if cfg.get('auto_scale_lr', {}).get('base_batch_size') is None:
-            raise SystemExit(
-                f'error: --auto-scale-lr: {cfg.filename} has no auto_scale_lr.base_batch_size'
-            )
-        cfg.auto_scale_lr.enable = True
+        training.scale_rates(cfg)
     for loader in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
         if cfg.get(loader) and args.no_persistent_workers:
             cfg[loader].persistent_workers = False

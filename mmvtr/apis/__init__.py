@@ -14,23 +14,9 @@ from mmvtr.apis.sets import (
 )
 from mmvtr.apis.texts import TextEncoder, encode_texts, refuse_stored_words
 from mmvtr.apis.videos import VideoEncoder, encode_videos
+from mmvtr.registry import own_names
 
-__all__ = [
-    'PartOfSet',
-    'TextEncoder',
-    'VideoEncoder',
-    'as_tested',
-    'encode_set',
-    'encode_texts',
-    'encode_videos',
-    'fingerprint',
-    'load_retriever',
-    'origin_of',
-    'refuse_stored_words',
-    'refuse_without_vectors',
-    'sigmas',
-    'vectors',
-]
+__all__ = own_names(globals())
 
 
 def __getattr__(name: str) -> object:

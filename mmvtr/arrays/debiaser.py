@@ -279,7 +279,7 @@ class Debiaser:
         return like(texts)(torch.cat([self.changed(one) for one in whole]))
 
     def asked_before(self, texts: Array) -> str:
-        """Return what is said where most texts, float [Q, D], are in the bank, or ``''``."""
+        """Return the note that most texts, float [Q, D], are in the bank, or ``''``."""
         return self._asked_before(read_vectors(texts, 'texts', self.geometry).unit())
 
     @torch.no_grad()

@@ -241,7 +241,7 @@ def _different(array: Any, name: str, width: int, geometry: Geometry) -> tuple[T
 
 
 def check_width(vectors: Vectors, width: int, name: str) -> None:
-    """See that vectors have the width of the others.
+    """Raise ValueError if vectors have another width than the others.
 
     Raises:
         ValueError: they do not.

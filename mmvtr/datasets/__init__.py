@@ -18,13 +18,7 @@ from mmvtr.datasets.formats.tvr import TVRDataset
 from mmvtr.datasets.formats.vatex import VATEXDataset
 from mmvtr.datasets.formats.youcook2 import YouCook2Dataset
 from mmvtr.datasets.joined import ConcatDataset, RepeatDataset
-from mmvtr.datasets.judgments import (
-    read_crisscrossed,
-    read_eccv_caption,
-    read_fire,
-    read_flickr8k_crowd,
-    read_flickr8k_expert,
-)
+from mmvtr.datasets.judgments import read_fire
 from mmvtr.datasets.pair_values import PairValues, read_qrels, read_run, write_qrels, write_run
 from mmvtr.datasets.planted_corpus.dataset import PlantedDataset
 from mmvtr.datasets.sampling.collate import collate_retrieval
@@ -73,73 +67,6 @@ from mmvtr.datasets.words.tokenizers import (
     WordTokenize,
 )
 from mmvtr.datasets.words.tokens_of_interest import TokensOfInterest
+from mmvtr.registry import own_names
 
-__all__ = [
-    'ActivityNetDataset',
-    'ActivityNetMomentsDataset',
-    'BrokenVideoError',
-    'CLIPTokenize',
-    'CaptionAgreement',
-    'CaptionClasses',
-    'CaptionImplication',
-    'CenterCrop',
-    'CharadesSTADataset',
-    'ConcatDataset',
-    'DiDeMoDataset',
-    'DrawableCaptions',
-    'EPICKitchensDataset',
-    'EnvironmentBatchSampler',
-    'EpochSampler',
-    'HFTokenize',
-    'Halves',
-    'ItemKey',
-    'LSMDCDataset',
-    'LengthSplit',
-    'LoadExperts',
-    'LoadFeatures',
-    'LoadFrames',
-    'LoadRoleGraph',
-    'LoadTextFeatures',
-    'LoadFrameVectors',
-    'LoadVectors',
-    'LoadVideo',
-    'MSRVTTDataset',
-    'MSVDDataset',
-    'OpenCLIPResize',
-    'OpenCLIPTokenize',
-    'PRVRDataset',
-    'PairValues',
-    'PartOfSpeechGraph',
-    'PlantedDataset',
-    'PoolFeatures',
-    'RandomRoll',
-    'RandomSplit',
-    'RemoveByLength',
-    'RemoveRandom',
-    'RepeatDataset',
-    'ResizeShortSide',
-    'SceneBatchSampler',
-    'SummedCaptionSimilarity',
-    'TVRDataset',
-    'TableDataset',
-    'TextBytes',
-    'TokensOfInterest',
-    'TrimFeatures',
-    'VATEXDataset',
-    'VerbNounGraph',
-    'VideoTextDataset',
-    'WordCounts',
-    'WordTokenize',
-    'YouCook2Dataset',
-    'collate_retrieval',
-    'read_crisscrossed',
-    'read_eccv_caption',
-    'read_fire',
-    'read_flickr8k_crowd',
-    'read_flickr8k_expert',
-    'read_frames',
-    'read_qrels',
-    'read_run',
-    'write_qrels',
-    'write_run',
-]
+__all__ = own_names(globals())

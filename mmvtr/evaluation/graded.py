@@ -6,7 +6,7 @@ from typing import Callable, Literal, Sequence
 
 from torch import Tensor
 
-from mmvtr.evaluation.metric import Matrices, Metric, directed
+from mmvtr.evaluation.metric import Matrices, Metric, directed, known
 from mmvtr.functional.metrics.graded_relevance import (
     Depth,
     Graded,
@@ -75,7 +75,10 @@ class RelevanceMetric(Metric):
         self.without_match = without_match
 
     def measure(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
-        relevance, scores = self._relevance(relation), directed(matrices['scores'])
+        relevance, scores = (
+            known(relation, 'relevance', 'RelevanceMetric'),
+            directed(matrices['scores']),
+        )
         return self._numbers(
             lambda direction, dim: graded_values(
                 getattr(scores, direction), relevance, k=self.k, dim=dim
@@ -83,11 +86,11 @@ class RelevanceMetric(Metric):
         )
 
     def chance(self, relation: Relation) -> dict[str, float]:
-        relevance = self._relevance(relation)
+        relevance = known(relation, 'relevance', 'RelevanceMetric')
         return self._numbers(lambda _, dim: graded_chance(relevance, k=self.k, dim=dim))
 
     def ceiling(self, relation: Relation) -> dict[str, float]:
-        relevance = self._relevance(relation)
+        relevance = known(relation, 'relevance', 'RelevanceMetric')
         return self._numbers(lambda _, dim: _perfect(relevance, dim))
 
     def _numbers(self, values: Callable[[str, int], Graded]) -> dict[str, float]:
@@ -113,14 +116,6 @@ class RelevanceMetric(Metric):
         if measure != 'nDCG' or self.k == 'relevant':
             return measure
         return 'nDCG_full' if self.k is None else f'nDCG{self.k}'
-
-    def _relevance(self, relation: Relation) -> Tensor:
-        if relation.relevance is None:
-            raise ValueError(
-                'RelevanceMetric needs the relevance of the set, which its dataset does not give: '
-                'leave the metric out'
-            )
-        return relation.relevance
 
 
 def _perfect(relevance: Tensor, dim: int) -> Graded:

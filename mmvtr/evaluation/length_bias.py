@@ -15,7 +15,7 @@ from torch import Tensor
 from mmvtr.datasets.record_transforms import read_annotations
 from mmvtr.datasets.sampling.splits import Action, class_means, class_members
 from mmvtr.datasets.video_text import VideoTextDataset
-from mmvtr.evaluation.metric import Matrices, Metric, directed
+from mmvtr.evaluation.metric import Matrices, Metric, directed, known
 from mmvtr.functional.metrics.length_bias import (
     chance_of_top,
     length_correlation,
@@ -214,12 +214,7 @@ class LengthBiasMetric(Metric):
     def _common(self, relation: Relation) -> ActionLengths:
         self.prepare()
         for name in ('video_lengths', 'text_actions', 'video_actions'):
-            known = getattr(relation, name)
-            if known is None or not len(known):
-                raise ValueError(
-                    f'LengthBiasMetric needs the {name} of the set, which its dataset does not '
-                    f'give: leave the metric out'
-                )
+            known(relation, name, 'LengthBiasMetric')
         if relation.length_unit and relation.length_unit != self.unit:
             raise ValueError(
                 f'LengthBiasMetric: lengths in {self.unit} in the training set, in '

@@ -97,7 +97,7 @@ class Metric(ABC):
         return {}
 
     def alike(self, relation: Relation) -> dict[str, float]:
-        """What a score gives in expectation that calls all true pairs alike, where the ceiling is
+        """Return expected numbers of a score that calls all true pairs alike, where the ceiling is
         another: of paired retrieval.  Empty where the truth is not known."""
         return {}
 
@@ -182,6 +182,23 @@ def _named(metrics: Sequence[Metric], parts: Sequence[dict[str, float]]) -> dict
             raise ValueError(f'two metrics give {twice}: one of them needs another prefix')
         collected.update(named)
     return collected
+
+
+def known(relation: Relation, field: str, reader: str) -> Any:
+    """Return a field of the relation.
+
+    Args:
+        reader: name of the metric, for the error.
+
+    Raises:
+        ValueError: the dataset does not know it.
+    """
+    value = getattr(relation, field)
+    if value is None or not len(value):
+        raise ValueError(
+            f'{reader} needs the {field} of the set, which its dataset does not give: leave it out'
+        )
+    return value
 
 
 def check_matrix(name: str, matrix: Tensor, relation: Relation) -> None:

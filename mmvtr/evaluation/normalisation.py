@@ -8,6 +8,7 @@ from torch import Tensor
 
 from mmvtr.evaluation.metric import Matrices, Metric, constant, directed
 from mmvtr.functional.metrics import hubness as fn
+from mmvtr.functional.values import check_range
 from mmvtr.registry import METRICS
 from mmvtr.structures import Relation
 
@@ -50,10 +51,8 @@ class NormalisationMetric(Metric):
     prefix = 'normalisation'
 
     def __init__(self, *, temperature: Optional[float] = None, k: int = 10) -> None:
-        if temperature is not None and not temperature > 0:
-            raise ValueError(f'temperature must be positive, not {temperature}')
-        if k < 1:
-            raise ValueError(f'k must be at least 1, not {k}')
+        check_range('(0, inf)', temperature=temperature)
+        check_range('[1, inf)', k=k)
         self.temperature = temperature
         self.k = k
 

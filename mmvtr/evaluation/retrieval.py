@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mmvtr import functional as fn
-from mmvtr.evaluation.metric import Matrices, Metric, constant, directed
+from mmvtr.evaluation.metric import Matrices, Metric, constant, directed, known
 from mmvtr.functional.metrics.ranks import RankCounts
 from mmvtr.functional.metrics.relevance import average_precision, ndcg_at_k, precision_at_1
 from mmvtr.registry import METRICS
@@ -203,8 +203,8 @@ class SemanticMetric(Metric):
         return self._numbers(dict.fromkeys(NEEDS.values(), constant(relation)), relation)
 
     def ceiling(self, relation: Relation) -> dict[str, float]:
-        known = {name: getattr(relation, name) for name in NEEDS.values()}
-        scores = {name: target.float() for name, target in known.items() if target is not None}
+        targets = {name: getattr(relation, name) for name in NEEDS.values()}
+        scores = {name: target.float() for name, target in targets.items() if target is not None}
         return self._numbers(scores, relation)
 
     def _numbers(
@@ -215,12 +215,7 @@ class SemanticMetric(Metric):
         numbers = {}
         for direction, dim in (('t2v', 1), ('v2t', 0)):
             for name in self.measures:
-                target = getattr(relation, NEEDS[name])
-                if target is None:
-                    raise ValueError(
-                        f'{name} needs the {NEEDS[name]} of the set, which its dataset does not '
-                        f'give: leave it out, e.g. SemanticMetric(measures=...)'
-                    )
+                target = known(relation, NEEDS[name], name)
                 matrix = getattr(directed(scores[NEEDS[name]]), direction)
                 value = functions[name](matrix, target, dim=dim).nanmean()
                 key = f'{direction}_{name}' + (str(self.k) if name == 'nDCG' else '')

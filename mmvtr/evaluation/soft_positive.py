@@ -7,7 +7,7 @@ from typing import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from mmvtr.evaluation.metric import Matrices, Metric, directed
+from mmvtr.evaluation.metric import Matrices, Metric, directed, known
 from mmvtr.functional.metrics.relevance import auc
 from mmvtr.registry import METRICS
 from mmvtr.structures import Relation
@@ -144,15 +144,11 @@ def flagged_below(soft: Tensor, negatives: Tensor, threshold: float) -> dict[str
 
 def _groups(relation: Relation) -> dict[str, Tensor]:
     """Return masks, bool [T, V], of positives, soft positives and true negatives."""
-    if relation.truth is None:
-        raise ValueError(
-            'SoftPositiveMetric needs the truth of the set, which its dataset does not give: '
-            'leave the metric out'
-        )
-    soft = relation.truth & ~relation.positives
+    truth = known(relation, 'truth', 'SoftPositiveMetric')
+    soft = truth & ~relation.positives
     if not soft.any():
         raise ValueError(
             'no text holds for a video that it does not belong to: there are no soft positives to '
             'detect, leave SoftPositiveMetric out'
         )
-    return dict(positives=relation.positives, soft=soft, negatives=~relation.truth)
+    return dict(positives=relation.positives, soft=soft, negatives=~truth)

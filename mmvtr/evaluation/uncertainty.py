@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from mmvtr.evaluation.metric import Matrices, Metric, directed
+from mmvtr.evaluation.metric import Matrices, Metric, directed, known
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.functional.metrics.relevance import auc
 from mmvtr.functional.uncertainty.reliability import rejection_ratio, risk_coverage, spearman
+from mmvtr.functional.values import check_range
 from mmvtr.registry import METRICS
 from mmvtr.structures import Relation
 
@@ -101,8 +102,7 @@ class GeneralCaptionMetric(Metric):
     prefix = 'uncertainty'
 
     def __init__(self, *, share: float = 0.02) -> None:
-        if not 0 < share < 1:
-            raise ValueError(f'share must lie in (0, 1), not {share}')
+        check_range('(0, 1)', share=share)
         self.share = share
 
     def measure(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
@@ -121,12 +121,8 @@ class GeneralCaptionMetric(Metric):
 
     def _general(self, relation: Relation) -> Tensor:
         """bool [T]."""
-        if relation.truth is None:
-            raise ValueError(
-                'GeneralCaptionMetric needs the truth of the set, which its dataset does not give: '
-                'leave the metric out'
-            )
-        general = relation.truth.sum(1) > self.share * relation.truth.shape[1]
+        truth = known(relation, 'truth', 'GeneralCaptionMetric')
+        general = truth.sum(1) > self.share * truth.shape[1]
         if general.all() or not general.any():
             raise ValueError(
                 f'{int(general.sum())} of {len(general)} texts hold for more than {self.share:.0%} '
@@ -157,10 +153,10 @@ def _of_queries(
     direction: str, uncertainty: Tensor, scores: Tensor, positives: Tensor, *, dim: int
 ) -> dict[str, float]:
     rank = ranks(scores, positives, dim=dim)
-    known = ~rank.isnan()
-    if not known.any():
+    asked = ~rank.isnan()
+    if not asked.any():
         raise ValueError(f'{direction}: no query has a match')
-    rank, uncertainty = rank[known], uncertainty[known]
+    rank, uncertainty = rank[asked], uncertainty[asked]
     wrong = (rank > 1).double()
     accuracy = 100 * (1 - risk_coverage(uncertainty, wrong))
     numbers = {
@@ -169,6 +165,6 @@ def _of_queries(
     }
     numbers['R1_area'] = accuracy.mean()
     numbers['rejection'] = 100 * rejection_ratio(uncertainty, wrong)
-    numbers['rejection_scores'] = 100 * rejection_ratio(-scores.amax(dim)[known], wrong)
+    numbers['rejection_scores'] = 100 * rejection_ratio(-scores.amax(dim)[asked], wrong)
     numbers['calibration'] = 100 * spearman(uncertainty, rank)
     return {f'{direction}_{name}': float(value) for name, value in numbers.items()}

@@ -1,13 +1,14 @@
-"""What functions of tensors share: numpy arrays are taken, too, and sums are float32 or better."""
+"""What functions of tensors share: numpy arrays, float32 or better, checks of arguments."""
 
 from __future__ import annotations
 
-from functools import wraps
+from functools import partial, wraps
 from inspect import signature
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, Collection, TypeVar
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 Function = TypeVar('Function', bound=Callable[..., Any])
 #: Module of a type that is no array -> the conversion to one, of what stands for {}.
@@ -20,6 +21,8 @@ CONVERSIONS = dict(
     jax='numpy.asarray({})',
     tensorflow='{}.numpy()',
 )
+#: Calls a function whose intermediate values are computed again in the backward pass.
+recomputed = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
 #: How arguments that must be tensors are annotated.
 TENSORS = ('Tensor', 'Optional[Tensor]')
 
@@ -100,3 +103,55 @@ def at_least_float32(x: Tensor) -> Tensor:
             torch.float32
     """
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def check_one_of(known: Collection, **given: Any) -> None:
+    """Raise ValueError unless each value is one of ``known``.
+
+    Example:
+        ::
+
+            >>> check_one_of(('mean', 'sum'), reduction='mean')
+    """
+    for name, value in given.items():
+        if value not in known:
+            raise ValueError(f'{name} must be one of {[*known]}, not {value!r}')
+
+
+def check_range(interval: str, **given: Any) -> None:
+    """Raise ValueError unless each number lies in an interval; None is not checked.
+
+    Args:
+        interval: as ``'[0, 1)'`` or ``'(0, inf)'``.
+        given: numbers or 0-dim tensors by argument name; a NaN lies in no interval.
+
+    Example:
+        ::
+
+            >>> check_range('(0, inf)', temperature=0.07)
+    """
+    low, high = map(float, interval[1:-1].split(','))
+    limit = 'be positive' if interval == '(0, inf)' else f'be at least {low:g}'
+    words = f'lie in {interval}' if high < float('inf') else limit
+    for name, value in given.items():
+        if value is None:
+            continue
+        number = float(value)
+        above = low < number if interval[0] == '(' else low <= number
+        below = number < high if interval[-1] == ')' else number <= high
+        if not (above and below):
+            shown = number if isinstance(value, Tensor) else value
+            raise ValueError(f'{name} must {words}, not {shown}')
+
+
+def check_shapes(**tensors: Tensor) -> None:
+    """Raise ValueError unless all tensors have one shape.
+
+    Example:
+        ::
+
+            >>> check_shapes(scores=torch.ones(2, 3), positives=torch.ones(2, 3))
+    """
+    if len({x.shape for x in tensors.values()}) > 1:
+        shapes = [f'{name} {list(x.shape)}' for name, x in tensors.items()]
+        raise ValueError(f'{" and ".join(shapes)} differ')

@@ -13,11 +13,12 @@ from mmengine.model import BaseModel, ModuleList
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_rows
+from mmvtr.functional.values import check_one_of, check_range
 from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity, Matches
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.registry import MODELS, build
-from mmvtr.structures import Embedding, Levels, drop_tokens
+from mmvtr.structures import Embedding, Levels, drop_tokens, under
 
 
 class FusedSimilarity:
@@ -206,8 +207,7 @@ class BackdoorRetriever(BaseModel):
             ValueError: an unknown mode, or (``'loss'``) a joint batch of several environments, of
                 one without a member, or of none.
         """
-        if mode not in ('loss', 'predict', 'tensor'):
-            raise ValueError(f"mode must be 'loss', 'predict' or 'tensor', not {mode!r}")
+        check_one_of(('loss', 'predict', 'tensor'), mode=mode)
         if mode == 'loss':
             return self._loss(inputs, data_samples)
         texts, videos = self.encode_text(inputs), self.encode_video(inputs)
@@ -301,12 +301,7 @@ def fuse(parts: Sequence[dict[str, Tensor]], weights: Sequence[float]) -> dict[s
 
 def of_member(levels: Levels, k: int) -> Levels:
     """Return the levels of member ``k`` without the prefix ``'<k>.'``."""
-    prefix = f'{k}.'
-    return {
-        name.removeprefix(prefix): embedding
-        for name, embedding in levels.items()
-        if name.startswith(prefix)
-    }
+    return under(f'{k}.', levels)
 
 
 def all_members(
@@ -325,8 +320,7 @@ def all_members(
         return list(members)
     if not isinstance(member, dict):
         raise ValueError('member is a config, of which copies are built; built ones are `members`')
-    if copies < 1:
-        raise ValueError(f'copies must be at least 1, got {copies}')
+    check_range('[1, inf)', copies=copies)
     return [member] * copies
 
 

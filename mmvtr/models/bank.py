@@ -7,6 +7,7 @@ from typing import Optional
 import torch
 from torch import Tensor, nn
 
+from mmvtr.functional.values import check_range
 from mmvtr.structures import Embedding, Levels
 
 #: Name of the level of Gaussians, and of the buffers that hold it.
@@ -36,8 +37,7 @@ class MemoryBank(nn.Module):
         self, size: int, widths: dict[str, int], *, gaussian: Optional[int] = None
     ) -> None:
         super().__init__()
-        if size < 1:
-            raise ValueError(f'a memory bank needs a size of at least 1, not {size}')
+        check_range('[1, inf)', size=size)
         self.size = size
         self.names = tuple(widths)
         self.register_buffer('pushed', torch.zeros((), dtype=torch.long))

@@ -20,8 +20,9 @@ from torch.utils.checkpoint import checkpoint
 
 from mmvtr.dist import gather_nested, rank, world_size
 from mmvtr.functional.losses.contrastive import Sums, join_sums
+from mmvtr.functional.values import recomputed
 from mmvtr.models.gradient_cache import uncached_autocast
-from mmvtr.models.target import Target
+from mmvtr.models.target import Filled, Matrices, Target
 from mmvtr.structures import Levels, take
 
 #: Result of one block: 0-dim figures of the supervision, and the sums of each loss by matrix and
@@ -39,9 +40,7 @@ class BlockSupervision(nn.Module):
     #: Why its configuration needs the whole matrix; '' if blocks suffice.
     whole = ''
 
-    def forward(
-        self, texts: Levels, videos: Levels, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
+    def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
         """Return the joint batch's target, and losses and figures to log."""
         begun = self.begin(texts, videos, Pairs.of(target.positives))
         target, sums = self.block(begun, slice(None), target)
@@ -50,7 +49,7 @@ class BlockSupervision(nn.Module):
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Any:
         """Return what all blocks of a joint batch share; called once per batch."""
 
-    def block(self, begun: Any, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
+    def block(self, begun: Any, rows: slice, target: Target) -> Filled:
         """Return the target of the texts ``rows``, [R, V], with filled slots added, and sums."""
         raise NotImplementedError(f'{type(self).__name__} must define block()')
 
@@ -110,7 +109,7 @@ def losses_in_blocks(
     for loss in losses.values():
         loss.known(compare(take(t, slice(0)), v))  # raises an error that lists the matrices
 
-    def matrices() -> Iterator[dict[str, Tensor]]:
+    def matrices() -> Iterator[Matrices]:
         for some in blocks:
             yield compare(take(t, some), v)
 
@@ -127,10 +126,7 @@ def losses_in_blocks(
         }
 
     with uncached_autocast(temperature.device.type):
-        made = [
-            checkpoint(left_by, some, use_reentrant=False, preserve_rng_state=False)
-            for some in blocks
-        ]
+        made = [recomputed(left_by, some) for some in blocks]
     left = _join(made)
     figures, sums = _join(gather_nested(left)) if left[0] or losses else left
     found = {} if supervision is None else supervision.finish(begun, figures)

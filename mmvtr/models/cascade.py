@@ -9,9 +9,10 @@ from torch import Tensor
 
 from mmvtr.dist import gather_rows, rank, world_size
 from mmvtr.functional.losses.set_contrast import hard_negatives
+from mmvtr.functional.values import check_range
 from mmvtr.models.annotation import JointIds
 from mmvtr.models.retriever import VideoTextRetriever
-from mmvtr.models.target import LocalBatch, Target, check_readable
+from mmvtr.models.target import LocalBatch, Matrices, Target, Targets, check_readable
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
 
@@ -44,8 +45,7 @@ class CascadeRetriever(VideoTextRetriever):
 
     def __init__(self, *, negatives: int = 8, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if negatives < 1:
-            raise ValueError(f'negatives must be at least 1, not {negatives}')
+        check_range('[1, inf)', negatives=negatives)
         lacking = [n for n in ('first_stage', 'ranking', 'fuse') if not hasattr(self.similarity, n)]
         if lacking:
             raise ValueError(
@@ -55,13 +55,8 @@ class CascadeRetriever(VideoTextRetriever):
         self.negatives = negatives
 
     def _compared(
-        self,
-        texts: Levels,
-        videos: Levels,
-        target: Target | dict[str, Target],
-        known: JointIds,
-        own: LocalBatch,
-    ) -> tuple[dict[str, Tensor], dict[str, Target]]:
+        self, texts: Levels, videos: Levels, target: Targets, known: JointIds, own: LocalBatch
+    ) -> tuple[Matrices, dict[str, Target]]:
         """Return the first stage's matrices and ``'fusion'``, and a target for each."""
         if not isinstance(target, Target):
             raise ValueError(

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.functional.losses.contrastive import WAYS, ByDirection, Columns
+from mmvtr.functional.values import check_one_of
 from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.models.supervisions.columns import spared_columns
-from mmvtr.models.target import Target, each_way, judges, pushed
+from mmvtr.models.target import Filled, Target, each_way, judges, pushed
 from mmvtr.registry import MODELS, build
 from mmvtr.structures import Levels, same_level
 
@@ -52,7 +53,7 @@ class CombinedSupervision(nn.Module):
             are no negatives, with ``'all'``, which may make them negatives.
 
     Example:
-        Spare negatives that DVTR's uncertainty or the captions' words consider relevant. ::
+        Exclude negatives that DVTR's uncertainty or the captions' words consider relevant. ::
 
             supervision=dict(
                 type='CombinedSupervision',
@@ -72,8 +73,7 @@ class CombinedSupervision(nn.Module):
         wrong = [name for name in parts if 'loss' in name]
         if wrong:
             raise ValueError(f"no part may have 'loss' in its name, as {wrong[0]!r} has")
-        if spared_by not in RULES:
-            raise ValueError(f'spared_by must be one of {[*RULES]}, not {spared_by!r}')
+        check_one_of(RULES, spared_by=spared_by)
         self.parts = nn.ModuleDict({name: build(part) for name, part in parts.items()})
         self.spared_by = spared_by
         for name, part in self.parts.items():
@@ -100,9 +100,7 @@ class CombinedSupervision(nn.Module):
         """Whether the weights of a part may exceed 1."""
         return any(getattr(part, 'exceeds_one', False) for part in self.parts.values())
 
-    def forward(
-        self, texts: Levels, videos: Levels, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
+    def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
         """Return one target of the joint batch, and all losses and figures."""
         made, logs = {}, {}
         for name, part in self.parts.items():
@@ -182,7 +180,7 @@ class CombinedSupervision(nn.Module):
             for name, one in made.items()
             if judges(one, known) and not getattr(self.parts[name], 'exceeds_one', False)
         }
-        spared = dict(made)
+        weighed = dict(made)
         for name, one in made.items():
             kinds = getattr(self.parts[name], 'kinds', ())
             others = [by_way for other, by_way in filled.items() if other != name]
@@ -196,8 +194,8 @@ class CombinedSupervision(nn.Module):
                 {way: reduce(rule, [by_way[way] for by_way in others]) for way in WAYS},
                 rule if name in filled else torch.mul,
             )
-            spared[name] = one._replace(columns=columns)
-        return spared
+            weighed[name] = one._replace(columns=columns)
+        return weighed
 
     def _together(self, target: Target, made: Mapping[str, Target]) -> Target:
         """Merge the targets that the parts have made from ``target`` into one."""

@@ -86,12 +86,12 @@ def why_nothing(
         return 'The loss is flat: look at its margin, its temperature and its inputs'
     name, shown = type(supervision).__name__, {k: round(float(x), 3) for k, x in figures.items()}
     if isinstance(target, Target) and spares_all(target):
-        return f'{name} spares every negative of the batch; its figures: {shown}'
-    return f'Look at what {name} spares; its figures: {shown}'
+        return f'{name} gives every negative of the batch weight 0; its figures: {shown}'
+    return f'Look at the weights that {name} gives; its figures: {shown}'
 
 
 def spares_all(target: Target) -> bool:
-    """Whether no pair is a negative: each is a match, ambiguous, or has weight 0."""
+    """Return whether no pair is a negative: each is a match, ambiguous, or has weight 0."""
     left = ~target.positives.bool()
     if target.ambiguous is not None:
         left = left & ~target.ambiguous

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvtr.functional.uncertainty.gaussian import bounded
-from mmvtr.functional.values import at_least_float32
+from mmvtr.functional.values import at_least_float32, check_one_of
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
 
@@ -55,8 +55,7 @@ class HierarchicalGaussianHead(nn.Module):
 
     def __init__(self, dim: int, *, hidden: int | None = None, spread: str = 'log_std') -> None:
         super().__init__()
-        if spread not in ('log_std', 'variance'):
-            raise ValueError(f"spread must be 'log_std' or 'variance', not {spread!r}")
+        check_one_of(('log_std', 'variance'), spread=spread)
         hidden = hidden or dim
         self.spread = spread
         self.mean_attention, self.spread_attention = AttentionPool(dim), AttentionPool(dim)
@@ -124,12 +123,7 @@ class GaussianHead(UnitMeanHead):
     """
 
     def __init__(
-        self,
-        dim: int,
-        *,
-        initial_log_std: Optional[float] = None,
-        own_mean: bool = True,
-        **kwargs,
+        self, dim: int, *, initial_log_std: Optional[float] = None, own_mean: bool = True, **kwargs
     ) -> None:
         super().__init__(**kwargs)
         self.mean = nn.Linear(dim, dim) if own_mean else nn.Identity()
@@ -161,12 +155,7 @@ class PCMEGaussianHead(UnitMeanHead):
     """
 
     def __init__(
-        self,
-        dim: int,
-        *,
-        use_mask: bool = True,
-        initial_log_std: Optional[float] = None,
-        **kwargs,
+        self, dim: int, *, use_mask: bool = True, initial_log_std: Optional[float] = None, **kwargs
     ) -> None:
         super().__init__(**kwargs)
         self.use_mask = use_mask

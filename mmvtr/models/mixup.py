@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from mmvtr.dist import rank
 from mmvtr.functional.losses.pairwise import mixed_labels
+from mmvtr.functional.values import check_range
 from mmvtr.models.data_preprocessor import VideoTextDataPreprocessor
-from mmvtr.models.target import Target
+from mmvtr.models.target import Filled, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
@@ -41,10 +42,8 @@ class MixupDataPreprocessor(VideoTextDataPreprocessor):
 
     def __init__(self, *, alpha: float = 1.0, mixed: float = 0.25, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if not alpha > 0:
-            raise ValueError(f'alpha must be positive, not {alpha}')
-        if not 0 <= mixed <= 1:
-            raise ValueError(f'mixed must lie in [0, 1], not {mixed}')
+        check_range('(0, inf)', alpha=alpha)
+        check_range('[0, 1]', mixed=mixed)
         if not self.normalise:
             raise ValueError('normalise=False leaves frames as uint8, which are not mixed')
         self.alpha = alpha
@@ -133,8 +132,7 @@ class MixupSupervision(nn.Module):
 
     def __init__(self, *, smoothing: float = 0.0) -> None:
         super().__init__()
-        if not 0 <= smoothing < 0.5:
-            raise ValueError(f'smoothing must lie in [0, 1/2), not {smoothing}')
+        check_range('[0, 0.5)', smoothing=smoothing)
         self.smoothing = smoothing
 
     def sees(self, preprocessor: nn.Module) -> None:
@@ -157,9 +155,7 @@ class MixupSupervision(nn.Module):
         return {}, {'mix': Embedding(data_samples['video_mix'].to(device))}
 
     @torch.no_grad()
-    def forward(
-        self, texts: Levels, videos: Levels, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
+    def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
         """Return the joint batch's target with ``labels``, and the mean lambda for the log."""
         share, away = videos['mix'].mean.unbind(1)
         partner = torch.arange(len(away), device=away.device) + away.long()

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_levels
+from mmvtr.functional.values import check_range
 from mmvtr.models.annotation import JointIds
 from mmvtr.models.bank import GAUSSIAN, NOBODY, MemoryBank
 from mmvtr.models.retriever import VideoTextRetriever, text_levels, video_levels
-from mmvtr.models.target import LocalBatch, Target
+from mmvtr.models.target import LocalBatch, Matrices, Target, Targets
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, cat_levels, drop_tokens
 
@@ -86,8 +87,7 @@ class MomentumRetriever(VideoTextRetriever):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if not 0 <= momentum < 1:
-            raise ValueError(f'momentum must lie in [0, 1), not {momentum}')
+        check_range('[0, 1)', momentum=momentum)
         if self.similarity.needs_tokens:
             raise ValueError(
                 f'{type(self.similarity).__name__} reads tokens, but a bank remembers one vector a '
@@ -145,13 +145,8 @@ class MomentumRetriever(VideoTextRetriever):
     # -- training -------------------------------------------------------------------------
 
     def _compared(
-        self,
-        texts: Levels,
-        videos: Levels,
-        target: Target | dict[str, Target],
-        known: JointIds,
-        own: LocalBatch,
-    ) -> tuple[dict[str, Tensor], dict[str, Target]]:
+        self, texts: Levels, videos: Levels, target: Targets, known: JointIds, own: LocalBatch
+    ) -> tuple[Matrices, dict[str, Target]]:
         """Return wide matrices and a target for each, and push the keys into the banks."""
         self._check_followed()
         video_of_texts, video_of_videos = _owners(known)

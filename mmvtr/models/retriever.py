@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from mmvtr.dist import gather_levels
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
+from mmvtr.functional.values import check_one_of, check_range
 from mmvtr.models.annotation import JointIds, own_match
 from mmvtr.models.blocks import losses_in_blocks, whole_needed
 from mmvtr.models.gradient_cache import encode_in_parts, refuse_dependence_on_batch
@@ -21,7 +22,7 @@ from mmvtr.models.gradient_watch import GradientWatch, why_nothing
 from mmvtr.models.layers.pooling import empty_levels
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.supervisions.columns import check_columns
-from mmvtr.models.target import LocalBatch, Target, check_read, check_readable
+from mmvtr.models.target import LocalBatch, Matrices, Target, Targets, check_read, check_readable
 from mmvtr.registry import MODELS, build
 from mmvtr.structures import Levels, drop_tokens
 
@@ -193,8 +194,7 @@ class VideoTextRetriever(BaseModel):
     ) -> dict | list[RetrievalSample] | tuple[Levels, Levels]:
         """Return a dict of losses (``'loss'``), one sample per text (``'predict'``), or levels of
         texts and of videos (``'tensor'``).  ``inputs`` come from the data preprocessor."""
-        if mode not in ('loss', 'predict', 'tensor'):
-            raise ValueError(f"mode must be 'loss', 'predict' or 'tensor', not {mode!r}")
+        check_one_of(('loss', 'predict', 'tensor'), mode=mode)
         if mode == 'loss' and self.micro_batch is not None:
             texts, videos = self._encode_in_parts(inputs)
         else:
@@ -256,7 +256,7 @@ class VideoTextRetriever(BaseModel):
 
     def _losses_of_matrix(
         self, texts: Levels, videos: Levels, known: JointIds, own: LocalBatch
-    ) -> tuple[Target | dict[str, Target], dict[str, Tensor]]:
+    ) -> tuple[Targets, dict[str, Tensor]]:
         """Return the target of the joint batch, and all losses and figures of its matrices."""
         annotated = known.target()
         target, losses = annotated, {}
@@ -276,13 +276,8 @@ class VideoTextRetriever(BaseModel):
         return target, losses
 
     def _compared(
-        self,
-        texts: Levels,
-        videos: Levels,
-        target: Target | dict[str, Target],
-        known: JointIds,
-        own: LocalBatch,
-    ) -> tuple[dict[str, Tensor], Target | dict[str, Target]]:
+        self, texts: Levels, videos: Levels, target: Targets, known: JointIds, own: LocalBatch
+    ) -> tuple[Matrices, Targets]:
         """Return the inputs of the losses: matrices by name, and their target (or one each)."""
         return self.similarity(texts, videos), target
 
@@ -338,8 +333,7 @@ class VideoTextRetriever(BaseModel):
 
     @micro_batch.setter
     def micro_batch(self, size: Optional[int]) -> None:
-        if size is not None and size < 1:
-            raise ValueError(f'micro_batch must be at least 1, not {size}')
+        check_range('[1, inf)', micro_batch=size)
         self._micro_batch = size
 
     @property
@@ -349,8 +343,7 @@ class VideoTextRetriever(BaseModel):
 
     @block_rows.setter
     def block_rows(self, rows: Optional[int]) -> None:
-        if rows is not None and rows < 1:
-            raise ValueError(f'block_rows must be at least 1, not {rows}')
+        check_range('[1, inf)', block_rows=rows)
         if rows is not None and self.no_blocks:
             raise ValueError(
                 f'block_rows={rows}: {self.no_blocks}; leave it away (micro_batch saves memory '
@@ -366,8 +359,7 @@ class VideoTextRetriever(BaseModel):
 
     @stage.setter
     def stage(self, stage: Optional[str]) -> None:
-        if stage not in (None, 'uncertainty', 'retrieval'):
-            raise ValueError(f"stage must be None, 'uncertainty' or 'retrieval', not {stage!r}")
+        check_one_of((None, 'uncertainty', 'retrieval'), stage=stage)
         self._stage = stage
         for name, parameter in self.named_parameters():
             uncertainty = name.startswith(('heads.', 'supervision.'))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union
 
 import torch
 from torch import Tensor, nn
@@ -98,6 +98,16 @@ class Target(NamedTuple):
         return self._replace(weights=each_way(torch.mul, self.weights, weights))
 
 
+#: One target for all matrices, or one of each by name.
+Targets = Union[Target, dict[str, Target]]
+#: What a supervision returns: its target of the joint batch, and losses and figures by name.
+Filled = tuple[Target, dict[str, Tensor]]
+#: Score matrices [T, V] by name.
+Matrices = dict[str, Tensor]
+#: A number, or a 0-dim tensor as the temperature.
+Scalar = Union[float, Tensor]
+
+
 class LocalBatch(NamedTuple):
     """This process' own items, for objectives that read more than the gathered vectors.
 
@@ -114,7 +124,7 @@ class LocalBatch(NamedTuple):
 
 
 def is_soft(positives: Tensor) -> bool:
-    """Whether positives [T, V] say how much each entry is a match, not only whether."""
+    """Return whether positives [T, V] are soft: degrees of a match, not bool."""
     return positives.is_floating_point()
 
 
@@ -123,7 +133,7 @@ def each_way(
     one: Optional[ByDirection],
     other: Optional[ByDirection],
 ) -> Optional[ByDirection]:
-    """``rule`` of two weights, by direction where one of them is; of None the other one.
+    """Return ``rule`` of two weights, by direction if one of them is; of None the other one.
 
     Of a direction of which one by direction says nothing, its weights are 1, as in
     :func:`.contrastive`.
@@ -148,7 +158,7 @@ def of_way(value: Optional[ByDirection], way: str) -> Optional[Tensor]:
 
 
 def check_readable(target: Target, reader: nn.Module) -> None:
-    """See that a loss or an objective takes soft positives, and weights by direction, as such.
+    """Raise ValueError if a loss cannot read soft positives or weights by direction.
 
     One whose own class does not say which ``slots`` it reads may read any, if it is a loss.
 
@@ -171,7 +181,7 @@ def check_readable(target: Target, reader: nn.Module) -> None:
 
 
 def judges(target: Target, known: Target) -> bool:
-    """Whether a supervision's target says of negatives how hard they are pushed.
+    """Return whether a supervision's target weighs negatives.
 
     Args:
         target: what it made.
@@ -186,7 +196,7 @@ def judges(target: Target, known: Target) -> bool:
 
 
 def mean_weights(target: Target) -> Optional[Tensor]:
-    """float [T, V]: the weights of negatives, of such by direction the mean; None: there are none.
+    """Return the weights of negatives, float [T, V], the mean of both directions; None: none.
 
     A direction of which nothing is said has weights of 1.
     """
@@ -198,7 +208,7 @@ def mean_weights(target: Target) -> Optional[Tensor]:
 
 
 def pushed(target: Target, known: Target, way: Optional[str] = None) -> Tensor:
-    """float [T, V]: how hard a pair is pushed; 0 for what counts as a match or as ambiguous.
+    """Return the weight of each pair as a negative, float [T, V]; 0 for a match or ambiguous.
 
     Args:
         target: what a supervision made.
@@ -214,7 +224,7 @@ def pushed(target: Target, known: Target, way: Optional[str] = None) -> Tensor:
 
 
 def check_read(supervision: Optional[nn.Module], losses: Mapping[str, nn.Module]) -> None:
-    """See that a loss reads the slot that a supervision is all about (``fills``), if it says one.
+    """Raise ValueError if no loss reads the slot that a supervision names in ``fills``.
 
     A loss whose own class does not say which ``slots`` it reads may read any.
 
@@ -237,7 +247,7 @@ def check_read(supervision: Optional[nn.Module], losses: Mapping[str, nn.Module]
 
 
 def from_classes(target: Target, field: str, reader: nn.Module) -> Tensor:
-    """``target.known.relevance`` (float [T, V]) or ``target.known.overlap`` (bool [T, V]).
+    """Return ``known.relevance`` (float [T, V]) or ``known.overlap`` (bool [T, V]) of a target.
 
     Raises:
         ValueError: it is None, as the dataset gives no classes; names the ``reader``.
@@ -249,9 +259,3 @@ def from_classes(target: Target, field: str, reader: nn.Module) -> Tensor:
             'its video and text records need classes=dict(verb=[...], noun=[...]) or the like'
         )
     return value
-
-
-def check_threshold(name: str, value: float) -> None:
-    """ValueError for a threshold of relevance that everything, or nothing, reaches."""
-    if not 0 < value <= 1:
-        raise ValueError(f'{name} must lie in (0, 1], as relevance does, not {value}')

@@ -35,5 +35,5 @@ class Temperature(nn.Module):
         self.max_log_scale = -math.log(minimum)
 
     def forward(self) -> Tensor:
-        """The temperature, a 0-dim tensor."""
+        """Return the temperature, a 0-dim tensor."""
         return (-bounded(self.log_scale, -math.inf, self.max_log_scale)).exp()

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from mmvtr.dist import gather_levels, gather_rows, sum_processes, world_size
 from mmvtr.functional.losses.negative_weights import RULES
+from mmvtr.functional.values import check_one_of, check_range
 from mmvtr.models.blocks import losses_in_blocks, whole_needed
 from mmvtr.models.combined import CombinedSupervision
 from mmvtr.models.gradient_watch import GradientWatch, why_nothing
@@ -53,14 +54,14 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
 
     Args:
         model: the SentenceTransformer that is trained.
-        supervision: which negatives are spared: a supervision of :mod:`mmvtr.models` that reads
+        supervision: which negatives are excluded: a supervision of :mod:`mmvtr.models` that reads
             vectors (``DVTRSupervision``, ``RelativeScoreSupervision`` ...), its config or its name;
             None: plain InfoNCE.
         guide: a model with ``encode`` for texts, of any tokenizer.  What it finds about as near to
             a text as its own document is no negative; videos and images it judges by their texts
             (:class:`~mmvtr.models.supervisions.guide.GuideSupervision`).
         guide_margin, guide_strategy: ``margin`` and ``rule`` of that.  As in sentence-transformers'
-            GISTEmbedLoss the margin is 0 by default: a wider one spares every negative where the
+            GISTEmbedLoss the margin is 0 by default: a wider one excludes every negative where the
             guide's cosines lie close together.
         temperature: divides the cosines, 1 / ``scale`` of sentence-transformers.
         form, direction, weighted: see :class:`~mmvtr.models.losses.ContrastiveLoss`; the losses of
@@ -100,12 +101,9 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         gather_across_devices: bool = False,
     ) -> None:
         super().__init__()
-        if not temperature > 0:
-            raise ValueError(f'temperature must be positive, not {temperature}')
-        if guide_strategy not in RULES:
-            raise ValueError(f'guide_strategy must be one of {[*RULES]}, not {guide_strategy!r}')
-        if mini_batch_size is not None and mini_batch_size < 1:
-            raise ValueError(f'mini_batch_size must be at least 1, not {mini_batch_size}')
+        check_range('(0, inf)', temperature=temperature)
+        check_one_of(RULES, guide_strategy=guide_strategy)
+        check_range('[1, inf)', mini_batch_size=mini_batch_size)
         if mini_batch_size is not None and has_static_embedding_input(model):
             raise ValueError(
                 'a StaticEmbedding cannot be embedded in parts: leave mini_batch_size out'

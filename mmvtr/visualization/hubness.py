@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from mmvtr.functional.metrics.hubness import ErrorRates, k_occurrence, skewness
+from mmvtr.functional.values import check_range
 from mmvtr.visualization import canvas
 
 #: Of the raw scores and of the transforms; lines differ as well.
@@ -44,8 +45,7 @@ def hubs(before: Any, after: Mapping[str, Any] = {}, *, k: int = 10) -> 'canvas.
     raw = canvas.array('before', before, (None, None))
     if min(raw.shape) < 2:
         raise ValueError(f'before of shape {list(raw.shape)}: a gallery of one item has no hubs')
-    if k < 1:
-        raise ValueError(f'k must be at least 1, not {k}')
+    check_range('[1, inf)', k=k)
     if len(after) >= len(LOOKS):
         raise ValueError(f'{len(after)} transforms, at most {len(LOOKS) - 1} can be told apart')
     named = {'raw': (raw, raw)}
@@ -93,56 +93,6 @@ def _distributions(axis: 'canvas.Axes', counts: Mapping[str, torch.Tensor]) -> N
     axis.set_ylim(0, 100 * 10 ** (0.22 * len(counts) + 0.44))  # room for the legend
     ticks = [0, 1, 10, 100]
     axis.set_yticks(ticks, [str(tick) for tick in ticks])
-
-
-def occurrence_and_errors(
-    matrices: Mapping[str, tuple[Any, Any]],
-    rates: Mapping[str, ErrorRates],
-    *,
-    k: int,
-    title: str,
-) -> 'canvas.Figure':
-    """Draw how often items are retrieved and the related errors, a row per direction.
-
-    Args:
-        matrices: by name scores [T, V] of both directions (text to video, read by rows; video to
-            text, read by columns); 'raw' is drawn as bars.
-        rates: by direction, of ``DIRECTIONS``, in bins between ``MASS_EDGES``.
-        k: items that a query finds, where there are as many.
-        title: of the picture.
-    """
-    figure = canvas.new_figure(8.5, title, width=11)
-    for place, (axes, direction) in enumerate(zip(figure.subplots(2, 2), DIRECTIONS)):
-        dim, (query, item) = 1 - place, direction.split(' to ')
-        most = min(k, matrices['raw'][place].shape[dim])
-        counts = {
-            name: k_occurrence(pair[place], k=most, dim=dim).numpy()
-            for name, pair in matrices.items()
-        }
-        _occurrences(axes[0], counts)
-        canvas.style(
-            axes[0],
-            f'{direction}: how often a {item} is found',
-            f'{query} queries that have a {item} among their {most} best',
-            f'{item}s (%)',
-        )
-        axes[0].legend(frameon=False, fontsize=9)
-        draw_rates(axes[1], rates[direction], direction, f'{direction}: errors of the raw scores')
-    return figure
-
-
-def _occurrences(axis: 'canvas.Axes', counts: Mapping[str, np.ndarray]) -> None:
-    """Draw the share of items per doubling class of N_k; raw as bars, others as lines."""
-    tops = [0, *(2**i for i in range(int(max(x.max() for x in counts.values())).bit_length() + 1))]
-    borders = [-0.5, *(top + 0.5 for top in tops)]  # ties leave fractions of an occurrence
-    for name, x in counts.items():
-        share = 100 * np.histogram(x, borders)[0] / len(x)
-        if name == 'raw':
-            axis.bar(range(len(tops)), share, color='0.8', label=name)
-        else:
-            axis.plot(range(len(tops)), share, marker='o', markersize=3.5, label=name)
-    ranges = [f'{low + 1}-{top}' if top > low + 1 else f'{top}' for low, top in zip(tops, tops[1:])]
-    axis.set_xticks(range(len(tops)), ['0', *ranges], rotation=30)
 
 
 def draw_rates(axis: 'canvas.Axes', rates: ErrorRates, direction: str, title: str) -> None:

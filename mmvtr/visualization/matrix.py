@@ -85,16 +85,23 @@ def score_matrix(
         if soft is not None:
             row, column = soft[block].nonzero()
             axis.scatter(column, row, s=14, color=canvas.ORANGE, edgecolors='white', linewidths=0.5)
-        for set_ticks, places, own, letters, turned in zip(
-            (axis.set_yticks, axis.set_xticks), chosen, named, (34, 16), (0, 90)
-        ):
-            if own is not None:
-                labels = [canvas.words(name, letters) for name in own]
-                set_ticks(range(len(own)), labels, fontsize=8, rotation=turned)
-            else:
-                some = range(0, len(places), -(-len(places) // TICKS))
-                set_ticks(some, [f'{places[i]:,}' for i in some], fontsize=8)
+        _label(axis, chosen, named)
     return figure
+
+
+def _label(
+    axis: 'canvas.Axes', chosen: Sequence[list[int]], named: Sequence[Optional[list[str]]]
+) -> None:
+    """Write names of texts and videos where there is room, else some of the places."""
+    for set_ticks, places, own, letters, turned in zip(
+        (axis.set_yticks, axis.set_xticks), chosen, named, (34, 16), (0, 90)
+    ):
+        if own is not None:
+            labels = [canvas.words(name, letters) for name in own]
+            set_ticks(range(len(own)), labels, fontsize=8, rotation=turned)
+        else:
+            some = range(0, len(places), -(-len(places) // TICKS))
+            set_ticks(some, [f'{places[i]:,}' for i in some], fontsize=8)
 
 
 def _places(name: str, given: Optional[Sequence[int]], size: int) -> list[int]:

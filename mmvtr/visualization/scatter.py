@@ -20,7 +20,7 @@ GROUPS = 8
 def eta_against_loss(
     eta: Any, loss: Any, positives: Any, truth: Any = None, *, seed: int = 0
 ) -> 'canvas.Figure':
-    """The matching uncertainty of pairs against what each would cost as a match.
+    """Draw the matching uncertainty of pairs against their loss as matches.
 
     A detector that takes pairs of small loss for right ones sees the horizontal axis alone.  Where
     the truth is known, the title says how well each of the two tells the pairs that nobody
@@ -76,7 +76,7 @@ def eta_against_loss(
 
 
 def sigma_against_generality(sigma: Any, generality: Any, *, measured_by: str) -> 'canvas.Figure':
-    """How uncertain the model is of each text, against how much the text could mean.
+    """Draw each text's sigma against its generality.
 
     Args:
         sigma: [T], predicted uncertainty.

@@ -58,7 +58,7 @@ def retrieval_sheet(
     subtitle: str = '',
     sigma: Optional[float] = None,
 ) -> 'canvas.Figure':
-    """A query and its hits, one row each, the best first.
+    """Draw a query and its hits, one row each, the best first.
 
     Args:
         query: a text, or the frames of a video, uint8 [F, H, W, 3].
@@ -192,7 +192,7 @@ def _strip(axis: 'canvas.Axes', item: SheetItem) -> None:
 
 
 def frames_in_a_row(axis: 'canvas.Axes', frames: Sequence[np.ndarray], width: float = 1.0) -> None:
-    """F images side by side, each as wide as is said, on an axis from 0 to 1 in height."""
+    """Draw F images side by side, each ``width`` wide, on an axis from 0 to 1 in height."""
     for place, frame in enumerate(frames):
         extent = ((place + 0.02) * width, (place + 0.98) * width, 0, 1)
         axis.imshow(frame, extent=extent, aspect='auto')

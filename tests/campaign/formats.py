@@ -25,9 +25,9 @@ from mmvtr.datasets import BrokenVideoError
 from mmvtr.datasets.videos.feature_stores import NpyFolder
 from mmvtr.datasets.videos.frame_store import SETTINGS, FrameStore, Settings, _write_json
 from mmvtr.engine.transforms.stored_queries import read_bank
-from mmvtr.evaluation.score_files import read_score_file
 from mmvtr.models.towers.features import read_vectors
 from mmvtr.storage import write_plain
+from score_files.reading import read_score_file
 
 SCORES = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 TEXTS, VIDEOS = ['t1', 't2', 'täxt'], ['a', 'b', 'c', 'd']

@@ -16,9 +16,7 @@ from children import run_tool
 from mmvtr.engine.launch.console import (
     TimedLoggerHook,
     file_only,
-    is_new,
     raise_on_full_disk,
-    without_repeats,
 )
 from tiny_sets import of_planted
 
@@ -203,21 +201,6 @@ def test_file_only(logger, tmp_path):
     logger.info('shown')
     assert logger.handlers[0].stream.getvalue() == 'an error\nshown\n'
     assert (tmp_path / 'x.log').read_text().splitlines() == ['hidden', 'an error', 'shown']
-
-
-def test_what_is_done_twice_is_said_once(logger, tmp_path):
-    logger.handlers[0].addFilter(is_new)
-    with without_repeats(logger):
-        for line in ('a set of 5 clips', 'a set of 7 clips', 'a set of 5 clips'):
-            logger.info(line)
-    for handler in logger.handlers[:1]:
-        handler.stream.truncate(0)
-        handler.stream.seek(0)
-    for line in ('a set of 5 clips', 'a set of 9 clips', 'a set of 9 clips'):
-        logger.info(line)
-    assert logger.handlers[0].stream.getvalue() == 'a set of 9 clips\n' * 2
-    said = (tmp_path / 'x.log').read_text().splitlines()
-    assert [line.split()[3] for line in said] == ['5', '7', '5', '9', '9']
 
 
 def test_a_log_on_a_full_disk_ends_the_run(logger):

@@ -168,9 +168,4 @@ def test_names(tmp_path):
 def test_choices_in_words(tmp_path):
     choice = Choice('retrieval/rsum', 213.0444, 'val', 7, 448)
     assert choice.in_words() == 'retrieval/rsum 213.044 on val, epoch 7 (step 448)'
-    old = dict(message_hub=dict(runtime_info=dict(chosen_on='test', best_score=3.0)))
-    assert choice_of(dict(old, meta=dict(epoch=2, iter=9))) == Choice(None, 3.0, 'test', 2, 9)
-    assert (
-        choice_of(dict(old, meta=dict(epoch=2, iter=9))).in_words() == 'on test, epoch 2 (step 9)'
-    )
     assert choice_of(dict(meta=dict(epoch=2))) is None and choice_of({}) is None

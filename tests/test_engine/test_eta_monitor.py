@@ -70,7 +70,7 @@ def test_each_member_is_watched_by_itself(caplog):
         # What Eq. 11 as printed ends in, and what it ends in with the sign turned round.
         ((0.991, 1.0, 0.01, 0.009, 1.0), 'does not tell them apart'),
         ((0.02, 0.0, 0.99, 0.98, 1.0), 'Hardly any negative is pushed'),
-        ((0.995, 1.0, 0.3, 0.01, 1.0), 'No negative is spared'),
+        ((0.995, 1.0, 0.3, 0.01, 1.0), 'No negative gets less weight'),
         # Slope and bias at 2e-5 for 7,000 steps: all negatives alike, two thirds of their weight.
         ((0.69, 0.0, 0.66, 0.38, 1.0), 'a discount on all of them'),
         ((0.57, 0.0, 0.65, 0.44, 1.0), 'over .9 for 0 % of them only'),
@@ -142,7 +142,7 @@ def test_warns_once_of_pairs_that_are_learnt_by_heart(caplog, prefixes):
     ] * 2
     warned = [m for level, m in said if level == 'WARNING']
     assert len(warned) == (len(prefixes) == 1)
-    assert all('learnt by heart' in m and "type='Belief'" in m for m in warned)
+    assert all('pairs are memorised' in m and "type='Belief'" in m for m in warned)
 
 
 def test_says_which_share_of_the_unannotated_pairs_is_true(caplog):

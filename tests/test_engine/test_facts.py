@@ -35,11 +35,6 @@ def test_what_a_checkpoint_says():
         ({}, {}, 'trained on, epoch, batch, optimizer, trained in, schedule, trained for, seed'),
         (dict(seed=3, epoch=7), {'seed': '3', 'trained for': '7 of unknown epochs'}, 'optimizer'),
         (
-            dict(order=dict(joint_batch=8, accumulated=2), processes=4),
-            {'batch': '8 (4 x 2), 2 of them a step'},
-            'optimizer',
-        ),
-        (
             dict(converted_from='pytorch_model.bin.4', method='clip2video'),
             {'weights of': "clip2video's authors (pytorch_model.bin.4)"},
             'batch, optimizer',

@@ -19,9 +19,14 @@ from mmengine.config import Config
 
 import toy
 from children import ROOT, run_tool
-from mmvtr.engine.checks.config_checks import BACKENDS, check_config
+from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.mmengine_parts import NEEDS, REFUSED
 
+#: Backends of the visualizer that mmengine refuses without a package of their own.
+BACKENDS = {
+    f'{name}VisBackend': name.lower()
+    for name in ('Aim', 'ClearML', 'DVCLive', 'MLflow', 'Neptune', 'Wandb')
+}
 #: What a config says of a part of each kind; NAME is the part, MORE its options.
 PLACES = {
     'DATASETS': 'train_dataloader.update(dataset=dict(type=NAME, **MORE))',
@@ -122,13 +127,14 @@ def config(place, name):
 def verdict(place, name):
     """'works', or what is said of it."""
     if name in REFUSED:
-        return f'refused: it {REFUSED[name]}'
+        return f'refused; instead: {REFUSED[name].partition(": ")[2]}'
     if name in NEEDS:
         return f'refused where there is not {NEEDS[name][0]}'
     needed = BACKENDS.get(name)
-    if needed is None or name == 'TensorboardVisBackend':
+    if needed is None:
         return 'works'
-    return f'refused without its package ({needed[1]}); with it {TRIED.get(name, "not tried")}'
+    tried = TRIED.get(name, 'not tried')
+    return f'refused without its package (pip install {needed}); with it {tried}'
 
 
 def table():

@@ -409,7 +409,7 @@ def test_what_is_left_out_is_said_once(runner, caplog):
 
 def test_queries(runner, evaluation, dataset):
     PicturesHook(queries=['t1', 't2']).before_run(runner)
-    with pytest.raises(ValueError, match="no text has the id 'x'; the 9 that there are: t0, t1"):
+    with pytest.raises(ValueError, match="no text has the id 'x'; the 9 known ones: t0, t1"):
         PicturesHook(queries=['t1', 'x']).before_run(runner)
     study = Study(evaluation, dataset)
     assert request_for(study, ['t5', 'x', 't1']).rows() == [5, 1]

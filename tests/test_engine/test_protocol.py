@@ -52,7 +52,7 @@ def told(loop=None, **info):
 def test_the_checkpoint():
     chosen = dict(chosen_on='val', chosen_by='retrieval/rsum')
     assert checkpoint_in_words(told(**chosen)) == 'chosen on val by retrieval/rsum'
-    assert checkpoint_in_words(told(chosen_on='test')) == 'chosen on test'  # of an older version
+    assert checkpoint_in_words(told(chosen_on='test')) == 'chosen on test'  # by metrics that differ
     assert checkpoint_in_words(told(zero_shot='as built')) is None
     assert checkpoint_in_words(told()) == checkpoint_in_words(told({})) == 'as given'
     loop = EpochBasedTrainLoop.__new__(EpochBasedTrainLoop)

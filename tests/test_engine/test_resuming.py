@@ -144,21 +144,6 @@ def test_values_that_a_checkpoint_can_hold():
     assert found == dict(a=[1, dict(b=None)], f='torch.float16')
 
 
-def test_a_checkpoint_without_values_has_the_rates_of_the_config(trained):
-    content = read_checkpoint(trained / FIRST)
-    del content['meta']['values']
-    torch.save(content, trained / 'older.pth')
-    code, printed = run_tool(
-        trained, 'train.py', 'toy_config.py', '--resume', 'older.pth', '--work-dir', 'older'
-    )
-    assert code == 0 and 'does not hold the values of its config' in printed, printed
-    last, whole = (
-        read_checkpoint(trained / place / 'epoch_4.pth')
-        for place in ('older', 'work_dirs/toy_config')
-    )
-    assert all(torch.equal(last['state_dict'][n], w) for n, w in whole['state_dict'].items())
-
-
 def test_what_counts_as_another_value():
     same = dict(a=None, b=dict(type='mmvtr.X'), work_dir='x', c=(1, 2))
     assert changes(same, dict(b=dict(type='X'), work_dir='y', c=(1, 2))) == []

@@ -12,9 +12,9 @@ from mmengine.runner import get_priority
 from mmvtr.engine.hooks.basic import ScoresFileHook
 from mmvtr.engine.loop.evaluation import Encoded, Evaluation
 from mmvtr.engine.transforms.score_transforms import SinkhornHook
-from mmvtr.evaluation.score_files import read_matrix
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Relation
+from score_files.reading import read_matrix
 
 LOG = logging.getLogger('scores')
 

@@ -112,5 +112,5 @@ def test_batches_of_nothing_and_bad_choices():
     ):
         with pytest.raises(ValueError, match=message):
             several_hinges(draw(5, 4), POSITIVES, [(1.0, 0.2)], **bad)
-    with pytest.raises(ValueError, match=r'scores \(4, 5\) and positives \(5, 4\) differ'):
+    with pytest.raises(ValueError, match=r'scores \[4, 5\] and positives \[5, 4\] differ'):
         several_hinges(draw(4, 5), POSITIVES, [(1.0, 0.2)])

@@ -430,9 +430,9 @@ def test_false_negatives_are_not_learnt_by_heart():
 @pytest.mark.parametrize(
     'arguments, message',
     [
-        (dict(at=1.0), 'at is a share of the training'),
+        (dict(at=1.0), 'at must lie in'),
         (dict(momentum=1.0), 'momentum must lie in'),
-        (dict(share=0.0), 'share of the unannotated pairs'),
+        (dict(share=0.0), 'share must lie'),
     ],
 )
 def test_arguments(arguments, message):

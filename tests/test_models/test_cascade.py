@@ -253,7 +253,7 @@ def test_what_it_refuses():
         CascadeRetriever(encoder=encoder, similarity=CosineSimilarity(), losses={})
     with pytest.raises(ValueError, match='negatives must be at least 1, not 0'):
         CascadeRetriever(encoder=encoder, similarity=similarity(), losses={}, negatives=0)
-    with pytest.raises(ValueError, match='at least 1, not 0 and 1024'):
+    with pytest.raises(ValueError, match='shortlist must be at least 1, not 0'):
         similarity(shortlist=0)
     with pytest.raises(ValueError, match='a multiple of heads.*got dim 8, heads 3'):
         CascadeSimilarity(dim=8, heads=3)

@@ -359,7 +359,7 @@ def test_what_is_wrong_is_said():
         FrameDistillation()(levels, levels, Target(torch.eye(2).bool()), LocalBatch)
     for kind, bad, message in (
         (FrameDistillation, dict(temperature=0), 'temperature must be positive, not 0'),
-        (FrameDistillation, dict(reduction='max'), "must be 'sum' or 'mean', not 'max'"),
+        (FrameDistillation, dict(reduction='max'), "must be one of ..sum', 'mean'., not 'max'"),
         (FrameDistillation, dict(fall='sudden'), "not 'sudden'"),
         (SoftLabelContrastiveLoss, dict(follows='me'), "follows must be one of .* not 'me'"),
         (SoftLabelContrastiveLoss, dict(alpha=0.1, alpha_floor=0.2), '0 <= floor <= alpha <= 1'),

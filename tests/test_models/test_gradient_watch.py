@@ -76,7 +76,7 @@ def test_a_supervision_that_spares_everything_is_named_once(rule, micro_batch):
     model.micro_batch = micro_batch
     (said,) = warnings_of(model, make_batch(*ALL))
     assert said.startswith(
-        f'nothing is learned: no gradient for {STEPS} steps. Sparing spares every'
+        f'nothing is learned: no gradient for {STEPS} steps. Sparing gives every'
     )
     assert "'spared': 4.0" in said
 

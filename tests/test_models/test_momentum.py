@@ -391,7 +391,7 @@ def test_a_bank_is_first_in_first_out():
     assert len(bank) == 4 and bank.video.tolist() == [13, 14, 15, 12]
     push()
     assert bank.video.tolist() == [13, 14, 15, 12] and int(bank.pushed) == 11
-    with pytest.raises(ValueError, match='size of at least 1, not 0'):
+    with pytest.raises(ValueError, match='size must be at least 1, not 0'):
         MemoryBank(0, dict(a=1))
 
 
@@ -639,7 +639,7 @@ def test_what_is_refused():
     for outside in (1.0, -0.1):
         with pytest.raises(ValueError, match=rf'momentum must lie in \[0, 1\), not {outside}'):
             make(momentum=outside)
-    with pytest.raises(ValueError, match='bank needs a size of at least 1, not 0'):
+    with pytest.raises(ValueError, match='size must be at least 1, not 0'):
         make(bank_size=0)
     with pytest.raises(ValueError, match='TokenSimilarity reads tokens'):
         make(similarity=TokenSimilarity())

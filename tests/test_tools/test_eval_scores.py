@@ -295,8 +295,8 @@ def test_the_picture(folder):
         (['--transform', 'csls', *BANK[:4]], 'needs both --bank-t2v and --bank-v2t'),
         (['--transform', 'csls', '--query-source', 'test', *BANK[2:]], 'test reads no bank'),
         (['--query-source', 'test'], 'say which with --transform'),
-        (['--transform', 'dbsn', *BANK], 'dbsn and --bank-gallery belong together'),
-        (['--transform', 'db_norm', *BANK], 'db_norm and --item-banks belong together'),
+        (['--transform', 'dbsn', *BANK], 'dbsn and --bank-gallery together'),
+        (['--transform', 'db_norm', *BANK], 'db_norm and --item-banks together'),
         (
             ['--transform', 'dbsn', '--query-source', 'test', '--bank-gallery', 'other.npy'],
             'dbsn reads the items of a bank',

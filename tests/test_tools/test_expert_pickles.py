@@ -178,4 +178,4 @@ def test_what_it_refuses(tmp_path, monkeypatch, capsys):
     for more in (('--captions', 'c'), ('--config', 'c')):
         with pytest.raises(SystemExit):
             run(monkeypatch, tmp_path, 'texts', 'b.h5', 'a.pickle', *more)
-        assert 'belong together' in capsys.readouterr().err
+        assert '--captions and --config together' in capsys.readouterr().err

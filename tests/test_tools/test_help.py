@@ -12,7 +12,8 @@ import pytest
 from children import ROOT, in_child
 from mmvtr.__main__ import OF_LAB
 
-TOOLS = sorted(p for p in (ROOT / 'tools').rglob('*.py') if 'benchmark' not in p.parts)
+TOOLS = [p for folder in ('', '*/') for p in (ROOT / 'tools').glob(f'{folder}*.py')]
+TOOLS = sorted(p for p in TOOLS if 'benchmark' not in p.parts)
 TOOLS += [ROOT / f'projects/lab/{name}.py' for name in OF_LAB]
 
 

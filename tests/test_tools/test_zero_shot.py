@@ -319,6 +319,8 @@ OWN = [ROOT / f'configs/zeroshot_own{preset}.py' for preset in ('', '+pe', '+st'
 @pytest.mark.parametrize('path', OWN, ids=lambda path: path.stem)
 def test_all_of_your_own_table(path):
     """The shortcuts of own.py reach the one set that there is; none names a set that is gone."""
+    if path.stem.endswith('remote'):
+        pytest.importorskip('mmvtr_gallery')
     cfg = read_config(path)
     options = dict.fromkeys(('table', 'videos', 'missing', 'on_broken', 'split_seed'), 'x')
     assert options.keys() < cfg.shortcuts.keys() and 'batch' not in cfg.shortcuts

@@ -176,7 +176,7 @@ def kinds_of(sample: Sample) -> dict[str, Tensor]:
 
 
 def note(arl: ARLSupervision) -> str:
-    """What tau_s is where it is not the rule."""
+    """Return the note on tau_s where it is not that of the rule."""
     return '' if arl.rule == 'mean' else ' (the rule here is the own video of each text)'
 
 
@@ -207,8 +207,8 @@ def table(pairs: Pairs, kinds: dict[str, Tensor]) -> str:
 def draw(path: Path, level: str, pairs: Pairs, kinds: dict[str, Tensor], said: str) -> None:
     """Fig. 4: distributions of s (a) and u (b), with the thresholds."""
     # Only now: not needed for a wrong command line.
+    from drawings.spreads import Spread, distributions
     from mmvtr.visualization import save
-    from mmvtr.visualization.distributions import Spread, distributions
 
     spreads = [
         Spread({name: values[kind].numpy() for name, kind in kinds.items()}, {tau: threshold}, x)

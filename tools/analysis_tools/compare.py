@@ -28,7 +28,9 @@ from mmvtr.command_line import Parser, output_file, tool
 from mmvtr.evaluation import JudgedMetric, RetrievalMetric
 from mmvtr.evaluation.paired import Paired, holm, paired
 from mmvtr.evaluation.results import read_about, refuse_other_test
-from mmvtr.evaluation.score_files import (
+from mmvtr.storage import write_text
+from mmvtr.structures import Directed, Relation
+from score_files.reading import (
     Ids,
     ScoreFile,
     add_truth,
@@ -37,8 +39,6 @@ from mmvtr.evaluation.score_files import (
     read_matches,
     read_score_file,
 )
-from mmvtr.storage import write_text
-from mmvtr.structures import Directed, Relation
 
 RECALLS = (1, 5, 10)
 RESOLVED = ('better', 'worse')
@@ -125,7 +125,7 @@ def check_options(args: argparse.Namespace) -> None:
 
 
 def beside(files: Sequence[Path]) -> list[str]:
-    """What the trainings of the systems differ in from the baseline's; [] where no file says.
+    """Return the differences of the trainings to the baseline's; [] if no file has facts.
 
     Raises:
         FileNotFoundError: no such file.
@@ -147,7 +147,7 @@ def beside(files: Sequence[Path]) -> list[str]:
 
 
 def load_all(args: argparse.Namespace) -> tuple[Relation, dict[str, Directed]]:
-    """Who matches, and the scores of each system in the order of the first one's ids."""
+    """Return the matches, and each system's scores in the order of the first one's ids."""
     matches = read_matches(args.positives)
     files = {path: read_score_file(path, matches) for path in args.files}
     if len(files) < len(args.files):
@@ -194,7 +194,7 @@ def in_order(path: Path, scores: Tensor, file: ScoreFile, ids: Ids) -> Tensor:
 
 
 def by_query(args: argparse.Namespace, scores: Directed, relation: Relation) -> dict[str, Tensor]:
-    """What each query has of each metric."""
+    """Return the value of each metric for each query."""
     metric = RetrievalMetric(recall_at=RECALLS, v2t_protocols=('max_over_captions',))
     values = metric.by_query(scores, relation)
     if args.judgments:
@@ -299,8 +299,8 @@ def as_json(rows: Sequence[Row], args: argparse.Namespace) -> dict[str, Any]:
 def plot(path: Path, rows: Sequence[Row], level: float) -> None:
     """Differences with their intervals, and beside them the queries gained and lost."""
     # Only now: a run without one need not wait.
+    from drawings.difference_rows import Difference, differences
     from mmvtr.visualization import save
-    from mmvtr.visualization.distributions import Difference, differences
 
     several = len({row.system for row in rows}) > 1
     drawn = [

@@ -75,7 +75,7 @@ def draw_model(cfg: Config, args: argparse.Namespace) -> None:
 
 
 def make_hook(args: argparse.Namespace):
-    """A PicturesHook for what was asked for."""
+    """Return a PicturesHook from the command's arguments."""
     from mmvtr.engine import PicturesHook
 
     chosen = {name: getattr(args, name) for name in ('pictures', 'queries') if getattr(args, name)}
@@ -128,7 +128,7 @@ def read_scores(path: str, shape: tuple[int, int]):
     import numpy as np
     import torch
 
-    from mmvtr.evaluation.score_files import read_array
+    from score_files.reading import read_array
 
     try:
         scores = read_array(Path(path))

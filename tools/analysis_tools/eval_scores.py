@@ -32,12 +32,21 @@ from mmvtr.evaluation import (
     RetrievalMetric,
     directed,
     evaluate,
-    measure_cut_run,
     protocol_line,
     results_table,
     transforms_table,
 )
-from mmvtr.evaluation.score_files import (
+from mmvtr.functional import untied
+from mmvtr.functional.metrics import hubness
+from mmvtr.functional.similarities.distinct import asked_before, distinct_rows, row_groups
+from mmvtr.functional.similarities.tiles import inner_products
+from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
+from mmvtr.storage import write_text
+from mmvtr.storage.arrays import write_arrays
+from mmvtr.structures import Directed, Relation
+from mmvtr.transform_arguments import add_options, numbers_given, options_given
+from score_files.cut_runs import measure_cut_run
+from score_files.reading import (
     Ids,
     add_truth,
     numbered,
@@ -49,15 +58,6 @@ from mmvtr.evaluation.score_files import (
     read_score_file,
     refuse_constant,
 )
-from mmvtr.functional import untied
-from mmvtr.functional.metrics import hubness
-from mmvtr.functional.similarities.distinct import asked_before, distinct_rows, row_groups
-from mmvtr.functional.similarities.tiles import inner_products
-from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
-from mmvtr.storage import write_text
-from mmvtr.storage.arrays import write_arrays
-from mmvtr.structures import Directed, Relation
-from mmvtr.transform_arguments import add_options, numbers_given, options_given
 
 #: Neighbours of the k-occurrence.
 K = 10
@@ -200,7 +200,7 @@ def check_options(args: argparse.Namespace) -> None:
     ):
         read = name in args.transform or (name == 'dbsn' and 'auto' in args.transform)
         if (name in args.transform and key is None) or (key is not None and not read):
-            raise ValueError(f'--transform {name} and {option} belong together')
+            raise ValueError(f'give --transform {name} and {option} together')
     if 'dbsn' in args.transform and args.query_source == 'test':
         raise ValueError('dbsn reads the items of a bank: take --query-source bank')
     if args.query_source == 'test' and args.bank_gallery:
@@ -319,7 +319,7 @@ def load_banks(args: argparse.Namespace, scores: Tensor) -> Banks:
 
 
 def different(banks: Banks) -> Banks:
-    """Of bank queries with equal scores the first: one that is asked often counts once."""
+    """Return the first of bank queries with equal scores: repeated queries count once."""
     texts, videos = distinct_rows(banks.queries.t2v), distinct_rows(banks.queries.v2t.t())
     queries = Directed(banks.queries.t2v[texts], banks.queries.v2t[:, videos])
     pairs = own = None
@@ -333,7 +333,7 @@ def different(banks: Banks) -> Banks:
 
 
 def load_queries(args: argparse.Namespace, scores: Tensor) -> Directed:
-    """What normalises each direction, both with texts as rows: [K, V] and [T, K]."""
+    """Return the bank's scores of each direction, texts as rows: [K, V] and [T, K]."""
     if args.query_source != 'bank':
         return Directed(scores, scores)
     files = (args.bank_t2v, args.bank_v2t)
@@ -497,8 +497,9 @@ def plot(
 ) -> None:
     """A row a direction: k-occurrence of all matrices, and error rates by mass of the raw one."""
     # Only now: a run without one need not wait.
+    from drawings.spreads import occurrence_and_errors
     from mmvtr.visualization import save
-    from mmvtr.visualization.hubness import DIRECTIONS, MASS_EDGES, occurrence_and_errors
+    from mmvtr.visualization.hubness import DIRECTIONS, MASS_EDGES
 
     pairs = {name: directed(x) for name, x in matrices.items()}
     rates = {

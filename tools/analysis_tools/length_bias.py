@@ -30,10 +30,10 @@ from mmvtr.evaluation.length_bias import (
     known_lengths,
     video_actions,
 )
-from mmvtr.evaluation.score_files import read_array
 from mmvtr.storage import read_arrays
 from mmvtr.structures import Relation
 from mmvtr.utils import load_config
+from score_files.reading import read_array
 
 #: Differences that the paper counts: more than the first, at least the second (60 frames a second).
 GAPS = dict(frames=(60.0, 200.0), seconds=(1.0, 200 / 60))
@@ -220,8 +220,8 @@ def draw_all(
 ) -> None:
     """Write the pictures and say where."""
     # Only now: a run without one need not wait.
+    from drawings import spreads as drawing
     from mmvtr.visualization import canvas
-    from mmvtr.visualization import distributions as drawing
 
     figures = dict(
         discrepancy=drawing.length_gaps(common.gaps, unit=unit, linear=thresholds[0]),

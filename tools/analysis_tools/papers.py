@@ -10,6 +10,7 @@ nothing has none.
 from __future__ import annotations
 
 import functools
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Optional
 
@@ -41,11 +42,6 @@ class Difference(NamedTuple):
     @property
     def agrees(self) -> bool:
         return self.stated == self.here
-
-    def row(self) -> str:
-        """Of the table."""
-        paper = f'{self.paper} ({self.rows})'
-        return f'| {paper} | `{self.config}` | {self.what} | {self.stated} | {self.here} |'
 
 
 def compared(statements: list[dict[str, Any]], only: set[str]) -> Iterator[Difference]:
@@ -80,7 +76,7 @@ def _facts(config: str) -> dict[str, Any]:
 
 
 def facts_of(cfg: Config) -> dict[str, Any]:
-    """What a config says, by the names of ``configs/papers.yml``."""
+    """Return a config's values by the names of ``configs/papers.yml``."""
     model = cfg.model
     if 'member' in model or 'members' in model:
         model = model.get('member') or model.members[0]
@@ -146,16 +142,28 @@ def table(only: set[str], *, everything: bool = False) -> str:
     if unknown:
         raise SystemExit(f'error: configs/papers.yml has no {", ".join(sorted(unknown))}')
     found = [one for one in compared(statements, only) if everything or not one.agrees]
-    # One row for the configs of which all the rest is the same.
-    together: dict[tuple, list[str]] = {}
+    # One row for the configs of which a value is the same, and for all such values of theirs.
+    configs: dict[tuple, list[str]] = {}
     for one in found:
-        together.setdefault((one.paper, one.rows, *map(str, one[3:])), []).append(one.config)
+        value = (one.what, str(one.stated), str(one.here))
+        configs.setdefault((f'{one.paper} ({one.rows})', value), []).append(one.config)
+    values: dict[tuple, list[tuple]] = {}
+    for (paper, value), names in configs.items():
+        values.setdefault((paper, spelt(names)), []).append(value)
     head = f'| paper (rows) | config | what | the paper states | the config has |\n|{5 * "---|"}'
     rows = [
-        Difference(paper, rows, '`, `'.join(names), *values).row()
-        for (paper, rows, *values), names in together.items()
+        f'| {" | ".join([*place, *map("; ".join, zip(*some))])} |' for place, some in values.items()
     ]
     return '\n'.join([head, *rows])
+
+
+def spelt(names: list[str]) -> str:
+    """Return names of configs in short, "`a_{b,c}`", or one by one where they begin differently."""
+    begin = commonprefix(names).rpartition('_')[0]
+    if not begin or len(names) < 2:
+        return ', '.join(f'`{name}`' for name in names)
+    ends = ','.join(name.removeprefix(f'{begin}_') for name in names)
+    return f'`{begin}_{{{ends}}}`'
 
 
 @tool

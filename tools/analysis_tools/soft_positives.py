@@ -92,8 +92,8 @@ def judge(
 
     Returns:
         ``'supervision'``, or the names of its targets (ARL's branches) -> ``eta`` and ``scores``,
-        float [1, N], and the relation of the N pairs.  Targets that spare nothing in any batch by
-        their kind (ARL's ``'scores'``) are left out.
+        float [1, N], and the relation of the N pairs.  Targets that exclude no
+        negative by their kind (ARL's ``'scores'``) are left out.
 
     Raises:
         ValueError: the supervision down-weights nothing: it only sets margins, or has not begun.

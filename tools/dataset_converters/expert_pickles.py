@@ -66,7 +66,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_cfg_options()
     args = parser.parse_args()
     if (args.captions is None) != (args.config is None):
-        parser.error('--captions and --config belong together')
+        parser.error('give --captions and --config together')
     if args.kind == 'videos' and args.captions:
         parser.error('--captions is for texts')
     return args

@@ -13,8 +13,8 @@ import os
 
 from mmvtr.command_line import Parser, output_file, tool
 from mmvtr.engine.loop.checkpoint import read_checkpoint
-from mmvtr.models.converters.convert import METHODS, convert_checkpoint
 from mmvtr.storage import write_plain
+from official_checkpoints.conversion import METHODS, convert_checkpoint
 
 
 @tool

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import fnmatch
 import json
 import logging
@@ -23,11 +22,14 @@ from mmvtr.apis.inferencer.inputs import (
     Texts,
     Vectors,
     Videos,
+    check_counts,
+    reading_config,
     refuse_paths,
     text_inputs,
     vector_inputs,
     video_inputs,
 )
+from mmvtr.apis.inferencer.named_models import named_model
 from mmvtr.apis.inferencer.predictions import draw_sheet, files_of, in_words
 from mmvtr.apis.inferencer.ranking import (
     Gallery,
@@ -46,20 +48,13 @@ from mmvtr.apis.inferencer.transforms import (
     sure_options,
     surely_of,
 )
-from mmvtr.apis.pretrained import (
-    is_repo_id,
-    load_saved,
-    local_folder,
-    push_to_hub,
-    read_saved,
-    save_pretrained,
-)
+from mmvtr.apis.pretrained import load_saved, local_folder, push_to_hub, save_pretrained
 from mmvtr.engine.hooks.study import film_strip
 from mmvtr.engine.loop.evaluation import Encoded
 from mmvtr.engine.transforms.stored_queries import OTHER
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.storage import write_text
-from mmvtr.utils import config_names, is_config_file, named_config, read_config
+from mmvtr.utils import config_names
 from mmvtr.visualization import save
 
 Kind = Literal['text', 'video']
@@ -96,11 +91,6 @@ class VideoRetrievalInferencer(BaseInferencer):
             {'rank': 1, 'id': 'dog', 'item': 'my_clips/dog.mp4', 'score': 0.31}
     """
 
-    preprocess_kwargs: set = set()
-    forward_kwargs: set = {'topk'}
-    visualize_kwargs: set = {'visualize', 'num_frames'}
-    postprocess_kwargs: set = {'out_dir'}
-
     def __init__(
         self,
         model: Union[str, Path, Config],
@@ -113,8 +103,9 @@ class VideoRetrievalInferencer(BaseInferencer):
     ) -> None:
         if gallery is None and options:
             raise ValueError(f'{", ".join(sorted(options))}: of a gallery, but none was given')
-        self._saved = None
-        cfg = self._find(model, weights)
+        cfg, self._saved = named_model(model)
+        if weights is not None and not os.path.isfile(weights):
+            raise FileNotFoundError(f'weights {str(weights)[-200:]} do not exist')
         if weights is None and self._saved is not None:
             weights = self._saved.weights
         weights = None if weights is None else str(weights)
@@ -282,7 +273,7 @@ class VideoRetrievalInferencer(BaseInferencer):
                 of the gallery or of another model, a ``topk`` below 1; a sheet of videos whose
                 files are not known.
         """
-        _check_counts(topk=topk, num_frames=num_frames)
+        check_counts(topk=topk, num_frames=num_frames)
         given = self._queries(texts, videos, vectors)
         queries = self.preprocess(given, batch_size, show_progress)
         if said := self.gallery.asked_before(self.model, queries):
@@ -375,37 +366,6 @@ class VideoRetrievalInferencer(BaseInferencer):
     def _init_visualizer(self, cfg: Config) -> None:
         """Return None: sheets need no mmengine Visualizer, which would write to a work dir."""
 
-    def _find(self, model: Any, weights: Any) -> Config:
-        """Return the config that ``model`` names; remember a saved folder."""
-        if isinstance(model, Config):
-            cfg = model
-        elif not isinstance(model, (str, Path)):
-            raise TypeError(
-                'model: the name of a config, a config, its file, a saved folder or an id of the '
-                f'hub expected, found a {type(model).__name__}'
-            )
-        elif os.path.isdir(model):
-            self._saved = read_saved(model)
-            cfg = self._saved.config
-        elif is_config_file(model):
-            cfg = _read_config(str(model))
-        elif isinstance(model, Path) or str(model).endswith(('.py', '.json', '.yaml', '.yml')):
-            raise FileNotFoundError(f'no config file, and no folder: {str(model)[-200:]}')
-        elif is_repo_id(model):
-            self._saved = read_saved(local_folder(model))
-            cfg = self._saved.config
-        else:
-            cfg = _read_config(str(named_config(model)))
-        if weights is not None and not os.path.isfile(weights):
-            raise FileNotFoundError(f'weights {str(weights)[-200:]} do not exist')
-        loader = cfg.get('test_dataloader')
-        if cfg.get('model') is None or not loader or not loader.get('dataset'):
-            raise ValueError(
-                f'{cfg.filename or "the config"} has no model, or no test_dataloader whose dataset '
-                'says how texts and videos are read'
-            )
-        return cfg
-
     # -- its own --------------------------------------------------------------------------
 
     def _queries(
@@ -452,13 +412,13 @@ class VideoRetrievalInferencer(BaseInferencer):
         if given.vectors is not None:
             return given, items_of(given, None)
         if batch_size is not None:
-            _check_counts(batch_size=batch_size)
+            check_counts(batch_size=batch_size)
         progress = self.show_progress if show_progress is None else show_progress
         if given.kind == 'text':
             options = dict(batch_size=batch_size, progress=progress, warn=True)
             encoded = self._encode_texts(given.sources, **options)
         else:
-            cfg = self._reading(given, batch_size)
+            cfg = reading_config(self.cfg, given, batch_size)
             paths = [path or name for name, path in zip(given.ids, given.sources)]
             encoded = encode_videos(
                 self.model,
@@ -476,37 +436,7 @@ class VideoRetrievalInferencer(BaseInferencer):
         """The text encoder, built for the first text: some inferencers have no text pipeline."""
         return TextEncoder(self.model, self.cfg)
 
-    def _reading(self, given: Inputs, batch_size: Optional[int]) -> Config:
-        """Return the config that reads these in batches of this size."""
-        cfg = Config(dict(test_dataloader=copy.deepcopy(self.cfg.test_dataloader)))
-        loader = cfg.test_dataloader
-        if batch_size is not None:
-            loader.batch_size = batch_size
-        batches = -(-len(given.ids) // loader.setdefault('batch_size', 1))
-        loader.num_workers = min(loader.get('num_workers', 0), batches) if batches > 1 else 0
-        if not loader.num_workers:  # settings of workers
-            loader.pop('persistent_workers', None)
-            loader.pop('prefetch_factor', None)
-        if given.store is not None:
-            loader.dataset.video_pipeline[0].path = given.store
-        return cfg
-
     def _as_predictions(self, samples: list[RankingSample]) -> list[dict[str, Any]]:
         """Return predictions in types that json can write."""
         seconds: dict[str, tuple[float, float]] = {}
         return [in_words(sample, seconds) for sample in samples]
-
-
-def _check_counts(**numbers: int) -> None:
-    """Raise ValueError unless all are integers of 1 or more."""
-    for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise ValueError(f'{name}: an integer of 1 or more, not {str(number)[:80]!r}')
-
-
-def _read_config(path: str) -> Config:
-    try:
-        return read_config(path)
-    except Exception as error:  # configs are code: anything can be wrong in one
-        reason = f'{type(error).__name__}: {str(error)[:200]}'
-        raise ValueError(f'config {path[-200:]} cannot be read: {reason}') from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections import Counter
 from pathlib import Path
@@ -145,6 +146,29 @@ def vector_inputs(vectors: Any, kind: str) -> Inputs:
     if count > 1:
         raise ValueError(f'vectors: {count} have the id {name[:80]!r}')
     return Inputs(kind, ids, [None] * len(ids), vectors)
+
+
+def reading_config(cfg: Config, given: Inputs, batch_size: Optional[int]) -> Config:
+    """Return a retriever's config that reads these videos in batches of a size, or of its own."""
+    cfg = Config(dict(test_dataloader=copy.deepcopy(cfg.test_dataloader)))
+    loader = cfg.test_dataloader
+    if batch_size is not None:
+        loader.batch_size = batch_size
+    batches = -(-len(given.ids) // loader.setdefault('batch_size', 1))
+    loader.num_workers = min(loader.get('num_workers', 0), batches) if batches > 1 else 0
+    if not loader.num_workers:  # settings of workers
+        loader.pop('persistent_workers', None)
+        loader.pop('prefetch_factor', None)
+    if given.store is not None:
+        loader.dataset.video_pipeline[0].path = given.store
+    return cfg
+
+
+def check_counts(**numbers: int) -> None:
+    """Raise ValueError unless all are integers of 1 or more."""
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise ValueError(f'{name}: an integer of 1 or more, not {str(number)[:80]!r}')
 
 
 def refuse_paths(texts: Inputs) -> None:

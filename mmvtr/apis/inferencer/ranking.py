@@ -51,7 +51,7 @@ class Gallery(NamedTuple):
     calibration: Optional[Calibration] = None
 
     def asked_before(self, model: nn.Module, queries: Items) -> str:
-        """What is said where most queries, two or more, are in the bank, or ``''``."""
+        """Return the note that most queries, two or more, are in the bank, or ``''``."""
         if self.bank is None or length(queries) < 2:
             return ''
         if isinstance(queries, Tensor):
@@ -98,7 +98,7 @@ class RankingSample(BaseDataElement):
 
 
 def items_of(given: Inputs, encoded: Optional[Encoded]) -> Items:
-    """What is scored of items that were encoded, or came so."""
+    """Return the levels or flat vectors to score."""
     source = given.vectors if encoded is None else encoded
     return source.levels if isinstance(source, Encoded) else source
 

@@ -22,9 +22,9 @@ from mmvtr.engine.transforms.stored_queries import (
     read_training_set,
     tiles_read,
 )
-from mmvtr.functional.metrics.first_places import check_sure
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 from mmvtr.functional.uncertainty.calibration import Calibration
+from mmvtr.functional.values import check_range
 from mmvtr.plain_config import refuse_unregistered
 
 #: What puts the surest text first; the others read a bank.
@@ -88,7 +88,7 @@ def sure_options(given: Mapping[str, Any]) -> dict[str, Any]:
     if unknown := sorted({*given} - {*found}):
         raise ValueError(f'{SURE_FIRST} takes {sorted(found)}, not {unknown[0]!r}')
     found.update(given)
-    check_sure(found['sure'])
+    check_range('[0, 1]', sure=found['sure'])
     if found['temperature'] is not None and not found['temperature'] > 0:
         raise ValueError(f'temperature must be positive, not {found["temperature"]}')
     return found

@@ -10,16 +10,6 @@ from mmvtr.apis.pretrained.transfer import (
     local_folder,
     push_to_hub,
 )
+from mmvtr.registry import own_names
 
-__all__ = [
-    'Saved',
-    'check_repo_id',
-    'fetch',
-    'from_pretrained',
-    'is_repo_id',
-    'load_saved',
-    'local_folder',
-    'push_to_hub',
-    'read_saved',
-    'save_pretrained',
-]
+__all__ = own_names(globals())

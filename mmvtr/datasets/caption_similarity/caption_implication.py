@@ -123,7 +123,7 @@ class CaptionImplication:
         *,
         device: Optional[str | torch.device] = None,
     ) -> Tiles:
-        """How surely captions of any set imply others, each taken as all that is said of a clip.
+        """Return how surely captions imply each other, each as the only caption of a clip.
 
         A word that was not known when it learnt is implied by itself alone, and by all else as
         surely as ``least``: what nobody has counted is not to pass for a function word.  So is a

@@ -2,84 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
 from mmvtr.datasets.planted_corpus.world import BACKGROUNDS, OBJECT, Facts, Knobs, one_of, stream
 
+_TABLES = json.loads(Path(__file__).with_suffix('.json').read_text(encoding='utf-8'))
 #: slot -> value -> phrases that mean exactly this value.
-EXACT: dict[str, dict[str, tuple[str, ...]]] = dict(
-    size=dict(
-        small=('small', 'little', 'tiny'),
-        large=('large', 'big', 'huge'),
-    ),
-    colour=dict(
-        red=('red', 'crimson'),
-        orange=('orange',),
-        yellow=('yellow', 'golden'),
-        green=('green',),
-        cyan=('cyan', 'turquoise'),
-        blue=('blue',),
-        purple=('purple', 'violet'),
-        white=('white',),
-    ),
-    shape=dict(
-        triangle=('triangle', 'wedge'),
-        square=('square', 'box'),
-        star=('star',),
-        cross=('cross', 'plus'),
-        heart=('heart',),
-        crescent=('crescent', 'moon'),
-    ),
-    action=dict(
-        left=('moves left', 'goes left'),
-        right=('moves right', 'goes right'),
-        up=('moves up', 'rises'),
-        down=('moves down', 'falls'),
-        circle=('circles', 'goes around'),
-        bounce=('bounces', 'hops'),
-        spin=('spins', 'rotates'),
-        grow=('grows', 'expands'),
-        shrink=('shrinks', 'contracts'),
-        blink=('blinks', 'flashes'),
-    ),
-    background=dict(
-        stripes=('stripes', 'lines'),
-        checks=('checks', 'tiles'),
-        dots=('dots', 'spots'),
-        waves=('waves', 'ripples'),
-        sand=('sand', 'gravel'),
-    ),
-)
-
-#: action phrase -> all the actions it covers (hypernyms).
-BROADER: dict[str, tuple[str, ...]] = {
-    'moves': ('left', 'right', 'up', 'down', 'circle', 'bounce'),
-    'travels': ('left', 'right', 'up', 'down', 'circle', 'bounce'),
-    'moves sideways': ('left', 'right'),
-    'moves vertically': ('up', 'down', 'bounce'),
-    'changes size': ('grow', 'shrink'),
-    'stays in place': ('spin', 'grow', 'shrink', 'blink'),
+EXACT: dict[str, dict[str, tuple[str, ...]]] = {
+    slot: {value: tuple(phrases) for value, phrases in words.items()}
+    for slot, words in _TABLES['exact'].items()
 }
-
+#: action phrase -> all the actions it covers (hypernyms).
+BROADER = {phrase: tuple(actions) for phrase, actions in _TABLES['broader'].items()}
 #: level -> its forms: what is said of an object ('action*': by a hypernym).  A specific caption
 #: describes all objects and the background, the others one object.
-FORMS: dict[str, tuple[tuple[str, ...], ...]] = dict(
-    specific=(('size', 'colour', 'shape', 'action'),),
-    medium=(('colour', 'shape', 'action'),),
-    general=(
-        ('colour',),
-        ('shape',),
-        ('action',),
-        ('colour', 'action*'),
-        ('shape', 'action*'),
-        ('size', 'action'),
-    ),
-)
-
-NOUNS = ('thing', 'object')
-PREPOSITIONS = ('on', 'over')
+FORMS = {level: tuple(map(tuple, forms)) for level, forms in _TABLES['forms'].items()}
+NOUNS, PREPOSITIONS = tuple(_TABLES['nouns']), tuple(_TABLES['prepositions'])
 
 #: slot -> phrase -> values it covers.
 MEANING: dict[str, dict[str, tuple[str, ...]]] = {

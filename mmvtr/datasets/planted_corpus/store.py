@@ -143,7 +143,7 @@ def open_corpus(folder: Path, knobs: Knobs, split: str) -> tuple[Records, Record
 
 
 def read_truth(folder: Path, split: str, num_videos: int) -> Truth:
-    """Read what ``truth.judge`` said of the texts and videos of one split."""
+    """Read the result of ``truth.judge`` for the texts and videos of one split."""
     names = f'{split}_holds', f'{split}_relevance'
     packed, relevance = read_arrays(folder / 'truth.npz', names).values()
     return Truth(np.unpackbits(packed, axis=1, count=num_videos).astype(bool), relevance)

@@ -22,7 +22,7 @@ def item_key(key: Union[ItemKey, int]) -> ItemKey:
 
 
 #: numpy generators for :func:`seeded`; to make one takes longer than to seed one.
-_SPARE: list[np.random.BitGenerator] = []
+_IDLE: list[np.random.BitGenerator] = []
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def seeded(key: ItemKey) -> Iterator[None]:
     """
     state = random.getstate(), np.random.get_bit_generator(), torch.get_rng_state()
     seeds = np.random.SeedSequence(key).generate_state(3).tolist()
-    own = _SPARE.pop() if _SPARE else np.random.MT19937(0)
+    own = _IDLE.pop() if _IDLE else np.random.MT19937(0)
     random.seed(seeds[0])
     np.random.set_bit_generator(own)
     np.random.seed(seeds[1])
@@ -47,7 +47,7 @@ def seeded(key: ItemKey) -> Iterator[None]:
         random.setstate(state[0])
         np.random.set_bit_generator(state[1])
         torch.set_rng_state(state[2])
-        _SPARE.append(own)
+        _IDLE.append(own)
 
 
 def frames_of(results: dict[str, Any]) -> torch.Tensor:

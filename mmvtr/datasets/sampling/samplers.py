@@ -72,8 +72,8 @@ class EpochSampler(Sampler):
 
     def __len__(self) -> int:
         """Return how many items this rank visits in an epoch."""
-        spare = self.world_size - 1 if self.round_up else self.world_size - 1 - self.rank
-        return (len(self.dataset) + spare) // self.world_size
+        extra = self.world_size - 1 if self.round_up else self.world_size - 1 - self.rank
+        return (len(self.dataset) + extra) // self.world_size
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration."""

@@ -20,7 +20,6 @@ from mmvtr.datasets.tables.pairs import (
     check_pairs,
     make_texts,
     make_videos,
-    metadata_of,
     pairs_of,
     repeated,
     with_text_ids,
@@ -67,8 +66,8 @@ class TableDataset(VideoTextDataset):
             moments; opens each video once.
         **kwargs: of :class:`VideoTextDataset`.
 
-    Further columns are metadata of the videos (attribute ``metadata``, by id), which an export
-    keeps for filters.
+    What further columns say stands in the attribute ``more``: by video id, a dict for each of its
+    rows.  An export to a gallery makes metadata of it.
 
     What is wrong with a table is one error: all kinds of it, with their counts and first rows, of
     all splits.  Where there is nothing but missing files it is a FileNotFoundError, and nothing but
@@ -107,6 +106,7 @@ class TableDataset(VideoTextDataset):
         self.read_durations = read_durations
         self._pipeline = video_pipeline
         self._drawn: Optional[str] = None
+        self.more: dict[str, list[Mapping[str, Any]]] = {}
         super().__init__(video_pipeline, **kwargs)
 
     def load_annotations(self) -> tuple[Records, Records]:
@@ -133,7 +133,8 @@ class TableDataset(VideoTextDataset):
             raise problem(Place(self.table), f'of split {shown(self.split)} no row is left')
         records = make_videos(here, seen.seconds)
         texts = make_texts(here)
-        self.metadata = metadata_of(here, name_of(self.table))
+        for pair in here:
+            self.more.setdefault(pair.source.video_id, []).append(pair.row.more)
         self._log_summary(
             records, texts, sources.others(pair.source for pair in pairs if pair.source)
         )

@@ -76,7 +76,7 @@ def _counts(total: int, fractions: Mapping[str, float]) -> dict[str, int]:
             "of it with split='all'"
         )
     counts = {name: max(1, math.floor(share * total + 1e-9)) for name, share in wanted.items()}
-    while (spare := total - sum(counts.values())) < 0:
+    while (rest := total - sum(counts.values())) < 0:
         counts[max(counts, key=counts.__getitem__)] -= 1
-    counts[max(wanted, key=wanted.__getitem__)] += spare
+    counts[max(wanted, key=wanted.__getitem__)] += rest
     return counts

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import re
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union
-
-from mmengine.logging import MMLogger
+from typing import Any, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from mmvtr.datasets.annotation_values import shown
 from mmvtr.datasets.problems import Problems
@@ -178,55 +175,3 @@ def _video(pair: Pair, seconds: Optional[tuple[float, float]]) -> dict[str, Any]
         duration=None if end is None else end - begin,
     )
     return {key: value for key, value in record.items() if value is not None}
-
-
-Value = Optional[Union[str, int, float, bool]]
-
-
-def metadata_of(pairs: Iterable[Pair], table: str) -> dict[str, dict[str, Value]]:
-    """Return the further columns of each video that all rows of a video agree on, by its id.
-
-    A column whose values are whole numbers, or numbers, has these; any other has strings, and None
-    where it is empty.  One in which rows of a video differ is of texts: it is left out, and said.
-
-    Args:
-        pairs: whose videos are there.
-        table: what the log calls it.
-    """
-    found: dict[str, dict[str, Any]] = {}
-    differ, names = set(), set()
-    for pair in pairs:
-        own = found.setdefault(pair.source.video_id, dict(pair.row.more))
-        names |= pair.row.more.keys()
-        differ |= {x for x in own.keys() | pair.row.more.keys() if _other(own, pair.row.more, x)}
-    if differ:
-        MMLogger.get_current_instance().info(
-            f'{table}: the columns {", ".join(sorted(differ))[:200]} differ between rows of a '
-            'video, so they are no metadata of videos'
-        )
-    kept = sorted(names - differ)
-    columns = {name: _typed([row.get(name) for row in found.values()]) for name in kept}
-    return {
-        video: {name: columns[name][place] for name in kept} for place, video in enumerate(found)
-    }
-
-
-def _other(one: dict[str, Any], two: dict[str, Any], name: str) -> bool:
-    return one.get(name) != two.get(name)
-
-
-def _typed(values: list[Any]) -> list[Value]:
-    """Return one column in a single type."""
-    values = [None if x is None or isinstance(x, str) and not x.strip() else x for x in values]
-    there = [x for x in values if x is not None]
-    if there and all(type(x) is bool for x in there):
-        return values
-    for kind, fits in ((int, _WHOLE), (float, _NUMBER)):
-        if all(type(x) is not bool and fits.fullmatch(str(x).strip()) for x in there):
-            return [None if x is None else kind(x) for x in values]
-    return [None if x is None else str(x) for x in values]
-
-
-#: Numbers that a type keeps as they are: not 007, which is a name, nor more digits than 64 bits.
-_WHOLE = re.compile(r'0|-?[1-9]\d{0,17}', re.ASCII)
-_NUMBER = re.compile(r'-?(0|[1-9]\d{0,17})(\.\d+)?([eE][+-]?\d{1,2})?', re.ASCII)

@@ -80,13 +80,8 @@ def leave(
     Raises:
         ValueError: nothing stays, or other videos than on other processes are gone.
     """
-    names = [video['video_id'] for video in videos if video['video_id'] in gone]
     stay = [v for v, video in enumerate(videos) if video['video_id'] not in gone]
-    before = before or LeftOut((), 0, len(videos), len(texts))
-    videos, kept = keep(videos, texts, stay)
-    left_out = before._replace(
-        names=(*before.names, *names), texts=before.texts + len(texts) - len(kept)
-    )
+    videos, kept, left_out = _kept(videos, texts, stay, before)
     refuse_other_lists(left_out.names, origin)
     some = left_out.names[:3]
     if not videos or not kept:
@@ -134,18 +129,24 @@ def subset(
                 Place(origin),
                 f'indices: positions of {count:,} videos, each once, not {shown(indices)}',
             )
-    before, given = before or LeftOut((), 0, count, len(texts)), len(texts)
-    chosen, kept = keep(videos, texts, stay)
+    chosen, kept, left_out = _kept(videos, texts, stay, before)
     if not chosen or not kept:
         raise problem(Place(origin), f'indices={shown(indices)} leaves no video that has a text')
-    names = tuple(v['video_id'] for v in (videos[i] for i in sorted({*range(count)} - {*stay})))
-    left_out = before._replace(
-        names=(*before.names, *names), texts=before.texts + given - len(kept)
-    )
     MMLogger.get_current_instance().warning(
         f'{origin}: indices leaves {left_out} out. A result is not one on the whole set.'
     )
     return chosen, kept, left_out
+
+
+def _kept(
+    videos: Records, texts: Records, stay: Sequence[int], before: Optional[LeftOut]
+) -> tuple[Records, Records, LeftOut]:
+    """Return the videos at some positions, texts that have one of them, and all left out so far."""
+    before = before or LeftOut((), 0, len(videos), len(texts))
+    chosen, kept = keep(videos, texts, stay)
+    gone = (videos[v]['video_id'] for v in sorted({*range(len(videos))}.difference(stay)))
+    texts_gone = before.texts + len(texts) - len(kept)
+    return chosen, kept, before._replace(names=(*before.names, *gone), texts=texts_gone)
 
 
 def refuse_other_lists(names: Sequence[str], origin: str) -> None:

@@ -163,7 +163,7 @@ class LoadRoleGraph(GraphTransform):
 
     @staticmethod
     def words_of(sentence: str) -> list[str]:
-        """What stands between spaces."""
+        """Return the words between spaces."""
         return sentence.split()
 
     def check(self, texts: list[Results]) -> None:

@@ -42,7 +42,7 @@ def check_metrics(runner: Runner) -> None:
     for split, loop in (('val', runner.val_loop), ('test', runner.test_loop)):
         if isinstance(loop, RetrievalLoop):
             fixed = [m for m in loop.evaluator if metric_keys(m) != {f'{m.prefix}/'}]
-            faults = [*_unknown(loop, fixed), *_unread(runner, loop, fixed)]
+            faults = [*_unknown(loop), *_unread(runner, loop, fixed)]
             if split == 'val':
                 faults += _choice(runner, loop)
             if faults:
@@ -125,24 +125,13 @@ def metric_keys(metric: Metric) -> set[str]:
     return {f'{metric.prefix}/'}
 
 
-def _unknown(loop: RetrievalLoop, fixed: Sequence[Metric]) -> Iterator[str]:
-    """Yield metrics that need facts that the dataset does not have.
-
-    ``fixed``: those whose keys do not depend on the data.
-    """
+def _unknown(loop: RetrievalLoop) -> Iterator[str]:
+    """Yield metrics whose stated needs the dataset does not have."""
     dataset = loop.dataloader.dataset
     for metric in loop.evaluator:
         for field in metric.needs:
             if not knows(dataset, field):
                 yield f'{type(metric).__name__} needs {field}, {dataset.origin()} has none'
-    for metric in fixed:
-        matrices, relation = made(metric)
-        for field, nothing in FIELDS.items():
-            try:
-                metric(matrices, relation._replace(**{field: nothing}))
-            except Exception as error:  # noqa: BLE001 - with the field it has worked
-                if not knows(dataset, field):
-                    yield f'{type(metric).__name__}: {str(error)[:300]}'
 
 
 def knows(dataset: Dataset, field: str) -> bool:
@@ -163,19 +152,24 @@ class _Index:
 
 
 def _unread(runner: Runner, loop: RetrievalLoop, fixed: Sequence[Metric]) -> Iterator[str]:
-    """Yield metrics and hooks that read matrices which the model does not produce."""
-    given = given_matrices(runner, loop)
+    """Yield metrics and hooks that read what neither the model nor the dataset gives.
+
+    ``fixed``: metrics whose keys do not depend on the data; each measures a made set of which all
+    is known but that.
+    """
+    given, dataset = given_matrices(runner, loop), loop.dataloader.dataset
     for reader in (*loop.evaluator, *runner.hooks):
         missing = sorted(set(getattr(reader, 'reads', ())) - given)
         if missing:
             yield f'{type(reader).__name__} reads {missing}, the model gives {sorted(given)}'
+    lacking = {field: x for field, x in FIELDS.items() if not knows(dataset, field)}
     for metric in fixed:
         matrices, relation = made(metric)
         for name in SIGMAS - given:
             del matrices[name]
         try:
-            metric(matrices, relation)
-        except Exception as error:  # noqa: BLE001 - with sigmas it has worked
+            metric(matrices, relation._replace(**lacking))
+        except Exception as error:  # noqa: BLE001 - of a whole set it has worked
             yield f'{type(metric).__name__}: {" ".join(map(str, error.args))[:300]}'
 
 

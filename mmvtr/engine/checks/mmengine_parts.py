@@ -1,6 +1,6 @@
 """mmengine's own parts that do not work here, each with the way out; the others do.
 
-:data:`REFUSED` is the one table of it; ``docs/mmengine.md`` shows it with the parts that work.
+``refused_parts.tsv`` is the one table of it, which ``docs/mmengine.md`` shows with those that work.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import torch
@@ -20,87 +21,10 @@ from mmvtr.hints import nearest
 from mmvtr.registry import DATASETS, METRICS, MODELS, bare_name
 from mmvtr.registry import Registry as OurRegistry
 
-_LOOP = (
-    'goes batch by batch, and a retrieval metric ranks all videos for each text: '
-    "dict(type='mmvtr.RetrievalLoop') measures metrics of both kinds"
-)
-_SAMPLER = (
-    'does not say which epoch an item is of, so each would draw the frames and captions of the '
-    "first: dict(type='mmvtr.EpochSampler')"
-)
-_COLLATE = (
-    "does not put videos, texts and their ids into a batch: dict(type='mmvtr.collate_retrieval')"
-)
-_PREPROCESSOR = "does not read videos and texts: dict(type='mmvtr.VideoTextDataPreprocessor')"
-_TTA = (
-    'averages what several views of one image give: of several clips or frames a video has one '
-    'vector already (num_frames); scores of several models are added by test.py CONFIG A.pth B.pth'
-)
-_STRATEGY = (
-    'belongs to FlexibleRunner, which has no val and test loop of ours and no resume that is '
-    'checked: leave it out; several processes are --launcher pytorch, memory is saved by '
-    'activation_checkpointing, gradient_cache and --amp'
-)
-_WRAPPER = (
-    'splits or drives the training step itself, which holds the scores of the joint batch: leave '
-    'model_wrapper_cfg out (MMDistributedDataParallel)'
-)
-_SHARDED = (
-    'asks for CUDA over gloo, too, and has none of our loops and checkpoints: '
-    "model_wrapper_cfg=dict(type='mmvtr.FullyShardedRetriever')"
-)
-_OPTIM = 'belongs to the engine of the same name: OptimWrapper, and --amp bf16 for low precision'
+_TABLE = Path(__file__).with_name('refused_parts.tsv').read_text(encoding='utf-8').splitlines()
 #: What a part cannot do here, and what can, as the end of a sentence about it.
 REFUSED: Mapping[str, str] = {
-    'ValLoop': _LOOP,
-    'TestLoop': _LOOP,
-    'DefaultSampler': _SAMPLER,
-    'InfiniteSampler': _SAMPLER,
-    'pseudo_collate': _COLLATE,
-    'default_collate': _COLLATE,
-    'ClassBalancedDataset': (
-        'asks for the category of an item, and a text has none: RepeatDataset inside of '
-        'ConcatDataset shows a set or a part of it (indices) more often'
-    ),
-    'BaseDataPreprocessor': _PREPROCESSOR,
-    'ImgDataPreprocessor': _PREPROCESSOR,
-    'BaseTTAModel': _TTA,
-    'PrepareTTAHook': _TTA,
-    'CheckpointHook': (
-        'writes objects that no test and no --resume reads, since they could be code: '
-        "dict(type='mmvtr.PlainCheckpointHook') takes the same options"
-    ),
-    'NaiveVisualizationHook': (
-        "draws one image of each batch: dict(type='mmvtr.PicturesHook') draws queries and what "
-        'they find'
-    ),
-    'FlexibleRunner': 'is built with a strategy, and the tools build Runner: leave runner_type out',
-    **dict.fromkeys(
-        ('ColossalAIStrategy', 'DDPStrategy', 'DeepSpeedStrategy', 'SingleDeviceStrategy'),
-        _STRATEGY,
-    ),
-    **dict.fromkeys(('FSDPStrategy', 'MMFullyShardedDataParallel'), _SHARDED),
-    **dict.fromkeys(
-        (
-            'CollosalAIModelWrapper',
-            'ColossalAIModelWrapper',
-            'MMDeepSpeedEngineWrapper',
-            'MMSeparateDistributedDataParallel',
-        ),
-        _WRAPPER,
-    ),
-    'ApexOptimWrapper': _OPTIM,
-    'ColossalAIOptimWrapper': _OPTIM,
-    'DeepSpeedOptimWrapper': _OPTIM,
-    **dict.fromkeys(
-        ('OneCycleLR', 'OneCycleParamScheduler'),
-        'keeps a function in its state, which a checkpoint without code cannot hold: '
-        "dict(type='mmvtr.WarmupCosineLR')",
-    ),
-    'ZeroRedundancyOptimizer': (
-        'keeps a part of the state on each process, and a checkpoint holds all of it: the '
-        'optimizer that it wraps'
-    ),
+    name: end for names, end in (line.split('\t') for line in _TABLE[1:]) for name in names.split()
 }
 #: Parts that work where there is what they are made for.
 NEEDS: Mapping[str, tuple[str, Callable[[], bool]]] = {
@@ -138,7 +62,7 @@ def part_faults(cfg: Config, *, training: bool = True) -> Iterator[str]:
             yield f'{key}: {name} {REFUSED.get(name, REFUSED["FlexibleRunner"])}'
     for key in ('tta_model', 'tta_pipeline'):
         if cfg.get(key) is not None:
-            yield f'{key}: test-time augmentation {_TTA}'
+            yield f'{key}: test-time augmentation {REFUSED["BaseTTAModel"]}'
     if bare_name(cfg.get('model_wrapper_cfg')) == 'FullyShardedRetriever':
         yield from _sharded_faults(cfg)
     ours = _is_ours(cfg.get('model'), MODELS)

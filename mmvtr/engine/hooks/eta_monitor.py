@@ -30,14 +30,14 @@ class EtaMonitorHook(Hook):
     Two more things are said.  Before a training on a set whose truth is known (planted data): which
     share of its unannotated pairs is true, to compare ``spared_share`` with.  And after each
     validation: the match probability of val pairs beside that of training pairs.  Where the first
-    is much lower, the pairs are learnt by heart, the false negatives as well, and eta of training
+    is much lower, the pairs are memorised, the false negatives as well, and eta of training
     pairs says little; it warns once (``model.belief`` is the remedy, docs/dvtr.md; where that acts
     there is nothing to warn of).
 
     Args:
         gap: the match probability of positives must exceed that of negatives by this much.
         low: mean eta of negatives below which the loss is said to have lost its negatives.
-        high: mean eta of negatives above which no negative is spared.
+        high: mean eta of negatives above which none gets less weight.
         discount: mean eta of negatives below which, where ``sure`` is missed, too, it is a
             discount on all of them and no finding.
         sure: share of negatives that eta must leave above .9.  Most negatives are true: DVTR's
@@ -122,9 +122,9 @@ class EtaMonitorHook(Hook):
             self._warned = True
             runner.logger.warning(
                 f'the match probability of annotated pairs is {self.learnt:.2f} in training and '
-                f'{held_out:.2f} on val (gap > {self.heart}): training pairs are learnt by heart, '
-                'their false negatives too, so that eta spares few of these from now on. Let an '
-                "earlier model say what is spared: model.belief=dict(type='Belief', at=0.15) "
+                f'{held_out:.2f} on val (gap > {self.heart}): training pairs are memorised, '
+                'their false negatives too, so that eta of these is high from now on. Let an '
+                "earlier model compute the weights: model.belief=dict(type='Belief', at=0.15) "
                 '(docs/dvtr.md)'
             )
 
@@ -154,8 +154,8 @@ class EtaMonitorHook(Hook):
             )
         if eta > self.high:
             return (
-                f'mean eta of negatives is {eta:.3f} (> {self.high}). No negative is spared: the '
-                'debiased loss is the plain one.'
+                f'mean eta of negatives is {eta:.3f} (> {self.high}). No negative gets less '
+                'weight: the debiased loss is the plain one.'
             )
         return None
 

@@ -152,7 +152,7 @@ def request_for(
 def figures(
     request: FigureRequest, pictures: Sequence[str], warn
 ) -> Iterator[tuple[str, 'canvas.Figure']]:
-    """(Name, figure) of all that can be drawn; what goes wrong with a picture is told to ``warn``.
+    """Yield (name, figure) of each picture; call ``warn`` with the error of those that fail.
 
     A collapsed model, say, is for the log to show, not a reason to end its training.
     """

@@ -163,7 +163,7 @@ def refuse_unknown(queries: Sequence[str], ids: Sequence[str]) -> None:
     if unknown:
         some = ', '.join(sorted(known)[:3])
         raise ValueError(
-            f'queries: no text has the id {unknown[0]!r:.80}; the {len(known):,} that there are: '
+            f'queries: no text has the id {unknown[0]!r:.80}; the {len(known):,} known ones: '
             f'{some:.120} ...'
         )
 
@@ -223,7 +223,7 @@ def drawn(
     request: FigureRequest,
     refuse: Callable[[Picture, Exception], None],
 ) -> Iterator[tuple[str, 'canvas.Figure']]:
-    """(Name, figure) of all that can be drawn; ``refuse`` is told what cannot be, and why."""
+    """Yield (name, figure) of each picture; call ``refuse`` with those that fail."""
     for one in pictures:
         try:
             yield from one.make(request)

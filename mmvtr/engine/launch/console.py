@@ -37,33 +37,6 @@ def file_only(logger: logging.Logger) -> Iterator[None]:
             handler.removeFilter(errors)
 
 
-_LOGGED: set[str] = set()
-
-
-@contextmanager
-def without_repeats(logger: logging.Logger) -> Iterator[None]:
-    """Suppress repeated messages within this context, also on consoles with :func:`is_new`.
-
-    For what is done twice, once to see whether it can be done.
-    """
-
-    def first(record: logging.LogRecord) -> bool:
-        new = is_new(record)
-        _LOGGED.add(record.getMessage())
-        return new
-
-    logger.addFilter(first)
-    try:
-        yield
-    finally:
-        logger.removeFilter(first)
-
-
-def is_new(record: logging.LogRecord) -> bool:
-    """Return whether a message is new within :func:`without_repeats`."""
-    return record.getMessage() not in _LOGGED
-
-
 def raise_on_full_disk(logger: logging.Logger) -> None:
     """End the run if the log cannot be written; ``logging`` would print a trace per line."""
     for handler in logger.handlers:

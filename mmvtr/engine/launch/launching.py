@@ -13,14 +13,12 @@ import torch
 import torch.distributed as dist
 from mmengine.config import Config
 from mmengine.dist import broadcast_object_list, get_world_size, init_dist, is_main_process
-from mmengine.logging import MMLogger
 from mmengine.registry import init_default_scope
-from mmengine.runner import EpochBasedTrainLoop, Runner
+from mmengine.runner import Runner
 from mmengine.utils.dl_utils import set_multi_processing
 from torch import nn
 from torch.utils.data import Dataset
 
-from mmvtr.engine.launch.console import without_repeats
 from mmvtr.engine.loop.checkpoint import (
     check_weights,
     data_order,
@@ -31,7 +29,8 @@ from mmvtr.engine.loop.checkpoint import (
 from mmvtr.engine.loop.evaluation import bare
 from mmvtr.engine.loop.facts import Choice, choice_of, trainings_of
 from mmvtr.engine.loop.facts_of_run import state_trainings
-from mmvtr.engine.loop.resuming import changes_since, is_rescaled, refusal
+from mmvtr.engine.loop.resume_rules import RESCALED
+from mmvtr.engine.loop.resuming import changes_since, refusal
 from mmvtr.reasons import reason
 from mmvtr.registry import DATASETS, MODEL_WRAPPERS, bare_name
 from mmvtr.storage import FolderInUse, FolderLock
@@ -98,9 +97,7 @@ def pin_memory(cfg: Config) -> None:
 
 
 def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, Dataset]:
-    """Build each dataset of ``cfg`` once, so that bad data stop a run before it starts.
-
-    What they say then is not said again by the console of a ToolRunner that builds its own.
+    """Build each dataset of ``cfg``, so that bad data stop a run before it starts.
 
     Returns:
         The datasets, by the names of their loaders.
@@ -109,12 +106,12 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, D
         SystemExit: says which dataset cannot be built and why.
     """
     init_default_scope(cfg.get('default_scope', 'mmengine'))
-    logger = MMLogger.get_current_instance()
     built = {}
     for loader in filter(cfg.get, loaders):
         try:
-            with without_repeats(logger):
-                built[loader] = DATASETS.build(cfg[loader]['dataset'])
+            built[loader] = DATASETS.build(cfg[loader]['dataset'])
+            if hasattr(built[loader], 'full_init'):  # mmengine's own
+                built[loader].full_init()
             if not len(built[loader]):
                 raise ValueError('it has no item: no video that has a text')
         except Exception as error:
@@ -192,7 +189,8 @@ def resume(cfg: Config, path: str, *, seed: Optional[int] = None) -> None:
 def _needed(cfg: Config) -> list[str]:
     """State that a training needs to be resumed."""
     schedule = ['param_schedulers'] if cfg.get('param_scheduler') else []
-    return ['meta.epoch', 'meta.iter', 'message_hub', 'optimizer.param_groups', *schedule]
+    own = [f'meta.{name}' for name in ('epoch', 'iter', 'order', 'groups', 'values')]
+    return [*own, 'message_hub', 'optimizer.param_groups', *schedule]
 
 
 def _holds(content: Any, name: str) -> bool:
@@ -256,16 +254,8 @@ def check_order(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Pat
     Raises:
         SystemExit: other numbers of items, of items in a joint batch, or of batches a step.
     """
-    meta = checkpoint['meta']
-    trained = meta.get('order')
-    if trained is not None:
-        own = data_order(runner)
-    else:  # an older version wrote it
-        loop = runner.train_loop
-        if not isinstance(loop, EpochBasedTrainLoop) or not meta['epoch']:
-            return
-        trained = {'iterations an epoch': meta['iter'] / meta['epoch']}
-        own = {'iterations an epoch': len(loop.dataloader)}
+    meta, own = checkpoint['meta'], data_order(runner)
+    trained = meta['order']
     if own != trained:
         orders = [
             ', '.join(f'{value:g} {name.replace("_", " ")}' for name, value in order.items())
@@ -308,10 +298,9 @@ def check_optimizer(runner: Runner, checkpoint: dict[str, Any], path: Union[str,
         raise SystemExit(
             f'error: {path} cannot be resumed: its optimizer has {len(stored)} groups of '
             f'{sum(stored)} parameters, that of this config {len(own)} of {sum(own)} (another '
-            f'optim_wrapper.constructor or paramwise_cfg, or an older version).{anew(path)}'
+            f'optim_wrapper.constructor or paramwise_cfg).{anew(path)}'
         )
-    trained = checkpoint['meta'].get('groups')  # None in an older version
-    pairs = zip(chain(*trained or []), chain(*groups_in(runner)))
+    pairs = zip(chain(*checkpoint['meta']['groups']), chain(*groups_in(runner)))
     other = next((f'{now} in the place of {before}' for before, now in pairs if now != before), '')
     if other:
         raise SystemExit(
@@ -338,4 +327,4 @@ def check_changes(runner: Runner, checkpoint: dict[str, Any], path: Union[str, P
         raise SystemExit(f'error: {path} cannot be resumed: {why}.{anew(path)}')
     for change in found:
         runner.logger.info(f'resumed with another value: {change}')
-    return is_rescaled(found, checkpoint)
+    return any(change.rule.action == RESCALED for change in found)

@@ -24,13 +24,8 @@ from torch import nn
 
 from mmvtr.engine.checks.key_checks import default_hooks
 from mmvtr.engine.checks.schedule_checks import fit_warmup
-from mmvtr.engine.launch.console import (
-    RowsLogProcessor,
-    consoles,
-    file_only,
-    is_new,
-    raise_on_full_disk,
-)
+from mmvtr.engine.launch.console import RowsLogProcessor, consoles, file_only, raise_on_full_disk
+from mmvtr.engine.launch.launching import LOADERS, check_datasets
 from mmvtr.engine.launch.zero_shot import pretrained_options
 from mmvtr.engine.loop.evaluation import bare
 from mmvtr.engine.loop.facts import Training
@@ -56,7 +51,11 @@ class ToolRunner(Runner):
     With ``fit_warmup = True`` in the config, a warm-up as long as the training or longer is
     shortened (:func:`~mmvtr.engine.checks.schedule_checks.fit_warmup`).
 
+    The datasets of the loaders :attr:`reads` are built before the model, and once.
+
     Attributes:
+        reads: names of the loaders that a run needs; what the others read may be missing.
+        datasets: by name of their loader.
         trained_before: facts of the training that this one goes on with, by its checkpoint; None:
             it is new.
         rescale: whether a resumed training takes rates and schedule from its config, not from the
@@ -66,6 +65,7 @@ class ToolRunner(Runner):
         OSError: the log cannot be written; names the file.
     """
 
+    reads: Sequence[str] = LOADERS
     trained_before: Optional[Training] = None
     rescale: bool = False
 
@@ -87,7 +87,6 @@ class ToolRunner(Runner):
         for handler in consoles(logger):
             handler.addFilter(_not_of_mmengine)
             handler.addFilter(_not_of_file_client)
-            handler.addFilter(is_new)
         return logger
 
     def build_log_processor(self, log_processor: Any) -> LogProcessor:
@@ -126,11 +125,14 @@ class ToolRunner(Runner):
             super()._log_env(env_cfg)
 
     def build_model(self, model: Union[nn.Module, dict[str, Any]]) -> nn.Module:
-        """Build the model; weights that cannot be read end the tool in one sentence.
+        """Build the datasets and the model; what cannot be read ends the tool in one sentence.
 
         Raises:
-            SystemExit: the model cannot be built (says why).
+            SystemExit: a dataset or the model cannot be built (says why).
         """
+        self.datasets = check_datasets(self.cfg, self.reads)
+        for loader, dataset in self.datasets.items():
+            setattr(self, f'_{loader}', dict(getattr(self, f'_{loader}'), dataset=dataset))
         try:
             return super().build_model(model)
         except (OSError, RuntimeError, ValueError) as error:
@@ -176,6 +178,17 @@ class ToolRunner(Runner):
             kind = type(wrapper.optimizer).__name__
             names = {id(weight): name for name, weight in bare(self.model).named_parameters()}
             self.logger.info(f'{kind} for {"; ".join(groups_in_words(wrapper, names))}')
+
+    def train(self) -> nn.Module:
+        """Train as mmengine does, then end the workers that a loader has kept over the epochs.
+
+        Where batches are pinned, torch waits for each of them 5 s at the exit otherwise.
+        """
+        try:
+            return super().train()
+        finally:
+            for loop in (self._train_loop, self._val_loop):
+                _end_workers(getattr(loop, 'dataloader', None))
 
     def test(self) -> dict[str, float]:
         """Test as mmengine does, and write ``results.json`` with the protocol beside the log."""
@@ -235,6 +248,20 @@ class ToolRunner(Runner):
             if message:
                 self.logger.info(message)
         return super()._build_param_scheduler(scheduler, optim_wrapper)
+
+
+class ToolTestRunner(ToolRunner):
+    """The runner of a test, for which the training data may be missing."""
+
+    reads = ('test_dataloader',)
+
+
+def _end_workers(loader: Any) -> None:
+    loader = getattr(loader, 'dataloader', loader)  # AlternatingTrainLoop's passes hold it
+    kept = getattr(loader, '_iterator', None)
+    if kept is not None:
+        kept._shutdown_workers()
+        loader._iterator = None
 
 
 def _not_of_mmengine(record: logging.LogRecord) -> bool:

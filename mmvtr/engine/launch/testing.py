@@ -8,7 +8,7 @@ from mmengine.config import Config
 
 from mmvtr.engine.hooks.members import fuse_config, read_fusion
 from mmvtr.engine.launch import launching
-from mmvtr.engine.launch.runner import ToolRunner
+from mmvtr.engine.launch.runner import ToolTestRunner
 from mmvtr.engine.launch.zero_shot import admit_random, state_zero_shot
 from mmvtr.engine.loop.evaluation import bare
 from mmvtr.engine.loop.facts import Choice, Training, choice_of, trainings_of
@@ -24,7 +24,7 @@ def runner_of_test(
     fusion: Optional[Sequence[str]] = None,
     random: bool = False,
     launcher: str = 'none',
-) -> ToolRunner:
+) -> ToolTestRunner:
     """A runner whose ``test()`` is of these weights; its data and its model are seen to be right.
 
     Args:
@@ -56,9 +56,8 @@ def runner_of_test(
     elif random:
         admit_random(cfg.model)
     launching.start_processes(cfg, launcher)
-    launching.check_datasets(cfg, ['test_dataloader'])
     launching.pin_memory(cfg)
-    runner = ToolRunner.from_cfg(cfg)
+    runner = ToolTestRunner.from_cfg(cfg)
     if not seeds:
         state_zero_shot(runner, random=random)
     elif len(seeds) == 1:

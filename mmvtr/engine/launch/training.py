@@ -68,6 +68,19 @@ def use_amp(cfg: Config, precision: str) -> None:
     cfg.optim_wrapper.update(WRAPPERS[precision])
 
 
+def scale_rates(cfg: Config) -> None:
+    """Make learning rates follow the batch size.
+
+    Raises:
+        SystemExit: the config does not say which batch size its rates are for.
+    """
+    if cfg.get('auto_scale_lr', {}).get('base_batch_size') is None:
+        raise SystemExit(
+            f'error: --auto-scale-lr: {cfg.filename} has no auto_scale_lr.base_batch_size'
+        )
+    cfg.auto_scale_lr.enable = True
+
+
 def check_training(cfg: Config, options: Iterable[str] = ()) -> None:
     """Check what a config says by itself, before processes start or a folder is read.
 
@@ -100,10 +113,9 @@ def runner_of_training(
     if resume or cfg.get('resume'):
         launching.resume(cfg, resume or cfg.get('load_from') or 'auto', seed=seed)
     check_joint_batch(cfg)
-    remarks = check_sizes(cfg, launching.check_datasets(cfg))
     launching.pin_memory(cfg)
     runner = ToolRunner.from_cfg(cfg)
-    for remark in remarks:
+    for remark in check_sizes(cfg, runner.datasets):
         runner.logger.info(remark)
     runner.auto_scale_lr = linear_rule(cfg)
     if cfg.resume:

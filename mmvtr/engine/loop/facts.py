@@ -65,7 +65,7 @@ class Training(NamedTuple):
     author: Optional[str] = None
 
     def as_dict(self) -> dict[str, Any]:
-        """What is known, in types that json and a plain checkpoint hold."""
+        """Return the known facts in types that json and a plain checkpoint hold."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
     def items(self) -> dict[str, str]:
@@ -142,11 +142,6 @@ _WORDS = {
     'started from': lambda t: t.start if t.set else '',
     'code': _code,
 }
-#: What two trainings that stand beside each other may differ in, and the reader must know.
-_COMPARED = (
-    *('trained on', 'environments', 'epoch', 'training frames', 'batch', 'optimizer'),
-    *('trained in', 'schedule', 'trained for', 'seed', 'started from', 'code'),
-)
 
 
 # -- reading -----------------------------------------------------------------------------------
@@ -170,7 +165,7 @@ def trainings_of(checkpoint: Mapping[str, Any], path: Any = 'checkpoint') -> lis
         facts = _read(meta['training'], path)
         done = meta.get('epoch')
         return [facts if done is None or facts.epochs is None else facts._replace(done=done)]
-    return [_of_before(meta)]
+    return [_without_facts(meta)]
 
 
 def _listed(value: Any, path: Any) -> list:
@@ -179,16 +174,9 @@ def _listed(value: Any, path: Any) -> list:
     return list(value)
 
 
-def _of_before(meta: Mapping[str, Any]) -> Training:
-    """Return what is known of a checkpoint without facts: of an older version, or converted."""
-    order = meta.get('order') if isinstance(meta.get('order'), dict) else {}
-    known = dict(
-        batch=order.get('joint_batch') or None,
-        accumulated=order.get('accumulated'),
-        processes=meta.get('processes'),
-        done=meta.get('epoch'),
-        seed=meta.get('seed'),
-    )
+def _without_facts(meta: Mapping[str, Any]) -> Training:
+    """Return what is known of a checkpoint without facts: a converted one, or mmengine's own."""
+    known: dict[str, Any] = dict(done=meta.get('epoch'), seed=meta.get('seed'))
     known = {name: value for name, value in known.items() if type(value) is int}
     if isinstance(meta.get('converted_from'), str):
         known['author'] = f"{meta.get('method')}'s authors ({meta['converted_from'][:LONGEST]})"
@@ -235,7 +223,7 @@ def differences(one: Training, other: Training) -> dict[str, tuple[str, str]]:
     parameters that the other one has not got.
     """
     found = {}
-    for name in _COMPARED:
+    for name in _WORDS:
         mine, theirs = (_compared(name, x) for x in (one, other))
         if mine != theirs and not (name == 'optimizer' and _same_rates(one, other)):
             found[name] = tuple('unknown' if x is None else x or 'none' for x in (mine, theirs))
@@ -324,31 +312,24 @@ class Choice(NamedTuple):
     """Why a checkpoint was chosen; stored as ``meta['chosen']``.
 
     Attributes:
-        by: key of the metric; None: a file of an older version, which does not say.
+        by: key of the metric.
         value: of that metric.
         on: 'val', or 'test' where that set was validated on.
         epoch, iter: how long it has been trained.
     """
 
-    by: Optional[str]
-    value: Optional[float]
+    by: str
+    value: float
     on: str
     epoch: int
     iter: int
 
     def in_words(self) -> str:
         """Return 'retrieval/rsum 213.04 on val, epoch 7 (step 448)'."""
-        score = '' if self.by is None else f'{self.by} {self.value:.6g} '
-        return f'{score}on {self.on}, epoch {self.epoch} (step {self.iter})'
+        return f'{self.by} {self.value:.6g} on {self.on}, epoch {self.epoch} (step {self.iter})'
 
 
 def choice_of(checkpoint: dict[str, Any]) -> Optional[Choice]:
     """Return by what a checkpoint was chosen; None if it is no best one."""
     meta = checkpoint.get('meta', {})
-    if isinstance(meta.get('chosen'), dict):
-        return Choice(**meta['chosen'])
-    info = checkpoint.get('message_hub', {}).get('runtime_info', {})  # of an older version
-    if info.get('chosen_on') is None:
-        return None
-    steps = (meta.get('epoch', 0), meta.get('iter', 0))
-    return Choice(None, info.get('best_score'), info['chosen_on'], *steps)
+    return Choice(**meta['chosen']) if isinstance(meta.get('chosen'), dict) else None

@@ -10,7 +10,6 @@ from typing import Any, Callable, Iterable, Iterator, Optional
 
 import torch
 from mmengine.device import get_device
-from mmengine.logging import print_log
 from mmengine.optim import DefaultOptimWrapperConstructor, OptimWrapper
 from mmengine.optim.scheduler.lr_scheduler import LRSchedulerMixin
 from mmengine.optim.scheduler.param_scheduler import _ParamScheduler
@@ -241,7 +240,7 @@ class WarmupCosineLR(LRSchedulerMixin, _ParamScheduler):
     def build_iter_from_epoch(
         cls, *args: Any, begin: int = 0, end: int, epoch_length: int, **kwargs: Any
     ) -> 'WarmupCosineLR':
-        """The same schedule in iterations (mmengine's ``convert_to_iter_based=True``)."""
+        """Build the schedule in iterations (mmengine's ``convert_to_iter_based=True``)."""
         kwargs.pop('by_epoch', None)
         begin, end = begin * epoch_length, end * epoch_length
         return cls(*args, begin=begin, end=end, by_epoch=False, **kwargs)
@@ -266,32 +265,20 @@ class WarmupLinearLR(WarmupCosineLR):
 
 
 #: Parts of names: tables added to tokens (where or what a token is) and tokens of the model's own.
-SPARED = {
-    'cls_emb',
-    'cls_token',
-    'class_embedding',
-    'expert_embedding',
-    'pos_embed',
-    'position',
-    'position_embedding',
-    'position_embeddings',
-    'positional_embedding',
-    'relative_attention_bias',
-    'time_embedding',
-    'token_type',
-    'token_type_embeddings',
-    'tokens',
-    'type_embedding',
-}
+NO_DECAY = frozenset(
+    'cls_emb cls_token class_embedding expert_embedding pos_embed position position_embedding '
+    'position_embeddings positional_embedding relative_attention_bias time_embedding token_type '
+    'token_type_embeddings tokens type_embedding'.split()
+)
 
 
 def decays(name: str, parameter: nn.Parameter) -> bool:
     """Return whether a parameter gets weight decay: a weight matrix or a word table.
 
     Not what has fewer than two dimensions (biases, norms, class tokens, temperatures, a
-    supervision's slope and bias), nor what is named one of :data:`SPARED`.
+    supervision's slope and bias), nor what is named one of :data:`NO_DECAY`.
     """
-    return parameter.ndim >= 2 and SPARED.isdisjoint(name.split('.'))
+    return parameter.ndim >= 2 and NO_DECAY.isdisjoint(name.split('.'))
 
 
 @OPTIM_WRAPPER_CONSTRUCTORS.register_module()
@@ -359,9 +346,6 @@ class MatrixDecayConstructor(DefaultOptimWrapperConstructor):
                 group = groups.setdefault(tuple(options.values()), dict(params=[], **options))
                 group['params'].append(parameter)
         params += groups.values()
-        for group in params:
-            own = [f'{key} {value:g}' for key, value in group.items() if key != 'params']
-            print_log(f'{len(group["params"])} parameters: {", ".join(own)}', logger='current')
 
     def _check_keys(self, names: list[str]) -> None:
         for key in self.paramwise_cfg['custom_keys']:

@@ -12,7 +12,7 @@ from mmengine.hooks import EMAHook
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
 from mmvtr.engine.loop.facts_of_run import rates_of, wrappers_of
-from mmvtr.engine.loop.resume_rules import REFUSED, RESCALED, Change, changes, values_of
+from mmvtr.engine.loop.resume_rules import REFUSED, Change, changes, values_of
 from mmvtr.registry import MODELS
 
 #: What of an optimizer a schedule may move; others (momentum) have no state that can be replayed.
@@ -22,18 +22,10 @@ SCHEDULED = ('lr', 'weight_decay')
 def changes_since(runner: Runner, checkpoint: Mapping[str, Any], path: Any) -> list[Change]:
     """Return the runner's config values that differ from those of its checkpoint.
 
-    A checkpoint of an older version does not hold them, which the log says.
-
     Raises:
         ValueError: they are no dict.
     """
-    stored = checkpoint['meta'].get('values')
-    if stored is None:
-        runner.logger.warning(
-            f'{path} does not hold the values of its config: rates and schedule are those of this '
-            'config, and whether other values are as before is not known'
-        )
-        return []
+    stored = checkpoint['meta']['values']
     if not isinstance(stored, dict):
         raise ValueError(f"{path}: meta['values']: a dict expected, got {stored!r:.80}")
     return changes(stored, values_of(runner.cfg.to_dict()))
@@ -119,12 +111,6 @@ def _built(cfg: Mapping[str, Any]) -> dict[str, torch.Tensor]:
 
 
 # -- rates and schedule --------------------------------------------------------------------------
-
-
-def is_rescaled(found: Sequence[Change], checkpoint: Mapping[str, Any]) -> bool:
-    """Return whether rates and schedule are the config's, not the checkpoint's."""
-    unknown = 'values' not in checkpoint['meta']
-    return unknown or any(change.rule.action == RESCALED for change in found)
 
 
 def options_of(runner: Runner) -> list[dict[str, Any]]:

@@ -24,7 +24,6 @@ from mmvtr.engine.transforms.stored_queries import (
 )
 from mmvtr.functional.metrics.first_places import (
     SHARE,
-    check_sure,
     expected_truth,
     sure_first,
 )
@@ -32,6 +31,7 @@ from mmvtr.functional.transforms.transform_table import (
     TRANSFORMS,
     checked_options,
 )
+from mmvtr.functional.values import check_range
 from mmvtr.registry import HOOKS, TASK_UTILS
 from mmvtr.structures import Directed
 
@@ -95,7 +95,7 @@ class SureFirstHook(TransformHook):
     ) -> None:
         super().__init__(name=name)
         check_source(written, WRITTEN, bank_file=bank_file, name='written')
-        check_sure(sure)
+        check_range('[0, 1]', sure=sure)
         check_temperature(temperature)
         if places < 1:
             raise ValueError(f'places must be 1 or more, not {places}')

@@ -48,7 +48,7 @@ class Queries(NamedTuple):
         return self._only(distinct_rows(means_of(self.levels)))
 
     def asked_before(self, asked: Levels, what: str) -> str:
-        """What is said where most of those that ask are among these, or ``''``."""
+        """Return the note that most queries are in this queue (transductive), or ``''``."""
         return asked_before(means_of(self.levels), means_of(asked, self.levels), what)
 
     def _only(self, kept: Tensor) -> 'Queries':

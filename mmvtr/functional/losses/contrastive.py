@@ -33,7 +33,7 @@ from typing import Mapping, NamedTuple, Optional, Sequence, Union
 import torch
 from torch import Tensor
 
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of, check_shapes
 
 __all__ = ['Columns', 'contrastive']
 
@@ -88,12 +88,10 @@ def contrastive(
         temperature: divides the scores; a float or a 0-dim tensor.
         weights: float [T, V] >= 0 or None (= 1), the weight of each negative in the denominator;
             entries at positives are ignored.  Weight 0 removes an entry from the loss.  Or one
-            tensor per direction, ``{'t2v': ..., 'v2t': ...}``; a missing direction has weights of
-            1.
+            tensor per direction, ``{'t2v': ..., 'v2t': ...}``; a missing direction: 1.
         ambiguous: bool [T, V] or None, for ``own_pair`` only: A of ARL Eq. 8-9.  A row holds A of
             the text, a column A of the video.  They join the numerator of each pair and stay in the
-            denominator, with their weight in both; entries at positives are ignored.  They are
-            never pushed away, and share the positive's pull in proportion to e^s.
+            denominator, with their weight in both; entries at positives are ignored.
         counts: float [T] >= 0 or None (= 1), weight of each text in the mean over texts (t2v).  The
             mean over videos ignores it, unless counts are given per direction, ``{'t2v': [T],
             'v2t': [V]}``.
@@ -311,16 +309,11 @@ def join_sums(parts: Sequence[Sums], direction: str) -> Sums:
 def _check(
     scores: Tensor, positives: Tensor, ambiguous: Optional[Tensor], form: str, direction: str
 ) -> None:
-    if scores.shape != positives.shape:
-        raise ValueError(
-            f'scores {tuple(scores.shape)} and positives {tuple(positives.shape)} differ'
-        )
-    if form not in ('pooled', 'own_pair', 'outer_sum'):
-        raise ValueError(f"form must be 'pooled', 'own_pair' or 'outer_sum', not {form!r}")
+    check_shapes(scores=scores, positives=positives)
+    check_one_of(('pooled', 'own_pair', 'outer_sum'), form=form)
     if ambiguous is not None and form != 'own_pair':
         raise ValueError(f"ambiguous pairs need form='own_pair', not {form!r}")
-    if direction not in (*WAYS, 'both'):
-        raise ValueError(f"direction must be 't2v', 'v2t' or 'both', not {direction!r}")
+    check_one_of((*WAYS, 'both'), direction=direction)
     if positives.is_floating_point() and not ((positives >= 0) & (positives <= 1)).all():
         raise ValueError('soft positives must lie in [0, 1], and none may be NaN')
 

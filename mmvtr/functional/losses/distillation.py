@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.losses.contrastive import LOG_ZERO
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32, check_range, check_shapes
 
 __all__ = ['frame_divergence', 'item_draws', 'mean_products', 'smooth_l1', 'soft_label_contrastive']
 
@@ -61,10 +61,7 @@ def smooth_l1(scores: Tensor, teacher: Tensor, *, bend: float = 1.0) -> Tensor:
             >>> smooth_l1(torch.tensor([[0.5, 3.0]]), torch.zeros(1, 2))
             tensor([[0.1250, 2.5000]])
     """
-    if scores.shape != teacher.shape:
-        raise ValueError(
-            f"scores {list(scores.shape)} and the teacher's {list(teacher.shape)} differ in shape"
-        )
+    check_shapes(scores=scores, teacher=teacher)
     distance = (at_least_float32(scores) - teacher).abs()
     return torch.where(distance < bend, distance.square() / (2 * bend), distance - bend / 2)
 
@@ -95,11 +92,7 @@ def frame_divergence(
             >>> frame_divergence(student, teacher, torch.tensor([[True, True, False]]))
             tensor([0.1109])
     """
-    if not student.shape == teacher.shape == mask.shape:
-        raise ValueError(
-            f"the student's scores {list(student.shape)}, the teacher's {list(teacher.shape)} and "
-            f'the mask {list(mask.shape)} differ'
-        )
+    check_shapes(student=student, teacher=teacher, mask=mask)
     empty = (~mask.any(1)).nonzero().flatten().tolist()
     if empty:
         raise ValueError(f'pair {empty[0]} has no valid frame: its mask is all False')
@@ -164,14 +157,8 @@ def soft_label_contrastive(
             >>> soft_label_contrastive(scores, positives, scores, alpha=0.5, beta=0.8)
             tensor(0.6707)
     """
-    if not scores.shape == positives.shape == reference.shape:
-        raise ValueError(
-            f'scores {list(scores.shape)}, positives {list(positives.shape)} and reference '
-            f'{list(reference.shape)} differ'
-        )
-    for name, value in (('alpha', alpha), ('beta', beta)):
-        if not 0 <= value <= 1:
-            raise ValueError(f'{name} must lie in [0, 1], not {value}')
+    check_shapes(scores=scores, positives=positives, reference=reference)
+    check_range('[0, 1]', alpha=alpha, beta=beta)
     scores, reference = at_least_float32(scores), at_least_float32(reference)
     kinds = [
         _hard(positives.any(dim), alpha, one) for dim, one in zip((1, 0), draws or (None, None))

@@ -8,7 +8,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of, check_range
 
 __all__ = [
     'debiased_weights',
@@ -143,8 +143,7 @@ def hardness_weights(
             >>> hardness_weights(scores, own, alpha=2.0, over='t2v')
             tensor([[1.0000, 1.3799, 0.6201]])
     """
-    if over not in (None, 't2v', 'v2t'):
-        raise ValueError(f"over must be None, 't2v' or 'v2t', not {over!r}")
+    check_one_of((None, 't2v', 'v2t'), over=over)
     logs = alpha * at_least_float32(scores.detach())
     if over is not None:
         mean, _ = _log_mean(logs, ~positives, dim=1 if over == 't2v' else 0)
@@ -191,8 +190,7 @@ def debiased_weights(
             >>> debiased_weights(scores, own, prior=0.1, temperature=0.1)  # (1 - .1 e) / .9
             tensor([[0.8091, 0.8091, 0.8091]])
     """
-    if not 0 <= prior < 1:
-        raise ValueError(f'prior must lie in [0, 1), not {prior}')
+    check_range('[0, 1)', prior=prior)
     if not prior:
         return torch.ones_like(at_least_float32(scores))
     logits = at_least_float32(scores) / temperature
@@ -247,12 +245,10 @@ def check_rule(rule: str, margin: float, softness: float = 0.0) -> None:
             Traceback (most recent call last):
             ValueError: margin must be at least 0, or a threshold, not -0.1
     """
-    if rule not in RULES:
-        raise ValueError(f'rule must be one of {[*RULES]}, not {rule!r}')
+    check_one_of(RULES, rule=rule)
     if not math.isfinite(margin) or rule != 'threshold' and margin < 0:
         raise ValueError(f'margin must be at least 0, or a threshold, not {margin}')
-    if not softness >= 0:
-        raise ValueError(f'softness must be at least 0, not {softness}')
+    check_range('[0, inf)', softness=softness)
 
 
 def _bars(own: Tensor, rule: str, margin: float) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mmvtr.functional.losses.contrastive import contrastive
 from mmvtr.functional.transforms.sinkhorn import sinkhorn
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32, check_range
 
 __all__ = [
     'Neighbours',
@@ -93,8 +93,7 @@ def neighbour_degrees(
             >>> neighbour_degrees(scores, own, hubs, neighbours=2, sharpness=0.5).degrees
             tensor([[1.0000, 0.1192, 0.8808, 0.0000, 0.0000]])
     """
-    if neighbours < 1:
-        raise ValueError(f'neighbours must be at least 1, not {neighbours}')
+    check_range('[1, inf)', neighbours=neighbours)
     scores, hubness = at_least_float32(scores), at_least_float32(hubness)
     if not scores.numel():
         return Neighbours(positives.to(scores.dtype), positives)
@@ -186,8 +185,7 @@ def transport_targets(
             tensor([[0.7933, 0.2067],
                     [0.2067, 0.7933]])
     """
-    if not 0 <= share <= 1:
-        raise ValueError(f'share must lie in [0, 1], not {share}')
+    check_range('[0, 1]', share=share)
     scores = at_least_float32(scores)
     own = positives.to(scores.dtype)
     own = own / own.sum(1, keepdim=True).clamp_min(1)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of
 
 __all__ = [
     'binary_cross_entropy',
@@ -67,7 +67,7 @@ def binary_cross_entropy(
             >>> binary_cross_entropy(torch.zeros(2, 2), torch.eye(2), reduction='items')
             tensor(1.3863)
     """
-    check_reduction(reduction)
+    check_one_of(REDUCTIONS, reduction=reduction)
     if labels.shape != scores.shape:
         raise ValueError(f'labels {list(labels.shape)} of scores {list(scores.shape)}')
     logits = at_least_float32(scores) * scale + bias
@@ -81,20 +81,6 @@ def binary_cross_entropy(
             terms = y * F.softplus(-logits) + weights * (1 - y) * F.softplus(logits)
         total = terms.sum()
     return total / max(REDUCTIONS[reduction](logits), 1)
-
-
-def check_reduction(reduction: str) -> None:
-    """Raise ValueError unless the reduction is one of :data:`REDUCTIONS`.
-
-    Example:
-        ::
-
-            >>> check_reduction('rows')
-            Traceback (most recent call last):
-            ValueError: reduction must be one of ['mean', 'sum', 'items'], not 'rows'
-    """
-    if reduction not in REDUCTIONS:
-        raise ValueError(f'reduction must be one of {[*REDUCTIONS]}, not {reduction!r}')
 
 
 @arrays_too

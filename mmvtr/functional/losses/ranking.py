@@ -20,7 +20,7 @@ from mmvtr.functional.losses.ranking_terms import (
     parts_of,
     row_terms,
 )
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of, check_shapes
 
 __all__ = ['margin_ranking', 'several_hinges']
 
@@ -144,16 +144,9 @@ def several_hinges(
             >>> several_hinges(scores, torch.eye(2).bool(), hinges)
             tensor(0.1000)
     """
-    if scores.shape != positives.shape:
-        raise ValueError(
-            f'scores {tuple(scores.shape)} and positives {tuple(positives.shape)} differ'
-        )
-    for name, value, known in (
-        ('negatives', negatives, ('all', 'hardest')),
-        ('average', average, AVERAGES),
-    ):
-        if value not in known:
-            raise ValueError(f'{name} must be one of {known}, not {value!r}')
+    check_shapes(scores=scores, positives=positives)
+    check_one_of(('all', 'hardest'), negatives=negatives)
+    check_one_of(AVERAGES, average=average)
     scores = at_least_float32(scores)
     weights = torch.ones_like(scores) if weights is None else weights.to(scores.dtype)
     margins = [torch.as_tensor(m, dtype=scores.dtype, device=scores.device) for _, m in hinges]

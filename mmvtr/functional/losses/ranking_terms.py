@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.similarities.best_frames import highest
-from mmvtr.functional.values import at_least_float32
+from mmvtr.functional.values import at_least_float32, check_one_of, check_shapes
 
 
 class Choice(NamedTuple):
@@ -65,21 +65,16 @@ def check_choice(choice: Choice, direction: str) -> None:
 
             >>> check_choice(Choice(negatives='hardest'), 'both')
     """
-    _check('negatives', choice.negatives, ('all', 'hardest', 'semi_hard', 'random'))
+    check_one_of(('all', 'hardest', 'semi_hard', 'random'), negatives=choice.negatives)
     if choice.pool is not None and (choice.negatives != 'random' or choice.pool < 1):
         raise ValueError(
             "pool must be at least 1 and needs negatives='random', got "
             f'{choice.pool} with {choice.negatives!r}'
         )
-    _check('weight_on', choice.weight_on, ('hinge', 'score'))
-    _check('positive', choice.positive, ('own', 'mean', 'hardest'))
-    _check('average', choice.average, ('terms', 'anchors', 'entries'))
-    _check('direction', direction, ('t2v', 'v2t', 'both'))
-
-
-def _check(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f'{name} must be one of {choices}, not {value!r}')
+    check_one_of(('hinge', 'score'), weight_on=choice.weight_on)
+    check_one_of(('own', 'mean', 'hardest'), positive=choice.positive)
+    check_one_of(('terms', 'anchors', 'entries'), average=choice.average)
+    check_one_of(('t2v', 'v2t', 'both'), direction=direction)
 
 
 def parts_of(
@@ -111,10 +106,7 @@ def parts_of(
             tensor([[1., 1.],
                     [1., 1.]])
     """
-    if scores.shape != positives.shape:
-        raise ValueError(
-            f'scores {tuple(scores.shape)} and positives {tuple(positives.shape)} differ'
-        )
+    check_shapes(scores=scores, positives=positives)
     scores = at_least_float32(scores)
     weights = torch.ones_like(scores) if weights is None else weights.to(scores.dtype)
     made = [(weights, margin)]
@@ -196,7 +188,7 @@ def hinge_row_terms(
     negatives: str,
     average: str,
 ) -> tuple[Tensor, Tensor]:
-    """As :func:`row_terms`, of :func:`~mmvtr.functional.losses.ranking.several_hinges`.
+    """Return :func:`row_terms` of :func:`~mmvtr.functional.losses.ranking.several_hinges`.
 
     Args:
         scores, positives, weights: float and bool [T, V].

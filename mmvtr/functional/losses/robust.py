@@ -13,7 +13,7 @@ from mmvtr.functional.losses.contrastive import (
     mean_of,
     pooled_of_sums,
 )
-from mmvtr.functional.values import arrays_too
+from mmvtr.functional.values import arrays_too, check_range
 
 __all__ = ['rince']
 
@@ -53,28 +53,10 @@ def rince(
             >>> rince(torch.eye(2), torch.eye(2).bool(), q=1.0, density=0.5)  # (1 + e) / 2 - e
             tensor(-0.8591)
     """
-    check_rince(q, density)
+    check_range('(0, 1]', q=q)
+    check_range('(0, inf)', density=density)
     sums = contrastive_sums(scores, positives, **options)
     return sum(rince_of_sums(one, q, density) for one in sums.values()) / len(sums)
-
-
-def check_rince(q: float, density: float) -> None:
-    """See that the arguments of :func:`rince` are in range.
-
-    Raises:
-        ValueError: names the one that is not.
-
-    Example:
-        ::
-
-            >>> check_rince(q=0.0, density=0.01)
-            Traceback (most recent call last):
-            ValueError: q must lie in (0, 1], not 0.0
-    """
-    if not 0 < q <= 1:
-        raise ValueError(f'q must lie in (0, 1], not {q}')
-    if not 0 < density < float('inf'):
-        raise ValueError(f'density must be positive, not {density}')
 
 
 def rince_of_sums(sums: Sums, q: float, density: float) -> Tensor:

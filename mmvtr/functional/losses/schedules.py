@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from mmvtr.functional.values import check_one_of
+
 __all__ = ['epoch_at', 'falling']
 
 #: Known ways to fall, see :func:`falling`.
@@ -64,8 +66,7 @@ def check_fall(fall: str, rate: float) -> None:
 
             >>> check_fall('exp', 0.95)
     """
-    if fall not in FALLS:
-        raise ValueError(f'fall must be one of {FALLS}, not {fall!r}')
+    check_one_of(FALLS, fall=fall)
     if not rate > 0 or (fall in ('exp', 'linear') and rate > 1):
         raise ValueError(f'fall {fall!r} has no rate {rate}: exp and linear in (0, 1], sigmoid > 0')
 

@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mmvtr.functional.losses.contrastive import contrastive
-from mmvtr.functional.losses.pairwise import REDUCTIONS, check_reduction
+from mmvtr.functional.losses.pairwise import REDUCTIONS
 from mmvtr.functional.similarities.token_interaction import token_scores
 from mmvtr.functional.uncertainty.gaussian import squared_distances
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of
 
 __all__ = [
     'hard_negatives',
@@ -177,7 +177,7 @@ def soft_contrast(
             >>> soft_contrast(texts, videos, torch.ones(1, 1).bool(), slope=1.0, bias=3.0)
             tensor(0.6931)
     """
-    check_reduction(reduction)
+    check_one_of(REDUCTIONS, reduction=reduction)
     if positives.shape != (len(texts), len(videos)):
         raise ValueError(
             f'positives {tuple(positives.shape)} of {len(texts)} texts and {len(videos)} videos'
@@ -189,7 +189,7 @@ def soft_contrast(
 
 @arrays_too
 def log_mean_sigmoid(x: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """``log mean sigmoid(x)`` over ``dims``, finite for any finite x: float [...] -> [...].
+    """Return ``log mean sigmoid(x)`` over ``dims``, finite for finite x: float [...] -> [...].
 
     ``sigmoid(x) = e^min(x, 0) / (1 + e^-|x|)``, of which the first factor alone can underflow: its
     greatest exponent is taken out of the sum.  Less than half the work of log sigmoids under a

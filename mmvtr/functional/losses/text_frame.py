@@ -13,7 +13,7 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.values import arrays_too
+from mmvtr.functional.values import arrays_too, check_shapes
 
 __all__ = ['Side', 'TextFrame', 'matched_frames', 'text_frame']
 
@@ -130,8 +130,7 @@ def matched_frames(scores: Tensor, mask: Tensor) -> Tensor:
             >>> matched_frames(torch.tensor([[0.2, 0.5, 0.9]]), mask)
             tensor([1])
     """
-    if scores.shape != mask.shape:
-        raise ValueError(f'scores {tuple(scores.shape)} and mask {tuple(mask.shape)} differ')
+    check_shapes(scores=scores, mask=mask)
     empty = (~mask.any(1)).nonzero().flatten().tolist()
     if empty:
         raise ValueError(f'pair {empty[0]} has no valid frame: its mask is all False')

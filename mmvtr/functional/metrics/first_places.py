@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_non_finite
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32, check_range, check_shapes
 
 __all__ = ['expected_truth', 'first_places', 'sure_first']
 
@@ -47,10 +47,7 @@ def first_places(scores: Tensor, leaders: Tensor, *, places: int = 1) -> Tensor:
             >>> first_places(scores, leaders).argsort(1, descending=True)
             tensor([[2, 0, 1]])
     """
-    if scores.shape != leaders.shape:
-        raise ValueError(
-            f'scores {list(scores.shape)} and leaders {list(leaders.shape)} are of two shapes'
-        )
+    check_shapes(scores=scores, leaders=leaders)
     refuse_non_finite(scores)
     refuse_non_finite(leaders, name='leaders')
     _check_places(places, scores.shape[1])
@@ -66,10 +63,7 @@ def first_places(scores: Tensor, leaders: Tensor, *, places: int = 1) -> Tensor:
 
 @arrays_too
 def expected_truth(
-    scores: Tensor,
-    implied: Tensor | Tiles,
-    *,
-    temperature: Optional[float | Tensor] = None,
+    scores: Tensor, implied: Tensor | Tiles, *, temperature: Optional[float | Tensor] = None
 ) -> Tensor:
     """Return how surely each gallery text b holds of a query, where texts a imply it.
 
@@ -111,8 +105,7 @@ def expected_truth(
             f'implied is {list(implied.shape)}, scores are {list(scores.shape)}: a row of the one '
             'for each column of the other was expected'
         )
-    if temperature is not None and not float(temperature) > 0:
-        raise ValueError(f'temperature must be positive, not {float(temperature)}')
+    check_range('(0, inf)', temperature=temperature)
     refuse_non_finite(scores)
     scores = at_least_float32(scores)
     own = _softmax(scores, temperature)
@@ -161,11 +154,8 @@ def sure_first(scores: Tensor, truth: Tensor, *, sure: float = 0.8, places: int 
             >>> sure_first(scores, truth, sure=0.95).argsort(1, descending=True)
             tensor([[2, 0, 1]])
     """
-    check_sure(sure)
-    if scores.shape != truth.shape:
-        raise ValueError(
-            f'scores {list(scores.shape)} and truth {list(truth.shape)} are of two shapes'
-        )
+    check_range('[0, 1]', sure=sure)
+    check_shapes(scores=scores, truth=truth)
     refuse_non_finite(truth, name='truth')
     refuse_non_finite(scores)
     truth = at_least_float32(truth)
@@ -175,24 +165,6 @@ def sure_first(scores: Tensor, truth: Tensor, *, sure: float = 0.8, places: int 
     ranks = (scores.shape[1] + 1 - places_of).to(truth)
     leaders = torch.where(truth >= sure - ROUNDING, ranks, truth.clamp(max=1))
     return first_places(scores, leaders, places=places)
-
-
-def check_sure(sure: float) -> None:
-    """See that an argument of :func:`sure_first` is in range.
-
-    Args:
-        sure: a probability.
-
-    Raises:
-        ValueError: outside [0, 1].
-
-    Example:
-        ::
-
-            >>> check_sure(0.8)
-    """
-    if not 0 <= sure <= 1:
-        raise ValueError(f'sure must lie in [0, 1], not {sure}')
 
 
 def _check_places(places: int, available: int) -> None:

@@ -18,7 +18,7 @@ from mmvtr.functional.metrics.relevance import (
     rank_rows,
     share_of_best_gain,
 )
-from mmvtr.functional.values import arrays_too
+from mmvtr.functional.values import arrays_too, check_shapes
 
 __all__ = [
     'Graded',
@@ -177,10 +177,7 @@ def _depth(relevance: Tensor, k: Depth) -> Union[int, Tensor]:
 
 
 def _check(scores: Tensor, relevance: Tensor, k: Depth) -> None:
-    if scores.shape != relevance.shape:
-        raise ValueError(
-            f'scores {list(scores.shape)} and relevance {list(relevance.shape)} differ'
-        )
+    check_shapes(scores=scores, relevance=relevance)
     check_depth(k)
 
 

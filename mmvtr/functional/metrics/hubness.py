@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mmvtr.functional.metrics.ranks import TILE
 from mmvtr.functional.similarities.tiles import refuse_non_finite
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32, check_range, check_shapes
 
 __all__ = [
     'ErrorRates',
@@ -69,8 +69,7 @@ def retrieval_mass(scores: Tensor, *, temperature: float | Tensor, dim: int = 1)
             >>> retrieval_mass(torch.tensor([[2.0, 0.0], [2.0, 0.0]]), temperature=1.0)
             tensor([1.7616, 0.2384], dtype=torch.float64)
     """
-    if not temperature > 0:
-        raise ValueError(f'temperature must be positive, not {float(temperature)}')
+    check_range('(0, inf)', temperature=temperature)
     mass = _zeros(scores, dim)
     for (part,) in _queries(dim, scores):
         mass += (part / temperature).softmax(1).sum(0, dtype=torch.float64)
@@ -79,7 +78,7 @@ def retrieval_mass(scores: Tensor, *, temperature: float | Tensor, dim: int = 1)
 
 @arrays_too
 def relative_mass(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> Tensor:
-    """:func:`retrieval_mass` over its mean: 1 = a fair share, less = under-represented.
+    """Return :func:`retrieval_mass` over its mean: 1 = a fair share, less = under-represented.
 
     For as many queries as items it is the mass itself (NCL Eq. 5).
 
@@ -152,8 +151,7 @@ def generality(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> 
             >>> generality(torch.tensor([[1.0, 0.0], [0.5, 0.5]]), temperature=0.1)
             tensor([1.0005, 2.0000], dtype=torch.float64)
     """
-    if not temperature > 0:
-        raise ValueError(f'temperature must be positive, not {float(temperature)}')
+    check_range('(0, inf)', temperature=temperature)
     _zeros(scores, dim)  # refuses what has no gallery
     parts = []
     for (part,) in _queries(dim, scores):
@@ -271,10 +269,7 @@ def error_rates_by_mass(
             >>> rates.false_negatives.tolist(), rates.false_positives.tolist()
             ([1.0, 0.0], [nan, 0.5])
     """
-    if scores.shape != positives.shape:
-        raise ValueError(
-            f'scores {list(scores.shape)} and positives {list(positives.shape)} differ'
-        )
+    check_shapes(scores=scores, positives=positives)
     borders = torch.tensor(edges, dtype=torch.float64, device=scores.device)
     if not (borders.diff() > 0).all():
         raise ValueError(f'edges must increase: {list(edges)}')

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mmvtr.functional.metrics.hubness import retrieval_mass
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32, check_shapes
 
 __all__ = ['ModalBiases', 'ModalityGap', 'bias_gradient', 'modal_biases', 'modality_gap']
 
@@ -159,10 +159,7 @@ def bias_gradient(
             >>> bias_gradient(scores, torch.eye(2).bool(), temperature=1.0)
             tensor([ 0.1904, -0.1904], dtype=torch.float64)
     """
-    if scores.shape != positives.shape:
-        raise ValueError(
-            f'scores {list(scores.shape)} and positives {list(positives.shape)} differ'
-        )
+    check_shapes(scores=scores, positives=positives)
     if dim == 0:
         scores, positives = scores.t(), positives.t()
     asks = positives.any(1)

@@ -12,7 +12,7 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.values import arrays_too
+from mmvtr.functional.values import arrays_too, check_shapes
 
 __all__ = [
     'RankCounts',
@@ -49,7 +49,7 @@ class RankCounts(NamedTuple):
         return RankCounts(*(x[self.twins > 0] for x in self))
 
     def mean_ranks(self) -> Tensor:
-        """Ranks with ties at their mean, float64 [Q]; NaN where a query has no match."""
+        """Return ranks with ties at their mean, float64 [Q]; NaN where a query has no match."""
         return (1 + self.above + self.tied / 2).where(self.twins > 0, torch.nan)
 
 
@@ -76,10 +76,7 @@ def rank_counts(scores: Tensor, positives: Tensor, *, dim: int = 1, tile: int = 
             >>> [x.item() for x in rank_counts(scores, positives)]
             [1.0, 1.0, 1.0]
     """
-    if scores.shape != positives.shape:
-        raise ValueError(
-            f'scores {list(scores.shape)} and positives {list(positives.shape)} differ'
-        )
+    check_shapes(scores=scores, positives=positives)
     refuse_nan(scores)
     texts, videos = positives.nonzero(as_tuple=True)
     queries, matched = (texts if dim == 1 else videos), scores[texts, videos]
@@ -217,7 +214,7 @@ def mean_rank(ranks: Tensor) -> Tensor:
 
 
 def expected_recall_at(counts: RankCounts, k: float) -> Tensor:
-    """:func:`recall_at` in expectation, if ties fall at random.
+    """Return the expected :func:`recall_at`, if ties fall at random.
 
     Chance level = this of a constant matrix; ceiling of perfect semantics = this of the truth
     as a score.  With n = tied + twins, P(best match beyond j = k - above) = C(n-j, p) / C(n, p),
@@ -244,7 +241,7 @@ def expected_recall_at(counts: RankCounts, k: float) -> Tensor:
 
 
 def expected_mean_rank(counts: RankCounts) -> Tensor:
-    """:func:`mean_rank` in expectation, if ties fall at random: above + (n + 1) / (twins + 1).
+    """Return the expected :func:`mean_rank`, if ties fall at random: above + (n + 1) / (twins + 1).
 
     Args:
         counts: float64 [Q] each, n = tied + twins; queries without a match are left out.
@@ -264,7 +261,7 @@ def expected_mean_rank(counts: RankCounts) -> Tensor:
 
 
 def expected_median_rank(counts: RankCounts) -> Tensor:
-    """:func:`median_rank` over queries and over how ties fall.
+    """Return the :func:`median_rank` over queries and over the orders of ties.
 
     Args:
         counts: float64 [Q] each; queries without a match are left out.

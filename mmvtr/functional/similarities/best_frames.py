@@ -15,7 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.similarities.token_interaction import token_scores
+from mmvtr.functional.values import arrays_too, at_least_float32, check_range, recomputed
 
 __all__ = [
     'BestFrames',
@@ -25,6 +26,7 @@ __all__ = [
     'paired_best_frames',
     'proposal_pooling',
     'proposal_windows',
+    'sentence_frame_scores',
 ]
 
 
@@ -84,7 +86,7 @@ def _best(texts: Tensor, frames: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
 def paired_best_frames(
     texts: Any, frames: Any, mask: Any, rows: Tensor, columns: Tensor, *, entries: int = 2**22
 ) -> BestFrames:
-    """As :func:`best_frames`, of P chosen pairs, in time and memory linear in P.
+    """Return :func:`best_frames` of P chosen pairs, in time and memory linear in P.
 
     Args:
         texts: Tensor or numpy array [N_q, D], may be half precision and memory-mapped.
@@ -151,6 +153,69 @@ def _take(x: Any, index: Tensor) -> Tensor:
     if isinstance(x, Tensor):
         return at_least_float32(x[index.to(x.device)])
     return at_least_float32(torch.tensor(x[index.cpu().numpy()]))
+
+
+@arrays_too
+def sentence_frame_scores(
+    sentences: Tensor,
+    frames: Tensor,
+    frame_mask: Tensor,
+    *,
+    temperature: float = 0.01,
+    entries: int = 2**22,
+) -> Tensor:
+    """Return ``sum_m p_m s_m``, ``p = softmax(s / temperature)``, of sentences and frames.
+
+    X-CLIP's attention over similarities, over valid frames and without its mixing matrices.
+
+    Args:
+        sentences: float [T, D], unit vectors for cosines; half precision is computed in float32.
+        frames: float [V, F, D].
+        frame_mask: bool [V, F].
+        temperature: of the softmax; 0 takes the best frame.
+        entries: similarities that exist at a time (at least those of one pair).
+
+    Returns:
+        float [T, V].
+
+    Raises:
+        ValueError: a negative temperature, shapes that do not fit, a video without a valid frame.
+
+    Example:
+        Softmax of similarities 1 and 0, and the better one. ::
+
+            >>> inputs = (torch.tensor([[1.0, 0.0]]), torch.eye(2)[None], torch.ones(1, 2).bool())
+            >>> [sentence_frame_scores(*inputs, temperature=t) for t in (1.0, 0.0)]
+            [tensor([[0.7311]]), tensor([[1.]])]
+    """
+    if not temperature >= 0:
+        raise ValueError(f'temperature must be positive, or 0 for the best frame: {temperature}')
+    if temperature == 0:
+        word_mask = torch.ones(len(sentences), 1, dtype=torch.bool, device=sentences.device)
+        return token_scores(
+            sentences[:, None], word_mask, frames, frame_mask, side='words', entries=entries
+        )
+    _check(sentences, frames, frame_mask)
+    sentences = at_least_float32(sentences)
+    frames = at_least_float32(frames).masked_fill(~frame_mask[..., None], 0.0)
+    width = max(1, min(math.isqrt(entries) // max(frames.shape[1], 1), len(frames)))
+    height = max(1, entries // max(width * frames.shape[1], 1))
+    # split, not slices: the backward pass of a slice fills a zero tensor of full size.
+    columns = list(zip(frames.split(width), frame_mask.split(width)))
+
+    rows = [
+        torch.cat([recomputed(_softmax_pooled, part, *tile, temperature) for tile in columns], 1)
+        for part in sentences.split(height)
+    ]
+    return torch.cat(rows)
+
+
+def _softmax_pooled(sentences: Tensor, frames: Tensor, mask: Tensor, temperature: float) -> Tensor:
+    """float [t, D], [v, F, D], bool [v, F] -> float [t, v]."""
+    with torch.autocast(sentences.device.type, enabled=False):
+        sims = (sentences @ frames.flatten(0, 1).t()).unflatten(1, mask.shape)
+    p = (sims / temperature).masked_fill(~mask, -math.inf).softmax(-1)
+    return (p * sims).sum(-1)
 
 
 def proposal_windows(clips: int) -> Tensor:
@@ -254,8 +319,7 @@ def highest(scores: Tensor, candidates: Tensor, k: int) -> Tensor:
             >>> highest(torch.tensor([[0.9, 0.5, 0.5]]), torch.tensor([[0, 1, 1]]).bool(), 1)
             tensor([[False,  True, False]])
     """
-    if k < 1:
-        raise ValueError(f'k must be at least 1, not {k}')
+    check_range('[1, inf)', k=k)
     if k >= scores.shape[1]:
         return candidates
     ordered = scores.detach().masked_fill(~candidates, -math.inf)

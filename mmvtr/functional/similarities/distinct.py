@@ -66,7 +66,7 @@ def distinct_rows(rows: Any) -> Tensor:
 
 
 def asked_before(bank: Tensor, queries: Tensor, what: str) -> str:
-    """Return what is said where most queries are in the bank that they are debiased by, or ``''``.
+    """Return the note that most queries are in their bank (transductive), or ``''``.
 
     Args:
         bank: float [K, D], queries seen before, or their scores with the items.

@@ -12,14 +12,12 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.utils.checkpoint import checkpoint
 
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of
 
 __all__ = [
     'below_shortlist',
     'paired_token_scores',
-    'sentence_frame_scores',
     'token_scores',
     'token_weights',
 ]
@@ -115,7 +113,7 @@ def paired_token_scores(
     official_mask: bool = False,
     entries: int = 2**22,
 ) -> Tensor:
-    """:func:`token_scores` of some videos of each text, for evaluation.
+    """Return :func:`token_scores` of some videos of each text, for evaluation.
 
     Args:
         words: float [T, L, D]; half precision is computed in float32.
@@ -155,84 +153,6 @@ def paired_token_scores(
         sides = _sides(side, a[..., None], video.weights[chosen].mT)
         scores[items] = _pool(sims.mT, *sides)
     return scores
-
-
-@arrays_too
-def sentence_frame_scores(
-    sentences: Tensor,
-    frames: Tensor,
-    frame_mask: Tensor,
-    *,
-    temperature: float = 0.01,
-    entries: int = 2**22,
-) -> Tensor:
-    """Return ``sum_m p_m s_m``, ``p = softmax(s / temperature)``, of sentences and frames.
-
-    X-CLIP's attention over similarities, over valid frames and without its mixing matrices.
-
-    Args:
-        sentences: float [T, D], unit vectors for cosines; half precision is computed in float32.
-        frames: float [V, F, D].
-        frame_mask: bool [V, F].
-        temperature: of the softmax; 0 takes the best frame.
-        entries: similarities that exist at a time (at least those of one pair).
-
-    Returns:
-        float [T, V].
-
-    Raises:
-        ValueError: a negative temperature, shapes that do not fit, a video without a valid frame.
-
-    Example:
-        Softmax of similarities 1 and 0, and the better one. ::
-
-            >>> inputs = (torch.tensor([[1.0, 0.0]]), torch.eye(2)[None], torch.ones(1, 2).bool())
-            >>> [sentence_frame_scores(*inputs, temperature=t) for t in (1.0, 0.0)]
-            [tensor([[0.7311]]), tensor([[1.]])]
-    """
-    if not temperature >= 0:
-        raise ValueError(f'temperature must be positive, or 0 for the best frame: {temperature}')
-    if temperature == 0:
-        word_mask = torch.ones(len(sentences), 1, dtype=torch.bool, device=sentences.device)
-        return token_scores(
-            sentences[:, None], word_mask, frames, frame_mask, side='words', entries=entries
-        )
-    _same_width(sentences, frames)
-    _count('video', frames, frame_mask)
-    sentences = at_least_float32(sentences)
-    frames = at_least_float32(frames).masked_fill(~frame_mask[..., None], 0.0)
-    width = max(1, min(math.isqrt(entries) // max(frames.shape[1], 1), len(frames)))
-    height = max(1, entries // max(width * frames.shape[1], 1))
-    # split, not slices: the backward pass of a slice fills a zero tensor of full size.
-    columns = list(zip(frames.split(width), frame_mask.split(width)))
-
-    def row_of_tiles(part: Tensor) -> Tensor:
-        # Checkpointed: the similarities are made again in the backward pass.
-        return torch.cat(
-            [
-                checkpoint(
-                    _softmax_pooled,
-                    part,
-                    f,
-                    mask,
-                    temperature,
-                    use_reentrant=False,
-                    preserve_rng_state=False,
-                )
-                for f, mask in columns
-            ],
-            dim=1,
-        )
-
-    return torch.cat([row_of_tiles(part) for part in sentences.split(height)])
-
-
-def _softmax_pooled(sentences: Tensor, frames: Tensor, mask: Tensor, temperature: float) -> Tensor:
-    """float [t, D], [v, F, D], bool [v, F] -> float [t, v]."""
-    with torch.autocast(sentences.device.type, enabled=False):
-        sims = (sentences @ frames.flatten(0, 1).t()).unflatten(1, mask.shape)
-    p = (sims / temperature).masked_fill(~mask, -math.inf).softmax(-1)
-    return (p * sims).sum(-1)
 
 
 @arrays_too
@@ -334,8 +254,7 @@ def _count(kind: str, tokens: Tensor, mask: Tensor) -> Tensor:
 
 def _sides(side: str, a: Tensor, b: Tensor) -> tuple[Optional[Tensor], Optional[Tensor]]:
     """The weights of the two sums, None for one that is left out."""
-    if side not in SIDES:
-        raise ValueError(f'side must be one of {SIDES}, not {side!r}')
+    check_one_of(SIDES, side=side)
     if side == 'both':
         return a / 2, b / 2
     return (a, None) if side == 'words' else (None, b)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.similarities.token_interaction import SIDES
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of
 
 __all__ = ['Partners', 'token_matches']
 
@@ -31,7 +31,7 @@ class Partners(NamedTuple):
 
     @property
     def share(self) -> Tensor:
-        """What each token adds to the score, float [T, V, L]."""
+        """Share of each token in the score, float [T, V, L]."""
         return self.weight * self.value
 
 
@@ -73,8 +73,7 @@ def token_matches(
             >>> int(found['words'].partner[0, 0, 1]), int(found['frames'].partner[0, 0, 0])
             (0, 1)
     """
-    if side not in SIDES:
-        raise ValueError(f'side must be one of {SIDES}, not {side!r}')
+    check_one_of(SIDES, side=side)
     for kind, mask in (('text', word_mask), ('video', frame_mask)):
         if not mask.any(1).all():
             raise ValueError(f'{kind} {int(mask.any(1).int().argmin())} has no valid token')

@@ -21,7 +21,7 @@ from mmvtr.functional.transforms.score_transforms import (
     times_exp,
 )
 from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32, check_range
 
 __all__ = ['db_norm', 'dbsn', 'inverse_convolution', 'invgc']
 
@@ -341,8 +341,7 @@ def _shared(gallery: Tensor, bank: Tensor, mean: Tensor, k: Optional[int]) -> Te
 
 
 def _neighbours(share: float, size: int) -> int:
-    if not 0 < share <= 1:
-        raise ValueError(f'share must lie in (0, 1], not {share}')
+    check_range('(0, 1]', share=share)
     k = int(share * size)
     if k < 1:
         raise ValueError(f'a share of {share} of {size} vectors is none of them')

@@ -16,7 +16,7 @@ from torch import Tensor
 from mmvtr.functional.metrics.first_places import first_places
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_empty, refuse_non_finite
 from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32, check_range
 
 __all__ = [
     'activation_set',
@@ -414,7 +414,7 @@ def nearest_mean(bank: Tensor | Tiles, neighbours: int) -> Tensor:
 
 
 def check_local_scaling(strength: float, share: float) -> None:
-    """See that the arguments of :func:`local_scaling` are in range.
+    """Raise ValueError if arguments of :func:`local_scaling` are out of range.
 
     Args:
         strength: of either sign, a number.
@@ -430,8 +430,7 @@ def check_local_scaling(strength: float, share: float) -> None:
     """
     if not math.isfinite(strength):
         raise ValueError(f'strength must be finite, not {strength}')
-    if not 0 < share <= 1:
-        raise ValueError(f'share must lie in (0, 1], not {share}')
+    check_range('(0, 1]', share=share)
 
 
 @arrays_too

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_empty, refuse_non_finite
-from mmvtr.functional.values import arrays_too
+from mmvtr.functional.values import arrays_too, check_range
 
 __all__ = ['Biases', 'column_biases', 'sinkhorn', 'sinkhorn_by_rows']
 
@@ -90,8 +90,7 @@ def sinkhorn(
     refuse_empty(tiles)
     if iterations < 0:
         raise ValueError(f'iterations must be 0 or more, not {iterations}')
-    if tolerance is not None and not tolerance > 0:
-        raise ValueError(f'tolerance must be positive, not {tolerance}')
+    check_range('(0, inf)', tolerance=tolerance)
     check_strictness(strictness)
     like = tiles.columns(slice(0, 1))
     scale = _inverse(temperature, like)
@@ -233,7 +232,7 @@ def in_own_unit(
 
 
 def check_strictness(strictness: float) -> None:
-    """See that a strictness is one.
+    """Raise ValueError if a strictness is out of range.
 
     Args:
         strictness: 0-dim, a number.

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.similarities.best_frames import highest
-from mmvtr.functional.values import arrays_too
+from mmvtr.functional.values import arrays_too, check_one_of
 
 __all__ = [
     'Moments',
@@ -103,7 +103,7 @@ class Moments:
         self.totals += torch.stack(sums).to(self.totals.device)
 
     def threshold(self, spread: float = 0.0) -> float:
-        """``mean + spread * standard deviation``; ValueError where nothing was added.
+        """Return ``mean + spread * standard deviation``; ValueError where nothing was added.
 
         The paper's rule is the mean (``spread=0``): tau_s over s of the annotated pairs, tau_u over
         u of "the train set" (here of the annotated pairs, which is linear, or of all pairs of
@@ -159,7 +159,7 @@ def ambiguous_set(
     mask: Optional[Tensor] = None,
     cap: Optional[int] = None,
 ) -> Tensor:
-    """``s > tau_s and u > tau_u`` (ARL Eq. 6 by rows, Eq. 7 by columns), positives left out.
+    """Return ``s > tau_s and u > tau_u`` (ARL Eq. 6 by rows, Eq. 7 by columns), without positives.
 
     Args:
         scores: float [T, V], s of Eq. 3; at text-frame level [P, F], s^f of Eq. 2.
@@ -201,10 +201,7 @@ def ambiguous_set(
 
 @arrays_too
 def apply_strategy(
-    strategy: str,
-    positives: Tensor,
-    ambiguous: Tensor,
-    weights: Optional[Tensor] = None,
+    strategy: str, positives: Tensor, ambiguous: Tensor, weights: Optional[Tensor] = None
 ) -> dict[str, Any]:
     """Return what the losses make of the ambiguous pairs (ARL Tab. 6).
 
@@ -229,8 +226,7 @@ def apply_strategy(
             >>> apply_strategy('ignore', positives, ambiguous)['weights']
             tensor([[1., 0.]])
     """
-    if strategy not in STRATEGIES:
-        raise ValueError(f'strategy must be one of {STRATEGIES}, not {strategy!r}')
+    check_one_of(STRATEGIES, strategy=strategy)
     if strategy == 'ours':
         return dict(positives=positives, weights=weights, ambiguous=ambiguous)
     if strategy == 'positive':

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mmvtr.functional.similarities.tiles import refuse_non_finite
 from mmvtr.functional.uncertainty.isotonic import between_knots
-from mmvtr.functional.values import arrays_too
+from mmvtr.functional.values import arrays_too, check_range
 
 __all__ = ['Calibration']
 
@@ -120,11 +120,7 @@ class Calibration:
 
     @arrays_too
     def threshold(
-        self,
-        precision: float,
-        scores: Optional[Tensor] = None,
-        *,
-        candidates: Optional[int] = None,
+        self, precision: float, scores: Optional[Tensor] = None, *, candidates: Optional[int] = None
     ) -> float:
         """Return the lowest score from which on a wanted share of pairs matches, by their mean P.
 
@@ -141,8 +137,7 @@ class Calibration:
             ValueError: a precision out of range; a calibration by temperature, whose P is not one
                 of a score alone.
         """
-        if not 0 < precision < 1:
-            raise ValueError(f'precision must lie in (0, 1), not {precision}')
+        check_range('(0, 1)', precision=precision)
         if self.method == 'temperature':
             raise ValueError('a temperature has no threshold of scores: compare P(match) itself')
         x, order = (self.scores if scores is None else scores.double().flatten()).sort(

@@ -13,7 +13,7 @@ from mmvtr.functional.similarities.tiles import refuse_non_finite
 from mmvtr.functional.uncertainty.calibration import Calibration, Method
 from mmvtr.functional.uncertainty.isotonic import between_knots, isotonic
 from mmvtr.functional.uncertainty.reliability import check_pairs
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32, check_shapes
 
 __all__ = ['fit_calibration', 'fit_to_pairs']
 
@@ -123,10 +123,7 @@ def fit_to_pairs(
         if scores.shape[0] != scores.shape[1]:
             raise ValueError(f'scores {list(scores.shape)} are not square: positives must be given')
         positives = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
-    if scores.shape != positives.shape:
-        raise ValueError(
-            f'scores {list(scores.shape)} and positives {list(positives.shape)} differ'
-        )
+    check_shapes(scores=scores, positives=positives)
     if method == 'temperature':
         return _fit_temperature(scores, positives.bool(), draws, seed, debiased)
     rows = torch.arange(len(scores), device=scores.device)[:, None].expand_as(scores)
@@ -306,7 +303,7 @@ class _Cells(NamedTuple):
     matched: Tensor
 
     def drawn(self, often: Tensor) -> tuple[Tensor, Tensor]:
-        """Pairs and their matches in each bin, float64 [B] each, of groups drawn so often [G]."""
+        """Return pairs and matches in each bin, float64 [B] each, of groups drawn so often [G]."""
         weight = often.to(self.pairs)[self.group]
         return tuple(
             _sums(weight * x, self.bin, len(self.scores)) for x in (self.pairs, self.matched)

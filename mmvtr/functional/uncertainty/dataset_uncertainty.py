@@ -65,7 +65,7 @@ class UnitMean:
         return self.sum / self.totals[-1]
 
     def merge(self, other: 'UnitMean') -> None:
-        """Add what ``other`` has met."""
+        """Add the sums of ``other``."""
         self.totals += other.totals.to(self.totals.device)
 
     @torch.no_grad()

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of, check_range
 
 __all__ = [
     'bounded',
@@ -175,25 +175,11 @@ def sample(
             tensor([[[1., 2.],
                      [1., 2.]]])
     """
-    check_num_samples(num_samples)
+    check_range('[1, inf)', num_samples=num_samples)
     noise = torch.randn(
         len(mean), num_samples, mean.shape[-1], generator=generator, dtype=mean.dtype
     )
     return mean[:, None] + log_std.exp()[:, None] * noise.to(mean.device)
-
-
-def check_num_samples(num_samples: int) -> None:
-    """Raise ValueError for fewer samples (K) than one.
-
-    Example:
-        ::
-
-            >>> check_num_samples(0)
-            Traceback (most recent call last):
-            ValueError: num_samples (K) must be at least 1, not 0
-    """
-    if num_samples < 1:
-        raise ValueError(f'num_samples (K) must be at least 1, not {num_samples}')
 
 
 @arrays_too
@@ -271,7 +257,7 @@ def mean_sample_dot(t: Tensor, v: Tensor) -> Tensor:
 
 @arrays_too
 def bounded(x: Tensor, low: float, high: float) -> Tensor:
-    """``x.clamp(low, high)`` that can come back: float [...] -> [...].
+    """Return ``x.clamp(low, high)`` with gradients back into the range: float [...] -> [...].
 
     Outside the range the plain clamp has no gradient, so a log_std that once ran away would stay
     where it is.  Here a gradient passes there if descending along it leads back to the range.
@@ -338,8 +324,7 @@ def generalised_gaussian_nll(
             >>> generalised_gaussian_nll(torch.tensor(0.0), log_alpha, beta)
             tensor(0.9189)
     """
-    if form not in ('density', 'official'):
-        raise ValueError(f"form must be 'density' or 'official', not {form!r}")
+    check_one_of(('density', 'official'), form=form)
     size, log_alpha = at_least_float32(residual).abs(), at_least_float32(log_alpha)
     beta = at_least_float32(beta)
     if form == 'official':

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mmvtr.functional.values import arrays_too, at_least_float32
+from mmvtr.functional.values import arrays_too, at_least_float32, check_one_of
 
 __all__ = ['inclusion', 'inclusion_loss', 'inclusion_matrix']
 
@@ -55,8 +55,7 @@ def inclusion(
             >>> inclusion(mean, narrow, mean, wide), inclusion(mean, wide, mean, narrow)
             (tensor([-2.1890]), tensor([-3.8559]))
     """
-    if form not in ('exact', 'official'):
-        raise ValueError(f"form must be 'exact' or 'official', not {form!r}")
+    check_one_of(('exact', 'official'), form=form)
     mean_a, mean_b = at_least_float32(mean_a), at_least_float32(mean_b)
     # p_a^2 is 1 / sqrt(4 pi var_a) times a Gaussian of half the variance.
     x, y = (2 * at_least_float32(log_std) for log_std in (log_std_a, log_std_b))

@@ -29,7 +29,7 @@ class Reliability(NamedTuple):
 
     @property
     def noise(self) -> float:
-        """The error that is expected of this many pairs if all that is said is true.
+        """Expected error of so many pairs if every probability is right.
 
         An :attr:`error` near it says that no more can be seen, not that something is wrong.
         """

@@ -1,6 +1,8 @@
-"""Embedders of other libraries and servers, which do their own tokenising and scaling."""
+"""Embedders of other libraries, which do their own tokenising and scaling."""
 
-from mmvtr.models.embedders.remote import RemoteEncoder
+# ruff: noqa: F401 - __all__ is made of what is imported
+
 from mmvtr.models.embedders.sentence_transformer import SentenceTransformerEncoder
+from mmvtr.registry import defined_in
 
-__all__ = ['RemoteEncoder', 'SentenceTransformerEncoder']
+__all__ = defined_in(globals())

@@ -70,13 +70,8 @@ class SentenceTransformerEncoder(RawItemsEncoder):
             text=own if text_prompt is None else text_prompt,
             video=own if video_prompt is None else video_prompt,
         )
-        self.processing = (
-            {}
-            if processing_kwargs is None
-            else dict(
-                processing_kwargs={kind: dict(kwargs) for kind, kwargs in processing_kwargs.items()}
-            )
-        )
+        given = {kind: dict(kwargs) for kind, kwargs in (processing_kwargs or {}).items()}
+        self.processing = dict(processing_kwargs=given) if given else {}
         self.dim = self.model.get_embedding_dimension()
 
     def _embed(self, items: list[Any], kind: str) -> Levels:

@@ -126,12 +126,7 @@ class CEEncoder(nn.Module):
         self.weigh = nn.Linear(width, len(self.experts))
 
     def encode_video(
-        self,
-        video: Tensor,
-        frame_mask: Tensor,
-        *,
-        expert: Tensor,
-        second: Optional[Tensor] = None,
+        self, video: Tensor, frame_mask: Tensor, *, expert: Tensor, second: Optional[Tensor] = None
     ) -> Levels:
         """Encode V videos.
 

@@ -8,6 +8,7 @@ from typing import ClassVar, Optional
 import torch
 from torch import Tensor, nn
 
+from mmvtr.functional.values import check_one_of
 from mmvtr.models.layers.pooling import empty_levels, encode_frames, masked, mean_of_units, unit
 from mmvtr.models.towers.open_clip import OpenCLIPText
 from mmvtr.models.towers.transformers import TransformersDualText, load_dual
@@ -248,8 +249,7 @@ class CLIP4Clip(CLIPDualEncoder):
         max_frames: Optional[int] = None,
     ) -> None:
         super().__init__(frames, text)
-        if aggregator not in ('mean', 'transformer'):
-            raise ValueError(f"aggregator must be 'mean' or 'transformer', not {aggregator!r}")
+        check_one_of(('mean', 'transformer'), aggregator=aggregator)
         self.position = self.temporal = None
         if aggregator == 'transformer':
             self.position = FramePositions.like(self.text, self.dim, rows=max_frames)

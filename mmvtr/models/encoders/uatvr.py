@@ -8,6 +8,7 @@ from typing import ClassVar, Optional
 import torch
 from torch import Tensor, nn
 
+from mmvtr.functional.values import check_one_of
 from mmvtr.models.encoders.clip4clip import CLIPDualEncoder, FramePositions, TemporalTransformer
 from mmvtr.models.layers.pooling import check_mask, masked, mean_of_units, unit
 from mmvtr.registry import MODELS
@@ -129,8 +130,7 @@ class UATVR(CLIPDualEncoder):
         position_rows: Optional[int] = None,
     ) -> None:
         super().__init__(frames, text)
-        if extra not in ('tokens', 'positions'):
-            raise ValueError(f"extra must be 'tokens' or 'positions', not {extra!r}")
+        check_one_of(('tokens', 'positions'), extra=extra)
         if min(extra_frames, extra_words) < 0:
             raise ValueError(
                 f'extra_frames and extra_words must be at least 0: {extra_frames}, {extra_words}'

@@ -28,14 +28,7 @@ class CrossEncoder(nn.Module):
     """
 
     def __init__(
-        self,
-        dim: int,
-        *,
-        layers: int,
-        heads: int,
-        feedforward: int,
-        dropout: float,
-        positions: int,
+        self, dim: int, *, layers: int, heads: int, feedforward: int, dropout: float, positions: int
     ) -> None:
         super().__init__()
         if dim % heads or min(layers, positions) < 1:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_rows, world_size
-from mmvtr.functional.values import at_least_float32
+from mmvtr.functional.values import at_least_float32, check_one_of, check_range
 from mmvtr.models.layers.pooling import masked, unit
 from mmvtr.models.target import LocalBatch, Target
 from mmvtr.models.towers.base import check_text
@@ -64,10 +64,8 @@ class CrossCaptioning(nn.Module):
         loss_weight: float = 10.0,
     ) -> None:
         super().__init__()
-        if support not in ('cross', 'identity', 'full'):
-            raise ValueError(f"support must be 'cross', 'identity' or 'full', not {support!r}")
-        if not temperature > 0:
-            raise ValueError(f'temperature must be positive, not {temperature}')
+        check_one_of(('cross', 'identity', 'full'), support=support)
+        check_range('(0, inf)', temperature=temperature)
         self.t5 = load_transformer(decoder, 'AutoModelForSeq2SeqLM', used=_without_encoder)
         _without_encoder(self.t5)
         self.projection = nn.Linear(dim, self.t5.config.d_model)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from mmvtr.functional.losses.distillation import frame_divergence, smooth_l1, soft_label_contrastive
 from mmvtr.functional.losses.schedules import check_fall, epoch_at, falling
+from mmvtr.functional.values import check_one_of, check_range, recomputed
 from mmvtr.models.layers.pooling import unit
 from mmvtr.models.losses.matrix import MatrixLoss
-from mmvtr.models.target import LocalBatch, Target
+from mmvtr.models.target import LocalBatch, Scalar, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, pad_tokens
 
@@ -38,11 +38,10 @@ class DistillationLoss(MatrixLoss):
 
     def __init__(self, *, bend: float = 1.0, **kwargs) -> None:
         super().__init__(**kwargs)
-        if not bend > 0:
-            raise ValueError(f'bend must be positive, not {bend}')
+        check_range('(0, inf)', bend=bend)
         self.bend = bend
 
-    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+    def compute(self, scores: Tensor, target: Target, temperature: Scalar) -> Tensor:
         teacher = self.extra(target, 'teacher', 'StoredTeachers or FrozenTeachers')
         distances = smooth_l1(scores, teacher.to(scores.device), bend=self.bend)
         return distances.sum() / max(distances.numel(), 1)
@@ -98,9 +97,8 @@ class SoftLabelContrastiveLoss(MatrixLoss):
         **kwargs,
     ) -> None:
         super().__init__(**kwargs)
-        for name, value, known in (('follows', follows, FOLLOWS), ('rows', rows, ROWS)):
-            if value not in known:
-                raise ValueError(f'{name} must be one of {known}, not {value!r}')
+        check_one_of(FOLLOWS, follows=follows)
+        check_one_of(ROWS, rows=rows)
         bounds = dict(alpha=(alpha_floor, alpha), beta=(beta_floor, beta))
         for name, (floor, start) in bounds.items():
             if not 0 <= floor <= start <= 1:
@@ -122,7 +120,7 @@ class SoftLabelContrastiveLoss(MatrixLoss):
             for floor, start in self.bounds.values()
         )
 
-    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+    def compute(self, scores: Tensor, target: Target, temperature: Scalar) -> Tensor:
         scores = scores / temperature
         teacher, draws, maker = scores, None, 'StoredFrameTeacher'
         if self.follows == 'teacher':
@@ -182,10 +180,8 @@ class FrameDistillation(nn.Module):
         entries: int = 2**23,
     ) -> None:
         super().__init__()
-        if not temperature > 0:
-            raise ValueError(f'temperature must be positive, not {temperature}')
-        if reduction not in ('sum', 'mean'):
-            raise ValueError(f"reduction must be 'sum' or 'mean', not {reduction!r}")
+        check_range('(0, inf)', temperature=temperature)
+        check_one_of(('sum', 'mean'), reduction=reduction)
         check_fall(fall, rate)
         self.level = level
         self.teacher = f'vectors.{teacher}'
@@ -233,9 +229,7 @@ class FrameDistillation(nn.Module):
 
             for part in zip(*(x.split(pairs) for x in (row, column, share))):
                 # Checkpointed: the frames of a pair are copied again in the backward pass.
-                total = total + checkpoint(
-                    divergence, *part, use_reentrant=False, preserve_rng_state=False
-                )
+                total = total + recomputed(divergence, *part)
             if self.reduction == 'mean':
                 total = total / len(row.unique())
         return {'loss': weight * total, 'weight': total.new_tensor(weight)}

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from mmvtr.dist import gather_rows
 from mmvtr.functional.losses.contrastive import Sums, contrastive_sums, loss_of_sums
-from mmvtr.functional.losses.pairwise import binary_cross_entropy, check_reduction, pseudo_positives
-from mmvtr.functional.losses.robust import check_rince, rince_of_sums
+from mmvtr.functional.losses.pairwise import REDUCTIONS, binary_cross_entropy, pseudo_positives
+from mmvtr.functional.losses.robust import rince_of_sums
 from mmvtr.functional.transforms.sinkhorn import Biases, sinkhorn, sinkhorn_by_rows
-from mmvtr.functional.values import at_least_float32
+from mmvtr.functional.values import at_least_float32, check_one_of, check_range
 from mmvtr.models.blocks import Pairs
-from mmvtr.models.target import Target, check_readable
+from mmvtr.models.target import Matrices, Scalar, Target, Targets, check_readable
 from mmvtr.registry import MODELS
 
 
@@ -41,12 +41,7 @@ class MatrixLoss(nn.Module):
         self.reads = tuple(reads)
         self.loss_weight = loss_weight
 
-    def forward(
-        self,
-        matrices: dict[str, Tensor],
-        target: Target | dict[str, Target],
-        temperature: Tensor | float,
-    ) -> Tensor:
+    def forward(self, matrices: Matrices, target: Targets, temperature: Scalar) -> Tensor:
         """Return the 0-dim loss of ``{name: [T, V]}``, their target and the model's temperature.
 
         ``target`` is one for all matrices, or a dict with one for each matrix read.
@@ -55,7 +50,7 @@ class MatrixLoss(nn.Module):
         values = [self.compute(matrices[n], self.target(target, n), temperature) for n in reads]
         return self.loss_weight * torch.stack(values).mean()
 
-    def known(self, matrices: dict[str, Tensor]) -> tuple[str, ...]:
+    def known(self, matrices: Matrices) -> tuple[str, ...]:
         """Return ``reads`` if all of these matrices exist.
 
         Raises:
@@ -68,7 +63,7 @@ class MatrixLoss(nn.Module):
             )
         return self.reads
 
-    def target(self, target: Target | dict[str, Target], name: str) -> Target:
+    def target(self, target: Targets, name: str) -> Target:
         """Return the target of the matrix ``name``.
 
         Raises:
@@ -92,7 +87,7 @@ class MatrixLoss(nn.Module):
             )
         return target.extras[name]
 
-    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+    def compute(self, scores: Tensor, target: Target, temperature: Scalar) -> Tensor:
         raise NotImplementedError(f'{type(self).__name__} must define compute()')
 
 
@@ -120,8 +115,7 @@ class ContrastiveLoss(MatrixLoss):
         self, *, form: str = 'pooled', direction: str = 'both', weighted: str = 'both', **kwargs
     ) -> None:
         super().__init__(**kwargs)
-        if weighted not in ('both', 't2v', 'v2t'):
-            raise ValueError(f"weighted must be 'both', 't2v' or 'v2t', not {weighted!r}")
+        check_one_of(('both', 't2v', 'v2t'), weighted=weighted)
         if direction != 'both' and weighted not in ('both', direction):
             raise ValueError(
                 f'weighted={weighted!r} leaves no weights to a loss of direction={direction!r}'
@@ -130,7 +124,7 @@ class ContrastiveLoss(MatrixLoss):
         self.direction = direction
         self.weighted = weighted
 
-    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+    def compute(self, scores: Tensor, target: Target, temperature: Scalar) -> Tensor:
         sums = self.sums(scores, target, temperature)
         values = [self.of_sums(one) for one in sums.values()]
         return sum(values) / len(values)
@@ -139,7 +133,7 @@ class ContrastiveLoss(MatrixLoss):
         """Return the loss of one direction, 0-dim."""
         return loss_of_sums(sums, self.form)
 
-    def sums(self, scores: Tensor, target: Target, temperature: Tensor | float) -> dict[str, Sums]:
+    def sums(self, scores: Tensor, target: Target, temperature: Scalar) -> dict[str, Sums]:
         """Return the sums of :func:`.contrastive` for scores [T, V], by direction."""
         target, sums = self.seen(target), {}
         alike = target.weights is None or self.weighted == 'both'  # then one pass gives both
@@ -170,10 +164,7 @@ class ContrastiveLoss(MatrixLoss):
     whole = ''
 
     def begin(
-        self,
-        matrices: Callable[[], Iterator[dict[str, Tensor]]],
-        pairs: Pairs,
-        temperature: Tensor | float,
+        self, matrices: Callable[[], Iterator[Matrices]], pairs: Pairs, temperature: Scalar
     ) -> Any:
         """Return what all blocks of a joint batch share, called once per batch; here None.
 
@@ -184,12 +175,7 @@ class ContrastiveLoss(MatrixLoss):
         """
 
     def block(
-        self,
-        begun: Any,
-        rows: slice,
-        matrices: dict[str, Tensor],
-        target: Target | dict[str, Target],
-        temperature: Tensor | float,
+        self, begun: Any, rows: slice, matrices: Matrices, target: Targets, temperature: Scalar
     ) -> dict[str, dict[str, Sums]]:
         """Return the sums of the texts ``rows`` that the loss needs, by matrix and direction."""
         return {
@@ -235,20 +221,19 @@ class NormalizedContrastiveLoss(ContrastiveLoss):
         **kwargs,
     ) -> None:
         super().__init__(**kwargs)
-        if marginals not in ('uniform', 'positives'):
-            raise ValueError(f"marginals must be 'uniform' or 'positives', not {marginals!r}")
+        check_one_of(('uniform', 'positives'), marginals=marginals)
         self.iterations = iterations
         self.marginals = marginals
         self.differentiable = differentiable
 
-    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+    def compute(self, scores: Tensor, target: Target, temperature: Scalar) -> Tensor:
         # All videos of the joint batch may be broken; and for a NaN the caller's error names the
         # batch, which Sinkhorn-Knopp's cannot.
         if scores.numel() and scores.isfinite().all():
             scores = self.normalise(scores, target.positives, temperature)
         return super().compute(scores, target, temperature)
 
-    def normalise(self, scores: Tensor, positives: Tensor, temperature: Tensor | float) -> Tensor:
+    def normalise(self, scores: Tensor, positives: Tensor, temperature: Scalar) -> Tensor:
         """Return sim* = a + b + scores (Eq. 12), float [T, V]."""
         with torch.set_grad_enabled(self.differentiable and torch.is_grad_enabled()):
             a, b = sinkhorn(
@@ -276,10 +261,7 @@ class NormalizedContrastiveLoss(ContrastiveLoss):
 
     @torch.no_grad()
     def begin(
-        self,
-        matrices: Callable[[], Iterator[dict[str, Tensor]]],
-        pairs: Pairs,
-        temperature: Tensor | float,
+        self, matrices: Callable[[], Iterator[Matrices]], pairs: Pairs, temperature: Scalar
     ) -> Optional[dict[str, Biases]]:
         """Return Sinkhorn's biases of the joint batch; None if a score is not finite."""
         if not all(pairs.shape):
@@ -302,9 +284,9 @@ class NormalizedContrastiveLoss(ContrastiveLoss):
         self,
         begun: Optional[dict[str, Biases]],
         rows: slice,
-        matrices: dict[str, Tensor],
-        target: Target | dict[str, Target],
-        temperature: Tensor | float,
+        matrices: Matrices,
+        target: Targets,
+        temperature: Scalar,
     ) -> dict[str, dict[str, Sums]]:
         """Return :class:`ContrastiveLoss`'s sums, computed on sim*."""
         for name, (of_texts, of_videos) in (begun or {}).items():
@@ -329,7 +311,8 @@ class RINCELoss(ContrastiveLoss):
 
     def __init__(self, *, q: float = 0.5, density: float = 0.01, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        check_rince(q, density)
+        check_range('(0, 1]', q=q)
+        check_range('(0, inf)', density=density)
         if self.form != 'pooled':
             raise ValueError(f'RINCE pools positives: form={self.form!r} is none of it')
         self.q = q
@@ -376,14 +359,13 @@ class SigmoidLoss(MatrixLoss):
         **kwargs,
     ) -> None:
         super().__init__(**kwargs)
-        check_reduction(reduction)
-        if pseudo_weight < 0:
-            raise ValueError(f'pseudo_weight must be at least 0, not {pseudo_weight}')
+        check_one_of(REDUCTIONS, reduction=reduction)
+        check_range('[0, inf)', pseudo_weight=pseudo_weight)
         self.bias = nn.Parameter(torch.tensor(float(bias)), requires_grad=learnable)
         self.reduction = reduction
         self.pseudo_weight = pseudo_weight
 
-    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+    def compute(self, scores: Tensor, target: Target, temperature: Scalar) -> Tensor:
         labels = target.extras.get('labels', target.positives)
         logits = at_least_float32(scores) / temperature + self.bias
         loss = self._of(logits, labels, target)

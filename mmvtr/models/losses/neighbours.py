@@ -10,7 +10,7 @@ from torch import Tensor
 from mmvtr.functional.losses.contrastive import WAYS, contrastive
 from mmvtr.functional.losses.neighbours import neighbour_loss, score_divergence, uniform_loss
 from mmvtr.models.losses.matrix import MatrixLoss
-from mmvtr.models.target import Target
+from mmvtr.models.target import Matrices, Scalar, Target, Targets
 from mmvtr.registry import MODELS
 
 #: Names of the parts of the loss.
@@ -62,22 +62,12 @@ class NeighborRetrLoss(MatrixLoss):
         self.uniform = dict(share=share, iterations=iterations)
         self.uniform_temperature = uniform_temperature
 
-    def forward(
-        self,
-        matrices: dict[str, Tensor],
-        target: Target | dict[str, Target],
-        temperature: Tensor | float,
-    ) -> Tensor:
+    def forward(self, matrices: Matrices, target: Targets, temperature: Scalar) -> Tensor:
         """Return the 0-dim loss of two matrices [T, V], their target and the temperature."""
         parts = self.parts(matrices, target, temperature)
         return self.loss_weight * sum(parts.values())
 
-    def parts(
-        self,
-        matrices: dict[str, Tensor],
-        target: Target | dict[str, Target],
-        temperature: Tensor | float,
-    ) -> dict[str, Tensor]:
+    def parts(self, matrices: Matrices, target: Targets, temperature: Scalar) -> dict[str, Tensor]:
         """Return each part by name, 0-dim, unweighted; all NaN if an input is not finite, so that
         the retriever's error names the batch."""
         local, whole = (matrices[name] for name in self.known(matrices))
@@ -106,7 +96,7 @@ class NeighborRetrLoss(MatrixLoss):
         whole: Tensor,
         positives: Tensor,
         target: Target,
-        temperature: Tensor | float,
+        temperature: Scalar,
     ) -> dict[str, Tensor]:
         counts, matched = target.counts[way], positives.any(1)
         contrast = contrastive(

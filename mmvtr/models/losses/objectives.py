@@ -8,15 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.functional.losses.pairwise import check_reduction
+from mmvtr.functional.losses.pairwise import REDUCTIONS
 from mmvtr.functional.losses.set_contrast import multi_instance, soft_contrast, token_contrast
 from mmvtr.functional.uncertainty.gaussian import (
-    check_num_samples,
     geometric_sigma,
     kl_to_unit,
     sample,
 )
 from mmvtr.functional.uncertainty.inclusion import inclusion, inclusion_loss
+from mmvtr.functional.values import check_one_of, check_range
 from mmvtr.models.layers.pooling import unit
 from mmvtr.models.target import LocalBatch, Target
 from mmvtr.registry import MODELS
@@ -40,13 +40,11 @@ class DistributionObjective(nn.Module):
         self, texts: Levels, videos: Levels, target: Target, batch: LocalBatch | None = None
     ) -> dict[str, Tensor]:
         """Return ``{'loss': ...}`` of the joint batch, and figures for the log."""
-        loss, figures = self.compute(self._gaussian(texts), self._gaussian(videos), target)
-        return {'loss': self.loss_weight * loss, **figures}
+        found = self.compute(self._gaussian(texts), self._gaussian(videos), target)
+        return {**found, 'loss': self.loss_weight * found['loss']}
 
-    def compute(
-        self, texts: Embedding, videos: Embedding, target: Target
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the unweighted loss, and figures."""
+    def compute(self, texts: Embedding, videos: Embedding, target: Target) -> dict[str, Tensor]:
+        """Return the unweighted ``'loss'``, and figures."""
         raise NotImplementedError(f'{type(self).__name__} must define compute()')
 
     def _gaussian(self, levels: Levels) -> Embedding:
@@ -72,7 +70,7 @@ class SampledObjective(DistributionObjective):
 
     def __init__(self, *, num_samples: int = 7, **kwargs) -> None:
         super().__init__(**kwargs)
-        check_num_samples(num_samples)
+        check_range('[1, inf)', num_samples=num_samples)
         self.num_samples = num_samples
         self.register_buffer('step', torch.zeros((), dtype=torch.long))
 
@@ -100,25 +98,16 @@ class MultiInstanceContrast(SampledObjective):
     """
 
     def __init__(
-        self,
-        *,
-        temperature: float = 0.05,
-        normalise: bool = True,
-        form: str = 'pooled',
-        **kwargs,
+        self, *, temperature: float = 0.05, normalise: bool = True, form: str = 'pooled', **kwargs
     ) -> None:
         super().__init__(**kwargs)
-        if not temperature > 0:
-            raise ValueError(f'temperature must be positive, not {temperature}')
-        if form not in ('pooled', 'outer_sum'):
-            raise ValueError(f"form must be 'pooled' or 'outer_sum', not {form!r}")
+        check_range('(0, inf)', temperature=temperature)
+        check_one_of(('pooled', 'outer_sum'), form=form)
         self.temperature = temperature
         self.normalise = normalise
         self.form = form
 
-    def compute(
-        self, texts: Embedding, videos: Embedding, target: Target
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def compute(self, texts: Embedding, videos: Embedding, target: Target) -> dict[str, Tensor]:
         loss = multi_instance(
             *self.samples(texts, videos),
             target.positives,
@@ -127,7 +116,7 @@ class MultiInstanceContrast(SampledObjective):
             weights=target.weights,
             form=self.form,
         )
-        return loss, {}
+        return {'loss': loss}
 
 
 @MODELS.register_module()
@@ -147,12 +136,10 @@ class KLToUnit(DistributionObjective):
         super().__init__(**kwargs)
         self.halved = halved
 
-    def compute(
-        self, texts: Embedding, videos: Embedding, target: Target
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def compute(self, texts: Embedding, videos: Embedding, target: Target) -> dict[str, Tensor]:
         part = 0.5 if self.halved else 1.0
         loss = sum(mean(kl_to_unit(e.mean, part * e.log_std)) for e in (texts, videos))
-        return loss, sigma_log(texts, videos)
+        return {'loss': loss, **sigma_log(texts, videos)}
 
 
 @MODELS.register_module()
@@ -166,12 +153,10 @@ class OfficialKLToUnit(SampledObjective):
         num_samples, level, loss_weight: see :class:`SampledObjective`.
     """
 
-    def compute(
-        self, texts: Embedding, videos: Embedding, target: Target
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def compute(self, texts: Embedding, videos: Embedding, target: Target) -> dict[str, Tensor]:
         pairs = zip(self.samples(texts, videos), (texts, videos))
         loss = sum(kl_to_unit(z.mean(1), e.log_std / 2).sum() for z, e in pairs)
-        return loss, sigma_log(texts, videos)
+        return {'loss': loss, **sigma_log(texts, videos)}
 
 
 @MODELS.register_module()
@@ -191,23 +176,19 @@ class InclusionLoss(DistributionObjective):
         self, *, scale: float = 1.0, eps: float = 0.0, form: str = 'exact', **kwargs
     ) -> None:
         super().__init__(**kwargs)
-        if not scale > 0:
-            raise ValueError(f'scale must be positive, not {scale}')
-        if form not in ('exact', 'official'):
-            raise ValueError(f"form must be 'exact' or 'official', not {form!r}")
+        check_range('(0, inf)', scale=scale)
+        check_one_of(('exact', 'official'), form=form)
         self.scale = scale
         self.how = dict(eps=eps, form=form)
 
-    def compute(
-        self, texts: Embedding, videos: Embedding, target: Target
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def compute(self, texts: Embedding, videos: Embedding, target: Target) -> dict[str, Tensor]:
         rows, columns = target.positives.nonzero(as_tuple=True)
         v = videos.mean[columns], videos.log_std[columns]
         t = texts.mean[rows], texts.log_std[rows]
         loss = inclusion_loss(*v, *t, scale=self.scale, **self.how)
         with torch.no_grad():
             within = [inclusion(*a, *b, **self.how).sum(-1) for a, b in ((v, t), (t, v))]
-        return loss, {'included': mean((within[0] > within[1]).float())}
+        return {'loss': loss, 'included': mean((within[0] > within[1]).float())}
 
 
 @MODELS.register_module()
@@ -233,18 +214,15 @@ class SoftContrast(SampledObjective):
         **kwargs,
     ) -> None:
         super().__init__(**kwargs)
-        if not slope > 0:
-            raise ValueError(f'slope must be positive, not {slope}')
-        check_reduction(reduction)
+        check_range('(0, inf)', slope=slope)
+        check_one_of(REDUCTIONS, reduction=reduction)
         # softplus(raw_slope) = slope
         raw_slope = slope + math.log(-math.expm1(-slope))
         self.raw_slope = nn.Parameter(torch.tensor(raw_slope), requires_grad=learnable)
         self.bias = nn.Parameter(torch.tensor(float(bias)), requires_grad=learnable)
         self.reduction = reduction
 
-    def compute(
-        self, texts: Embedding, videos: Embedding, target: Target
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def compute(self, texts: Embedding, videos: Embedding, target: Target) -> dict[str, Tensor]:
         loss = soft_contrast(
             *self.samples(texts, videos),
             target.positives,
@@ -252,7 +230,7 @@ class SoftContrast(SampledObjective):
             bias=self.bias,
             reduction=self.reduction,
         )
-        return loss, {}
+        return {'loss': loss}
 
 
 def sigma_log(texts: Embedding, videos: Embedding) -> dict[str, Tensor]:
@@ -322,8 +300,7 @@ class TokenContrast(nn.Module):
 
     def __init__(self, *, temperature: float = 1.0, loss_weight: float = 1.0) -> None:
         super().__init__()
-        if not temperature > 0:
-            raise ValueError(f'temperature must be positive, not {temperature}')
+        check_range('(0, inf)', temperature=temperature)
         self.temperature = temperature
         self.loss_weight = loss_weight
 

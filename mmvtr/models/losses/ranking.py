@@ -17,8 +17,9 @@ from mmvtr.functional.losses.ranking_terms import (
     parts_of,
     row_terms,
 )
+from mmvtr.functional.values import check_one_of, check_range
 from mmvtr.models.losses.matrix import ContrastiveLoss, MatrixLoss
-from mmvtr.models.target import Target, check_threshold, from_classes
+from mmvtr.models.target import Scalar, Target, from_classes
 from mmvtr.registry import MODELS
 
 
@@ -76,19 +77,17 @@ class RankingLoss(MatrixLoss):
         self.margin = margin
         self.ambiguous_margin = margin / 2 if ambiguous_margin is None else ambiguous_margin
         self.pool_from = pool_from
-        self.direction = direction
-        self.weight_on = weight_on
         self.negatives = negatives
         self.pool = pool
-        self.positive = positive
-        self.average = average
+        how = dict(weight_on=weight_on, negatives=negatives, positive=positive, average=average)
+        self.how = dict(how, direction=direction)
         self.progress = 1.0
         # Random negatives are drawn from the step number: the same on all processes and after
         # a resume.
         self.register_buffer('step', torch.zeros((), dtype=torch.long))
-        check_choice(Choice(weight_on, negatives, pool, positive, average), direction)
+        check_choice(Choice(pool=pool, **how), direction)
 
-    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+    def compute(self, scores: Tensor, target: Target, temperature: Scalar) -> Tensor:
         random = self.negatives == 'random'
         value = margin_ranking(
             scores,
@@ -97,12 +96,8 @@ class RankingLoss(MatrixLoss):
             weights=target.weights,
             ambiguous=target.ambiguous,
             ambiguous_margin=self.ambiguous_margin,
-            weight_on=self.weight_on,
-            negatives=self.negatives,
             pool=self.pool if random and self.progress >= self.pool_from else None,
-            positive=self.positive,
-            average=self.average,
-            direction=self.direction,
+            **self.how,
             generator=torch.Generator().manual_seed(int(self.step)) if random else None,
         )
         self.step += self.training
@@ -130,16 +125,12 @@ class SeveralHingesLoss(MatrixLoss):
 
     def __init__(self, *, negatives: str = 'all', average: str = 'terms', **kwargs) -> None:
         super().__init__(**kwargs)
-        for name, value, known in (
-            ('negatives', negatives, ('all', 'hardest')),
-            ('average', average, AVERAGES),
-        ):
-            if value not in known:
-                raise ValueError(f'{name} must be one of {known}, not {value!r}')
+        check_one_of(('all', 'hardest'), negatives=negatives)
+        check_one_of(AVERAGES, average=average)
         self.negatives = negatives
         self.average = average
 
-    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+    def compute(self, scores: Tensor, target: Target, temperature: Scalar) -> Tensor:
         return several_hinges(
             scores,
             target.positives,
@@ -194,18 +185,15 @@ class RelevantRankingLoss(MatrixLoss):
         **kwargs,
     ) -> None:
         super().__init__(**kwargs)
-        if threshold is not None:
-            check_threshold('threshold', threshold)
-        if negatives not in ('hardest', 'all'):
-            raise ValueError(f"negatives must be 'hardest' or 'all', not {negatives!r}")
-        if no_positive not in ('skip', 'one'):
-            raise ValueError(f"no_positive must be 'skip' or 'one', not {no_positive!r}")
+        check_range('(0, 1]', threshold=threshold)
+        check_one_of(('hardest', 'all'), negatives=negatives)
+        check_one_of(('skip', 'one'), no_positive=no_positive)
         self.threshold = threshold
         self.margin = margin
         self.negatives = negatives
         self.no_positive = no_positive
 
-    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+    def compute(self, scores: Tensor, target: Target, temperature: Scalar) -> Tensor:
         weights = weights_of(target, scores).masked_fill(target.positives, 0.0)
         parts = parts_of(scores, self.further(target), margin=self.margin, weights=weights)
         choice = Choice(negatives=self.negatives, positive='hardest')
@@ -309,12 +297,11 @@ class AdaptiveMaxMarginLoss(MatrixLoss):
 
     def __init__(self, *, margin: float = 0.4, margin_of: str = 'positive', **kwargs) -> None:
         super().__init__(**kwargs)
-        if margin_of not in ('positive', 'negative'):
-            raise ValueError(f"margin_of must be 'positive' or 'negative', not {margin_of!r}")
+        check_one_of(('positive', 'negative'), margin_of=margin_of)
         self.margin = margin
         self.margin_of = margin_of
 
-    def compute(self, scores: Tensor, target: Target, temperature: Tensor | float) -> Tensor:
+    def compute(self, scores: Tensor, target: Target, temperature: Scalar) -> Tensor:
         relevance = from_classes(target, 'relevance', self)
         of_negative = self.margin_of == 'negative'
         (part,) = parts_of(

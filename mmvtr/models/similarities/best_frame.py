@@ -8,8 +8,11 @@ from typing import NamedTuple, Sequence
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.similarities.best_frames import best_frames, paired_best_frames
-from mmvtr.functional.similarities.token_interaction import sentence_frame_scores
+from mmvtr.functional.similarities.best_frames import (
+    best_frames,
+    paired_best_frames,
+    sentence_frame_scores,
+)
 from mmvtr.functional.values import at_least_float32
 from mmvtr.models.layers.pooling import unit
 from mmvtr.models.similarities.cosine import level_weights

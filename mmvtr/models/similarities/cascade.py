@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from mmvtr.functional.similarities.token_interaction import below_shortlist, token_scores
-from mmvtr.functional.values import at_least_float32
+from mmvtr.functional.values import at_least_float32, check_range
 from mmvtr.models.layers.cross_encoder import CrossEncoder
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -67,11 +67,7 @@ class CascadeSimilarity(nn.Module):
         pairs: int = 1024,
     ) -> None:
         super().__init__()
-        if (shortlist is not None and shortlist < 1) or pairs < 1:
-            raise ValueError(
-                'CascadeSimilarity: shortlist must be None or at least 1, and pairs at least 1, '
-                f'not {shortlist} and {pairs}'
-            )
+        check_range('[1, inf)', shortlist=shortlist, pairs=pairs)
         self.fusion = CrossEncoder(
             dim,
             layers=layers,
@@ -85,7 +81,7 @@ class CascadeSimilarity(nn.Module):
         self.exact = shortlist is None
 
     def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """Levels of T texts and of V videos -> matrices [T, V], at least float32.
+        """Map levels of T texts and of V videos -> matrices [T, V], at least float32.
 
         In training ``'global'``, ``'token'`` and ``'scores'``, their sum; in evaluation also
         ``'fusion'``, which ``'scores'`` then holds; with a shortlist that leaves out videos
@@ -112,7 +108,7 @@ class CascadeSimilarity(nn.Module):
         return {'first': first, 'scores': below_shortlist(first, columns, best)}
 
     def first_stage(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """``'global'`` and ``'token'``, [T, V] each, without the fusion."""
+        """Return ``'global'`` and ``'token'``, [T, V] each, without the fusion."""
         t, v = _with_tokens(texts, 'text'), _with_tokens(videos, 'video')
         with torch.autocast(t.mean.device.type, enabled=False):
             products = at_least_float32(t.mean) @ at_least_float32(v.mean).t()
@@ -127,7 +123,7 @@ class CascadeSimilarity(nn.Module):
             return products + _sum_of_best_rows(t, v, (_weights(texts) > 0).to(products.dtype))
 
     def fuse(self, texts: Levels, videos: Levels, rows: Tensor, columns: Tensor) -> Tensor:
-        """Scores of P pairs by the fusion, some at a time.
+        """Score P pairs by the fusion, some at a time.
 
         Args:
             texts, videos: levels with tokens.

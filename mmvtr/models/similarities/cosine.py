@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.functional.uncertainty.gaussian import closed_form_distance
-from mmvtr.functional.values import at_least_float32
+from mmvtr.functional.values import at_least_float32, check_one_of
 from mmvtr.models.layers.pooling import unit
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
@@ -52,7 +52,7 @@ class CosineSimilarity(nn.Module):
         return torch.cat(units, -1)
 
     def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """Levels of T texts and of V videos -> ``{level: [T, V]}`` and ``'scores'``, in float32."""
+        """Map levels of T texts, V videos -> ``{level: [T, V]}`` and ``'scores'``, in float32."""
         return self.compare(self.prepare(texts), self.prepare(videos))
 
     def prepare(self, items: Levels) -> Levels:
@@ -108,8 +108,7 @@ class GaussianSimilarity(nn.Module):
 
     def __init__(self, *, form: str = 'distance', level: str = 'gaussian') -> None:
         super().__init__()
-        if form not in ('distance', 'product'):
-            raise ValueError(f"form must be 'distance' or 'product', not {form!r}")
+        check_one_of(('distance', 'product'), form=form)
         self.form = form
         self.level = level
 
@@ -119,7 +118,7 @@ class GaussianSimilarity(nn.Module):
         return (self.level,)
 
     def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """Levels of T texts and of V videos -> ``'gaussian'`` and ``'scores'`` [T, V], the same."""
+        """Map levels of T texts, V videos -> ``'gaussian'`` and ``'scores'`` [T, V], the same."""
         t, v = self._gaussian(texts), self._gaussian(videos)
         with torch.autocast(t.mean.device.type, enabled=False):
             if self.form == 'distance':

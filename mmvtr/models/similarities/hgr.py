@@ -8,8 +8,8 @@ from typing import ClassVar, Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
+from mmvtr.functional.values import recomputed
 from mmvtr.models.layers.pooling import check_mask, masked, unit
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
@@ -55,7 +55,7 @@ class HGRSimilarity(nn.Module):
         self.entries = entries
 
     def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """Levels of T texts and V videos -> ``'sentence'``, ``'verb'``, ``'noun'``, ``'scores'``.
+        """Map levels of T texts, V videos -> ``'sentence'``, ``'verb'``, ``'noun'``, ``'scores'``.
 
         Returns:
             float [T, V] each, at least float32.
@@ -122,12 +122,7 @@ def phrase_scores(
     scores = phrases.new_zeros(len(nodes), len(frames))
     for rows, part in zip(owner.split(height), phrases.split(height)):
         # Checkpointed: what a tile needs is made again in the backward pass.
-        tiles = [
-            checkpoint(
-                _attend, part, *column, sharpness, use_reentrant=False, preserve_rng_state=False
-            )
-            for column in columns
-        ]
+        tiles = [recomputed(_attend, part, *column, sharpness) for column in columns]
         scores = scores.index_add(0, rows, torch.cat(tiles, 1))
     return scores / node_mask.sum(1, keepdim=True).clamp(min=1)
 

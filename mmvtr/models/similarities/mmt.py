@@ -27,7 +27,7 @@ class ExpertSimilarity(nn.Module):
     levels = ('global',)
 
     def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """T texts and V videos -> ``'scores'`` float [T, V], at least float32.
+        """Map levels of T texts and V videos -> ``'scores'`` float [T, V], at least float32.
 
         Raises:
             ValueError: no tokens, different numbers of experts, or a video without any expert.

@@ -6,10 +6,9 @@ from typing import Iterator, NamedTuple, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from mmvtr.functional.similarities.best_frames import proposal_pooling, proposal_windows
-from mmvtr.functional.values import at_least_float32
+from mmvtr.functional.values import at_least_float32, recomputed
 from mmvtr.models.layers.pooling import check_mask
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, pad_tokens
@@ -80,7 +79,7 @@ class MSSLSimilarity(nn.Module):
         self.register_buffer('windows', proposal_windows(clips), persistent=False)
 
     def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """Levels ``'clip'`` and ``'frame'`` of T texts and V videos to matrices.
+        """Map levels ``'clip'`` and ``'frame'`` of T texts and V videos to matrices.
 
         Returns:
             float [T, V] each, at least float32: cosines ``'clip'`` and ``'frame'``, ``'scores'``;
@@ -97,10 +96,7 @@ class MSSLSimilarity(nn.Module):
             return self._compare(queries, self._gallery(*tile))
 
         # Checkpointed: what a tile needs is made again in the backward pass.
-        parts = [
-            checkpoint(scores, *tile, use_reentrant=False, preserve_rng_state=False)
-            for tile in self._tiles(videos, len(queries))
-        ]
+        parts = [recomputed(scores, *tile) for tile in self._tiles(videos, len(queries))]
         return self._named([torch.cat(matrix, 1) for matrix in zip(*parts)])
 
     @torch.no_grad()
@@ -111,7 +107,7 @@ class MSSLSimilarity(nn.Module):
 
     @torch.no_grad()
     def search(self, texts: Levels, gallery: MSSLGallery) -> Tensor:
-        """``'scores'`` [T, V] of :meth:`forward`, from a gallery."""
+        """Return ``'scores'`` [T, V] of :meth:`forward`, from a gallery."""
         queries = at_least_float32(texts['clip'].mean)
         rows = max(1, self.entries // max(gallery.lengths.numel(), 1))
         parts = [self._compare(part, gallery) for part in queries.split(rows)]
@@ -119,7 +115,7 @@ class MSSLSimilarity(nn.Module):
 
     @torch.no_grad()
     def matched_spans(self, texts: Levels, videos: Levels) -> Tensor:
-        """Begin and end of the best proposal as shares of the video, float [T, V, 2] in [0, 1]."""
+        """Return begin and end of the best proposal, shares of the video, float [T, V, 2]."""
         queries = at_least_float32(texts['clip'].mean)
         best = [
             self._proposals(queries, clips, self._lengths(clips))[1].max(-1).indices

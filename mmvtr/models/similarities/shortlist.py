@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mmvtr.functional.similarities.token_interaction import below_shortlist
+from mmvtr.functional.values import check_range
 from mmvtr.models.layers.pooling import unit
 from mmvtr.structures import Embedding, Levels
 
@@ -33,8 +34,7 @@ class ShortlistSimilarity(nn.Module):
 
     def __init__(self, *, level: str, shortlist: Optional[int]) -> None:
         super().__init__()
-        if shortlist is not None and shortlist < 1:
-            raise ValueError(f'shortlist must be None or at least 1, not {shortlist}')
+        check_range('[1, inf)', shortlist=shortlist)
         self.level = level
         self.shortlist = shortlist
         self.exact = shortlist is None
@@ -45,7 +45,7 @@ class ShortlistSimilarity(nn.Module):
         return (self.level,)
 
     def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """Levels of T texts and of V videos -> matrices [T, V] of :meth:`whole`, in float32; with a
+        """Map levels of T texts, V videos -> matrices [T, V] of :meth:`whole`, in float32; with a
         shortlist that leaves out videos ``'pooled'``, the cosines of vectors, and ``'scores'``.
 
         Raises:

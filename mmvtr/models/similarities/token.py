@@ -7,15 +7,15 @@ from typing import Any, Optional
 import torch
 from torch import Tensor, nn
 
+from mmvtr.functional.similarities.best_frames import sentence_frame_scores
 from mmvtr.functional.similarities.token_interaction import (
     SIDES,
     paired_token_scores,
-    sentence_frame_scores,
     token_scores,
     token_weights,
 )
 from mmvtr.functional.similarities.token_matches import Partners, token_matches
-from mmvtr.functional.values import at_least_float32
+from mmvtr.functional.values import at_least_float32, check_one_of
 from mmvtr.models.layers.pooling import unit
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.similarities.shortlist import ShortlistSimilarity
@@ -85,7 +85,7 @@ class TokenSimilarity(ShortlistSimilarity):
                 self.weighers[side] = _mlp(dim, hidden or dim)
 
     def whole(self, t: Embedding, v: Embedding) -> dict[str, Tensor]:
-        """``'token'`` and ``'scores'``, the same matrix."""
+        """Return ``'token'`` and ``'scores'``, the same matrix."""
         if self.mode == 'sentence':
             scores = self._sentence_scores(t, v)
         else:
@@ -93,7 +93,7 @@ class TokenSimilarity(ShortlistSimilarity):
         return {'token': scores, 'scores': scores}
 
     def of_some(self, t: Embedding, v: Embedding, columns: Tensor) -> Tensor:
-        """Scores of some videos of each text, float [T, C]."""
+        """Score some videos of each text, float [T, C]."""
         arguments = self._arguments(t, v)
         return paired_token_scores(columns=columns, **arguments, entries=self.entries)
 
@@ -149,10 +149,8 @@ class TokenSimilarity(ShortlistSimilarity):
 
 
 def _check_choices(mode: str, weights: Optional[str], dim: Optional[int]) -> None:
-    if mode not in (*SIDES, 'sentence'):
-        raise ValueError(f'mode must be one of {(*SIDES, "sentence")}, not {mode!r}')
-    if weights not in (None, 'drl', 'uatvr'):
-        raise ValueError(f"weights must be None, 'drl' or 'uatvr', not {weights!r}")
+    check_one_of((*SIDES, 'sentence'), mode=mode)
+    check_one_of((None, 'drl', 'uatvr'), weights=weights)
     if weights is not None and not dim:
         raise ValueError(f'weights={weights!r} needs dim, the width of the tokens')
 
@@ -186,7 +184,7 @@ class TokenVectorSimilarity(TokenSimilarity):
         return {'global': (self.level,)}
 
     def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """Levels of T texts and of V videos -> ``'token'``, ``'global'`` and ``'scores'``, their
+        """Map levels of T texts, V videos -> ``'token'``, ``'global'`` and ``'scores'``, their
         mean, [T, V] each, in float32."""
         token = super().forward(texts, videos)['token']
         whole = self.vectors(texts, videos)['scores']

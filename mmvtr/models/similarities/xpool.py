@@ -6,9 +6,8 @@ from typing import Optional
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
-from mmvtr.functional.values import at_least_float32
+from mmvtr.functional.values import at_least_float32, check_range, recomputed
 from mmvtr.models.layers.pooling import check_mask, unit
 from mmvtr.models.similarities.shortlist import ShortlistSimilarity
 from mmvtr.registry import MODELS
@@ -60,8 +59,7 @@ class XPoolSimilarity(ShortlistSimilarity):
         super().__init__(level=level, shortlist=shortlist)
         if heads < 1 or dim % heads:
             raise ValueError(f'dim must be a multiple of heads, not {dim} of {heads}')
-        if not 0 <= dropout < 1:
-            raise ValueError(f'dropout must lie in [0, 1), not {dropout}')
+        check_range('[0, 1)', dropout=dropout)
         self.heads = heads
         self.dropout = dropout
         self.entries = entries
@@ -74,7 +72,7 @@ class XPoolSimilarity(ShortlistSimilarity):
         self.register_buffer('step', torch.zeros((), dtype=torch.long))
 
     def whole(self, t: Embedding, v: Embedding) -> dict[str, Tensor]:
-        """``'pooled'`` and ``'scores'``, the same matrix."""
+        """Return ``'pooled'`` and ``'scores'``, the same matrix."""
         everything = torch.arange(len(v.mean), device=t.mean.device)
         scores = self.of_some(t, v, everything.expand(len(t.mean), -1))
         self.step += self.training
@@ -99,17 +97,7 @@ class XPoolSimilarity(ShortlistSimilarity):
             part = slice(first, first + size)
             pairs = rows.reshape(-1)[part], columns.reshape(-1)[part]
             # Checkpointed: the vectors of a tile are made again in the backward pass.
-            parts.append(
-                checkpoint(
-                    self._pairs,
-                    *state,
-                    v.mask,
-                    *pairs,
-                    (step, first),
-                    use_reentrant=False,
-                    preserve_rng_state=False,
-                )
-            )
+            parts.append(recomputed(self._pairs, *state, v.mask, *pairs, (step, first)))
         found = torch.cat(parts) if parts else queries.sum() * 0.0 + texts.new_zeros(0)
         return found.view(columns.shape)
 

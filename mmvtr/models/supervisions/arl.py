@@ -20,6 +20,7 @@ from mmvtr.functional.uncertainty.ambiguity import (
     pair_uncertainty,
 )
 from mmvtr.functional.uncertainty.dataset_uncertainty import PairMoments, UnitMean, mean_cosines
+from mmvtr.functional.values import check_one_of
 from mmvtr.models.layers.pooling import unit
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
@@ -46,17 +47,17 @@ class Statistics(NamedTuple):
 
     @classmethod
     def empty(cls, dim: int, device: torch.device) -> 'Statistics':
-        """Nothing seen."""
+        """Return statistics of no items."""
         means = (UnitMean(dim, device=device) for _ in range(2))
         return cls(*means, PairMoments(dim, device=device), Moments(device=device))
 
     def totals(self) -> list[Tensor]:
-        """What to sum over processes, in place."""
+        """Return the tensors to sum over processes, in place."""
         return [part.totals for part in self]
 
     @torch.no_grad()
     def add(self, texts: Embedding, videos: Embedding, positives: Tensor) -> None:
-        """T texts, V videos with tokens, and bool [T, V]."""
+        """Add T texts, V videos with tokens, and bool [T, V]."""
         self.texts.add(texts.mean)
         self.frames.add(videos.tokens, videos.mask)
         rows, columns = positives.nonzero(as_tuple=True)
@@ -105,13 +106,13 @@ class Branch(nn.Module):
         self.set_tau_u(lambda spread: mean + spread * deviation)
 
     def set_tau_u(self, threshold: Callable[[float], float]) -> None:
-        """tau_u of pairs and of frames, from what a spread makes of a distribution of u."""
+        """Set tau_u of pairs and of frames, from what a spread makes of a distribution of u."""
         self.tau_u.fill_(threshold(self.u_spread))
         if self.frame_u_spread is not None:
             self.frame_tau_u.fill_(threshold(self.frame_u_spread))
 
     def uncertainty(self, texts: Tensor, frames: Tensor, mask: Tensor, best: Tensor) -> Tensor:
-        """u (Eq. 5) of unit texts [T, D] and unit frames [V, F, D] at frames ``best`` [T, V]."""
+        """Return u (Eq. 5) of unit texts [T, D] and frames [V, F, D] at frames ``best`` [T, V]."""
         of_texts = mean_cosines(texts, self.frame_mean)
         of_frames = mean_cosines(frames, self.text_mean, mask)
         return pair_uncertainty(of_texts, of_frames, best)
@@ -196,12 +197,8 @@ class ARLSupervision(nn.Module):
         ambiguous_margin: float = 0.1,
     ) -> None:
         super().__init__()
-        if rule not in ('own', 'mean'):
-            raise ValueError(f"rule must be 'own' or 'mean', not {rule!r}")
-        if frame_negatives not in FRAME_NEGATIVES:
-            raise ValueError(
-                f'frame_negatives must be one of {FRAME_NEGATIVES}, not {frame_negatives!r}'
-            )
+        check_one_of(('own', 'mean'), rule=rule)
+        check_one_of(FRAME_NEGATIVES, frame_negatives=frame_negatives)
         if warmup is not None and warmup_epochs is not None:
             raise ValueError(f'one of warmup and warmup_epochs, got {warmup} and {warmup_epochs}')
         if warmup_epochs is not None and warmup_epochs < 0:
@@ -248,7 +245,7 @@ class ARLSupervision(nn.Module):
 
     @torch.no_grad()
     def refresh_from_sample(self, texts: Levels, videos: Levels) -> None:
-        """tau_u over all pairs of some texts and videos; after :meth:`refresh`."""
+        """Set tau_u over all pairs of some texts and videos; after :meth:`refresh`."""
         for level, branch in self.branches.items():
             units, frames, mask = units_of(texts[level], videos[level])
             _, best = best_frames(units, frames, mask)
@@ -259,7 +256,7 @@ class ARLSupervision(nn.Module):
     def forward(
         self, texts: Levels, videos: Levels, target: Target
     ) -> tuple[dict[str, Target], dict[str, Tensor]]:
-        """A target a branch (and ``'scores'``, without sets), and the text-frame losses.
+        """Return a target a branch (and ``'scores'``, without sets), and the text-frame losses.
 
         Args:
             texts, videos: levels of the joint batch; those of videos with tokens.
@@ -292,7 +289,7 @@ class ARLSupervision(nn.Module):
     def pair_sets(
         self, level: str, texts: Tensor, frames: Tensor, mask: Tensor, target: Target
     ) -> Tensor:
-        """Eq. 6-7 of a branch: bool [T, V]."""
+        """Return the ambiguous pairs of a branch (Eq. 6-7): bool [T, V]."""
         branch = self.branches[level]
         scores, best = best_frames(texts, frames, mask)
         tau_s = branch.tau_s
@@ -344,7 +341,7 @@ class ARLSupervision(nn.Module):
         rows: Tensor,
         columns: Tensor,
     ) -> Tensor:
-        """Eq. 6 on s^f and u^f (Eq. 2, 5): bool [P, F].
+        """Return the ambiguous frames, Eq. 6 on s^f and u^f (Eq. 2, 5): bool [P, F].
 
         The branch's own best frame may be among them: who learns from the set may have another.
         """
@@ -368,7 +365,7 @@ class ARLSupervision(nn.Module):
 
 
 def units_of(texts: Embedding, videos: Embedding) -> tuple[Tensor, Tensor, Tensor]:
-    """Unit texts [T, D], unit frames [V, F, D] and their mask."""
+    """Return unit texts [T, D], unit frames [V, F, D] and their mask."""
     return unit(texts.mean), unit(videos.tokens), videos.mask
 
 

@@ -17,11 +17,12 @@ from torch import Tensor, nn
 
 from mmvtr.dist import world_size
 from mmvtr.functional.losses.contrastive import ByDirection
+from mmvtr.functional.values import check_range
 from mmvtr.models.blocks import Pairs
 from mmvtr.models.similarities.cosine import token_levels
-from mmvtr.models.target import Target, mean_weights
+from mmvtr.models.target import Filled, Target, Targets, mean_weights
 from mmvtr.registry import MODELS
-from mmvtr.structures import Levels, drop_tokens
+from mmvtr.structures import Levels, drop_tokens, under
 
 #: The parts that are copied.
 PARTS = ('encoder', 'heads', 'supervision')
@@ -55,8 +56,9 @@ class Belief(nn.Module):
 
     Logs of what acts: the supervision's figures; ``spared_share``, the mean of 1 - weight over the
     unannotated pairs; ``spared_per_text``, negatives of a text that weigh less than 1/2 (0 where
-    many are spared a little); with ``share`` beside them ``stated_share``, ``stated_per_text`` and
-    the power.  The figures of the model's own supervision are ``live_<name>``.
+    many weigh a little less than 1); with ``share`` beside them ``stated_share``,
+    ``stated_per_text`` and the power.  The figures of the model's own supervision are
+    ``live_<name>``.
 
     Args:
         at: share of the training at which the copy is taken and begins to act, in [0, 1).
@@ -64,10 +66,11 @@ class Belief(nn.Module):
             average ``m copy + (1 - m) model`` over all training batches so far, and goes on
             following (its buffers are those of the model).
         share: of the unannotated pairs, how many are false negatives, in (0, 1), or None.  With it
-            ``1 - weight`` is raised to the power that would have spared this share of the last
-            batches (some 20), from the second batch on: a belief that spares 6 pairs a text where
-            .75 are false negatives spares the surest .75.  Pairs of which a weight of 0 says no
-            more (DVTR's, likelier than an own pair) share it where they are more than these.
+            ``1 - weight`` is raised to the power whose mean over the last batches (some 20) would
+            have been this share, from the second batch on: a belief that excludes 6 pairs a text
+            where .75 are false negatives excludes the surest .75.  Pairs of which a weight of 0
+            says no more (DVTR's, likelier than an own pair) share it where they are more than
+            these.
 
     Attributes:
         progress: share of the training done; ProgressHook sets it, a loop of your own must.
@@ -84,17 +87,13 @@ class Belief(nn.Module):
         self, *, at: float = 0.15, momentum: Optional[float] = None, share: Optional[float] = None
     ) -> None:
         super().__init__()
-        if not 0 <= at < 1:
-            raise ValueError(f'at is a share of the training, in [0, 1), not {at}')
-        if momentum is not None and not 0 <= momentum < 1:
-            raise ValueError(f'momentum must lie in [0, 1), not {momentum}')
-        if share is not None and not 0 < share < 1:
-            raise ValueError(f'share of the unannotated pairs must lie in (0, 1), not {share}')
+        check_range('[0, 1)', at=at, momentum=momentum)
+        check_range('(0, 1)', share=share)
         self.at, self.momentum, self.share = at, momentum, share
         self.progress: Optional[float] = None
         self.register_module('believer', None)
         self.register_buffer('power', torch.ones(()))
-        self.register_buffer('counts', torch.zeros(BINS))  # of the last batches' spared shares
+        self.register_buffer('counts', torch.zeros(BINS))  # of 1 - weight in the last batches
 
     def of(self, model: nn.Module) -> None:
         """Set the retriever that is copied, which keeps this as ``model.belief``."""
@@ -211,12 +210,7 @@ class Belief(nn.Module):
         live = {name: level for name, level in levels.items() if not name.startswith(PREFIX)}
         if not self.acts:
             return live
-        believed = {
-            name.removeprefix(PREFIX): level
-            for name, level in levels.items()
-            if name.startswith(PREFIX)
-        }
-        return {**live, **believed}
+        return {**live, **under(PREFIX, levels)}
 
     def _believer(self) -> nn.Module:
         """Return the copy's supervision, at full ramp."""
@@ -230,7 +224,7 @@ class Belief(nn.Module):
 
     def forward(
         self, texts: Levels, videos: Levels, target: Target
-    ) -> tuple[Target | dict[str, Target], dict[str, Tensor]]:
+    ) -> tuple[Targets, dict[str, Tensor]]:
         """Return the copy's target of the joint batch, and the losses of the model's own
         supervision."""
         live, logs = self.supervision(texts, videos, target)
@@ -252,9 +246,7 @@ class Belief(nn.Module):
             begun.update(believed=believed, power=self.power.clone())
         return begun
 
-    def block(
-        self, begun: dict[str, Any], rows: slice, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
+    def block(self, begun: dict[str, Any], rows: slice, target: Target) -> Filled:
         """Return the copy's target of the texts ``rows``, and sums of both."""
         live, sums = self.supervision.block(begun['live'], rows, target)
         if 'believed' not in begun:
@@ -270,9 +262,9 @@ class Belief(nn.Module):
         """Return losses and figures from the sums over all blocks, as :meth:`forward`."""
         if 'believed' not in begun:
             return self.supervision.finish(begun['live'], sums)
-        logs = self.supervision.finish(begun['live'], _named(sums, 'live.'))
+        logs = self.supervision.finish(begun['live'], under('live.', sums))
         with torch.no_grad():
-            figures = self._believer().finish(begun['believed'], _named(sums, 'believed.'))
+            figures = self._believer().finish(begun['believed'], under('believed.', sums))
         return {**_together(logs, figures), **self._figures(sums)}
 
     def weigh(self, texts: Levels, videos: Levels, same: Tensor, **where: slice) -> Tensor:
@@ -282,7 +274,7 @@ class Belief(nn.Module):
         weights = self._believer().weigh(texts, videos, same, **where)
         return self._calibrated(weights, self.power)
 
-    # -- how much is spared ----------------------------------------------------------------------
+    # -- how much is excluded -------------------------------------------------------------------
 
     def _calibrated(self, weights: ByDirection, power: Tensor) -> ByDirection:
         if self.share is None:
@@ -291,9 +283,7 @@ class Belief(nn.Module):
             return {way: self._calibrated(one, power) for way, one in weights.items()}
         return 1 - (1 - weights).clamp(0, SUREST).pow(power)
 
-    def _spared(
-        self, made: Target, known: Target, power: Tensor
-    ) -> tuple[Target, dict[str, Tensor]]:
+    def _spared(self, made: Target, known: Target, power: Tensor) -> Filled:
         """Return the target with calibrated weights, and sums over its unannotated pairs."""
         if made.weights is None:
             return made, {}
@@ -312,7 +302,7 @@ class Belief(nn.Module):
 
     def _figures(self, sums: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return figures for the log, and update the power."""
-        sums = _named(sums, PREFIX)
+        sums = under(PREFIX, sums)
         if not sums:
             return {}
         share, texts = sums['spared'] / sums['unannotated'].clamp_min(1), sums['texts'].clamp_min(1)
@@ -328,10 +318,10 @@ class Belief(nn.Module):
         return figures
 
 
-def _counts(spared: Tensor) -> Tensor:
+def _counts(excluded: Tensor) -> Tensor:
     """Return how many of N shares in [0, 1] lie in each of :data:`BINS` (:func:`_places`)."""
     least, most = (math.log(-math.log(x)) for x in (SUREST, LEAST))
-    place = (-spared.clamp(LEAST, SUREST).log()).log()
+    place = (-excluded.clamp(LEAST, SUREST).log()).log()
     place = ((place - least) * (BINS / (most - least))).long().clamp(0, BINS - 1)
     return torch.bincount(place, minlength=BINS)
 
@@ -360,10 +350,6 @@ def power_of(counts: Tensor, share: float) -> Tensor:
         more = (counts * (-middle.exp() * places).exp()).sum() > share * total
         low, high = torch.where(more, middle, low), torch.where(more, high, middle)
     return ((low + high) / 2).exp()
-
-
-def _named(sums: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {k.removeprefix(prefix): x for k, x in sums.items() if k.startswith(prefix)}
 
 
 def _together(live: Mapping[str, Tensor], believed: Mapping[str, Tensor]) -> dict[str, Tensor]:

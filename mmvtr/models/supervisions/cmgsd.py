@@ -9,12 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvtr.functional.losses.adaptive_margin import margins_by, standard_of_products
-from mmvtr.functional.values import at_least_float32
+from mmvtr.functional.values import at_least_float32, check_one_of, check_range
 from mmvtr.models.blocks import Pairs
 from mmvtr.models.layers.pooling import unit
 from mmvtr.models.supervisions.stored_vectors import PREFIX, stored_levels
 from mmvtr.models.supervisions.weights import Ramped
-from mmvtr.models.target import Hinge, Target
+from mmvtr.models.target import Filled, Hinge, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
 
@@ -86,12 +86,9 @@ class CMGSDSupervision(Ramped):
         ramp: tuple[float, float] = (0.2, 0.5),
     ) -> None:
         super().__init__(ramp)
-        if not alpha > 0:
-            raise ValueError(f'alpha must be positive, not {alpha}')
-        if not beta >= 0:
-            raise ValueError(f'beta must be at least 0, not {beta}')
-        if over not in OVER:
-            raise ValueError(f'over must be one of {OVER}, not {over!r}')
+        check_range('(0, inf)', alpha=alpha)
+        check_range('[0, inf)', beta=beta)
+        check_one_of(OVER, over=over)
         if project is not None and not gradient:
             raise ValueError('project is learnt through the margins only: set gradient=True')
         self.level = level
@@ -109,14 +106,12 @@ class CMGSDSupervision(Ramped):
     def own_levels(
         self, inputs: dict[str, Tensor], data_samples: dict, device: torch.device
     ) -> tuple[Levels, Levels]:
-        """The sentence vectors of this process' texts."""
+        """Return the sentence vectors of this process' texts."""
         names = [] if self.sentences is None else [self.sentences]
         return stored_levels(data_samples, 'text', names, device, type(self).__name__), {}
 
-    def forward(
-        self, texts: Levels, videos: Levels, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """Levels of the joint batch -> target with hinges, and figures for the log."""
+    def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
+        """Map levels of the joint batch -> target with hinges, and figures for the log."""
         margins = self._margins(texts, videos, Pairs.of(target.positives))
         share = self.faded_in
         plain = Hinge(1.0, torch.full_like(margins['omega'], self.alpha))
@@ -164,7 +159,7 @@ def margins_by_own(
     over: str = 'negatives',
     unbiased: bool = False,
 ) -> Tensor:
-    """How unlike the videos of a text are to each video, or a text to those of each video.
+    """Return margins by how unlike a text's videos are to each video, or texts to each text.
 
     Args:
         units: of ``'videos'`` float [V, D], of ``'texts'`` float [T, D].
@@ -203,13 +198,12 @@ class Projection(nn.Module):
 
     def __init__(self, in_dim: int, dim: int = 256, dropout: float = 0.1) -> None:
         super().__init__()
-        if not 0 <= dropout < 1:
-            raise ValueError(f'dropout must lie in [0, 1), not {dropout}')
+        check_range('[0, 1)', dropout=dropout)
         self.linear = nn.Linear(in_dim, dim)
         self.dropout = dropout
 
     def forward(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        """Float [N, in_dim] -> [N, dim]; what is left out is drawn from the CPU's generator."""
+        """Map float [N, in_dim] -> [N, dim]; dropout is drawn from the CPU's generator."""
         x = F.relu(x)
         if self.training and self.dropout:
             kept = torch.rand(x.shape, generator=generator) >= self.dropout
@@ -260,18 +254,14 @@ class AdaptiveMarginSupervision(Ramped):
         ramp: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         super().__init__(ramp)
-        if not alpha > 0:
-            raise ValueError(f'alpha must be positive, not {alpha}')
-        if not beta >= 0:
-            raise ValueError(f'beta must be at least 0, not {beta}')
+        check_range('(0, inf)', alpha=alpha)
+        check_range('[0, inf)', beta=beta)
         self.level = level
         self.alpha = alpha
         self.beta = beta
 
-    def forward(
-        self, texts: Levels, videos: Levels, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """Levels of the joint batch -> target with margins [T, V], and a figure for the log."""
+    def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
+        """Map levels of the joint batch -> target with margins [T, V], and a figure for the log."""
         with torch.no_grad():
             margins = self._margins(texts, videos, Pairs.of(target.positives))
             others = margins[~target.positives].double()

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from mmvtr.functional.losses.contrastive import WAYS, Columns
 from mmvtr.models.blocks import BlockSupervision, Pairs
 from mmvtr.models.similarities.cosine import CosineSimilarity
-from mmvtr.models.target import Target
+from mmvtr.models.target import Filled, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, take
 
@@ -81,19 +81,17 @@ class ColumnSupervision(BlockSupervision):
         self.similarity = CosineSimilarity(levels=levels)
 
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> tuple[Levels, Levels]:
-        """Unit vectors by level, of both sides."""
+        """Return unit vectors by level, of both sides."""
         return self.similarity.prepare(texts), self.similarity.prepare(videos)
 
-    def block(
-        self, begun: tuple[Levels, Levels], rows: slice, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """The target of all texts -> the same with columns."""
+    def block(self, begun: tuple[Levels, Levels], rows: slice, target: Target) -> Filled:
+        """Return the target of all texts with columns."""
         columns = columns_of(target.positives, self.kinds, cosines_of(self.similarity, begun))
         return target._replace(columns=columns), {}
 
 
 def check_kinds(kinds: Sequence[str]) -> None:
-    """ValueError for an unknown kind of columns, or one twice."""
+    """Raise ValueError for an unknown kind of columns, or one twice."""
     wrong = [kind for kind in kinds if kind not in KINDS or [*kinds].count(kind) > 1]
     if wrong:
         raise ValueError(f'kinds must be some of {[*KINDS]}, each once, not {wrong[0]!r}')
@@ -105,7 +103,7 @@ def columns_of(
     scores: Callable[[Entries], Tensor],
     judged: Optional[Callable[[str, Entries], Tensor]] = None,
 ) -> dict[str, list[Columns]]:
-    """Further columns of both directions.
+    """Return further columns of both directions.
 
     Args:
         positives: bool [T, V].
@@ -136,7 +134,7 @@ def spared_columns(
     pair_weights: Mapping[str, Tensor],
     rule: Callable[[Tensor, Tensor], Tensor],
 ) -> dict[str, list[Columns]]:
-    """Columns whose weights are combined with what is said of the pairs that stand behind them.
+    """Return columns with their weights combined with those of the pairs behind them.
 
     ========  =================  ===================================================================
     kind      of a text t        the weight that is combined
@@ -183,7 +181,7 @@ def spared_columns(
 def check_columns(
     supervision: Optional[nn.Module], similarity: nn.Module, losses: Mapping[str, nn.Module]
 ) -> None:
-    """See that the columns of a supervision, cosines, are of one scale with what losses read.
+    """Raise ValueError if a loss reads scores that are no cosines, as columns are.
 
     A similarity says in ``cosines`` which of its matrices are such, and of which levels.  Each of
     several supervisions (``parts``) is looked at.
@@ -217,7 +215,7 @@ def _rows_of_anchor(anchor: Tensor) -> Tensor:
 
 
 def entries_of(kind: str, positives: Tensor, way: str) -> Entries:
-    """Which items a kind of columns compares in a direction; positives bool [T, V]."""
+    """Return the items that a kind of columns compares in a direction; positives bool [T, V]."""
     mine = 0 if way == 't2v' else 1
     match = positives if way == 't2v' else positives.t()  # [anchors, partners]
     anchor, partner = match.nonzero(as_tuple=True)
@@ -235,7 +233,7 @@ def entries_of(kind: str, positives: Tensor, way: str) -> Entries:
 def cosines_of(
     similarity: CosineSimilarity, sides: tuple[Levels, Levels]
 ) -> Callable[[Entries], Tensor]:
-    """The scores of entries, by unit vectors of texts and of videos."""
+    """Return a function of entries to scores, by unit vectors of texts and of videos."""
 
     def scores(entries: Entries) -> Tensor:
         rows = take(sides[entries.side], entries.rows)

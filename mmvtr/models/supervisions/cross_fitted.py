@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from mmvtr.models.blocks import Pairs
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.supervisions.belief import PARTS, PREFIX, Belief
-from mmvtr.models.target import Target, each_way
+from mmvtr.models.target import Filled, Target, each_way
 from mmvtr.registry import MODELS
 from mmvtr.storage.weights import check_weights, read_checkpoint
-from mmvtr.structures import Embedding, Levels, drop_tokens
+from mmvtr.structures import Embedding, Levels, drop_tokens, under
 
 #: Name of the level that says in which half an item is: float [N, 1], 0 or 1.
 HALF = 'half'
@@ -161,9 +161,7 @@ class Judges:
     def __init__(self, each: Sequence[nn.Module]) -> None:
         self.each = each
 
-    def __call__(
-        self, texts: Levels, videos: Levels, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
+    def __call__(self, texts: Levels, videos: Levels, target: Target) -> Filled:
         """Return the target of the joint batch with weights [T, V]."""
         made = [
             judge(_of(texts, k), _of(videos, k), target)[0] for k, judge in enumerate(self.each)
@@ -177,9 +175,7 @@ class Judges:
         ]
         return dict(each=begun, texts=_halves(texts), videos=_halves(videos))
 
-    def block(
-        self, begun: dict[str, Any], rows: slice, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
+    def block(self, begun: dict[str, Any], rows: slice, target: Target) -> Filled:
         """Return the target of the texts ``rows``."""
         made = [judge.block(own, rows, target)[0] for judge, own in zip(self.each, begun['each'])]
         return self._joined(made, target, begun['texts'][rows], begun['videos']), {}
@@ -209,9 +205,7 @@ class Judges:
 
 def _of(levels: Levels, k: int) -> Levels:
     """Return the levels with those of model k under their own names."""
-    start = f'{k}.'
-    own = {n.removeprefix(start): level for n, level in levels.items() if n.startswith(start)}
-    return {**levels, **own}
+    return {**levels, **under(f'{k}.', levels)}
 
 
 def _halves(levels: Levels) -> Tensor:

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from mmvtr.functional.losses.pairwise import binary_cross_entropy_sum
 from mmvtr.functional.uncertainty import gaussian
-from mmvtr.functional.values import at_least_float32
+from mmvtr.functional.values import at_least_float32, check_one_of, check_range
 from mmvtr.models.blocks import BlockSupervision, Pairs, of_pairs
-from mmvtr.models.supervisions.weights import Ramped, check_floor
-from mmvtr.models.target import Target
+from mmvtr.models.supervisions.weights import Ramped
+from mmvtr.models.target import Filled, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
@@ -78,15 +78,11 @@ class DVTRSupervision(Ramped, BlockSupervision):
         ramp: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         super().__init__(ramp)
-        gaussian.check_num_samples(num_samples)
-        for name, weight in (('match_weight', match_weight), ('align_weight', align_weight)):
-            if weight < 0:
-                raise ValueError(f'{name} must be at least 0, not {weight}')
-        if reference not in REFERENCES:
-            raise ValueError(f'reference must be one of {REFERENCES}, not {reference!r}')
-        check_floor(floor)
-        if not sharpness > 0:
-            raise ValueError(f'sharpness must be positive, not {sharpness}')
+        check_range('[1, inf)', num_samples=num_samples)
+        check_range('[0, inf)', match_weight=match_weight, align_weight=align_weight)
+        check_one_of(REFERENCES, reference=reference)
+        check_range('[0, 1]', floor=floor)
+        check_range('(0, inf)', sharpness=sharpness)
         self.level = level
         self.num_samples = num_samples
         self.sharpness = sharpness
@@ -101,24 +97,22 @@ class DVTRSupervision(Ramped, BlockSupervision):
         self.register_buffer('step', torch.zeros((), dtype=torch.long))
 
     def match_logits(self, texts: Levels, videos: Levels) -> Tensor:
-        """Log odds of a match, [T, V] (Eq. 9-10)."""
+        """Return the log odds of a match, [T, V] (Eq. 9-10)."""
         return self._logits(*self._prepared(texts, videos))
 
     def matrices(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """``eta`` [T, V] for evaluation: 1 - p, as no annotated partner is known there."""
+        """Return ``eta`` [T, V] for evaluation: 1 - p, as no annotated partner is known there."""
         return {'eta': 1 - self.match_logits(texts, videos).sigmoid()}
 
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Tensor]:
-        """What pairs are compared by, best p of each text and video with its own, and Eq. 8."""
+        """Return the Gaussians, the best p of each item with its own pairs, and Eq. 8."""
         t, v = self._prepared(texts, videos)
         best_t, best_v = self._best(t, v, pairs)
         align = self._align(t, v, texts, videos, pairs)
         return dict(texts=t, videos=v, best_t=best_t, best_v=best_v, align=align)
 
-    def block(
-        self, begun: dict[str, Tensor], rows: slice, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """The target of the texts ``rows`` -> the same with weights, and sums over its entries."""
+    def block(self, begun: dict[str, Tensor], rows: slice, target: Target) -> Filled:
+        """Return the target of the texts ``rows`` with weights, and sums over its entries."""
         logits = self._logits(begun['texts'][rows], begun['videos'])
         p, ramp = self._probabilities(logits), self.faded_in
         options = dict(floor=self.floor, sharpness=self.sharpness, reference=self.reference)
@@ -128,7 +122,7 @@ class DVTRSupervision(Ramped, BlockSupervision):
         return target._replace(weights=1 - ramp * (1 - eta)), sums
 
     def finish(self, begun: dict[str, Tensor], sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Sums over all blocks -> losses, and figures for the log."""
+        """Turn sums over all blocks into losses, and figures for the log."""
         return dict(
             loss_match=self.match_weight * self._match_loss(sums),
             loss_align=self.align_weight * begun['align'],
@@ -146,7 +140,7 @@ class DVTRSupervision(Ramped, BlockSupervision):
         rows: slice = slice(None),
         columns: slice = slice(None),
     ) -> Tensor:
-        """The weights alone, of pairs that p is not trained on (those with a bank).
+        """Return the weights alone, of pairs that p is not trained on (those with a bank).
 
         Args:
             texts, videos: levels of T texts and V videos.
@@ -240,21 +234,19 @@ class LiteralDVTRSupervision(nn.Module):
 
     def __init__(self, *, level: str = 'gaussian', num_samples: int = 7, hidden: int = 16) -> None:
         super().__init__()
-        gaussian.check_num_samples(num_samples)
+        check_range('[1, inf)', num_samples=num_samples)
         self.level = level
         self.num_samples = num_samples
         self.mlp = nn.Sequential(nn.Linear(1, hidden), nn.ReLU(), nn.Linear(hidden, 1))
         self.register_buffer('step', torch.zeros((), dtype=torch.long))
 
     def matrices(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """``eta`` [T, V] (Eq. 10)."""
+        """Return ``eta`` [T, V] (Eq. 10)."""
         t, v = texts[self.level], videos[self.level]
         return {'eta': self._eta(t.mean, t.log_std, v)}
 
-    def forward(
-        self, texts: Levels, videos: Levels, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """As that of :class:`DVTRSupervision`."""
+    def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
+        """Return the target and the losses, as :class:`DVTRSupervision`."""
         t, v = texts[self.level], videos[self.level]
         pairs = target.positives.nonzero(as_tuple=True)
         align = self._align(t, v, *pairs)
@@ -283,14 +275,9 @@ class LiteralDVTRSupervision(nn.Module):
 
 
 def relative_uncertainty(
-    p: Tensor,
-    positives: Tensor,
-    *,
-    floor: float,
-    sharpness: float = 1.0,
-    reference: str = 'max',
+    p: Tensor, positives: Tensor, *, floor: float, sharpness: float = 1.0, reference: str = 'max'
 ) -> Tensor:
-    """``max(1 - (p_tv / reference(p_t, p_v))^sharpness, floor)``: [T, V] -> [T, V] in [floor, 1].
+    """Return ``max(1 - (p_tv / reference(p_t, p_v))^sharpness, floor)``, [T, V] in [floor, 1].
 
     p_t and p_v are the best match probabilities of a text and of a video with its own positives.
     Where one of them has none the other's stands for both, where neither has one the denominator
@@ -315,9 +302,8 @@ def relative_uncertainty(
 def uncertainty(
     p: Tensor, text: Tensor, video: Tensor, *, floor: float, sharpness: float, reference: str
 ) -> Tensor:
-    """As :func:`relative_uncertainty`, from p_t, float [T, 1], and p_v, float [V]; 0: none."""
-    if reference not in REFERENCES:
-        raise ValueError(f'reference must be one of {REFERENCES}, not {reference!r}')
+    """Return :func:`relative_uncertainty` from p_t, float [T, 1], and p_v, float [V]; 0: none."""
+    check_one_of(REFERENCES, reference=reference)
     text, video = torch.where(text > 0, text, video), torch.where(video > 0, video, text)
     best = dict(
         max=torch.maximum,
@@ -331,7 +317,7 @@ def uncertainty(
 
 
 def eta_sums(eta: Tensor, p: Tensor, pairs: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
-    """Sums over a block for :func:`eta_figures`: float [T, V] twice, and where positives are."""
+    """Return a block's sums for :func:`eta_figures`, of float [T, V] twice and the positives."""
     own, p_own = eta[pairs], p[pairs]
     sure = (eta > SURE).sum() - (own > SURE).sum()
     return dict(
@@ -345,7 +331,7 @@ def eta_sums(eta: Tensor, p: Tensor, pairs: tuple[Tensor, Tensor]) -> dict[str, 
 
 
 def eta_figures(sums: dict[str, Tensor]) -> dict[str, Tensor]:
-    """What the log and the eta monitor want to know.
+    """Return the figures of eta for the log and the eta monitor.
 
     Mean eta of negatives and the share of them above :data:`SURE`, mean match probability of
     positives and of negatives.

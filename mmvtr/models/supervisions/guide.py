@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mmvtr.functional.losses.negative_weights import check_rule, guide_weights, hardness_weights
+from mmvtr.functional.values import check_one_of
 from mmvtr.models.blocks import BlockSupervision, Pairs
 from mmvtr.models.embedders.sentence_transformer import load_embedder
 from mmvtr.models.similarities.cosine import CosineSimilarity
@@ -21,7 +22,7 @@ from mmvtr.models.supervisions.columns import (
     cosines_of,
 )
 from mmvtr.models.supervisions.stored_vectors import PREFIX, read_level, stored_levels
-from mmvtr.models.target import Target
+from mmvtr.models.target import Filled, Target
 from mmvtr.registry import MODELS
 from mmvtr.storage.arrays import load_h5py, name_in_hdf5
 from mmvtr.structures import Levels, take
@@ -112,13 +113,10 @@ class GuideSupervision(BlockSupervision):
             if by == 'videos':
                 raise ValueError(f'the guide {guide[:80]!r} is of captions, not by={by!r}')
             by = 'texts'
-        if by not in (None, 'texts', 'videos'):
-            raise ValueError(f"by must be None, 'texts' or 'videos', not {by!r}")
+        check_one_of((None, 'texts', 'videos'), by=by)
         check_rule(rule, margin, softness)
-        if treat not in ('ignore', 'positive'):
-            raise ValueError(f"treat must be 'ignore' or 'positive', not {treat!r}")
-        if bar_of not in ('text', 'anchor'):
-            raise ValueError(f"bar_of must be 'text' or 'anchor', not {bar_of!r}")
+        check_one_of(('ignore', 'positive'), treat=treat)
+        check_one_of(('text', 'anchor'), bar_of=bar_of)
         if treat == 'positive' and (bar_of == 'anchor' or columns):
             raise ValueError(
                 "treat='positive' makes a positive of both directions: leave bar_of and columns out"
@@ -168,7 +166,7 @@ class GuideSupervision(BlockSupervision):
         )
 
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Any:
-        """The guide's unit vectors of both sides, None where the agreement is read; and the
+        """Return the guide's unit vectors of both sides, None for the agreement; and the
         model's, None where no columns are made of them."""
         model = None
         if self.kinds:
@@ -194,8 +192,8 @@ class GuideSupervision(BlockSupervision):
             )
         return tuple(F.normalize(x, dim=1) for x in (t, v))
 
-    def block(self, begun: Any, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
-        """The target of the texts ``rows`` -> the same with weights, and sums."""
+    def block(self, begun: Any, rows: slice, target: Target) -> Filled:
+        """Return the target of the texts ``rows`` with weights, and sums."""
         guides, model = begun
         with torch.no_grad():
             scores = self._scores(guides, rows, target)
@@ -203,8 +201,8 @@ class GuideSupervision(BlockSupervision):
                 t2v=_best(scores, target.positives), v2t=_best(scores.t(), target.positives.t())
             )
             weights = self._weights(scores, own['t2v'])
-        spared = (weights < 0.5) & ~target.positives
-        sums = dict(spared=spared.sum().to(scores.dtype), texts=scores.new_tensor(len(scores)))
+        excluded = (weights < 0.5) & ~target.positives
+        sums = dict(excluded=excluded.sum().to(scores.dtype), texts=scores.new_tensor(len(scores)))
         if self.treat == 'positive':
             return target._replace(positives=(1 - weights).masked_fill(target.positives, 1.0)), sums
         if self.kinds:
@@ -220,8 +218,8 @@ class GuideSupervision(BlockSupervision):
         return target.weigh(weights), sums
 
     def finish(self, begun: Any, sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Sums over all blocks -> the figure for the log."""
-        return {'guided_per_text': sums['spared'] / sums['texts'].clamp_min(1)}
+        """Turn sums over all blocks into the figure for the log."""
+        return {'guided_per_text': sums['excluded'] / sums['texts'].clamp_min(1)}
 
     def _weights(self, scores: Tensor, own: Tensor) -> Tensor:
         options = dict(rule=self.rule, margin=self.margin, softness=self.softness)
@@ -282,17 +280,12 @@ class HardnessSupervision(BlockSupervision):
     exceeds_one = True
 
     def __init__(
-        self,
-        *,
-        alpha: float = 5.0,
-        over: Optional[str] = None,
-        levels: Sequence[str] = ('global',),
+        self, *, alpha: float = 5.0, over: Optional[str] = None, levels: Sequence[str] = ('global',)
     ) -> None:
         super().__init__()
         if not abs(alpha) < float('inf'):
             raise ValueError(f'alpha must be finite, not {alpha}')
-        if over not in (None, 't2v', 'v2t', 'both'):
-            raise ValueError(f"over must be None, 't2v', 'v2t' or 'both', not {over!r}")
+        check_one_of((None, 't2v', 'v2t', 'both'), over=over)
         self.alpha = alpha
         self.over = over
         self.similarity = CosineSimilarity(levels=levels)
@@ -304,14 +297,12 @@ class HardnessSupervision(BlockSupervision):
 
     @torch.no_grad()
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> tuple[Levels, Levels]:
-        """Unit vectors by level, of both sides."""
+        """Return unit vectors by level, of both sides."""
         return self.similarity.prepare(texts), self.similarity.prepare(videos)
 
     @torch.no_grad()
-    def block(
-        self, begun: tuple[Levels, Levels], rows: slice, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """The target of the texts ``rows`` -> the same with weights, and sums."""
+    def block(self, begun: tuple[Levels, Levels], rows: slice, target: Target) -> Filled:
+        """Return the target of the texts ``rows`` with weights, and sums."""
         texts, videos = begun
         scores = self.similarity.compare(take(texts, rows), videos)['scores']
         options = dict(alpha=self.alpha, over='t2v' if self.over == 'both' else self.over)
@@ -326,7 +317,7 @@ class HardnessSupervision(BlockSupervision):
         return target.weigh(weights), sums
 
     def finish(self, begun: tuple[Levels, Levels], sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Sums over all blocks -> the figure for the log."""
+        """Turn sums over all blocks into the figure for the log."""
         return {'hardness': sums['hardness'] / sums['negatives'].clamp_min(1)}
 
 
@@ -412,7 +403,7 @@ class StoredCaptions:
 
 
 def reader_of(guide: str) -> Reader:
-    """A reader by name: a ``.h5`` or ``.hdf5`` file, else an encoder with a ``/`` in its name.
+    """Return a reader by name: a ``.h5`` or ``.hdf5`` file, else an encoder (``OWNER/NAME``).
 
     Raises:
         ValueError: it is neither.

@@ -10,7 +10,7 @@ from mmvtr.functional.losses.neighbours import centrality_weights
 from mmvtr.functional.values import at_least_float32
 from mmvtr.models.bank import MemoryBank
 from mmvtr.models.layers.pooling import unit
-from mmvtr.models.target import Target
+from mmvtr.models.target import Filled, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
@@ -60,10 +60,8 @@ class HubSupervision(nn.Module):
             {side: MemoryBank(bank_size, {level: dim}) for side in ('text', 'video')}
         )
 
-    def forward(
-        self, texts: Levels, videos: Levels, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """Levels of the joint batch -> its target with counts and hubness, and figures."""
+    def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
+        """Map levels of the joint batch -> its target with counts and hubness, and figures."""
         t, v = texts[self.level], videos[self.level]
         counts = dict(t2v=self._centrality(t), v2t=self._centrality(v))
         hubness = dict(t2v=self._hubness(v, 'text', t), v2t=self._hubness(t, 'video', v))

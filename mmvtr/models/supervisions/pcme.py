@@ -76,7 +76,7 @@ class PCMESupervision(DVTRSupervision):
         return pairs.rows.new_zeros((), dtype=torch.float32)
 
     def finish(self, begun: dict[str, Tensor], sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """As :class:`DVTRSupervision`, without Eq. 8."""
+        """Return losses and figures as :class:`DVTRSupervision`, without Eq. 8."""
         losses = super().finish(begun, sums)
         del losses['loss_align']
         return losses

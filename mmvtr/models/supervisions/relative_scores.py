@@ -7,11 +7,11 @@ from typing import Any, Sequence
 import torch
 from torch import Tensor
 
-from mmvtr.functional.values import at_least_float32
+from mmvtr.functional.values import at_least_float32, check_range
 from mmvtr.models.blocks import BlockSupervision, Pairs
 from mmvtr.models.similarities.cosine import CosineSimilarity
-from mmvtr.models.supervisions.weights import Ramped, check_floor, spare, spared
-from mmvtr.models.target import Target
+from mmvtr.models.supervisions.weights import Ramped, spare, spared
+from mmvtr.models.target import Filled, Scalar, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, take
 
@@ -35,7 +35,8 @@ class RelativeScoreSupervision(Ramped, BlockSupervision):
 
     Args:
         levels: the levels whose cosines are averaged.
-        slack: added to s_tv: above 0 more negatives are spared, below 0 fewer, but more surely.
+        slack: added to s_tv: above 0 more negatives get a low weight, below 0 fewer, but more
+            surely.
         agreement: cosines that a standard deviation of a is worth; 0 = the scores alone.
         softness: in cosines; how fast eta rises below.
         floor: smallest eta: how far semantics may gain at the cost of paired recall.
@@ -60,9 +61,8 @@ class RelativeScoreSupervision(Ramped, BlockSupervision):
         ramp: tuple[float, float] = (0.1, 0.3),
     ) -> None:
         super().__init__(ramp)
-        if not softness > 0:
-            raise ValueError(f'softness must be positive, not {softness}')
-        check_floor(floor)
+        check_range('(0, inf)', softness=softness)
+        check_range('[0, 1]', floor=floor)
         self.similarity = CosineSimilarity(levels=levels)
         self.slack = slack
         self.agreement = agreement
@@ -71,7 +71,7 @@ class RelativeScoreSupervision(Ramped, BlockSupervision):
 
     @torch.no_grad()
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Any]:
-        """Unit vectors by level, and the best score with an own partner, -inf if there is none."""
+        """Return unit vectors by level, and the best score with an own partner, -inf if none."""
         t, v = (self.similarity.prepare(side) for side in (texts, videos))
         of_pairs = sum(
             weight * (t[name].mean[pairs.rows] * v[name].mean[pairs.columns]).sum(-1)
@@ -81,20 +81,18 @@ class RelativeScoreSupervision(Ramped, BlockSupervision):
         return dict(texts=t, videos=v, best_t=best_t, best_v=best_v)
 
     @torch.no_grad()
-    def block(
-        self, begun: dict[str, Any], rows: slice, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """The target of the texts ``rows`` -> the same with weights, and sums over its entries."""
+    def block(self, begun: dict[str, Any], rows: slice, target: Target) -> Filled:
+        """Return the target of the texts ``rows`` with weights, and sums over its entries."""
         scores = self.similarity.compare(take(begun['texts'], rows), begun['videos'])['scores']
         references = (begun['best_t'][rows, None], begun['best_v'])
         eta = eta_of(scores, *references, slack=self._slack(target), softness=self.softness)
         return spare(target, eta, floor=self.floor, share=self.faded_in)
 
     def finish(self, begun: dict[str, Any], sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Sums over all blocks -> figures for the log."""
+        """Turn sums over all blocks into figures for the log."""
         return spared(sums)
 
-    def _slack(self, target: Target) -> Tensor | float:
+    def _slack(self, target: Target) -> Scalar:
         """What is added to the scores."""
         if not self.agreement:
             return self.slack
@@ -107,9 +105,9 @@ class RelativeScoreSupervision(Ramped, BlockSupervision):
 
 
 def relative_eta(
-    scores: Tensor, positives: Tensor, *, softness: float, slack: Tensor | float = 0.0
+    scores: Tensor, positives: Tensor, *, softness: float, slack: Scalar = 0.0
 ) -> Tensor:
-    """``1 - min(1, exp((s_tv + slack - (s_t + s_v) / 2) / softness))``.
+    """Return ``1 - min(1, exp((s_tv + slack - (s_t + s_v) / 2) / softness))``.
 
     Args:
         scores: float [T, V].
@@ -137,9 +135,9 @@ def relative_eta(
 
 
 def eta_of(
-    scores: Tensor, text: Tensor, video: Tensor, *, softness: float, slack: Tensor | float
+    scores: Tensor, text: Tensor, video: Tensor, *, softness: float, slack: Scalar
 ) -> Tensor:
-    """As :func:`relative_eta`, from s_t, float [T, 1], and s_v, float [V]; -inf: none."""
+    """Return :func:`relative_eta` from s_t, float [T, 1], and s_v, float [V]; -inf: none."""
     reference = (text + video) / 2
     unknown = reference.isinf()
     lead = (scores + slack - reference.masked_fill(unknown, 0.0)) / softness
@@ -179,17 +177,14 @@ class ImplicationSupervision(Ramped):
         self, *, floor: float = 0.07, specific: float = 0.5, ramp: tuple[float, float] = (0.0, 0.1)
     ) -> None:
         super().__init__(ramp)
-        check_floor(floor)
-        if not specific >= 0:
-            raise ValueError(f'specific must be at least 0, not {specific}')
+        check_range('[0, 1]', floor=floor)
+        check_range('[0, inf)', specific=specific)
         self.floor = floor
         self.specific = specific
 
     @torch.no_grad()
-    def forward(
-        self, texts: Levels, videos: Levels, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """Target of the joint batch -> the same with weights [T, V] and counts [T], and figures."""
+    def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
+        """Return the joint batch's target with weights [T, V] and counts [T], and figures."""
         if target.known.agreement is None:
             raise ValueError(
                 f'{type(self).__name__} needs a training dataset with '

@@ -11,8 +11,9 @@ from torch.nn.utils.rnn import pad_sequence
 from mmvtr.dist import gather_rows, world_size
 from mmvtr.functional.losses.distillation import item_draws
 from mmvtr.functional.losses.schedules import epoch_at
-from mmvtr.functional.similarities.token_interaction import sentence_frame_scores
-from mmvtr.models.target import Target
+from mmvtr.functional.similarities.best_frames import sentence_frame_scores
+from mmvtr.functional.values import check_range
+from mmvtr.models.target import Filled, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
@@ -21,13 +22,9 @@ PREFIX = 'vectors.'
 
 
 def stored_levels(
-    data_samples: dict[str, Any],
-    side: str,
-    names: Sequence[str],
-    device: torch.device,
-    reader: str,
+    data_samples: dict[str, Any], side: str, names: Sequence[str], device: torch.device, reader: str
 ) -> Levels:
-    """Stored vectors of this process' own items, to be gathered.
+    """Return stored vectors of this process' own items, to be gathered.
 
     Args:
         data_samples: of this process.
@@ -60,7 +57,7 @@ def stored_levels(
 
 
 def read_level(name: str, vectors: Optional[Tensor], device: torch.device) -> Levels:
-    """Vectors that were read otherwise, float [T, D] or None of no texts, as a level of a name."""
+    """Return vectors read otherwise, float [T, D] or None of no texts, as a level of a name."""
     width = _joint_width(0 if vectors is None else vectors.shape[1], device)
     found = torch.zeros(0, width) if vectors is None else vectors
     return {f'{PREFIX}{name}': Embedding(found.to(device, torch.float32))}
@@ -73,7 +70,7 @@ def stored_frames(
     device: torch.device,
     reader: str,
 ) -> Levels:
-    """Stored vectors of the frames of this process' own videos, to be gathered.
+    """Return stored vectors of the frames of this process' own videos, to be gathered.
 
     Args:
         inputs: of the student: ``frame_mask`` bool [V, F] where there are videos.
@@ -169,8 +166,7 @@ class StoredFrameTeacher(nn.Module):
         self, *, name: str = 'clip', scale: float = 1.0, seed: int = 0, epochs: int = 120
     ) -> None:
         super().__init__()
-        if not scale > 0:
-            raise ValueError(f'scale must be positive, not {scale}')
+        check_range('(0, inf)', scale=scale)
         self.name = name
         self.scale = scale
         self.seed = seed
@@ -180,7 +176,7 @@ class StoredFrameTeacher(nn.Module):
     def own_levels(
         self, inputs: dict[str, Tensor], data_samples: dict, device: torch.device
     ) -> tuple[Levels, Levels]:
-        """What the dataset has read beside this process' texts and videos, and their draws."""
+        """Return stored vectors of this process' texts and videos, and their draws."""
         reader = type(self).__name__
         texts = stored_levels(data_samples, 'text', (self.name,), device, reader)
         videos = stored_frames(inputs, data_samples, self.name, device, reader)
@@ -192,10 +188,8 @@ class StoredFrameTeacher(nn.Module):
         return texts, videos
 
     @torch.no_grad()
-    def forward(
-        self, texts: Levels, videos: Levels, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """Levels of the joint batch -> target with a teacher [T, V] and draws, and figures."""
+    def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
+        """Map levels of the joint batch -> target with a teacher [T, V] and draws, and figures."""
         sentences, frames = (side[f'{PREFIX}{self.name}'] for side in (texts, videos))
         if len(sentences.mean) and len(frames.mean):
             widths = sentences.mean.shape[1], frames.mean.shape[1]

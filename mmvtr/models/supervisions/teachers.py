@@ -14,14 +14,15 @@ from mmengine.hub import get_config
 from torch import Tensor, nn
 
 from mmvtr.functional.losses.distillation import mean_products
+from mmvtr.functional.values import check_range
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.supervisions.stored_vectors import PREFIX, stored_levels
-from mmvtr.models.target import Target, from_classes
+from mmvtr.models.target import Filled, Target, from_classes
 from mmvtr.names_code import names_code
 from mmvtr.presets import is_config_file, read_config
 from mmvtr.registry import MODELS, forget_pretrained
 from mmvtr.storage.weights import check_weights, read_checkpoint
-from mmvtr.structures import Levels, drop_tokens
+from mmvtr.structures import Levels, drop_tokens, under
 
 
 class Teachers(nn.Module):
@@ -38,10 +39,8 @@ class Teachers(nn.Module):
     #: The slot that is there for certain losses alone (models/target.py: check_read).
     fills = 'teacher'
 
-    def forward(
-        self, texts: Levels, videos: Levels, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """Levels of the joint batch -> target with a teacher [T, V], and figures for the log."""
+    def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
+        """Map levels of the joint batch -> target with a teacher [T, V], and figures to log."""
         with torch.no_grad():
             teacher = self.scores(texts, videos)
         match, other = teacher[target.positives], teacher[~target.positives]
@@ -86,7 +85,7 @@ class StoredTeachers(Teachers):
     def own_levels(
         self, inputs: dict[str, Tensor], data_samples: dict, device: torch.device
     ) -> tuple[Levels, Levels]:
-        """What the dataset has read beside this process' texts and videos."""
+        """Return stored vectors of this process' texts and videos."""
         reader = type(self).__name__
         return tuple(
             stored_levels(data_samples, side, self.teachers, device, reader)
@@ -146,7 +145,7 @@ class FrozenTeachers(Teachers):
         self._student: list[nn.Module] = []
 
     def sees(self, preprocessor: nn.Module) -> None:
-        """The data preprocessor of the student, whose frames they are given."""
+        """Take the data preprocessor of the student, whose frames they are given."""
         self._student = [preprocessor]
 
     @property
@@ -174,7 +173,7 @@ class FrozenTeachers(Teachers):
     def own_levels(
         self, inputs: dict[str, Tensor], data_samples: dict, device: torch.device
     ) -> tuple[Levels, Levels]:
-        """What they make of this process' texts and videos, ``'teacher<k>.<level>'``."""
+        """Return the teachers' levels of this process' items, ``'teacher<k>.<level>'``."""
         texts, videos = {}, {}
         for k, member in enumerate(self.members):
             member.to(device)
@@ -187,14 +186,14 @@ class FrozenTeachers(Teachers):
 
     def scores(self, texts: Levels, videos: Levels) -> Tensor:
         parts = [
-            member.similarity(_of_member(texts, k), _of_member(videos, k))['scores']
+            member.similarity(under(_prefix(k), texts), under(_prefix(k), videos))['scores']
             for k, member in enumerate(self.members)
         ]
         return sum(parts) / len(parts)
 
 
 def check_frames(k: int, member: nn.Module, student: nn.Module) -> None:
-    """See that a teacher was trained on frames that are normalised as the student's.
+    """Raise ValueError if a teacher's frames are normalised unlike the student's.
 
     Raises:
         ValueError: it was on others.
@@ -212,7 +211,7 @@ def check_frames(k: int, member: nn.Module, student: nn.Module) -> None:
 
 
 def frozen(k: int, member: Union[dict, nn.Module]) -> nn.Module:
-    """A retriever in evaluation mode without a gradient, from config and checkpoint or built.
+    """Return a retriever in evaluation mode without a gradient, from a config or built.
 
     Raises:
         ValueError, FileNotFoundError, RuntimeError: see :class:`FrozenTeachers`.
@@ -242,12 +241,6 @@ def _config(k: int, name: str) -> Config:
     return read_config(name)
 
 
-def _of_member(levels: Levels, k: int) -> Levels:
-    """Its own ones, by its names."""
-    start = _prefix(k)
-    return {name.removeprefix(start): one for name, one in levels.items() if name.startswith(start)}
-
-
 def _prefix(k: int) -> str:
     return f'teacher{k}.'
 
@@ -272,13 +265,10 @@ class RelevanceTeacher(nn.Module):
 
     def __init__(self, *, scale: float = 1.0) -> None:
         super().__init__()
-        if not scale > 0:
-            raise ValueError(f'scale must be positive, not {scale}')
+        check_range('(0, inf)', scale=scale)
         self.scale = scale
 
-    def forward(
-        self, texts: Levels, videos: Levels, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """Target of the joint batch -> the same with a teacher [T, V]; nothing for the log."""
+    def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
+        """Return the joint batch's target with a teacher [T, V]; nothing for the log."""
         relevance = from_classes(target, 'relevance', self)
         return target.put(teacher=self.scale * relevance), {}

@@ -8,8 +8,9 @@ from typing import Optional
 import torch
 from torch import Tensor, nn
 
+from mmvtr.functional.values import check_one_of, check_range
 from mmvtr.models.blocks import BlockSupervision
-from mmvtr.models.target import Target, check_threshold, from_classes
+from mmvtr.models.target import Filled, Target, from_classes
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
 
@@ -44,16 +45,8 @@ class Ramped(nn.Module):
         return max(0.0, (self.progress - start) / (end - start))
 
 
-def check_floor(floor: float) -> None:
-    """ValueError for a smallest weight outside [0, 1]."""
-    if not 0 <= floor <= 1:
-        raise ValueError(f'floor must lie in [0, 1], not {floor}')
-
-
-def spare(
-    target: Target, eta: Tensor, *, floor: float, share: float
-) -> tuple[Target, dict[str, Tensor]]:
-    """Some texts' target with weights, and sums over its entries.
+def spare(target: Target, eta: Tensor, *, floor: float, share: float) -> Filled:
+    """Return some texts' target with weights, and sums over its entries.
 
     Args:
         target: of R texts and V videos.
@@ -76,7 +69,7 @@ def spare(
 
 
 def spared(sums: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Sums over all entries -> the mean eta of a negative, and how many a text has below 1/2."""
+    """Return the mean eta of a negative, and how many a text has below 1/2, from sums."""
     return {
         'eta_negative': sums['eta'] / sums['negatives'].clamp_min(1),
         'spared_per_text': sums['spared'] / sums['texts'].clamp_min(1),
@@ -102,19 +95,15 @@ class OracleSupervision(nn.Module):
 
     def __init__(self, *, treat: str = 'ignore', floor: float = 0.0) -> None:
         super().__init__()
-        if treat not in ('ignore', 'positive'):
-            raise ValueError(f"treat must be 'ignore' or 'positive', not {treat!r}")
-        if not 0 <= floor <= 1:
-            raise ValueError(f'floor must lie in [0, 1], not {floor}')
+        check_one_of(('ignore', 'positive'), treat=treat)
+        check_range('[0, 1]', floor=floor)
         if floor and treat == 'positive':
             raise ValueError(f"floor = {floor} weighs negatives, but treat is 'positive'")
         self.treat = treat
         self.floor = floor
 
-    def forward(
-        self, texts: Levels, videos: Levels, target: Target
-    ) -> tuple[Target, dict[str, Tensor]]:
-        """Target of the joint batch -> the same with weights or further positives, and a figure."""
+    def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
+        """Return the joint batch's target with weights or further positives, and a figure."""
         if target.known.truth is None:
             raise ValueError(
                 'OracleSupervision reads target.known.truth, which the training set does not tell: '
@@ -167,7 +156,7 @@ class RelevanceSupervision(BlockSupervision):
                 f'{quantile}'
             )
         if quantile is None:
-            check_threshold('negatives_below', negatives_below)
+            check_range('(0, 1]', negatives_below=negatives_below)
         elif not 0 <= quantile < 1:
             raise ValueError(f'quantile must lie in [0, 1), not {quantile}')
         self.negatives_below = negatives_below
@@ -177,8 +166,8 @@ class RelevanceSupervision(BlockSupervision):
     def whole(self) -> str:
         return '' if self.quantile is None else 'a quantile is one of all entries of the batch'
 
-    def block(self, begun: None, rows: slice, target: Target) -> tuple[Target, dict[str, Tensor]]:
-        """The target of some texts -> the same with weights, and sums."""
+    def block(self, begun: None, rows: slice, target: Target) -> Filled:
+        """Return the target of some texts with weights, and sums."""
         relevance = from_classes(target, 'relevance', self)
         relevant = self._enough(relevance, ~target.positives) & ~target.positives
         weights = torch.ones_like(relevance) if target.weights is None else target.weights
@@ -187,7 +176,7 @@ class RelevanceSupervision(BlockSupervision):
         return target._replace(weights=weights).put(relevant=relevant), sums
 
     def finish(self, begun: None, sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The figure for the log."""
+        """Return the figure for the log."""
         return {'relevant_per_text': sums['relevant'] / sums['texts'].clamp_min(1)}
 
     def _enough(self, relevance: Tensor, unannotated: Tensor) -> Tensor:

@@ -31,7 +31,7 @@ class Tower(nn.Module):
         return self
 
     def apply_frozen(self) -> None:
-        """To be called once the backbone is there."""
+        """Freeze the backbone; to be called once it is there."""
         if self.frozen:
             self.backbone.requires_grad_(False)
             self.train(self.training)
@@ -100,7 +100,7 @@ def check_text(
 
 
 def check_transformer_text(ids: Tensor, mask: Tensor, config: Any, tower: nn.Module) -> None:
-    """:func:`check_text` by the config of an encoder of transformers, int64 and bool [T, L]."""
+    """Run :func:`check_text` by a transformers config, on int64 and bool [T, L]."""
     check_text(
         ids,
         mask,
@@ -111,5 +111,5 @@ def check_transformer_text(ids: Tensor, mask: Tensor, config: Any, tower: nn.Mod
 
 
 def last_valid(mask: Tensor) -> Tensor:
-    """int64 [N], the index of the last True in each row of ``mask`` bool [N, L]."""
+    """Return the index of the last True in each row of ``mask`` bool [N, L]: int64 [N]."""
     return mask.shape[1] - 1 - mask.flip(1).int().argmax(1)

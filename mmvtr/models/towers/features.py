@@ -40,7 +40,7 @@ class WordVectors(nn.Module):
                 self.table.weight[: len(vectors)] = vectors
 
     def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """int64 [T, L] and bool [T, L] -> vectors [T, L, dim], and the mean of unit ones [T, dim].
+        """Map int64, bool [T, L] -> vectors [T, L, dim], and the mean of unit ones [T, dim].
 
         Raises:
             ValueError: see :func:`~mmvtr.models.towers.base.check_text`.
@@ -52,7 +52,7 @@ class WordVectors(nn.Module):
 
 
 def read_vectors(path: Path, words: int, dim: int) -> Tensor:
-    """The float32 [n, dim] of a file, n <= ``words``; errors as of :class:`WordVectors`."""
+    """Return float32 [n, dim] of a file, n <= ``words``; errors as of :class:`WordVectors`."""
     if path.suffix == '.npy':
         array = read_array(path)
         if array.dtype.kind not in 'fiu':
@@ -98,7 +98,7 @@ class FeatureFrames(nn.Module):
             nn.init.zeros_(self.projection.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Features float [N, in_dim] -> float [N, D].
+        """Map features float [N, in_dim] -> float [N, D].
 
         Raises:
             ValueError: the features are of another width.
@@ -127,7 +127,7 @@ class FeatureWords(nn.Module):
         self.dim = in_dim
 
     def forward(self, words: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Float [T, L, in_dim] and bool [T, L] -> the words, and their mean [T, in_dim] (unit).
+        """Return words float [T, L, in_dim] of a mask [T, L], and their unit mean [T, in_dim].
 
         Raises:
             ValueError: token ids, or features of another width.

@@ -66,7 +66,7 @@ class OpenCLIPFrames(Tower):
         self.apply_frozen()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Frames float [N, 3, H, W], normalised -> float [N, D], not of unit length.
+        """Map normalised frames float [N, 3, H, W] -> float [N, D], not of unit length.
 
         Raises:
             ValueError: the frames are not of ``image_size``.
@@ -250,7 +250,7 @@ class OpenCLIPText(Tower):
 
 
 def kind_of(text: nn.Module) -> str:
-    """'causal', 'padded' or 'masked': how open_clip's text tower goes about padding."""
+    """Return 'causal', 'padded' or 'masked': how open_clip's text tower treats padding."""
     from open_clip.hf_model import HFTextEncoder
 
     if isinstance(text, HFTextEncoder):

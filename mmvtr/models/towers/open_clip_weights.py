@@ -87,7 +87,7 @@ def _refuse_code(name: str) -> None:
 
 
 def folder_weights(folder: Path) -> Path:
-    """The file of weights that ``open_clip.create_model`` takes of a folder.
+    """Return the file of weights that ``open_clip.create_model`` takes of a folder.
 
     Raises:
         FileNotFoundError: there is none.
@@ -239,7 +239,7 @@ def load_file(clip: nn.Module, path: str, *, name: str) -> None:
 
 
 def is_torchscript(path: str) -> bool:
-    """Whether a file is an archive like OpenAI's own ``ViT-B-16.pt``."""
+    """Return whether a file is an archive like OpenAI's own ``ViT-B-16.pt``."""
     if not zipfile.is_zipfile(path):
         return False
     with zipfile.ZipFile(path) as archive:

@@ -54,7 +54,7 @@ class TransformersFrames(Tower):
         self.apply_frozen()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Frames float [N, 3, H, W], normalised -> float [N, D], not of unit length.
+        """Map normalised frames float [N, 3, H, W] -> float [N, D], not of unit length.
 
         Raises:
             ValueError: the frames are not of ``image_size``.
@@ -140,7 +140,7 @@ def load_dual(
     used: Sequence[str],
     grad_checkpointing: bool = False,
 ) -> nn.Module:
-    """A dual encoder of transformers, of one of ``types``; one that is built passes through.
+    """Return a dual encoder of transformers, of one of ``types``; a built one as it is.
 
     Args:
         model: as in :class:`TransformersDualText`.
@@ -254,7 +254,7 @@ class TransformersText(Tower):
         return self.transformer.config.num_hidden_layers
 
     def states(self, ids: Tensor, mask: Tensor, layers: Sequence[int]) -> list[Tensor]:
-        """Tokens behind some of its layers, each projected as those of :meth:`forward` are.
+        """Return tokens behind some of its layers, each projected as those of :meth:`forward`.
 
         Args:
             ids, mask: see :meth:`forward`.

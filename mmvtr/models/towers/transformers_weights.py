@@ -27,7 +27,7 @@ def load_transformer(
     *,
     used: Callable[[nn.Module], Iterable[nn.Module]] = lambda whole: [whole],
 ) -> nn.Module:
-    """A transformers model by name or from a config.
+    """Return a transformers model by name or from a config.
 
     What stands in the file and is no weight of it may only be of a head that transformers knows for
     this type of model (BERT's ``cls.predictions``), which the log says; so it does of names behind

@@ -142,7 +142,7 @@ def need_packages() -> None:
 
 
 def video_side(model: nn.Module, data: Any) -> Side:
-    """What the graph of videos reads.
+    """Return the inputs of the video graph.
 
     Raises:
         ValueError: it cannot be told, the frames are windows, or they are rows of experts.
@@ -169,7 +169,7 @@ def video_side(model: nn.Module, data: Any) -> Side:
 
 
 def text_side(model: nn.Module, data: Any) -> Side:
-    """What the graph of texts reads.
+    """Return the inputs of the text graph.
 
     Raises:
         ValueError: it cannot be told.

@@ -10,6 +10,7 @@ from mmengine.config import Config
 from torch import nn
 
 import mmvtr_gallery.clips  # noqa: F401 - registers towers that a stored model may have
+import mmvtr_gallery.remote  # noqa: F401 - and its encoder
 from mmvtr.apis.loading import fingerprint, load_retriever
 from mmvtr.engine.launch.zero_shot import pretrained_parts
 from mmvtr.plain_config import as_config

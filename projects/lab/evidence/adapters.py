@@ -25,9 +25,10 @@ import torch.nn.functional as F
 from judging.real_sets import Side, captions_of, clap_pairs, roles
 from judging.transforms import reach
 from study_parts.flickr8k import read_captions
+from study_parts.image_judgments import read_flickr8k_crowd
 from torch import Tensor, nn
 
-from mmvtr.datasets import CaptionImplication, read_flickr8k_crowd
+from mmvtr.datasets import CaptionImplication
 from mmvtr.datasets.annotation_files import read_ids
 from mmvtr.functional import (
     average_precision,

@@ -27,13 +27,9 @@ import torch
 from judging.corpora import coco_captions, for_choosing
 from judging.detectors import BASE, BOTH, DEFAULT, DETECTORS, Captions, Pairs
 from study_parts.flickr8k import read_captions
+from study_parts.image_judgments import read_crisscrossed, read_flickr8k_crowd, read_flickr8k_expert
 
-from mmvtr.datasets import (
-    PlantedDataset,
-    read_crisscrossed,
-    read_flickr8k_crowd,
-    read_flickr8k_expert,
-)
+from mmvtr.datasets import PlantedDataset
 from mmvtr.datasets.annotation_files import read_ids
 from mmvtr.evaluation.soft_positive import breakeven
 from mmvtr.functional.metrics.relevance import auc

@@ -21,9 +21,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from judging.corpora import for_choosing
+from study_parts.image_judgments import read_flickr8k_crowd
 from torch import Tensor
 
-from mmvtr.datasets import read_flickr8k_crowd
 from mmvtr.datasets.annotation_files import read_ids
 from mmvtr.functional import auc, fit_calibration, guide_mask, guide_weights
 from mmvtr.storage import write_atomically

@@ -30,9 +30,9 @@ from judging.corpora import Matrices, for_choosing
 from judging.measures import DIRECTIONS, known, measure
 from judging.trained import picture, tables
 from study_parts.flickr8k import Flickr8kCaptionsDataset
+from study_parts.image_judgments import read_flickr8k_crowd
 
 import mmvtr.engine  # noqa: F401  imported once, before the trainings part from this process
-from mmvtr.datasets import read_flickr8k_crowd
 from mmvtr.engine.loop.checkpoint import read_checkpoint
 from mmvtr.engine.loop.earlier_runs import best_in
 from mmvtr.engine.loop.facts import choice_of

@@ -7,18 +7,18 @@ from typing import Iterator
 import numpy as np
 import torch
 
-from mmvtr.apis.attention import (
+from mmvtr.engine.hooks.study import FigureRequest, Study, picture
+from mmvtr.functional.metrics.ranks import ranks
+from mmvtr.structures import take
+from mmvtr.visualization import canvas
+from paper_figures.attention import (
     compare,
     name_tokens,
     pieces_of,
     refuse_without_matches,
 )
-from mmvtr.engine.hooks.study import FigureRequest, Study, picture
-from mmvtr.functional.metrics.ranks import ranks
-from mmvtr.structures import take
-from mmvtr.visualization import canvas
-from mmvtr.visualization.tokens import Pair, token_picture
 from paper_figures.changes import sigma_over_epochs
+from paper_figures.token_strips import Pair, token_picture
 
 #: Texts that are compared with one video.
 TEXTS = 3

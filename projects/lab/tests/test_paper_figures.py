@@ -297,7 +297,7 @@ def test_figures_that_the_model_cannot_give(asked):
     ):
         with pytest.raises(ValueError, match=said):
             dict(FIGURES[name].make(baseline))
-    with pytest.raises(ValueError, match="no text has the id 'x'; the 8 that there are"):
+    with pytest.raises(ValueError, match="no text has the id 'x'; the 8 known ones"):
         dict(FIGURES['dvtr5'].make(asked(queries=['x'])))
     with pytest.raises(ValueError, match='has no probabilistic heads'):
         dict(FIGURES['uatvr3'].make(asked('c2v_planted', (1, 2))))

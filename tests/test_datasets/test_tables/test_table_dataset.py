@@ -54,43 +54,18 @@ def test_names_with_and_without_suffix_in_folders_and_with_dots(folder):
     assert len(batch['inputs']['video']) == 6 and batch['inputs']['video'][0].shape[0] == 4
 
 
-@pytest.mark.parametrize(
-    'given, expected',
-    [
-        (['1', '20', '-3'], [1, 20, -3]),
-        (['1', '2.5', ''], [1.0, 2.5, None]),
-        (['1e-2', ' 3 ', '0'], [0.01, 3.0, 0.0]),
-        (['007', '8', '9'], ['007', '8', '9']),
-        (['1', 'two', ''], ['1', 'two', None]),
-        (['nan', '1', '2'], ['nan', '1', '2']),
-        (['1' * 30, '1', '2'], ['1' * 30, '1', '2']),
-        (['', '', ' '], [None, None, None]),
-    ],
-)
-def test_further_columns_are_metadata_in_one_type(folder, given, expected):
-    rows = zip(('a', 'b', 'd.e'), given)
-    dataset = build(folder, 'video,text,x\n' + ''.join(f'{v},one,{x}\n' for v, x in rows))
-    found = [dataset.metadata[name]['x'] for name in ('a', 'b', 'd.e')]
-    assert found == expected and [type(x) for x in found] == [type(x) for x in expected]
-
-
-def test_columns_that_differ_between_rows_of_a_video_are_none_of_its_metadata(folder, caplog):
+def test_further_columns_stand_by_video(folder):
     table = 'video,text,kind,writer\na,one,home,eve\na,two,home,bob\nb,x,,eve\n'
-    MMLogger.get_current_instance().addHandler(caplog.handler)
-    try:
-        dataset = build(folder, table)
-    finally:
-        MMLogger.get_current_instance().removeHandler(caplog.handler)
-    assert dataset.metadata == {'a': dict(kind='home'), 'b': dict(kind=None)}
-    assert 'the columns writer differ between rows of a video' in caplog.text
+    rows = [dict(kind='home', writer='eve'), dict(kind='home', writer='bob')]
+    assert build(folder, table).more == {'a': rows, 'b': [dict(kind='', writer='eve')]}
 
 
-def test_further_values_of_json_lines_are_metadata(folder):
+def test_further_values_of_json_lines(folder):
     rows = [
         dict(video=v, text='x', ok=ok, year=y) for v, ok, y in [('a', True, 3), ('b', False, 4)]
     ]
     dataset = build(folder, '\n'.join(map(json.dumps, rows)), name='my.jsonl')
-    assert dataset.metadata == {'a': dict(ok=True, year=3), 'b': dict(ok=False, year=4)}
+    assert dataset.more == {'a': [dict(ok=True, year=3)], 'b': [dict(ok=False, year=4)]}
 
 
 def test_registered_and_checked_as_the_others(folder):

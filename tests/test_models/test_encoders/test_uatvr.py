@@ -275,7 +275,7 @@ def test_bad_input():
             encoder.encode_video(video, mask)
         with pytest.raises(ValueError, match='8 words, .* positions for 7: .* raise max_words'):
             encoder.encode_text(ids, text_mask)
-    with pytest.raises(ValueError, match="extra must be 'tokens' or 'positions'"):
+    with pytest.raises(ValueError, match="extra must be one of .*'tokens', 'positions'"):
         model(extra='learnt')
     with pytest.raises(ValueError, match='at least 0: 3, -1'):
         model(extra_words=-1)

@@ -214,7 +214,7 @@ def test_an_empty_batch():
 
 
 def test_bad_arguments():
-    with pytest.raises(ValueError, match="rule must be 'own' or 'mean'"):
+    with pytest.raises(ValueError, match="rule must be one of .*'own', 'mean'"):
         ARLSupervision(dim=D, rule='median')
     with pytest.raises(ValueError, match='strategy must be one of'):
         ARLSupervision(dim=D, strategy='drop')

@@ -84,7 +84,7 @@ def agrees(found: dict[str, Any]) -> bool:
 
 
 def check(setting: Setting, path: Path) -> dict[str, Any]:
-    """What agrees of a config; ``skipped`` or ``stopped`` say why there is nothing."""
+    """Compare a config with the CPU; ``skipped`` or ``stopped`` say why it was not."""
     from simulation.simulated import simulate
     from simulation.simulated_model import NARROW, Unknown
 

@@ -98,7 +98,7 @@ def vectors(count: int, dim: int, device: torch.device) -> dict[str, Any]:
 
 
 def total(losses: dict[str, Tensor]) -> Tensor:
-    """What a training step descends."""
+    """Return the loss of a training step."""
     return sum(value for name, value in losses.items() if 'loss' in name)
 
 

@@ -60,7 +60,7 @@ def _seconds(call: Callable[[], Any], device: torch.device) -> float:
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until the device has done what it was told."""
+    """Wait until the device has finished its work."""
     if device.type == 'cuda':
         torch.cuda.synchronize(device)
 

@@ -94,7 +94,7 @@ def check_options(args: argparse.Namespace) -> None:
     if not args.replace:
         refuse_gallery(args)
     if (args.rows is None) != (args.videos is None):
-        raise ValueError('--rows ROWS and --videos CSV belong together')
+        raise ValueError('give --rows ROWS and --videos CSV together')
     if args.windows is not None and not 0 < args.windows < math.inf:
         raise ValueError(f'--windows must be positive, not {args.windows}')
     if args.calibration is not None:
@@ -229,7 +229,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
 def keep_windows(
     args: argparse.Namespace, cfg: Config, model: Any, bank: Optional[Any], seen: Optional[Any]
 ) -> None:
-    """Put windows of the videos beside them; those of a gallery that was replaced go."""
+    """Write windows of the videos beside them; remove those of a replaced gallery."""
     from mmvtr_gallery.extraction.windows import encoder_of_parts, windows_of
     from mmvtr_gallery.store import open_store
     from mmvtr_gallery.store.moments import MomentStore, Windowing, beside
@@ -265,7 +265,7 @@ def keep_windows(
 
 
 def items_refit(items: Any) -> dict[str, Any]:
-    """What the biases of the videos were found with."""
+    """Return the transform and the options of the items' biases."""
     from mmvtr_gallery.store.refits import options_of
 
     return dict(transform=items.last_refit['transform'], **options_of(items.last_refit))
@@ -281,7 +281,7 @@ def keep_config(args: argparse.Namespace, cfg: Config, store: Any) -> None:
 
 
 def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, Iterator[dict]]:
-    """Where the vectors come from, and what a store is to add: the videos of a split."""
+    """Return the source of the vectors, and the rows to add: the videos of a split."""
     from mmvtr import apis
     from mmvtr.engine.launch.launching import check_datasets
 
@@ -309,8 +309,9 @@ def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, It
 def metadata_of(dataset: Any, ids: list[str]) -> dict[str, list[Any]]:
     """Further columns of a table of one's own, by column; what a store cannot have is said."""
     from mmvtr_gallery.store.items import is_column
+    from mmvtr_gallery.store.table_columns import columns_of
 
-    known = getattr(dataset, 'metadata', {})
+    known = columns_of(getattr(dataset, 'more', {}), dataset.origin())
     names = list(dict.fromkeys(name for row in known.values() for name in row))
     strange = [name for name in names if not is_column(name)]
     if strange:
@@ -327,7 +328,7 @@ def drawn(captions: list[Optional[str]], most: int = 6) -> list[str]:
 
 
 def stored(args: argparse.Namespace, model: Any) -> tuple[dict, Iterator[dict]]:
-    """Where the vectors come from, and what a store is to add, a file of rows at a time."""
+    """Return the source of the vectors, and the rows to add, a file at a time."""
     from mmvtr_gallery.extraction.rows import listed_videos, stored_vectors
 
     videos = {record['id']: record for record in listed_videos(args.videos)}
@@ -380,7 +381,7 @@ def replacing(where: Any, dim: int, about: dict[str, Any]) -> Iterator[Any]:
 
 
 def said_of(args: argparse.Namespace, model: Any, queries: Optional[Any]) -> dict[str, Any]:
-    """What the gallery says of its biases."""
+    """Return the transform and options that the gallery records of its biases."""
     import torch
 
     from mmvtr import apis

@@ -148,7 +148,7 @@ def main() -> None:
     wanting = [f'--{n}' for n in ('videos', 'features') if getattr(args, n)]
     if wanting or args.engine != 'here':
         raise SystemExit(f'error: {", ".join(wanting) or "--engine"} needs --format parquet')
-    from mmvtr.utils import Share
+    from mmvtr_gallery.extraction.share import Share
 
     share = Share.of_environment()
     if share.world > 1 and args.format == 'hdf5':
@@ -190,11 +190,11 @@ def extract_rows(args: argparse.Namespace) -> None:
         raise SystemExit('error: --format parquet has rows of videos: --texts needs npy or hdf5')
     cfg = load_config(args.config, args.cfg_options)
     from mmvtr.progress import show_progress
-    from mmvtr.utils import Share
     from mmvtr_gallery.extraction.engines import run_here, run_on_ray
     from mmvtr_gallery.extraction.extractor import Extractor
     from mmvtr_gallery.extraction.parts import Parts
     from mmvtr_gallery.extraction.rows import listed_videos
+    from mmvtr_gallery.extraction.share import Share
 
     share = Share.of_environment()
     if args.engine == 'ray' and share.world > 1:
@@ -265,7 +265,7 @@ def build_datasets(cfg: Config, kind: str) -> list[Any]:
 
 
 def check_origin(path: Path, tower: Any, pipeline: list[Any]) -> None:
-    """See that the features already in a folder are of the same tower and the same input.
+    """Stop if the features in a folder are of another tower or input.
 
     Raises:
         SystemExit: they are of others.

@@ -2,7 +2,7 @@
 
     mmvtr search DIR "a man is singing" ["a dog runs" ...] [--k 10] [--add VIDEO ...]
     mmvtr search DIR --refit TEXTS       # new biases, from a file of one text a line
-    mmvtr search DIR --undo              # the last change is taken back
+    mmvtr search DIR --undo              # undo the last change
     mmvtr search DIR --suspects TEXTS    # videos that look made to be found by everybody
     mmvtr search DIR --quarantine ID     # no search finds it, until --release ID
 
@@ -218,7 +218,7 @@ def print_moments(moments: Any, args: argparse.Namespace, queries: Any, wanted: 
 def changed(
     both: Any, store: Any, args: argparse.Namespace, change: dict[str, Any], queries: Any
 ) -> str:
-    """Make the one change that was asked for; returns what it has done.
+    """Make the one requested change; return a sentence on it.
 
     Args:
         both: the gallery with its windows, or the gallery itself where it has none.
@@ -269,7 +269,7 @@ def read_texts(path: str) -> list[str]:
 
 
 def span(item: Any) -> str:
-    """Where an item is in its file."""
+    """Return the seconds of an item in its file."""
     return '' if item.start is None or item.end is None else f'  {item.start:.1f}-{item.end:.1f} s'
 
 

@@ -47,7 +47,7 @@ def windows_of(
 
 
 def encoder_of_parts(model: nn.Module, cfg: Config) -> Encode:
-    """What encodes parts of files in this thread.
+    """Return this thread's encoder of parts of files.
 
     Args:
         model: a retriever in eval mode.

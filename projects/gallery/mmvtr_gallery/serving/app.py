@@ -7,15 +7,15 @@ import os
 import tempfile
 import time
 from bisect import bisect_left
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from importlib import import_module
 from importlib.resources import files
 from itertools import zip_longest
-from typing import Annotated, Any, AsyncIterator, Iterable, Iterator, Literal, Optional
+from typing import Annotated, Any, AsyncIterator, Iterable, Literal, Optional
 
 try:
     from fastapi import Body as JsonBody
-    from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
+    from fastapi import Depends, FastAPI, Query, Request, Response
     from fastapi.responses import StreamingResponse
     from starlette.background import BackgroundTask
     from starlette.concurrency import run_in_threadpool
@@ -24,7 +24,6 @@ except ImportError:
         "the service needs FastAPI: pip install -e 'projects/gallery[serve]'"
     ) from None
 
-from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr_gallery.serving.answers import Answer, NewItem
 from mmvtr_gallery.serving.answers import Query as Asked
 from mmvtr_gallery.serving.bodies import (
@@ -44,7 +43,7 @@ from mmvtr_gallery.serving.bodies import (
     sendable,
 )
 from mmvtr_gallery.serving.errors import RESPONSES, answer, handle_errors
-from mmvtr_gallery.serving.gallery import Gallery, reason_of
+from mmvtr_gallery.serving.gallery import Gallery
 from mmvtr_gallery.serving.guards import Guard, Writers
 from mmvtr_gallery.serving.item_routes import add_items
 from mmvtr_gallery.serving.kept_uploads import received
@@ -52,8 +51,9 @@ from mmvtr_gallery.serving.library import file_names
 from mmvtr_gallery.serving.media import Strips, Unsatisfiable, byte_range, media_type, read_range
 from mmvtr_gallery.serving.moment_search import Moment
 from mmvtr_gallery.serving.observing import FORMAT, Observed, Observing, stage
+from mmvtr_gallery.serving.receiving import check_all, receive, sent
 from mmvtr_gallery.serving.sampling import Client
-from mmvtr_gallery.serving.uploads import RECEIVING, Uploads
+from mmvtr_gallery.serving.uploads import Uploads
 from mmvtr_gallery.store.moments import MomentStore
 
 #: Path -> file of the page, and what it is.
@@ -243,8 +243,8 @@ def _add_video_searches(app: FastAPI, gallery: Gallery, uploads: Uploads, writer
         """The best items for a video, whose file is the body; it is not kept."""
         began = time.perf_counter()
         with uploads.place(), tempfile.NamedTemporaryFile(prefix='mmvtr-query-') as file:
-            await _receive(request, file)
-            reading = gallery.decoders(lambda: _sent(gallery, uploads, file.name))
+            await receive(request, file)
+            reading = gallery.decoders(lambda: sent(gallery, uploads, file.name))
             with stage(request.scope, 'decode'):
                 batch = await asyncio.wrap_future(reading)
         with stage(request.scope, 'encode'):
@@ -270,40 +270,6 @@ def _add_video_searches(app: FastAPI, gallery: Gallery, uploads: Uploads, writer
         frames = await asyncio.wrap_future(gallery.decoders(lambda: gallery.frames(item)))
         found = await asyncio.wrap_future(gallery.moment(body.text, frames))
         return dict.fromkeys(Moment._fields) if found is None else found._asdict()
-
-
-async def _receive(request: Request, file: Any) -> None:
-    """Write the body of a request into a file."""
-    began = time.perf_counter()
-    async for part in request.stream():
-        if time.perf_counter() - began > RECEIVING:
-            raise HTTPException(408, f'a video must arrive within {RECEIVING} seconds')
-        await run_in_threadpool(file.write, part)
-    await run_in_threadpool(file.flush)
-
-
-def _sent(gallery: Gallery, uploads: Uploads, path: str) -> dict[str, Any]:
-    """The frames of a video that was sent, within the limits."""
-    with _of_the_body(path):
-        uploads.check(path)
-        with uploads.decoding():
-            return gallery.read(path)
-
-
-def _check_all(uploads: Uploads, path: str) -> None:
-    """Refuse a video that was sent to be kept and is none, or that is too large."""
-    with _of_the_body(path):
-        uploads.check_all(path)
-
-
-@contextmanager
-def _of_the_body(path: str) -> Iterator[None]:
-    """Name the body in errors: the file's name says nothing to who has sent it."""
-    try:
-        yield
-    except BrokenVideoError as error:
-        reason = reason_of(error, path)
-        raise BrokenVideoError(f'the body cannot be read as a video: {reason}') from error
 
 
 def _told(gallery: Gallery, found: Answer, query: Asked, began: float) -> Found:
@@ -463,8 +429,8 @@ def _add_kept_videos(app: FastAPI, gallery: Gallery, writers: Writers, uploads: 
         with uploads.place():
             with received(gallery.library, file) as path:
                 with open(path, 'wb') as part:
-                    await _receive(request, part)
-                await asyncio.wrap_future(gallery.decoders(lambda: _check_all(uploads, str(path))))
+                    await receive(request, part)
+                await asyncio.wrap_future(gallery.decoders(lambda: check_all(uploads, str(path))))
 
             def add() -> dict[str, Any]:
                 try:

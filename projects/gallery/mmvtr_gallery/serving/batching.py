@@ -50,7 +50,7 @@ class ModelThread:
         self._thread.start()
 
     def text(self, text: str) -> Future:
-        """The result of a text, when its batch is done.
+        """Return the future result of a text, set when its batch is done.
 
         Raises:
             Busy: too many wait.
@@ -60,7 +60,7 @@ class ModelThread:
         return future
 
     def job(self, work: Callable[[], Made]) -> 'Future[Made]':
-        """What ``work`` returns, run in the model's thread.
+        """Return the future result of ``work``, which runs in the model's thread.
 
         Raises:
             Busy: too many wait.

@@ -97,7 +97,7 @@ class _Asked(Body):
 
     @model_validator(mode='after')
     def precision_of_items(self) -> '_Asked':
-        """Raise ValueError where a precision is asked of moments."""
+        """Raise ValueError if a precision is given for moments."""
         if self.rank_by == 'moments' and self.min_precision is not None:
             raise ValueError('min_precision is of items, not of moments')
         return self

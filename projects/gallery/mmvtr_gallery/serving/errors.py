@@ -15,8 +15,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from mmvtr.datasets.videos.video_files import BrokenVideoError
-from mmvtr.models.embedders.remote import ServerAway, ServerRefuses, ServerUnknown
 from mmvtr.storage.lock import FolderInUse
+from mmvtr_gallery.remote import ServerAway, ServerRefuses, ServerUnknown
 from mmvtr_gallery.serving.answers import Empty, InQuarantine
 from mmvtr_gallery.serving.batching import Busy
 from mmvtr_gallery.serving.bodies import sendable

@@ -15,8 +15,8 @@ from torch import nn
 from mmvtr import apis
 from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr.functional.transforms.transform_table import OF_QUERIES, TRANSFORMS
-from mmvtr.models.embedders.remote import EmbeddingServer
 from mmvtr.storage.lock import FolderInUse
+from mmvtr_gallery.remote import EmbeddingServer
 from mmvtr_gallery.serving.answers import (
     DEPTH,
     Answer,
@@ -335,7 +335,7 @@ class Gallery(Changes):
         return self.store.search(vector, k, **options, record=False)[0]
 
     def drift(self) -> Optional[Drift]:
-        """Whether the served queries ask for a refit; None: it cannot be said."""
+        """Return how far served queries are from those of the biases; None if unknown."""
         self._drift = drift_of(self.store)
         return self._drift
 

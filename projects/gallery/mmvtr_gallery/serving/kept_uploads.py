@@ -22,7 +22,7 @@ class NameTaken(FileExistsError):
 
 @contextmanager
 def received(library: Library, name: str) -> Iterator[Path]:
-    """A file to be written, which is in the library under its name when the block ends well.
+    """Yield a file to write; it joins the library if the block ends without an error.
 
     It is written into the library's own folder, never into one below it, so that no link in a
     folder's place can lead it elsewhere.

@@ -34,7 +34,7 @@ class Unsatisfiable(ValueError):
 
 
 def byte_range(header: Optional[str], size: int) -> Optional[Range]:
-    """What a Range header asks for of a file of ``size`` bytes; None: all of it.
+    """Return the bytes that a Range header requests of ``size``; None for all.
 
     A header that is malformed, of another unit or of several ranges counts as none, as RFC 9110
     (Sec. 14.2) lets it.

@@ -23,7 +23,7 @@ class Calibrated(ABC):
 
     @property
     def calibration(self) -> Optional[Calibration]:
-        """What makes P(match) of scores; None: the store has none of what ranks it."""
+        """Return the calibration of the ranking scores; None if the store has none."""
         return None if self.raw_calibration else stored_calibration(self._calibration)
 
     @property
@@ -100,7 +100,7 @@ class Calibrated(ABC):
         return fit.probabilities(scores, candidates=self.count()).item()
 
     def threshold(self, precision: float) -> float:
-        """From which score on a wanted share of hits matches; infinite if an isotonic fit has none.
+        """Return the score from which on a share of hits matches; infinite if there is none.
 
         It is of raw scores, or of those with biases where the calibration is of them.
 
@@ -161,7 +161,7 @@ def calibrated_score(calibration: Calibration, hit: Hit) -> float:
 
 
 def check_calibration(calibration: Any, *, biased: bool) -> None:
-    """See that a store can keep a calibration.
+    """Raise ValueError if a store cannot keep a calibration.
 
     Args:
         biased: whether it has biases.

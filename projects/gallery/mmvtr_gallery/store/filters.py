@@ -39,7 +39,7 @@ class Condition(NamedTuple):
 def as_typed(
     written: Optional[Sequence[tuple[str, str]]], metadata: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The filter that is told by ``COLUMN=VALUE`` words: values by the types of the columns.
+    """Return the filter of ``COLUMN=VALUE`` words, values by the columns' types.
 
     Args:
         written: columns and values as they were typed; a column several times means any of these

@@ -43,7 +43,7 @@ def convert(folder: Path) -> str:
     for name, digest in digests.items():
         there = name != said['biases'] and (folder / name).is_file()
         if there and file_digest(folder / name) != digest:
-            raise RuntimeError(f'{folder / name} is damaged: its SHA-256 is another')
+            raise RuntimeError(f'{folder / name} is damaged: its SHA-256 differs')
     table = lancedb.connect(str(folder)).open_table(said.get('table', 'items.lance')[:-6])
     table.checkout(said['items'])
     found = table.to_arrow().sort_by('number')
@@ -53,7 +53,7 @@ def convert(folder: Path) -> str:
     columns = {name: found[name].to_pylist() for name in [*COLUMNS, *types]}
     raw = (folder / said['biases']).read_bytes()[: 4 * said['next']]
     if digests.get(said['biases']) not in (None, hashlib.sha256(raw).hexdigest()):
-        raise RuntimeError(f'{folder / said["biases"]} is damaged: its SHA-256 is another')
+        raise RuntimeError(f'{folder / said["biases"]} is damaged: its SHA-256 differs')
     biases = np.frombuffer(raw, '<f4')[found['number'].to_numpy()]
     geometry, name = said.get('geometry'), said['normaliser']
     how = dict(dim=dim, geometry=geometry or 'inner_product')

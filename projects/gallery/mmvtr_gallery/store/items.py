@@ -203,7 +203,7 @@ def is_column(name: Any) -> bool:
 
 
 def check_spans(starts: Sequence[Optional[float]], ends: Sequence[Optional[float]]) -> None:
-    """See that items begin at 0 or later, and before they end.
+    """Raise ValueError unless items begin at 0 or later, and before they end.
 
     Raises:
         ValueError: one does not (names the row).
@@ -224,7 +224,7 @@ def refuse_known(known: Sequence[str]) -> None:
 
 
 def refuse_unknown(unknown: Sequence[str]) -> None:
-    """Raise UnknownIds if ids that were to be there are not."""
+    """Raise UnknownIds if ids are missing from the store."""
     if unknown:
         raise UnknownIds(f'{len(unknown)} ids are not in the store, e.g. {_few(unknown)}')
 
@@ -272,7 +272,7 @@ def norms_of(vectors: np.ndarray, before: Optional[Sequence[float]]) -> list[flo
 
 
 def said_of_lengths(norms: Optional[Sequence[float]]) -> Optional[str]:
-    """What is to be known of least and largest norm where a store has noted no geometry."""
+    """Return the note on least and largest norm of a store without a geometry."""
     if norms is None or norms[0] > 0.999 and norms[1] < 1.001:
         return None
     return (

@@ -75,7 +75,7 @@ def as_one(*stores: GalleryStore) -> Iterator[None]:
 
 
 def valid(folder: Union[str, Path]) -> Manifest:
-    """What is valid in the folder of a store.
+    """Return the valid manifest in a store's folder.
 
     Raises:
         FileNotFoundError, RuntimeError: as of :meth:`Manifest.read`; also a damaged journal.
@@ -88,7 +88,7 @@ def valid(folder: Union[str, Path]) -> Manifest:
 
 
 def stamp(folder: Union[str, Path]) -> tuple[int, ...]:
-    """What differs after every change: cheap to ask before every search."""
+    """Return a value that differs after every change, cheap enough for every search."""
     journal = _journal_of(folder)
     found = []
     for path in (Path(folder, NAME), *([] if journal is None else [journal])):

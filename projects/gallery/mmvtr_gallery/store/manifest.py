@@ -109,7 +109,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Union[str, Path]) -> 'Manifest':
-        """What is valid in a folder.
+        """Return the valid manifest of a folder.
 
         Raises:
             FileNotFoundError: it holds no store.
@@ -132,7 +132,7 @@ class Manifest:
 def read_sealed(
     path: Path, formats: tuple[int, ...], unsealed: Optional[int] = None
 ) -> dict[str, Any]:
-    """What a file of json says that carries its digest.
+    """Return the content of a json file that carries its digest.
 
     Args:
         path: of the file.

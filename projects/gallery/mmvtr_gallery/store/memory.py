@@ -119,7 +119,7 @@ class Held(NamedTuple):
         ]
 
     def leaders(self, rows: np.ndarray, column: str) -> list[int]:
-        """Return the places in rows int64 [n] at which a value of a column is met first."""
+        """Return the places in rows int64 [n] with the first occurrence of a column's value."""
         firsts: dict[Any, int] = {}
         for place, row in enumerate(rows.tolist()):
             value = self.columns[column][row]

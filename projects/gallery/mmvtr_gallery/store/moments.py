@@ -466,7 +466,7 @@ class MomentStore:
 
 
 def beside(location: Union[str, Path]) -> str:
-    """Where the windows of a gallery are, by its folder or URL."""
+    """Return the place of a gallery's windows, by its folder or URL."""
     return f'{location}.moments' if is_url(location) else str(Path(location, WINDOWS))
 
 

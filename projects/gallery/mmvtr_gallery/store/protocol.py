@@ -103,7 +103,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     @property
     @abstractmethod
     def about(self) -> dict[str, Any]:
-        """Where the vectors come from, in types that json knows."""
+        """Return the source of the vectors, in types that json holds."""
 
     @property
     @abstractmethod
@@ -120,7 +120,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     @property
     @abstractmethod
     def debiaser(self) -> Optional[Debiaser]:
-        """What gives items their biases; None: scores as they are."""
+        """Return the fit of the items' biases; None for raw scores."""
 
     @property
     @abstractmethod
@@ -252,13 +252,13 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         with self._changing:
             last = self.last_change
             if last is None and kind is None:
-                raise ValueError(f'{self} has had no change that could be taken back')
+                raise ValueError(f'{self} has no change to undo')
             if kind == 'refit' or last.kind == 'refit':
                 return Undone(Change('refit'), self._undo_refit())
             kept = self._kept_reversal()
             if kept is None:
                 raise ValueError(
-                    f'the last {last} cannot be taken back: changes of up to {MOST} items can'
+                    f'the last {last} cannot be undone: only changes of up to {MOST} items can'
                 )
             rows = kept.removed
             names = [] if rows is None else rows.ids
@@ -272,7 +272,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     @property
     @abstractmethod
     def last_change(self) -> Optional[Change]:
-        """What :meth:`undo` takes back; None: nothing was changed yet."""
+        """Return the change that :meth:`undo` would undo; None before any change."""
 
     def undoable(self) -> list[tuple[str, float]]:
         """Items that :meth:`undo` would bring back: of each its id and when it was added."""

@@ -129,7 +129,7 @@ class Refits:
         """All items get the biases of before the last refit; see :meth:`GalleryStore.undo`."""
         before = self._before
         if before is None:
-            raise ValueError(f'{self} has had no refit that could be taken back')
+            raise ValueError(f'{self} has no refit to undo')
         new = _none if before.debiaser is None else self._anew(before.debiaser, 'cpu')
         return self._switched(before, new)
 

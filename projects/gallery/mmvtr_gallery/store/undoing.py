@@ -56,7 +56,7 @@ class Undone(NamedTuple):
     moved: Optional[Moved] = None
 
     def __str__(self) -> str:
-        said = f'the last {self.change} is taken back'
+        said = f'the last {self.change} is undone'
         return said if self.moved is None else f'{said}: {self.moved}'
 
 
@@ -73,7 +73,7 @@ class Reversal(NamedTuple):
 
     @property
     def change(self) -> Change:
-        """What it takes back."""
+        """Kind and size of the change that it undoes."""
         gone = 0 if self.removed is None else len(self.removed.ids)
         kind = 'add' if not gone else 'replace' if self.added else 'delete'
         return Change(kind, gone + len(self.added))
@@ -90,7 +90,7 @@ class Reversal(NamedTuple):
 
     @classmethod
     def read(cls, path: Path, dim: int) -> 'Reversal':
-        """What :meth:`write` wrote, of vectors of width ``dim``.
+        """Read the record of :meth:`write`, for vectors of width ``dim``.
 
         Raises:
             FileNotFoundError, RuntimeError: no such file, or a damaged one.
@@ -111,7 +111,7 @@ class Reversal(NamedTuple):
 def write_reversal(
     folder: Path, commit: int, reversal: Union[Reversal, Change, None]
 ) -> Optional[dict[str, Any]]:
-    """Write what takes a change back into a store's folder; returns what its manifest says of it.
+    """Write the data that undoes a change to a store's folder; return its manifest entry.
 
     Args:
         folder: of the store.

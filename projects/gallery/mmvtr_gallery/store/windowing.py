@@ -47,7 +47,7 @@ class Windowing(NamedTuple):
 
     @classmethod
     def of(cls, about: Mapping[str, Any]) -> Optional['Windowing']:
-        """What a store of windows says of itself; None: it does not say how they were cut.
+        """Return how a store's windows were cut; None if it has no record.
 
         Raises:
             ValueError: it says something else than a length and a step.
@@ -61,7 +61,7 @@ class Windowing(NamedTuple):
         return cls(*map(float, values))
 
     def about(self) -> dict[str, Any]:
-        """What :meth:`of` reads."""
+        """Return the record that :meth:`of` reads."""
         return {SAID: self._asdict()}
 
 
@@ -89,7 +89,7 @@ def sliding(begin: float, end: float, length: float, step: float) -> list[tuple[
 def rows_of_windows(
     owners: Sequence[Item], windows: Mapping[str, Windows], types: Sequence[str], dim: int
 ) -> dict[str, Any]:
-    """What a store of windows is to add: their vectors, and their items' columns.
+    """Return the rows of windows to add: vectors, and columns of their items.
 
     Args:
         owners: the items.

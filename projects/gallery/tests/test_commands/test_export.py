@@ -267,7 +267,7 @@ def test_a_store_of_extracted_rows(folder, rows, tool, tmp_path):
 def test_rows_that_do_not_fit(folder, rows, error, tmp_path):
     pytest.importorskip('faiss')
     base = ['export_index.py', 'config.py', 'trained.pth', '--out', tmp_path / 'i', '--rows']
-    assert '--rows ROWS and --videos CSV belong together' in error(*base, rows[0])
+    assert 'give --rows ROWS and --videos CSV together' in error(*base, rows[0])
     assert 'holds no rows' in error(*base, tmp_path, '--videos', rows[1])
     fewer = tmp_path / 'fewer.csv'
     fewer.write_text('\n'.join(rows[1].read_text().splitlines()[:2]))

@@ -98,7 +98,7 @@ def contents(folder):
         (('--delete', 'g', '--add', 'h.mp4'), 'in the store already'),
         (('--delete', 'g', 'nobody'), 'not in the store'),
         (('--refit', 'texts.txt'), '2 different queries are too few for 4 items'),
-        (('--undo',), 'has had no change'),
+        (('--undo',), 'has no change to undo'),
     ],
 )
 def test_a_failed_command_changes_nothing(folder, gallery, error, changes, words):
@@ -121,7 +121,7 @@ def test_refit_and_undo(folder, gallery, tool, capsys):
     assert f'{gallery}: refitted: ' in printed and 'of 5 queries of the bank find' in printed
     store = open_store(gallery)
     assert store.last_refit['temperature'] == 0.2 and store.debiaser is not None
-    assert 'the last refit is taken back' in tool('search.py', gallery, '--undo')
+    assert 'the last refit is undone' in tool('search.py', gallery, '--undo')
     assert open_store(gallery).debiaser is None
     (folder / 'few.txt').write_text('a\n')
     assert 'refitted' in tool('search.py', gallery, '--refit', 'few.txt', '--fewer')

@@ -11,10 +11,10 @@ from mmengine.config import Config
 
 from children import MP, log_of, run_tool, start_tool
 from mmvtr.apis import encode_videos, vectors
-from mmvtr.utils import Share
 from mmvtr_gallery.extraction import SCHEMA, Extractor, Parts, Reader
 from mmvtr_gallery.extraction.extractor import records_of
 from mmvtr_gallery.extraction.rows import listed_videos
+from mmvtr_gallery.extraction.share import Share
 from tiny_sets import of_videos
 
 COLLATE = "test_dataloader.update(collate_fn=dict(type='mmvtr.collate_retrieval'))\n"

@@ -386,7 +386,7 @@ def test_changes(crowded, folder, tmp_path, write_video):
     until(lambda: window.text('#done').startswith('Re-fitted to 2 texts'))
     until(lambda: window.text('#undo') == 'Undo the re-fit')
     window('#undo')[0].click()
-    until(lambda: 'The re-fit is taken back' in window.text('#done'))
+    until(lambda: 'The refit is undone' in window.text('#done'))
     assert client('GET', '/stats')[2]['refit']['num_queries'] == 90
     drop = """
         const data = new DataTransfer();

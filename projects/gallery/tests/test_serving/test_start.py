@@ -24,7 +24,7 @@ pytest.importorskip(
     'faiss', reason='a store in memory is an extra: pip install projects/gallery[index]'
 )
 
-from mmvtr.models.embedders.remote import ServerUnknown  # noqa: E402
+from mmvtr_gallery.remote import ServerUnknown  # noqa: E402
 from mmvtr_gallery.serving.gallery import Gallery, try_to_take  # noqa: E402
 
 SEEN = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, 1.0]], np.float32)

@@ -143,7 +143,7 @@ def test_a_large_video_is_refused_in_a_sentence(folder, place):
 
 
 def test_a_video_that_does_not_arrive_is_not_waited_for(folder, place, monkeypatch):
-    monkeypatch.setattr('mmvtr_gallery.serving.app.RECEIVING', -1)
+    monkeypatch.setattr('mmvtr_gallery.serving.receiving.RECEIVING', -1)
     with served(Gallery.open(place)) as client:
         video = (folder / 'd.mp4').read_bytes()
         for _ in range(5):  # it holds no place

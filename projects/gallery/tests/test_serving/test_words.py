@@ -18,8 +18,8 @@ pytest.importorskip(
 )
 
 from mmvtr.datasets.videos.video_files import BrokenVideoError  # noqa: E402
-from mmvtr.models.embedders.remote import ServerAway, ServerRefuses  # noqa: E402
 from mmvtr.storage.lock import FolderInUse  # noqa: E402
+from mmvtr_gallery.remote import ServerAway, ServerRefuses  # noqa: E402
 from mmvtr_gallery.serving.bodies import sendable  # noqa: E402
 from mmvtr_gallery.serving.errors import sentence_of, without_paths  # noqa: E402
 from mmvtr_gallery.serving.gallery import Gallery, reason_of  # noqa: E402

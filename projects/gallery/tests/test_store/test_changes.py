@@ -128,9 +128,9 @@ def test_a_disk_that_turns_read_only(tmp_path, monkeypatch, what, change):
 
 
 def test_a_refit_is_taken_back_and_there_again(store):
-    with pytest.raises(ValueError, match='has had no refit'):
+    with pytest.raises(ValueError, match='has no refit to undo'):
         store.undo('refit')
-    with pytest.raises(ValueError, match='has had no change'):
+    with pytest.raises(ValueError, match='has no change to undo'):
         store.undo()
     raw = seen(store)
     store.refit(vectors(3, 25))  # the temperature is the export's
@@ -212,7 +212,7 @@ def test_what_is_taken_back_gets_the_biases_of_now(store):
     assert item.bias == pytest.approx(biases, abs=1e-6) and item.bias != 0
     same(known(store, ['v4']), expected)
     store.refit(vectors(4, 25))  # the last change is that one now
-    assert str(store.undo()).startswith('the last refit is taken back: ')
+    assert str(store.undo()).startswith('the last refit is undone: ')
 
 
 def test_a_change_is_taken_back_by_another_process(store):
@@ -224,7 +224,7 @@ def test_a_change_is_taken_back_by_another_process(store):
     else:
         other = open_store(store.folder, write=True)
     with other:
-        assert str(other.undo()) == 'the last delete of 2 items is taken back'
+        assert str(other.undo()) == 'the last delete of 2 items is undone'
         np.testing.assert_array_equal(other.get(['v2'])[0].vector, vectors(1, 20)[2])
 
 
@@ -234,7 +234,7 @@ def test_a_change_that_is_too_large_to_be_taken_back(store, monkeypatch):
     with store.kept():
         store.delete(['v1', 'v2', 'v3'])
     before = seen(store)
-    with pytest.raises(ValueError, match='the last delete of 3 items cannot be taken back'):
+    with pytest.raises(ValueError, match='the last delete of 3 items cannot be undone'):
         store.undo()
     with pytest.raises(ValueError, match="undo: 'refit' or nothing expected"):
         store.undo('delete')

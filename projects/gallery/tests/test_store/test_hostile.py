@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pytest
 
+import mmvtr_gallery.remote  # noqa: F401 - registers it
 from mmvtr.registry import MODELS
 from mmvtr.storage.digests import ROOM, write_with_digest
 from mmvtr_gallery.store import create_store, open_store
@@ -135,4 +136,4 @@ def test_stores_of_the_formats_before_are_read_and_go_on(folder, version):
 
 def test_no_config_names_an_embedding_server():
     with pytest.raises(TypeError, match='url'):
-        MODELS.build(dict(type='mmvtr.RemoteEncoder', model='m', url='http://elsewhere/v1'))
+        MODELS.build(dict(type='RemoteEncoder', model='m', url='http://elsewhere/v1'))

@@ -9,10 +9,10 @@ from typing import Callable, Iterator, NamedTuple, Optional
 
 import numpy as np
 import torch
+from study_parts.image_judgments import read_crisscrossed, read_flickr8k_crowd
 from torch import Tensor
 
 from judging.words import KINDS, Groups
-from mmvtr.datasets import read_crisscrossed, read_flickr8k_crowd
 
 #: Images of training whose captions are the bank of Flickr8k, drawn once.
 BANK = 3000

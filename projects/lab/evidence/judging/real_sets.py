@@ -10,11 +10,11 @@ from typing import Iterator, NamedTuple, Optional, Sequence
 import numpy as np
 import torch
 import torch.nn.functional as F
+from study_parts.image_judgments import read_flickr8k_crowd
 from torch import Tensor
 
 from judging.corpora import crisscrossed, flickr8k
 from judging.words import KINDS, Groups
-from mmvtr.datasets import read_flickr8k_crowd
 from mmvtr.datasets.annotation_files import read_ids
 
 CONDITIONS = dict(

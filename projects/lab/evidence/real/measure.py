@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any, Callable, Mapping, NamedTuple
 
 import numpy as np
@@ -52,6 +53,16 @@ def hits(found: Ranks) -> dict[str, str]:
         name: np.packbits((ranks <= 1).numpy()).tobytes().hex()
         for name, ranks in found._asdict().items()
     }
+
+
+def packed(values: np.ndarray) -> str:
+    """Values as float16 in base 64."""
+    return base64.b64encode(values.astype('<f2').tobytes()).decode()
+
+
+def unpacked(text: str) -> np.ndarray:
+    """What :func:`packed` made of values, float64."""
+    return np.frombuffer(base64.b64decode(text), '<f2').astype(float)
 
 
 def sure_first(scores: Tensor, implied: Any, sure: float) -> Both:

@@ -294,14 +294,13 @@ def model_of(method: Method, about: Mapping[str, Any], text: str) -> dict[str, A
 
 def towers(about: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Configs of the two small towers."""
-    reads = dict(
-        minilm=dict(in_dim=about.get('text_width')),
-        word_vectors=dict(in_dim=about.get('word_width')),
-        words=dict(words=about['vocabulary']),
+    tower = dict(
+        minilm=dict(type='SmallText', in_dim=about.get('text_width')),
+        word_vectors=dict(type='SmallText', in_dim=about.get('word_width')),
+        words=dict(type='WordGRU', words=about['vocabulary']),
     )[text]
     return dict(
-        frames=dict(type='SmallFrames', in_dim=about['width'], dim=DIM),
-        text=dict(type='SmallText', dim=DIM, **reads),
+        frames=dict(type='SmallFrames', in_dim=about['width'], dim=DIM), text=dict(tower, dim=DIM)
     )
 
 

@@ -8,7 +8,8 @@
 
     python projects/lab/evidence/real/run.py --jobs 16         # so many trainings at once
 
-Data are found in ../shared or $MMVTR_SHARED; work_dirs/real holds what the product reads of them.
+Data are found in ../shared or $MMVTR_SHARED, and what encode_words.py has made for M and T;
+work_dirs/real holds what the product reads of them.
 Results that are there are not made again.  Seed 0 tries two learning rates (some rows one), and val
 chooses.  Rows come in the order of --only, each whole, so that an end by force leaves whole rows.
 """
@@ -16,7 +17,6 @@ chooses.  Rows come in the order of --only, each whole, so that an end by force 
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import time
 import traceback
@@ -24,23 +24,19 @@ import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache
 from pathlib import Path
-from typing import Any, Iterable, Optional, Sequence
+from typing import Any, Iterable, Sequence
 
 import measure
 import reading
 import torch
 from ensemble import Ensemble
-from judged import Judged, agreement, crowd_pairs, expert_pairs
-from methods import ALL, METHODS, Method, model_of
+from judged import Judged, agreement, crowd_pairs, expert_pairs, shares
+from methods import METHODS, Method, model_of
+from results import AIMS, RESULTS, Result, Results, rates_of
 from sets import SETS, in_a_sentence, of_folder, prepare, shared, write_store
 from training import Schedule, Trained, encode, train
 
-HERE = Path(__file__).resolve().parent
-RESULTS = HERE.parent / 'cells/real'
 WORK = Path('work_dirs/real')
-RATES = (1e-3, 2e-3)
-#: Of rows that try one rate alone.
-ONE = dict(F=(2e-3,))
 SEEDS = (0, 1, 2, 3, 4)
 SCHEDULES = dict(
     F=Schedule(24),
@@ -50,44 +46,6 @@ SCHEDULES = dict(
     J=Schedule(60),
     U=Schedule(16, batch=32, looks=4),
 )
-#: What chooses the epoch and the learning rate, by set.
-AIMS = dict(U='t2v_SumR')
-Result = dict[str, Any]
-
-
-class Results:
-    """Files of lines, each a training, by set and text kind; what is there is not made again."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        files = sorted(folder.glob('*.jsonl'))
-        self.rows: list[Result] = [json.loads(line) for x in files for line in x.open()]
-
-    def all(self, **key: Any) -> list[Result]:
-        return [row for row in self.rows if all(row[name] == x for name, x in key.items())]
-
-    def find(self, **key: Any) -> Optional[Result]:
-        return next(iter(self.all(**key)), None)
-
-    def add(self, row: Result) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with open(self.folder / f'{row["set"]}_{row["text"]}.jsonl', 'a') as file:
-            file.write(json.dumps(row) + '\n')
-        self.rows.append(row)
-
-    def rate(self, data: str, text: str, method: str) -> Optional[float]:
-        """The only rate, or that which val has chosen with seed 0; None before all are there."""
-        key, rates = dict(set=data, text=text, method=method, seed=0), rates_of(data, text, method)
-        tried = [self.find(**key, rate=x) for x in rates]
-        if len(rates) == 1:
-            return rates[0]
-        return None if None in tried else max(tried, key=lambda row: row['val'])['rate']
-
-
-def rates_of(data: str, text: str, method: str) -> Sequence[float]:
-    """The learning rates that seed 0 tries."""
-    once = METHODS[method].once == ALL or data in METHODS[method].once or text != 'minilm'
-    return ONE.get(data, (1e-3,)) if once else RATES
 
 
 class Place:
@@ -107,16 +65,19 @@ class Place:
 
     def lacks(self, method: Method) -> str:
         """What a method reads that the set has not; '' of nothing."""
-        wanted = {self.kind(method), *method.reads}
-        for names, key, where in (
-            ({'minilm', 'guide', 'means', 'teacher'}, 'text_width', 'captions.npz'),
-            ({'word_vectors'}, 'word_width', 'words.npz'),
-            ({'facts'}, 'facts', 'lengths of videos'),
+        wanted = {self.kind(method), *method.reads, *(['agreement'] if method.sure else [])}
+        vectors = {'guide', 'means', 'teacher'}
+        for names, there, what in (
+            ({'minilm', *vectors}, 'text_width' in self.about, 'captions.npz'),
+            ({'word_vectors'}, 'word_width' in self.about, 'words.npz'),
+            ({'words'}, not self.about.get('one_word'), 'words with spaces between'),
+            ({'means', 'agreement'}, not self.about.get('one_caption'), 'two captions of a video'),
+            ({'facts'}, 'facts' in self.about, 'lengths of videos'),
+            ({'truth', 'wrong_truth'}, self.name == 'J', 'what people say of its training pairs'),
         ):
-            if wanted & names and key not in self.about:
-                return where
-        judged = self.name == 'J' or not wanted & {'truth', 'wrong_truth'}
-        return '' if judged else 'what people say of its training pairs'
+            if wanted & names and not there:
+                return what
+        return ''
 
 
 @cache
@@ -192,12 +153,14 @@ class Evaluator:
         test = self.split('test')
         found = measure.ranks(both, test.positives)
         row: Result = measure.recalls(found)
-        if self.place.name == 'F':
-            row['people'] = agreement(
-                both.t2v, test.own, *people(self.place.folder, self.place.text)
-            )
         if hits:
             row['hits'] = measure.hits(found)
+        if self.place.name == 'F':
+            said = people(self.place.folder, self.place.text)
+            row['people'] = agreement(both.t2v, test.own, *said)
+            if hits:
+                moved = shares(both.t2v, test.own, *said, row['people'])
+                row['shares'] = {name: measure.packed(x) for name, x in moved.items()}
         return row
 
     def transforms(self, model: torch.nn.Module, raw, bank: measure.Bank) -> Result:
@@ -266,7 +229,7 @@ def one(place: Place, name: str, seed: int, rate: float, of: Any = model_of) -> 
         temperature=float(each[0].model.temperature().detach()),
         curve=curve,
         best=best,
-        last=last,
+        last={name: x for name, x in last.items() if name != 'shares'},
         seconds=round(sum(trained.seconds for trained in each), 1),
         test_seconds=round(time.time() - start, 1),
     )
@@ -324,15 +287,14 @@ def rows_of(places: Iterable[Place], names: Sequence[str]) -> list[tuple[Place, 
 
 
 def jobs(results: Results, rows: Iterable[tuple[Place, str]], seeds: Sequence[int]) -> list[tuple]:
-    """(place, method, seed, rate) of what can be done: other seeds when seed 0 has a rate."""
+    """(place, method, seed, rate) of what can be done: seed 0 first where it chooses the rate."""
     found = []
     for place, name in rows:
         key = dict(set=place.name, text=place.text, method=name)
-        for seed in seeds:
-            rates = rates_of(place.name, place.text, name) if seed == 0 else [None]
-            for rate in rates:
-                rate = rate or results.rate(place.name, place.text, name)
-                if rate and not results.find(**key, seed=seed, rate=rate):
+        chosen = results.rate(place.name, place.text, name)
+        for seed in seeds if chosen else (0,):
+            for rate in rates_of(place.name, place.text, name) if seed == 0 else (chosen,):
+                if not results.find(**key, seed=seed, rate=rate):
                     found.append((place, name, seed, rate))
     return found
 
@@ -381,12 +343,15 @@ def parse_args() -> argparse.Namespace:
     add('--text', choices=('minilm', 'words'), default='minilm', help='what texts are made of')
     add('--seeds', '--seed', nargs='+', type=int, default=list(SEEDS))
     add('--set', type=Path, metavar='FOLDER', help='a set of your own, see sets.py')
-    add('--epochs', type=int, help='of a set of your own')
+    add('--epochs', type=int, help='of a set of your own, from 2, for the first warms up')
     add('--results', type=Path, default=RESULTS)
     add('--minutes', type=float, default=1e9, help='begin nothing after so long')
     add('--jobs', type=int, default=1, help='trainings at once, a core each')
     add('--tables', action='store_true', help='write the pages and end')
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.epochs is not None and (args.epochs < 2 or not args.set):
+        parser.error('--epochs: at least 2, and of a --set FOLDER alone')
+    return args
 
 
 def places_of(args: argparse.Namespace) -> list[Place]:
@@ -411,6 +376,8 @@ def show(results: Results) -> None:
     for name, method in METHODS.items():
         there = [row for row in results.rows if row['method'] == name]
         print(f'{name:16} {method.config:36} sets {method.sets:4} {len(there)} results')
+    hours = sum(row['seconds'] + row['test_seconds'] for row in results.rows) / 3600
+    print(f'{len(results.rows)} results, {hours:.1f} hours of one core')
 
 
 def main() -> None:
@@ -425,6 +392,8 @@ def main() -> None:
     quiet()
     places = in_a_sentence(lambda: places_of(args), ValueError)
     rows, end = rows_of(places, args.only), time.time() + 60 * args.minutes
+    if not rows:
+        raise SystemExit('error: no row is left (--text words needs neither of the npz of texts)')
     failed: list[tuple] = []
     while todo := [job for job in jobs(results, rows, args.seeds) if job not in failed]:
         for job, row in done(todo, args.jobs, end):

@@ -4,6 +4,8 @@ A folder (``run.py --set FOLDER``) holds
 
 - ``features.npz``: ``feat`` float [n, D], ``item`` str [n]; rows of one item are its frames;
 - ``captions.csv``: columns ``video`` (item), ``text``, ``text_id``, ``split`` (train, val, test);
+  ``--text words`` reads their words, which spaces part in any script; RAN finds verbs and nouns
+  by rules of English;
 - optionally ``captions.npz``: ``vec`` float [m, E], ``key`` str [m] (a ``text_id``): a frozen
   encoder's vector of each caption;
 - optionally ``words.npz``: ``vec`` float [w, E], ``key`` str [w], in order: of each word.
@@ -116,17 +118,25 @@ def judged() -> Raw:
 
 
 def msrvtt() -> Raw:
-    """M: frames of MSR-VTT's videos in the official splits, all captions where they are encoded."""
+    """M: frames of MSR-VTT's videos in the official splits, all captions (``encode_words.py``)."""
     return _msrvtt('msrvtt_more')
 
 
 def msrvtt_words() -> Raw:
     """T: as M, six captions a training video, with a vector of each word (``encode_words.py``)."""
-    raw = _msrvtt()
-    words = _stored(Path('work_dirs/real/msrvtt_words.npz'))
-    if not words:
-        raise FileNotFoundError('no work_dirs/real/msrvtt_words.npz: run encode_words.py first')
-    return raw._replace(words=words)
+    return _msrvtt()._replace(words=_stored(encoded('msrvtt_words')))
+
+
+def encoded(name: str) -> Path:
+    """What ``encode_words.py`` has written.
+
+    Raises:
+        FileNotFoundError: it has not.
+    """
+    path = Path(f'work_dirs/real/{name}.npz')
+    if not path.exists():
+        raise FileNotFoundError(f'no {path}: run encode_words.py first')
+    return path
 
 
 def _msrvtt(*more: str) -> Raw:
@@ -134,9 +144,8 @@ def _msrvtt(*more: str) -> Raw:
         features = _by_name(stored['video'], stored['feat'])
     rows, vectors = [], {}
     split_of = _msrvtt_splits()
-    files = [shared() / 'real_features/msrvtt_captions_minilm.npz']
-    files += [path for name in more for path in Path('work_dirs/real').glob(f'{name}.npz')]
-    for path in files:
+    known = shared() / 'real_features/msrvtt_captions_minilm.npz'
+    for path in (known, *map(encoded, more)):
         with np.load(path) as stored:
             for key, text, vector in zip(stored['key'], stored['caption'], stored['vec']):
                 name, _, number = str(key).partition('#')
@@ -286,6 +295,9 @@ def prepare(name: str, raw: Raw, folder: Path) -> Path:
     if raw.words:
         about['word_width'] = write_store(folder / 'words.h5', _unit_square(raw.words))
     about['vocabulary'] = _write_vocabulary(folder / 'vocabulary', raw.rows)
+    known = [row for row in raw.rows if row.split == 'train']
+    about['one_caption'] = len(known) == len(train)
+    about['one_word'] = sum(len(WORD.findall(row.text)) < 2 for row in known) > len(known) / 2
     further = {row.split for row in raw.rows} - {*SPLITS}
     for table, splits in [('captions', {*SPLITS}), *((f'captions_{x}', {x}) for x in further)]:
         with open(folder / f'{table}.csv', 'w', newline='', encoding='utf8') as file:

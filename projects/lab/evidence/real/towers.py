@@ -52,31 +52,39 @@ class SmallFrames(nn.Module):
 
 @MODELS.register_module()
 class SmallText(nn.Module):
-    """A text tower of one hidden layer over stored vectors [T, L, in_dim] or a table of words."""
+    """A text tower of one hidden layer over stored vectors [T, L, in_dim]."""
 
-    def __init__(
-        self,
-        dim: int,
-        *,
-        in_dim: int = 256,
-        words: int = 0,
-        hidden: int = 384,
-        dropout: float = 0.1,
-    ) -> None:
+    def __init__(self, in_dim: int, dim: int, *, hidden: int = 384, dropout: float = 0.1) -> None:
         super().__init__()
         self.dim = dim
-        self.table = nn.Embedding(words, in_dim) if words else None
         self.layers = mapping(in_dim, dim, hidden, dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Words, float [T, L, dim], and the text, [T, dim]."""
-        if self.table is None:
-            words = x.new_zeros(*mask.shape, self.dim)
-            words[mask] = self.layers(x[mask])
-            return words, words[:, 0] if x.shape[1] == 1 else mean_of_units(words, mask)
-        vectors = self.table(x) * mask[..., None]
-        count = mask.sum(1, keepdim=True)
-        return self.layers(vectors), self.layers(vectors.sum(1) / count**0.5)
+        words = x.new_zeros(*mask.shape, self.dim)
+        words[mask] = self.layers(x[mask])
+        return words, words[:, 0] if x.shape[1] == 1 else mean_of_units(words, mask)
+
+
+@MODELS.register_module()
+class WordGRU(nn.Module):
+    """A text tower from scratch, a table of words and a GRU, as of VSE++ (HGR: both directions).
+
+    Args:
+        words: in the table, ids from 0.
+        in_dim: of a word.
+    """
+
+    def __init__(self, words: int, dim: int, *, in_dim: int = 128, dropout: float = 0.1) -> None:
+        super().__init__()
+        self.dim = dim
+        self.table, self.dropout = nn.Embedding(words, in_dim), nn.Dropout(dropout)
+        self.rnn = nn.GRU(in_dim, dim, batch_first=True)
+
+    def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """States after each word, float [T, L, dim], of ids int64 [T, L]; their mean, [T, dim]."""
+        states, _ = self.rnn(self.dropout(self.table(x)))
+        return states, mean_of_units(states, mask)
 
 
 @MODELS.register_module()

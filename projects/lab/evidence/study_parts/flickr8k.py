@@ -14,6 +14,7 @@ from mmvtr.datasets.annotation_files import read_ids, read_lines
 from mmvtr.datasets.annotation_values import Place, caption, shown, wrong
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
 from mmvtr.registry import DATASETS
+from study_parts import image_judgments  # noqa: F401 - registers the readers of its judgments
 
 TOKENS = 'Flickr8k.token.txt'
 SPLITS = {

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
-from mmvtr.models.supervisions.weights import Ramped, check_floor, spare, spared
+from mmvtr.functional.values import check_range
+from mmvtr.models.supervisions.weights import Ramped, spare, spared
 from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
@@ -55,7 +56,7 @@ class SigmaSupervision(Ramped):
         super().__init__(ramp)
         if not 0 < half <= 1:
             raise ValueError(f'half must lie in (0, 1], not {half}')
-        check_floor(floor)
+        check_range('[0, 1]', floor=floor)
         self.level = level
         self.half = half
         self.floor = floor

@@ -109,12 +109,13 @@ def test_the_page_reads_seeds_of_the_real_study_that_nothing_was_chosen_on(tmp_p
 
 
 def test_the_table_of_dvtrs_page_has_the_verdicts_signs():
-    made = records(**{'DVTR': (0.1, 0.2), 'DVTR, early': (9.0, 1.0)})
-    real = [dict(r, set='J') for r in records(**{'DVTR, cross-fitted': (-9.0, 1.0)})]
-    lines = [line.split(' | ') for line in early_eta_page.summary(made, real)]
+    made = records(
+        **{'DVTR': (0.1, 0.2), 'DVTR, early': (9.0, 1.0), 'oracle, weight 0': (-9.0, 1.0)}
+    )
+    lines = [line.split(' | ') for line in early_eta_page.summary(made)]
     signs = {(cells[0].strip('| '), cells[1]): cells[3][-1] for cells in lines[2:]}
     assert signs == {
-        ('planted, .2 %, trained long', 'DVTR as it was'): '○',
+        ('planted, .2 %, trained long', 'oracle: weight 0 where the truth says match'): '▼',
+        ('planted, .2 %, trained long', 'DVTR without `belief`'): '○',
         ('planted, .2 %, trained long', 'DVTR, early eta'): '▲',
-        ('1,000 real images, learnt by heart (J)', 'DVTR, eta cross-fitted on halves'): '▼',
     }

@@ -35,7 +35,7 @@ def test_a_set_of_ones_own_is_trained_tested_and_not_made_again(real, folder, mo
     run(real, monkeypatch, *ask)
     lines = (out / 'own_minilm.jsonl').read_text().splitlines()
     rows = [json.loads(line) for line in lines]
-    rates = real['run'].RATES
+    rates = importlib.import_module('results').RATES
     assert [(r['method'], r['rate']) for r in rows] == [
         (name, rate) for name in ('infonce', 'guide') for rate in rates
     ]
@@ -49,16 +49,21 @@ def test_a_set_of_ones_own_is_trained_tested_and_not_made_again(real, folder, mo
 
 
 @pytest.fixture
-def place(real, folder):
+def place(real, folder, request):
     """That set, prepared, with lengths and categories of its items."""
     raw = real['sets'].of_folder(folder)
     facts = {item: (10.0 + n, 15 + n % 2) for n, item in enumerate(raw.features)}
     made = real['sets'].prepare('own', raw._replace(extra=dict(facts=facts)), folder / 'made')
-    return real['run'].Place('own', made, 'minilm')
+    return real['run'].Place('own', made, getattr(request, 'param', 'minilm'))
 
 
 @pytest.mark.parametrize(
-    'name', ['length_split', 'sure_first', 'dsa', 'ranp', 'teachtext', 'dvtr_crossed']
+    'place, name',
+    [
+        *(('minilm', x) for x in ('length_split', 'sure_first', 'dsa', 'ranp', 'dvtr_crossed')),
+        *(('words', x) for x in ('dvtr', 'guide', 'teachtext')),
+    ],
+    indirect=['place'],
 )
 def test_rows_of_every_kind_are_trained(real, place, name):
     place.schedule = real['training'].Schedule(2, batch=8, looks=1)
@@ -67,6 +72,7 @@ def test_rows_of_every_kind_are_trained(real, place, name):
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize('place', ['minilm', 'words'], indirect=True)
 def test_every_row_is_trained(real, place):
     place.schedule = real['training'].Schedule(4, batch=8, looks=2)
     for name, method in real['methods'].METHODS.items():
@@ -84,6 +90,14 @@ def test_members_of_a_split_see_their_lengths_alone(real, place):
     at_random = real['reading'].dataset(place.folder, 'train', 'minilm', ('facts', 'at_random'))
     drawn = [video['environment'] for video in at_random.videos]
     assert sorted(drawn) == sorted(found.values()) and drawn != [*found.values()]
+
+
+def test_words_from_scratch_are_read_in_order_and_without_padding(real):
+    tower = real['towers'].WordGRU(9, 4).eval()
+    ids = torch.tensor([[1, 2, 3, 8], [3, 2, 1, 8], [1, 2, 3, 5]])
+    mask = torch.tensor([[True, True, True, False]] * 3)
+    _, texts = tower(ids, mask)
+    assert torch.equal(texts[0], texts[2]) and not torch.allclose(texts[0], texts[1])
 
 
 def test_sure_texts_come_first_of_a_clip_alone(real):
@@ -141,11 +155,39 @@ def test_what_a_set_has_not_is_left_out_and_said(real, folder, monkeypatch, caps
     (folder / 'words.npz').unlink()
     out = folder.parent / 'results'
     ask = ['--set', folder, '--only', 'ti', 'oracle', 'rmv_all', '--seeds', 0, '--results', out]
-    run(real, monkeypatch, *ask)
+    with pytest.raises(SystemExit, match='^error: no row is left'):
+        run(real, monkeypatch, *ask)
     said = capsys.readouterr().out
     for name, lacks in (('ti', 'words.npz'), ('oracle', 'what people say'), ('rmv_all', 'lengths')):
         assert f'own: {name} is left out, for it reads {lacks}' in said
     assert not out.exists()
+
+
+def test_one_caption_a_video_and_words_without_spaces_are_said(real, folder, monkeypatch, capsys):
+    lines = (folder / 'captions.csv').read_text().splitlines()
+    lines = [line.replace(' ', '') for line in lines[:1] + lines[1::2]]
+    (folder / 'captions.csv').write_text('\n'.join(lines) + '\n')
+    ask = ['--set', folder, '--only', 'gist', 'implied', 'sure_first', 'infonce', '--text', 'words']
+    with pytest.raises(SystemExit, match='no row is left'):
+        run(real, monkeypatch, *ask)
+    said = capsys.readouterr().out
+    assert 'infonce is left out, for it reads words with spaces' in said
+    with pytest.raises(SystemExit, match='no row is left'):
+        run(real, monkeypatch, *ask[:-3])
+    said = capsys.readouterr().out
+    for name in ('gist', 'implied', 'sure_first'):
+        assert f'own: {name} is left out, for it reads two captions of a video' in said
+
+
+def test_seed_0_chooses_the_rate_where_another_is_asked_for(real, folder, monkeypatch, capsys):
+    out = folder.parent / 'results'
+    ask = ['--set', folder, '--only', 'hardness', '--seeds', 7, '--epochs', 2, '--results', out]
+    run(real, monkeypatch, *ask)
+    rows = [json.loads(line) for line in (out / 'own_minilm.jsonl').read_text().splitlines()]
+    assert [row['seed'] for row in rows] == [0, 0, 7]
+    run(real, monkeypatch, '--list', '--results', out)
+    assert '\n3 results, 0.' in capsys.readouterr().out
+    assert rows[2]['rate'] == max(rows[:2], key=lambda row: row['val'])['rate']
 
 
 def test_a_folder_that_has_changed_is_not_taken_for_the_one_of_before(real, folder, tmp_path):
@@ -256,6 +298,32 @@ def test_agreement_with_people_by_hand(real):
     assert found['judged_p1'] == pytest.approx(100)
 
 
+def test_shares_of_images_are_what_each_of_them_changes(real):
+    """Leaving an image out changes a figure by its share, but for terms of second order."""
+    judged, draw = real['judged'], torch.Generator().manual_seed(0)
+    images, captions = 60, 2
+    own = torch.arange(images).repeat_interleave(captions)
+    scores = torch.rand(len(own), images, generator=draw)
+    pairs = [(t, v) for t in range(len(own)) for v in range(images) if own[t] != v]
+    some = [pairs[n] for n in torch.randperm(len(pairs), generator=draw)[:1500].tolist()]
+    rows, columns = torch.tensor(some).t()
+    values = (scores[rows, columns] + torch.rand(1500, generator=draw)).double() / 2
+
+    def figures(kept):
+        crowd = judged.Judged(rows[kept], columns[kept], values[kept])
+        return judged.agreement(scores, own, crowd, crowd), crowd
+
+    everything, crowd = figures(torch.ones(1500).bool())
+    found = judged.shares(scores, own, crowd, crowd, everything)
+    for name in ('auc', 'map', 'expert_rho'):
+        left = [figures(own[rows] != image)[0][name] for image in range(images)]
+        changes = everything[name] - np.array(left)
+        assert np.corrcoef(changes, found[name])[0, 1] > 0.99, name
+        assert changes.std() == pytest.approx(found[name].std(), rel=0.1), name
+        stored = real['measure'].unpacked(real['measure'].packed(found[name]))
+        assert stored == pytest.approx(found[name], abs=1e-2), name
+
+
 def test_verdicts_by_the_rule(real):  # two seeds say nothing
     def rows(method, gains):
         for seed, gain in enumerate(gains):
@@ -283,3 +351,36 @@ def test_verdicts_by_the_rule(real):  # two seeds say nothing
     assert '| DVTR as shipped | 5 | **-9.0**±0.1 ▼ | **-9.0**±0.1 ▼ |' in shown
     assert '| guide: MiniLM of captions | 5 | +0.1±0.1 ○ | +0.1±0.1 ○ |' in shown
     assert sum('hardness' in line and '▲' not in line and '▼' not in line for line in shown) == 1
+
+
+def test_intervals_over_images_are_those_of_their_shares(real):
+    packed = real['measure'].packed
+
+    def row(method, auc, moved):
+        names = ('auc', 'expert_rho', 'map')
+        figures = dict.fromkeys(names, auc)
+        shares = {name: packed(np.array(moved)) for name in names}
+        best = dict(rsum=1.0, people=figures, shares=shares)
+        kind = dict(set='F', text='minilm', seed=0, rate=1e-3, val=1.0)
+        return dict(kind, method=method, best=best, last=best)
+
+    rows = [
+        row('infonce', 80.0, [0.0, 0.0, 0.0, 0.0]),
+        row('dvtr', 82.0, [0.5, -0.5, 0.5, -0.5]),  # a deviation of 1
+        row('guide', 81.0, [0.5, -0.5, 0.5, -0.5]),
+    ]
+    people = importlib.import_module('people_tables')
+    shown = people.people_by_items(real['tables'].Table(rows, 'F', 'minilm')).splitlines()
+    assert shown[2:] == ['| DVTR as shipped | 1 | **+2.0**±2.0 | **+2.0**±2.0 | **+2.0**±2.0 |']
+
+
+def test_what_was_made_again_is_compared_with_the_same_training_alone(real):
+    def of(seed, rsum):
+        figures = dict(rsum=rsum)
+        kind = dict(set='F', text='minilm', method='dvtr', seed=seed, rate=1e-3)
+        return dict(kind, best=figures, last=figures)
+
+    known = [of(0, 100.0), of(1, 90.0)]
+    table = real['tables'].again_table(known, [of(0, 101.0), of(1, 88.0), of(2, 0.0)])
+    assert table.splitlines()[2].startswith('| Flickr8k images | 3 | 2 | -0.5±')
+    assert table.endswith(' 2.0 |')

@@ -87,8 +87,8 @@ export const add = (files) => carried(async () => {
 
 const undo = () => carried(async () => {
   const said = await change('undo', '{}', json);
-  if (said.moved) return `The re-fit is taken back: ${moves(said.moved)}.`;
-  return `The last ${said.kind} of ${many(said.changed, 'item')} is taken back; ${many(said.items, 'item')} now.`;
+  if (said.moved) return `The refit is undone: ${moves(said.moved)}.`;
+  return `The last ${said.kind} of ${many(said.changed, 'item')} is undone; ${many(said.items, 'item')} now.`;
 });
 
 const refit = (texts, fewer) => carried(async () => {

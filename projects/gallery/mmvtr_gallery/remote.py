@@ -59,7 +59,7 @@ class RemoteEncoder(RawItemsEncoder):
         ValueError: an unknown style, numbers below 1, a video prompt with images; (when encoding)
             no URL in the environment.
         ServerAway, ServerRefuses: (when encoding) see
-            :meth:`~mmvtr.models.embedders.remote.EmbeddingServer.embed`.
+            :meth:`~mmvtr_gallery.remote.EmbeddingServer.embed`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""tools/analysis_tools/token_attention.py: known partners, pictures of a small model, bad input."""
+"""projects/lab/token_attention.py: known partners, pictures of a small model, bad input."""
 
 import re
 import runpy
@@ -16,16 +16,16 @@ from mmvtr.datasets import PlantedDataset
 from mmvtr.models import TokenSimilarity
 from mmvtr.structures import Embedding
 from mmvtr.utils import load_config
-from mmvtr.visualization.tokens import Token, strip
+from paper_figures.token_strips import Token, strip
 
-TOOL = 'analysis_tools/token_attention.py'
+TOOL = 'token_attention.py'
 CONFIG = ROOT / 'configs/uatvr_planted.py'
 TEXTS = ('a red star spins', 'a small star')
 
 
 @pytest.fixture(scope='module')
 def tool():
-    return runpy.run_path(str(ROOT / 'tools' / TOOL))
+    return runpy.run_path(str(ROOT / 'projects/lab' / TOOL))
 
 
 @pytest.fixture(scope='module')

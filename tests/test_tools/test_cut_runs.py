@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from mmvtr.evaluation import measure_cut_run
 from mmvtr.functional import precision_at, ranks, recall_at
+from score_files.cut_runs import measure_cut_run
 
 
 def test_as_far_as_it_goes():

@@ -12,11 +12,11 @@ from torch import nn
 
 from children import ROOT
 from mmvtr.functional import margin_ranking
-from mmvtr.models.converters.ce import NINE
-from mmvtr.models.converters.convert import convert_checkpoint, official_retriever
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.mmt import ExpertSimilarity
 from mmvtr.structures import Embedding
+from official_checkpoints.ce import NINE
+from official_checkpoints.conversion import convert_checkpoint, official_retriever
 from tests.test_models.test_encoders.test_ce import rows_of
 
 MODES = ('eval', 'train')

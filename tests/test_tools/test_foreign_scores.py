@@ -11,8 +11,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from mmvtr.evaluation.foreign_scores import refuse_foreign
-from mmvtr.evaluation.score_files import read_matrix, read_score_file
+from score_files.foreign import refuse_foreign
+from score_files.reading import read_matrix, read_score_file
 
 SCORES = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
 RUN = 't1 Q0 v1 1 0.3 tag\nt1 Q0 v2 2 0.1 tag\n'

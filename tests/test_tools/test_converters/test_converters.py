@@ -11,7 +11,7 @@ from mmengine.runner import load_checkpoint
 from torch.nn.functional import normalize
 
 from mmvtr.models import CosineSimilarity, VideoTextRetriever
-from mmvtr.models.converters.convert import convert_checkpoint, load_official
+from official_checkpoints.conversion import convert_checkpoint, official_retriever
 
 ROOT = Path(__file__).resolve().parents[3]
 DIM = 64
@@ -144,7 +144,8 @@ def test_every_tensor_finds_its_place(name, method):
 def test_clip_works_the_same_under_our_names():
     clip = open_clip.CLIP(**CLIP).eval()
     state = {f'clip.{key}': value for key, value in clip.state_dict().items()}
-    encoder, log_scale = load_official(state, 'clip4clip')
+    retriever = official_retriever(state, 'clip4clip')
+    encoder, log_scale = retriever.encoder, retriever.temperature.log_scale
     encoder.eval()
     ids = torch.randint(1, 48, (3, 12))
     ids[:, -1] = 49
@@ -161,7 +162,8 @@ def test_clip_works_the_same_under_our_names():
 def test_resnet_clip():
     config = {**CLIP, 'vision_cfg': dict(layers=[1, 2, 1, 1], width=8, image_size=64)}
     clip = open_clip.CLIP(**config)
-    encoder, _ = load_official({f'clip.{k}': v for k, v in clip.state_dict().items()}, 'clip4clip')
+    state = {f'clip.{k}': v for k, v in clip.state_dict().items()}
+    encoder = official_retriever(state, 'clip4clip').encoder
     assert encoder.frames.image_size == (64, 64)
 
 
@@ -174,7 +176,7 @@ def test_official_key_lists(shared, method):
         prefixes = ('clip.', 'frame_position_embeddings.', 'transformerClip.')
         state = from_keys(shared / 'golden' / 'uatvr_keys.txt')
         state = {key: value for key, value in state.items() if key.startswith(prefixes)}
-    encoder, _ = load_official(state, method)
+    encoder = official_retriever(state, method).encoder
     assert len(encoder.state_dict()) + 1 == len(state)
     videos = encoder.encode_video(torch.randn(2, 12, 3, 32, 32), torch.ones(2, 12).bool())
     texts = encoder.encode_text(torch.randint(1, 200, (3, 32)), torch.ones(3, 32).bool())

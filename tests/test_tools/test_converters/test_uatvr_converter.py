@@ -11,11 +11,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from mmvtr.models.converters.convert import clip_config, convert_checkpoint, official_retriever
 from mmvtr.registry import MODELS
 from mmvtr.utils import read_config, register_all_modules
-from tests.test_models.test_converters.test_converters import DIM, LONG_CLIP, from_keys, official
+from official_checkpoints.conversion import clip_config, convert_checkpoint, official_retriever
 from tests.test_models.test_encoders.test_clip2video import lengths
+from tests.test_tools.test_converters.test_converters import DIM, LONG_CLIP, from_keys, official
 
 CONFIGS = Path(__file__).resolve().parents[3] / 'configs'
 T, L = 12, 32  # what the official code pads videos and texts to

@@ -12,7 +12,6 @@ from typing import Any, Mapping
 import torch
 from torch import Tensor, nn
 
-from mmvtr.models.converters.ce import build_ce, ce_prefixes
 from mmvtr.models.encoders.clip2video import CLIP2Video
 from mmvtr.models.encoders.clip4clip import CLIP4Clip
 from mmvtr.models.encoders.uatvr import UATVR
@@ -22,6 +21,7 @@ from mmvtr.models.similarities.token import TokenSimilarity
 from mmvtr.models.temperature import Temperature
 from mmvtr.models.towers.open_clip import OpenCLIPFrames, OpenCLIPText
 from mmvtr.storage.weights import refuse_not_finite, unwrapped
+from official_checkpoints.ce import build_ce, ce_prefixes
 
 _CLIP = {
     'clip.logit_scale': 'temperature.log_scale',
@@ -105,16 +105,6 @@ def convert_checkpoint(
     return {**official_retriever(state, method, **untold).state_dict(), **steps}
 
 
-def load_official(state: Mapping[str, Tensor], method: str) -> tuple[nn.Module, Tensor]:
-    """Return the encoder of :func:`official_retriever` and its temperature.
-
-    Returns:
-        the encoder, and CLIP's ``logit_scale`` = log(1 / temperature), float32 0-dim.
-    """
-    retriever = official_retriever(state, method)
-    return retriever.encoder, retriever.temperature.log_scale.detach()
-
-
 def official_retriever(
     state: Mapping[str, Tensor], method: str, **untold: Any
 ) -> VideoTextRetriever:
@@ -127,7 +117,7 @@ def official_retriever(
         state, method: as in :func:`convert_checkpoint`.
         **untold: settings that no tensor tells: for ``'uatvr'`` ``max_frames=12``, ``max_words=32``
             (lengths that official code pads to), ``extra_frames=2`` and ``extra_words=2`` (C_v,
-            C_t); for ``'ce'`` those of :func:`~mmvtr.models.converters.ce.build_ce`.
+            C_t); for ``'ce'`` those of :func:`~official_checkpoints.ce.build_ce`.
 
     Raises:
         RuntimeError, ValueError: see :func:`convert_checkpoint`; too few position rows; names that

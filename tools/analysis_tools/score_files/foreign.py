@@ -5,13 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import NamedTuple, Optional, Sequence
+from typing import NamedTuple, Optional
 from zipfile import BadZipFile, ZipFile
-
-import torch
-from torch import Tensor
-
-from mmvtr import functional as fn
 
 #: What is read in their place.
 EXPECTED = 'expected .npy, .npz or a TREC run'
@@ -136,84 +131,3 @@ def _is_number(field: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-class CutRun(NamedTuple):
-    """Metrics of a run file that lists only the first places of each query.
-
-    Attributes:
-        values: by key, in percent: ``t2v_R1`` ... and, of judged texts, ``t2v_P1``, ``t2v_share1``.
-        depth: the shortest list of a text that has one.
-        missing: texts without a list; they count as not found.
-        left_out: what needs more places than ``depth``.
-    """
-
-    values: dict[str, float]
-    depth: int
-    missing: int
-    left_out: list[str]
-
-
-def measure_cut_run(
-    table: Tensor,
-    positives: Tensor,
-    grades: Optional[Tensor] = None,
-    *,
-    at_least: float = 1.0,
-    k: Sequence[int] = (1, 5, 10),
-) -> CutRun:
-    """Measure text-to-video metrics to the depth of the run; ties count at their mean rank.
-
-    Args:
-        table: float [T, V], NaN = the run does not list the video.
-        positives: bool [T, V].
-        grades: float [T, V] of judged pairs, NaN = nobody judged it; None = no judgments.
-        at_least: the lowest grade that is right; an annotated pair that nobody judged is.
-        k: places.
-
-    Raises:
-        ValueError: no text has a list, or no text a match.
-
-    Example:
-        Text 0 finds its video first; what text 1 would find second is not known. ::
-
-            >>> table = torch.tensor([[.9, torch.nan], [.8, torch.nan]])
-            >>> run = measure_cut_run(table, torch.eye(2).bool(), k=(1, 2))
-            >>> run.values, run.left_out
-            ({'t2v_R1': 50.0}, ['R2', 'MdR', 'MnR', 'video to text', 'hubness'])
-    """
-    listed = ~table.isnan()
-    lengths = listed.sum(1)
-    if not lengths.any() or not positives.any():
-        raise ValueError('a run without a line, or texts without a match: nothing to measure')
-    depth = int(lengths[lengths > 0].min())
-    scores = table.where(listed, -torch.inf)
-    found = (positives & listed).any(1)
-    ranks = fn.ranks(scores, positives).where(found | ~positives.any(1), torch.inf)
-    right = answerable = judged = None
-    if grades is not None:
-        judged = ~grades.isnan()
-        answerable = judged.any(1)
-        right = ((grades >= at_least) | (positives & ~judged)) & listed
-        judged = (judged | positives) & listed
-    values, left_out = {}, []
-    for places in k:
-        if places > depth:
-            left_out.append(f'R{places}')
-            continue
-        values[f't2v_R{places}'] = 100 * float(fn.recall_at(ranks, places))
-        if answerable is not None:
-            for name, matrix in (('P', right), ('share', judged)):
-                value = fn.precision_at(scores[answerable], matrix[answerable], places).mean()
-                values[f't2v_{name}{places}'] = 100 * float(value)
-    if grades is not None:
-        left_out += [f'P{places}' for places in k if places > depth]
-        left_out += ['bpref', 'AP', 'mAP_R', 'R_precision']
-    middle = ranks[~ranks.isnan()].sort().values
-    median = (middle[(len(middle) - 1) // 2] + middle[len(middle) // 2]) / 2
-    if median <= depth:
-        values['t2v_MdR'] = float(median)
-    else:
-        left_out.append('MdR')
-    left_out += ['MnR', 'video to text', 'hubness']
-    return CutRun(values, depth, int((lengths == 0).sum()), left_out)

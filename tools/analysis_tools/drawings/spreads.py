@@ -1,13 +1,14 @@
-"""How a number is spread: over kinds of things, over actions, over queries with its interval."""
+"""Pictures that the analysis tools draw: spreads over kinds, actions and gallery items."""
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
+from mmvtr.functional.metrics.hubness import ErrorRates, k_occurrence
 from mmvtr.visualization import canvas
+from mmvtr.visualization.hubness import DIRECTIONS, draw_rates
 
 #: Of kinds; lines differ as well.
 LOOKS = ((canvas.BLUE, '-'), (canvas.ORANGE, '--'), (canvas.GREEN, '-.'), (canvas.PINK, ':'))
@@ -60,95 +61,6 @@ def distributions(
         canvas.style(axis, '', spread.x, y)
         axis.legend(frameon=False, loc='upper left', fontsize=9)
     return figure
-
-
-if TYPE_CHECKING:
-    from matplotlib.lines import Line2D
-
-#: Verdict -> colour and marker.
-VERDICTS = dict(better=(canvas.GREEN, 'o'), worse=(canvas.RED, 'v'))
-OPEN = (canvas.GREY, 's')
-
-
-class Difference(NamedTuple):
-    """A row: a difference with its interval, and the queries gained and lost.
-
-    Attributes:
-        name: of what is measured.
-        mean, low, high: the difference to the baseline and its interval, in points.
-        gained, lost: queries that are better and worse.
-        verdict: 'better', 'worse', or another word where that is not resolved.
-    """
-
-    name: str
-    mean: float
-    low: float
-    high: float
-    gained: int
-    lost: int
-    verdict: str
-
-
-def differences(rows: Sequence[Difference], *, title: str) -> 'canvas.Figure':
-    """Draw differences with their intervals, and the queries gained and lost beside them.
-
-    Args:
-        rows: the first one above.
-        title: of the picture, before what the colours mean.
-    """
-    colours = 'green: better, red: worse, grey: not resolved'
-    figure = canvas.new_figure(1.6 + 0.26 * len(rows), f'{title}: {colours}' if title else colours)
-    effect, counts = figure.subplots(1, 2, sharey=True)
-    for place, row in enumerate(rows):
-        looks = colour, _ = VERDICTS.get(row.verdict, OPEN)
-        interval(effect, place, (row.mean, row.low, row.high), looks)
-        counts.barh(place, row.gained, color=colour if row.mean > 0 else '0.8')
-        counts.barh(place, -row.lost, color=colour if row.mean < 0 else '0.8')
-    canvas.style(effect, '', 'difference to the baseline, points, with 95 % interval', '')
-    canvas.style(counts, '', 'queries lost (left) and gained (right)', '')
-    counts.xaxis.set_major_formatter(lambda count, _: f'{abs(count):g}')
-    for axis in (effect, counts):
-        axis.axvline(0, color='0.3', linewidth=0.8)
-        axis.grid(visible=False, axis='y')
-    effect.set_yticks(range(len(rows)), [row.name for row in rows], fontsize=8)
-    effect.invert_yaxis()
-    return figure
-
-
-def interval(
-    axis: 'canvas.Axes',
-    place: float,
-    numbers: tuple[float, float, float],
-    looks: tuple[str, str],
-    *,
-    within: tuple[float, float] = (-math.inf, math.inf),
-    **marker: Any,
-) -> 'Line2D | None':
-    """Draw a mean and its interval on a row.
-
-    Args:
-        axis: where to draw.
-        place: of the line.
-        numbers: mean and ends of the interval; of infinite ends the mean alone is drawn.
-        looks: colour and marker.
-        within: what the axis shows; a mean outside is written at the edge, with an arrow.
-        marker: further looks of the marker.
-
-    Returns:
-        The marker, or None where the mean is written.
-    """
-    (mean, low, high), (colour, shape), (least, most) = numbers, looks, within
-    if not least < mean < most:
-        edge, side, arrow = (most, 'right', '\u2192') if mean > 0 else (least, 'left', '\u2190')
-        label = f'{mean:+.0f} {arrow}'
-        axis.text(edge, place, label, ha=side, va='center', size=8, color=colour)
-        return None
-    if math.isfinite(low) and math.isfinite(high):
-        ends = [max(low, least), min(high, most)]
-        axis.plot(ends, [place, place], color=colour, linewidth=1.6, alpha=0.6)
-    look = dict(marker=shape, color=colour, markersize=5, linestyle='') | marker
-    (drawn,) = axis.plot(mean, place, **look)
-    return drawn
 
 
 #: Actions along an axis.
@@ -253,3 +165,49 @@ def _fence(x: np.ndarray) -> float:
     """Return Tukey's outlier fence: the third quartile plus 1.5 interquartile ranges."""
     first, third = np.quantile(x, (0.25, 0.75))
     return third + 1.5 * (third - first)
+
+
+def occurrence_and_errors(
+    matrices: Mapping[str, tuple[Any, Any]], rates: Mapping[str, ErrorRates], *, k: int, title: str
+) -> 'canvas.Figure':
+    """Draw how often items are retrieved and the related errors, a row per direction.
+
+    Args:
+        matrices: by name scores [T, V] of both directions (text to video, read by rows; video to
+            text, read by columns); 'raw' is drawn as bars.
+        rates: by direction, of ``DIRECTIONS``, in bins between ``MASS_EDGES``.
+        k: items that a query finds, where there are as many.
+        title: of the picture.
+    """
+    figure = canvas.new_figure(8.5, title, width=11)
+    for place, (axes, direction) in enumerate(zip(figure.subplots(2, 2), DIRECTIONS)):
+        dim, (query, item) = 1 - place, direction.split(' to ')
+        most = min(k, matrices['raw'][place].shape[dim])
+        counts = {
+            name: k_occurrence(pair[place], k=most, dim=dim).numpy()
+            for name, pair in matrices.items()
+        }
+        _occurrences(axes[0], counts)
+        canvas.style(
+            axes[0],
+            f'{direction}: how often a {item} is found',
+            f'{query} queries that have a {item} among their {most} best',
+            f'{item}s (%)',
+        )
+        axes[0].legend(frameon=False, fontsize=9)
+        draw_rates(axes[1], rates[direction], direction, f'{direction}: errors of the raw scores')
+    return figure
+
+
+def _occurrences(axis: 'canvas.Axes', counts: Mapping[str, np.ndarray]) -> None:
+    """Draw the share of items per doubling class of N_k; raw as bars, others as lines."""
+    tops = [0, *(2**i for i in range(int(max(x.max() for x in counts.values())).bit_length() + 1))]
+    borders = [-0.5, *(top + 0.5 for top in tops)]  # ties leave fractions of an occurrence
+    for name, x in counts.items():
+        share = 100 * np.histogram(x, borders)[0] / len(x)
+        if name == 'raw':
+            axis.bar(range(len(tops)), share, color='0.8', label=name)
+        else:
+            axis.plot(range(len(tops)), share, marker='o', markersize=3.5, label=name)
+    ranges = [f'{low + 1}-{top}' if top > low + 1 else f'{top}' for low, top in zip(tops, tops[1:])]
+    axis.set_xticks(range(len(tops)), ['0', *ranges], rotation=30)

@@ -1,6 +1,6 @@
 """Which words, frames and extra tokens carry the score of a text and a video?
 
-    python tools/analysis_tools/token_attention.py CONFIG CHECKPOINT --video a.mp4 b.mp4 \\
+    python projects/lab/token_attention.py CONFIG CHECKPOINT --video a.mp4 b.mp4 \\
         --text "a man is singing" "some people are dancing" --out DIR
 
 For models that match tokens (UATVR Eq. 7-8): DIR/<video>.png shows the frames as the model sees
@@ -20,7 +20,11 @@ from mmengine.config import Config
 from torch import nn
 
 from mmvtr.apis import encode_texts, encode_videos, load_retriever
-from mmvtr.apis.attention import (
+from mmvtr.command_line import Parser, check_files, output_folder, query, tool
+from mmvtr.registry import TRANSFORMS
+from mmvtr.utils import load_config
+from mmvtr.visualization import save
+from paper_figures.attention import (
     Item,
     compare,
     describe,
@@ -28,11 +32,7 @@ from mmvtr.apis.attention import (
     pieces_of,
     refuse_without_matches,
 )
-from mmvtr.command_line import Parser, check_files, output_folder, query, tool
-from mmvtr.registry import TRANSFORMS
-from mmvtr.utils import load_config
-from mmvtr.visualization import save
-from mmvtr.visualization.tokens import token_picture
+from paper_figures.token_strips import token_picture
 
 
 def parse_args() -> argparse.Namespace:

@@ -9,7 +9,7 @@ from torch import nn
 
 from mmvtr.engine.loop.evaluation import to_device
 from mmvtr.structures import Levels
-from mmvtr.visualization.tokens import Pair, Token
+from paper_figures.token_strips import Pair, Token
 
 SHOWN = 3  # of the words and of the frames that carry a pair, in what is printed
 
@@ -64,7 +64,7 @@ def name_tokens(model: nn.Module, levels: Levels, own: Sequence[str], extra: str
 
 @torch.no_grad()
 def compare(model: nn.Module, text: str, words: Item, video: Item) -> Pair:
-    """What carries the score of a text with a video."""
+    """Return the share of each token in the score of a text with a video."""
     device = model.data_preprocessor.device
     levels = [to_device(item.levels, device) for item in (words, video)]
     matches = model.similarity.matches(*levels)

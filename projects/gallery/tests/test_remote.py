@@ -11,9 +11,8 @@ import torch
 from children import ROOT, run_tool
 from mmvtr.apis import fingerprint
 from mmvtr.datasets import TextBytes
-from mmvtr.models import RemoteEncoder
-from mmvtr.models.embedders import remote
-from mmvtr.models.embedders.remote import ServerAway, ServerRefuses
+from mmvtr_gallery import remote
+from mmvtr_gallery.remote import RemoteEncoder, ServerAway, ServerRefuses
 
 GREYS = ([10, 30], [200, 220, 240], [120])
 

@@ -14,9 +14,9 @@ from torch import Tensor
 from mmvtr import storage
 from mmvtr.datasets.annotation_values import Place, string
 from mmvtr.datasets.pair_values import PairValues, read_qrels, read_run
-from mmvtr.evaluation.foreign_scores import refuse_foreign
 from mmvtr.functional.similarities.tiles import refuse_non_finite
 from mmvtr.structures import Directed
+from score_files.foreign import refuse_foreign
 
 #: Text ids and video ids.
 Ids = tuple[Sequence[str], Sequence[str]]
@@ -47,7 +47,7 @@ def read_score_file(path: Path, positives: Optional[PairValues] = None) -> Score
     Raises:
         FileNotFoundError: no such file.
         ValueError: a file of another kind (with a command that converts it, where it is known:
-            :mod:`mmvtr.evaluation.foreign_scores`), scores that are not finite or all one value,
+            :mod:`score_files.foreign`), scores that are not finite or all one value,
             ids that are not as many as rows or columns, a run without ``positives``; the file is
             named.
     """
@@ -249,7 +249,7 @@ def positives_of(
         ids: of rows and columns.
 
     Raises:
-        FileNotFoundError, ValueError: as of :mod:`~mmvtr.evaluation.score_files`.
+        FileNotFoundError, ValueError: as of :mod:`~score_files.reading`.
     """
     if matches is None:
         return read_positives(path, scores)

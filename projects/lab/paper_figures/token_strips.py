@@ -34,13 +34,9 @@ class Pair(NamedTuple):
 
 
 def token_picture(
-    title: str,
-    images: Sequence[np.ndarray],
-    pairs: Sequence[Pair],
-    *,
-    right: Optional[bool] = None,
+    title: str, images: Sequence[np.ndarray], pairs: Sequence[Pair], *, right: Optional[bool] = None
 ) -> 'canvas.Figure':
-    """The frames, and below them two strips for each text.
+    """Draw the frames, and below them two strips for each text.
 
     Args:
         title: of the picture.
@@ -73,7 +69,7 @@ def token_picture(
 
 
 def strip(axis: 'canvas.Axes', side: Sequence[Token], columns: int) -> None:
-    """A cell for each token: its name and what it takes; the darker, the more it adds."""
+    """Draw a cell for each token: its name and share; the darker, the more it adds."""
     from matplotlib.patches import Rectangle
 
     shares = np.array([token.share for token in side])
