@@ -82,6 +82,14 @@ def of_pairs(x: SimpleNamespace) -> list[Case]:
             'positives ambiguous weights',
             lambda i: f.apply_strategy('ignore', i.positives, i.ambiguous, i.weights)['weights'],
         ),
+    ]
+
+
+def of_neighbours(x: SimpleNamespace) -> list[Case]:
+    """Margins, neighbourhoods and distributions over a matrix of scores."""
+    case, own = partial(called, x), partial(make, x)
+    scored = 'scores positives'
+    return [
         case('dissimilarities', 'text_cosines video_cosines positives'),
         case('adaptive_margin', 'weights ~positives', alpha=0.2, beta=0.1),
         case('rince', 'scores positives weights=weights', temperature=0.5),
