@@ -1,5 +1,6 @@
 """Fixtures of all tests of this repository, its projects included."""
 
+import gc
 import os
 import re
 
@@ -18,6 +19,12 @@ def pytest_configure(config):
         os.environ['CUDA_VISIBLE_DEVICES'] = ''
     # Asking for devices by NVML leaves a process free to fork children that use them.
     os.environ.setdefault('PYTORCH_NVML_BASED_CUDA_CHECK', '1')
+
+
+def pytest_collection_finish() -> None:
+    """Tests and modules stay: no search for garbage looks through their million objects again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

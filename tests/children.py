@@ -78,11 +78,18 @@ def run_tool(
 
 
 def start_tool(
-    folder: Path, tool: str, *arguments: Any, environ: Mapping[str, str] = {}
+    folder: Path,
+    tool: str,
+    *arguments: Any,
+    environ: Mapping[str, str] = {},
+    alone: bool = False,
 ) -> multiprocessing.Process:
-    """Start ``tools/<tool>`` in ``folder`` and go on; what it prints is in :func:`log_of`."""
+    """Start ``tools/<tool>`` in ``folder`` and go on; what it prints is in :func:`log_of`.
+
+    ``alone``: with a process group of its own, which may get signals.
+    """
     name = f'start_{next(_NUMBERS)}'
-    call = (folder, tool, list(map(str, arguments)), dict(environ))
+    call = (folder, tool, list(map(str, arguments)), dict(environ), alone)
     child = MP.Process(target=_call, args=(folder / f'{name}.txt', _run_tool, call, {}), name=name)
     child.start()
     return child
@@ -94,8 +101,14 @@ def log_of(folder: Path, child: multiprocessing.Process) -> Path:
 
 
 def _run_tool(
-    folder: Path, tool: str, arguments: list[str], environ: Mapping[str, str] = {}
+    folder: Path,
+    tool: str,
+    arguments: list[str],
+    environ: Mapping[str, str] = {},
+    alone: bool = False,
 ) -> None:
+    if alone:
+        os.setsid()
     os.chdir(folder)
     os.environ.update(environ)
     sys.argv = [tool, *arguments]

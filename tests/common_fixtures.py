@@ -14,6 +14,7 @@ import av
 import numpy as np
 import pytest
 
+import read_once  # noqa: F401 - makes configs cheap
 from installation import Installation, install
 
 

@@ -12,7 +12,7 @@ import time
 import pytest
 
 import toy
-from children import ROOT, run_tool
+from children import ROOT, in_child, log_of, run_tool, start_tool
 from mmvtr.command_line import Parser, cfg_words
 from mmvtr.engine.loop.checkpoint import AtomicBackend, read_checkpoint
 from mmvtr.signals import Ending, check_writable, next_steps
@@ -24,14 +24,6 @@ del loader
 """
 #: Waits in the given epoch for a signal.
 SLOW = "custom_hooks = [dict(type='SlowHook', epoch={})]\n"
-
-
-def start(folder, *arguments):
-    command = [sys.executable, str(ROOT / 'tools/train.py'), 'toy_config.py', *arguments]
-    return subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        start_new_session=True,
-    )  # fmt: skip
 
 
 def children(pid):
@@ -56,15 +48,16 @@ def alive(pid):
 )
 def test_a_signal_ends_in_one_line_and_the_training_goes_on(tmp_path, number, said, workers, group):
     toy.write_config(tmp_path, workers + SLOW.format(2))
-    running = start(tmp_path)
+    running = start_tool(tmp_path, 'train.py', 'toy_config.py', alone=True)
     pointer = tmp_path / 'work_dirs/toy_config/waiting'
     until = time.monotonic() + 100
-    while not pointer.exists() and running.poll() is None and time.monotonic() < until:
+    while not pointer.exists() and running.is_alive() and time.monotonic() < until:
         time.sleep(0.05)
     workers = children(running.pid)
     (os.killpg if group else os.kill)(running.pid, number)
-    printed = running.communicate(timeout=60)[0]
-    assert running.returncode == 128 + number, printed
+    running.join(60)
+    printed = log_of(tmp_path, running).read_text()
+    assert running.exitcode == 128 + number, printed
     assert len(workers) >= 2
     last = [line for line in printed.splitlines() if line][-1]
     where = tmp_path / 'work_dirs/toy_config/epoch_2.pth'
@@ -86,35 +79,33 @@ def test_a_signal_ends_in_one_line_and_the_training_goes_on(tmp_path, number, sa
 
 def test_the_death_of_the_workers_is_no_error(tmp_path):
     # The loader's SIGCHLD handler raises for a worker that was killed: here it has the time to.
-    (tmp_path / 'run.py').write_text("""
+    code = """
 import os, signal, sys, time
 from torch.utils.data import DataLoader
-from mmvtr.command_line import Parser, cfg_words
 from mmvtr.signals import Ending
 
-if __name__ == '__main__':
-    with Ending('w', sys.argv) as ending:
-        ending.release = lambda: time.sleep(1)
-        batches = iter(DataLoader(list(range(8)), num_workers=2, persistent_workers=True))
-        next(batches)
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(1000)
-""")
-    ran = subprocess.run(
-        [sys.executable, 'run.py'], cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
-    assert ran.returncode == 143, ran.stderr
-    assert ran.stderr == '\nstopped by SIGTERM. There is no checkpoint in w yet: start again.\n'
+with Ending('w', sys.argv) as ending:
+    ending.release = lambda: time.sleep(1)
+    batches = iter(DataLoader(list(range(8)), num_workers=2, persistent_workers=True))
+    next(batches)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(100)
+"""
+    status, printed = in_child(tmp_path / 'log', exec, code, {}), (tmp_path / 'log').read_text()
+    assert status == 143, printed
+    assert printed == '\nstopped by SIGTERM. There is no checkpoint in w yet: start again.\n'
 
 
 def test_before_the_first_checkpoint(tmp_path):
     toy.write_config(tmp_path, SLOW.format(0))
-    running = start(tmp_path, '--work-dir', 'w', '--seed', '3')
-    while not (tmp_path / 'w/waiting').exists() and running.poll() is None:
+    given = ('toy_config.py', '--work-dir', 'w', '--seed', '3')
+    running = start_tool(tmp_path, 'train.py', *given, alone=True)
+    while not (tmp_path / 'w/waiting').exists() and running.is_alive():
         time.sleep(0.05)
-    running.send_signal(signal.SIGINT)
-    printed = running.communicate(timeout=60)[0]
-    assert running.returncode == 130
+    os.kill(running.pid, signal.SIGINT)
+    running.join(60)
+    assert running.exitcode == 130
+    printed = log_of(tmp_path, running).read_text()
     assert printed.endswith('stopped by Ctrl-C. There is no checkpoint in w yet: start again.\n')
 
 

@@ -1,4 +1,4 @@
-"""Draws the idea of the house: a text x video score matrix, its slots and who fills them.
+"""Draws the idea of the house: a text x video score matrix, its slots and what fills them.
 
     python docs/images/score_matrix.py
 
@@ -177,9 +177,9 @@ def draw_bias(axes: Axes, x: float, y: float, sign: str) -> None:
 
 
 def draw_slots(axes: Axes) -> None:
-    """The legend: sign, name, what the slot holds, who fills it."""
+    """The legend: sign, name, what the slot holds, what fills it."""
     write(axes, 484, 28, 'slots', 13, weight='bold')
-    write(axes, 524, 28.5, 'and who fills them', 11, color=GREY)
+    write(axes, 524, 28.5, 'and what fills them', 11, color=GREY)
     for i, slot in enumerate(SLOTS):
         y = 76 + 60 * i
         if slot.name in ('positives', 'weights', 'ambiguous'):

@@ -1,4 +1,4 @@
-"""A trained retriever from its config and weights, and what says which one it is."""
+"""Load a trained retriever from its config and weights, and compute its fingerprint."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
             raise ValueError(
                 f'data_preprocessor with mean=None: {type(frames).__name__} does not say how its '
                 'weights want frames normalised (of a local file of a model whose weights differ '
-                'in it: nobody does); give mean and std, 3 numbers each, in 0-255'
+                'in it does not tell); give mean and std, 3 numbers each, in 0-255'
             )
         for buffer, values in zip((self.mean, self.std), known):
             buffer.copy_(torch.tensor(values).view(3, 1, 1) * 255)

@@ -1,4 +1,4 @@
-"""What a trainer has to tell a loss, and a checkpoint has to keep of it."""
+"""Trainer callback that drives a loss' ramp and saves its bank in checkpoints."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
+from mmvtr.functional.values import check_range
 from mmvtr.models import losses
 from mmvtr.models.bank import MemoryBank
 from mmvtr.sentence_transformers.contrastive import DebiasedContrastiveLoss
@@ -50,6 +51,7 @@ class NormalizedContrastiveLoss(DebiasedContrastiveLoss):
         self._ncl = dict(iterations=iterations, marginals=marginals, differentiable=differentiable)
         super().__init__(model, **kwargs)
         self._width = model.get_embedding_dimension()
+        check_range('[1, inf)', queue=queue)
         self.queue = MemoryBank(queue, {'global': self._width})
 
     def _loss(self, **how: Any) -> losses.ContrastiveLoss:

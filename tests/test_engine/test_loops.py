@@ -1,5 +1,6 @@
 """The alternating loop: order of stages, counts, schedules, its own shuffle for each pass."""
 
+import multiprocessing
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +9,7 @@ from mmengine.config import Config
 from mmengine.runner import Runner
 
 import toy
+from mmvtr.engine.launch.runner import ToolRunner
 from mmvtr.engine.loop.loops import AlternatingTrainLoop, _Passes
 
 
@@ -28,6 +30,25 @@ def test_stages_alternate(runner):
     assert model.stage is None
     assert runner.iter == runner.max_iters == 12
     assert len(runner.train_dataloader) == 6
+
+
+@pytest.mark.parametrize('loop', ['EpochBasedTrainLoop', 'AlternatingTrainLoop'])
+def test_kept_workers_end_with_the_training(tmp_path, monkeypatch, loop):
+    """torch would wait for each of them for seconds at the exit, where batches are pinned."""
+    monkeypatch.setattr(Runner, '_log_env', lambda *args: None)
+    cfg = Config.fromfile(toy.write_config(tmp_path))
+    cfg.work_dir = str(tmp_path / 'work')
+    cfg.train_cfg = dict(type=loop, max_epochs=2)
+    cfg.experiment_name = tmp_path.name + loop
+    cfg.train_dataloader.update(num_workers=1, persistent_workers=True)
+    before, during = set(multiprocessing.active_children()), []
+    runner = ToolRunner.from_cfg(cfg)
+    runner.call_hook = lambda name, **kwargs: during.append(
+        len(set(multiprocessing.active_children()) - before)
+    )
+    runner.train()
+    assert max(during) == 1
+    assert set(multiprocessing.active_children()) == before
 
 
 def test_stage_is_joint_outside_of_the_passes(runner):

@@ -1,4 +1,4 @@
-"""Keys of a config that nothing reads, and names that nobody registered: told before a start.
+"""Report keys of a config that nothing reads, and unregistered names, before a start.
 
 A config's components are known by their ``type``, and a component's arguments by its signature
 (:mod:`.arguments`).  What cannot be known is let through: a component that takes any

@@ -50,9 +50,11 @@ def key_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
                 f'set the keys that it went to (tools/analysis_tools/print_config.py; {_OWN})'
             )
     for key in cfg:
-        alike = nearest(key, KNOWN)
         used = uses.get(key, 0) > 1
-        if not (key in free or key in given or key.startswith('_') or used) and alike:
+        if key in free or key in given or key.startswith('_') or used:
+            continue
+        alike = nearest(key, KNOWN)
+        if alike:
             yield f'{key}: nothing reads this key{alike} ({_OWN})'
 
 

@@ -39,8 +39,8 @@ def check_sizes(cfg: Config, datasets: Mapping[str, Dataset]) -> list[str]:
     train, val = sizes.get('train_dataloader'), sizes.get('val_dataloader')
     if train is not None and train[0] < 2:
         raise SystemExit(
-            f'error: train_dataloader.dataset of {cfg.filename} has {in_words(train)}: there is no '
-            'other video to tell it from, and nothing would be learnt. Two videos are needed'
+            f'error: train_dataloader.dataset of {cfg.filename} has {in_words(train)}: '
+            'training needs at least two videos, as each is a negative of the other'
         )
     return [*_batch(cfg), *(_choice(cfg, val) if val is not None else ())]
 

@@ -179,6 +179,17 @@ class ToolRunner(Runner):
             names = {id(weight): name for name, weight in bare(self.model).named_parameters()}
             self.logger.info(f'{kind} for {"; ".join(groups_in_words(wrapper, names))}')
 
+    def train(self) -> nn.Module:
+        """Train as mmengine does, then end the workers that a loader has kept over the epochs.
+
+        Where batches are pinned, torch waits for each of them 5 s at the exit otherwise.
+        """
+        try:
+            return super().train()
+        finally:
+            for loop in (self._train_loop, self._val_loop):
+                _end_workers(getattr(loop, 'dataloader', None))
+
     def test(self) -> dict[str, float]:
         """Test as mmengine does, and write ``results.json`` with the protocol beside the log."""
         numbers = super().test()
@@ -243,6 +254,14 @@ class ToolTestRunner(ToolRunner):
     """The runner of a test, for which the training data may be missing."""
 
     reads = ('test_dataloader',)
+
+
+def _end_workers(loader: Any) -> None:
+    loader = getattr(loader, 'dataloader', loader)  # AlternatingTrainLoop's passes hold it
+    kept = getattr(loader, '_iterator', None)
+    if kept is not None:
+        kept._shutdown_workers()
+        loader._iterator = None
 
 
 def _not_of_mmengine(record: logging.LogRecord) -> bool:

@@ -1,4 +1,4 @@
-"""A model as its config builds it: what of it is pretrained, and that nobody takes the rest so."""
+"""Zero-shot models: list their random parts, and refuse these unless they are asked for."""
 
 from __future__ import annotations
 

@@ -51,25 +51,38 @@ class PRVREncoder(nn.Module):
         frames: dict | nn.Module,
         text: dict | nn.Module,
         *,
-        dim: int,
-        heads: int,
-        dropout: float,
-        max_words: int,
+        dim: int = 384,
+        heads: int = 4,
+        dropout: float = 0.2,
+        max_words: int = 30,
     ) -> None:
         super().__init__()
         self.frames = build(frames)
         self.text = build(text)
         self.dim = dim
-        self.words = TokenEncoder(
-            self.text.dim,
-            dim,
-            positions=max_words,
-            block=partial(SelfAttention, dim, heads=heads, dropout=dropout),
-            blocks=1,
-            dropout=dropout,
-            kind='words',
-        )
+        self._layer = dict(dim=dim, heads=heads, dropout=dropout)
+        self.words = self.tokens(self.text.dim, positions=max_words, kind='words')
         self.word_pooling = LearntPooling(dim)
+
+    def tokens(
+        self,
+        in_dim: int,
+        *,
+        block: Callable[..., nn.Module] = SelfAttention,
+        blocks: int = 1,
+        positions: int,
+        kind: str,
+    ) -> TokenEncoder:
+        """Build a branch of attention blocks; see :class:`.TokenEncoder`."""
+        return TokenEncoder(
+            in_dim,
+            self.dim,
+            positions=positions,
+            block=partial(block, **self._layer),
+            blocks=blocks,
+            dropout=self._layer['dropout'],
+            kind=kind,
+        )
 
     def encode_video(self, video: Tensor, frame_mask: Tensor) -> Levels:
         """Encode V videos.
@@ -153,8 +166,9 @@ class ARLEncoder(PRVREncoder):
     have the 5.34 M parameters of Tab. 3 if positions are not counted (5.46 M with them).
 
     Args:
-        frames, text, dim, heads, dropout, max_words: see :class:`PRVREncoder`.
+        frames, text: see :class:`PRVREncoder`.
         max_frames: rows of the position table of frames.
+        settings: ``dim``, ``heads``, ``dropout``, ``max_words`` of :class:`PRVREncoder`.
     """
 
     level_names = token_levels = ('global',)
@@ -164,22 +178,11 @@ class ARLEncoder(PRVREncoder):
         frames: dict | nn.Module,
         text: dict | nn.Module,
         *,
-        dim: int = 384,
-        heads: int = 4,
-        dropout: float = 0.2,
         max_frames: int = 128,
-        max_words: int = 30,
+        **settings: float,
     ) -> None:
-        super().__init__(frames, text, dim=dim, heads=heads, dropout=dropout, max_words=max_words)
-        self.video = TokenEncoder(
-            self.frames.dim,
-            dim,
-            positions=max_frames,
-            block=partial(SelfAttention, dim, heads=heads, dropout=dropout),
-            blocks=1,
-            dropout=dropout,
-            kind='frames',
-        )
+        super().__init__(frames, text, **settings)
+        self.video = self.tokens(self.frames.dim, positions=max_frames, kind='frames')
 
     def video_levels(self, frames: Tensor, mask: Tensor) -> Levels:
         tokens = masked(self.video(frames, mask), mask)
@@ -194,11 +197,11 @@ class DLDKDEncoder(ARLEncoder):
     branches: ``TwoBranches(encoder=..., names=('inherit', 'explore'))``.
 
     Args:
-        frames, text, dim, heads, dropout, max_frames, max_words: see :class:`ARLEncoder`.
+        frames, text, settings: see :class:`ARLEncoder`.
     """
 
-    def __init__(self, frames: dict | nn.Module, text: dict | nn.Module, **kwargs) -> None:
-        super().__init__(frames, text, **kwargs)
+    def __init__(self, frames: dict | nn.Module, text: dict | nn.Module, **settings) -> None:
+        super().__init__(frames, text, **settings)
         self.mapping = nn.Linear(self.dim, self.dim)
         self.mapping.apply(init_weights)
 
@@ -269,11 +272,12 @@ class ClipFrameEncoder(PRVREncoder):
     of any length has K of them.
 
     Args:
-        frames, text, dim, heads, dropout, max_words: see :class:`~.prvr.PRVREncoder`.
-        block: factory of an attention block.
+        frames, text: see :class:`PRVREncoder`.
+        block: attention block of a branch, called with ``dim``, ``heads`` and ``dropout``.
         blocks: number of blocks of a branch.
         clips: K.
         max_frames: rows of the position table of frames.
+        settings: ``dim``, ``heads``, ``dropout``, ``max_words`` of :class:`PRVREncoder`.
     """
 
     level_names = token_levels = ('clip', 'frame')
@@ -283,20 +287,15 @@ class ClipFrameEncoder(PRVREncoder):
         frames: dict | nn.Module,
         text: dict | nn.Module,
         *,
-        dim: int,
-        heads: int,
-        dropout: float,
-        block: Callable[[], nn.Module],
-        blocks: int,
+        block: Callable[..., nn.Module] = SelfAttention,
+        blocks: int = 1,
         clips: int = 32,
         max_frames: int = 128,
-        max_words: int = 30,
+        **settings: float,
     ) -> None:
-        super().__init__(frames, text, dim=dim, heads=heads, dropout=dropout, max_words=max_words)
+        super().__init__(frames, text, **settings)
         self.clips = clips
-        branch = partial(
-            TokenEncoder, self.frames.dim, dim, block=block, blocks=blocks, dropout=dropout
-        )
+        branch = partial(self.tokens, self.frames.dim, block=block, blocks=blocks)
         self.clip = branch(positions=clips, kind='clips')
         self.frame = branch(positions=max_frames, kind='frames')
 
@@ -333,8 +332,8 @@ class MSSLEncoder(ClipFrameEncoder):
     the similarity makes the 528 proposals and the attention that they guide.
 
     Args:
-        frames, text, dim, heads, dropout: see :class:`~.prvr.PRVREncoder`.
-        lengths: ``clips``, ``max_frames``, ``max_words`` of :class:`ClipFrameEncoder`.
+        frames, text, settings: see :class:`ClipFrameEncoder`.
+        dropout: see :class:`PRVREncoder`.
     """
 
     def __init__(
@@ -342,14 +341,10 @@ class MSSLEncoder(ClipFrameEncoder):
         frames: dict | nn.Module,
         text: dict | nn.Module,
         *,
-        dim: int = 384,
-        heads: int = 4,
         dropout: float = 0.1,
-        **lengths: int,
+        **settings: float,
     ) -> None:
-        settings = dict(dim=dim, heads=heads, dropout=dropout)
-        block = partial(SelfAttention, **settings)
-        super().__init__(frames, text, block=block, blocks=1, **settings, **lengths)
+        super().__init__(frames, text, dropout=dropout, **settings)
 
     def _frame_level(self, frames: Tensor, mask: Tensor) -> Embedding:
         return Embedding(mean_of_units(frames, mask), frames, mask)
@@ -363,10 +358,9 @@ class GMMFormerEncoder(ClipFrameEncoder):
     ``'frame'`` has one, the frames pooled by a learnt vector.
 
     Args:
-        frames, text, dim, heads, dropout: see :class:`~.prvr.PRVREncoder`.
+        frames, text, settings: see :class:`ClipFrameEncoder`.
         padded_windows: windows over frames span the padding of the batch, as in the official code;
             by default they span a video's own frames.
-        lengths: ``clips``, ``max_frames``, ``max_words`` of :class:`ClipFrameEncoder`.
     """
 
     def __init__(
@@ -374,16 +368,12 @@ class GMMFormerEncoder(ClipFrameEncoder):
         frames: dict | nn.Module,
         text: dict | nn.Module,
         *,
-        dim: int = 384,
-        heads: int = 4,
-        dropout: float = 0.2,
         padded_windows: bool = False,
-        **lengths: int,
+        **settings: float,
     ) -> None:
-        settings = dict(dim=dim, heads=heads, dropout=dropout)
-        block = partial(GaussianBlock, **settings, padded_windows=padded_windows)
-        super().__init__(frames, text, block=block, blocks=2, **settings, **lengths)
-        self.frame_pooling = LearntPooling(dim)
+        block = partial(GaussianBlock, padded_windows=padded_windows)
+        super().__init__(frames, text, block=block, blocks=2, **settings)
+        self.frame_pooling = LearntPooling(self.dim)
 
     def _frame_level(self, frames: Tensor, mask: Tensor) -> Embedding:
         vector = self.frame_pooling(frames, mask)

@@ -50,8 +50,8 @@ DVTR = HERE.parents[2] / 'docs/dvtr.md'
 MARKS = '<!-- early -->', '<!-- /early -->'
 #: Rows of the figure, and how they are drawn.
 DRAWN = {
-    'oracle, weight 0': ('o', 'spares exactly the false negatives'),
-    'DVTR': ('s', 'DVTR as it was'),
+    'oracle, weight 0': ('o', 'weight 0 for false negatives alone'),
+    'DVTR': ('s', 'DVTR without belief'),
     'DVTR, early': ('D', 'DVTR, early eta'),
     'DVTR, early, permuted': ('x', 'early eta, permuted'),
 }

@@ -279,7 +279,7 @@ def test_pretrained_decoder_from_a_folder(tmp_path):
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match="'cross', 'identity' or 'full', not 'hybrid'"):
+    with pytest.raises(ValueError, match=r"one of \['cross', 'identity', 'full'\], not 'hybrid'"):
         objective(support='hybrid')
     with pytest.raises(ValueError, match='temperature must be positive, not 0'):
         CrossCaptioning(T5, dim=8, temperature=0)

@@ -184,7 +184,7 @@ def test_no_samples(objective):
 def test_bad_arguments():
     with pytest.raises(ValueError, match='temperature must be positive'):
         MultiInstanceContrast(temperature=0.0)
-    with pytest.raises(ValueError, match="'pooled' or 'outer_sum'"):
+    with pytest.raises(ValueError, match=r"one of \['pooled', 'outer_sum'\]"):
         MultiInstanceContrast(form='own_pair')
     with pytest.raises(ValueError, match='slope must be positive'):
         SoftContrast(slope=0.0)

@@ -163,5 +163,5 @@ def test_a_batch_without_videos_gives_zero():
 
 
 def test_unknown_marginals():
-    with pytest.raises(ValueError, match="'uniform' or 'positives', not 'test'"):
+    with pytest.raises(ValueError, match=r"one of \['uniform', 'positives'\], not 'test'"):
         NormalizedContrastiveLoss(marginals='test')

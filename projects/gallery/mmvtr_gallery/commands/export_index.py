@@ -229,7 +229,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
 def keep_windows(
     args: argparse.Namespace, cfg: Config, model: Any, bank: Optional[Any], seen: Optional[Any]
 ) -> None:
-    """Put windows of the videos beside them; those of a gallery that was replaced go."""
+    """Write windows of the videos beside them; remove those of a replaced gallery."""
     from mmvtr_gallery.extraction.windows import encoder_of_parts, windows_of
     from mmvtr_gallery.store import open_store
     from mmvtr_gallery.store.moments import MomentStore, Windowing, beside

@@ -50,7 +50,7 @@ class ModelThread:
         self._thread.start()
 
     def text(self, text: str) -> Future:
-        """The result of a text, when its batch is done.
+        """Return the future result of a text, set when its batch is done.
 
         Raises:
             Busy: too many wait.

@@ -100,7 +100,7 @@ class Calibrated(ABC):
         return fit.probabilities(scores, candidates=self.count()).item()
 
     def threshold(self, precision: float) -> float:
-        """From which score on a wanted share of hits matches; infinite if an isotonic fit has none.
+        """Return the score from which on a share of hits matches; infinite if there is none.
 
         It is of raw scores, or of those with biases where the calibration is of them.
 

@@ -8,7 +8,8 @@
 
     python projects/lab/evidence/real/run.py --jobs 16         # so many trainings at once
 
-Data are found in ../shared or $MMVTR_SHARED; work_dirs/real holds what the product reads of them.
+Data are found in ../shared or $MMVTR_SHARED, and what encode_words.py has made for M and T;
+work_dirs/real holds what the product reads of them.
 Results that are there are not made again.  Seed 0 tries two learning rates (some rows one), and val
 chooses.  Rows come in the order of --only, each whole, so that an end by force leaves whole rows.
 """
@@ -16,7 +17,6 @@ chooses.  Rows come in the order of --only, each whole, so that an end by force 
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import time
 import traceback
@@ -24,23 +24,19 @@ import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache
 from pathlib import Path
-from typing import Any, Iterable, Optional, Sequence
+from typing import Any, Iterable, Sequence
 
 import measure
 import reading
 import torch
 from ensemble import Ensemble
 from judged import Judged, agreement, crowd_pairs, expert_pairs, shares
-from methods import ALL, METHODS, Method, model_of
+from methods import METHODS, Method, model_of
+from results import AIMS, RESULTS, Result, Results, rates_of
 from sets import SETS, in_a_sentence, of_folder, prepare, shared, write_store
 from training import Schedule, Trained, encode, train
 
-HERE = Path(__file__).resolve().parent
-RESULTS = HERE.parent / 'cells/real'
 WORK = Path('work_dirs/real')
-RATES = (1e-3, 2e-3)
-#: Of rows that try one rate alone.
-ONE = dict(F=(2e-3,))
 SEEDS = (0, 1, 2, 3, 4)
 SCHEDULES = dict(
     F=Schedule(24),
@@ -50,44 +46,6 @@ SCHEDULES = dict(
     J=Schedule(60),
     U=Schedule(16, batch=32, looks=4),
 )
-#: What chooses the epoch and the learning rate, by set.
-AIMS = dict(U='t2v_SumR')
-Result = dict[str, Any]
-
-
-class Results:
-    """Files of lines, each a training, by set and text kind; what is there is not made again."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        files = sorted(folder.glob('*.jsonl'))
-        self.rows: list[Result] = [json.loads(line) for x in files for line in x.open()]
-
-    def all(self, **key: Any) -> list[Result]:
-        return [row for row in self.rows if all(row[name] == x for name, x in key.items())]
-
-    def find(self, **key: Any) -> Optional[Result]:
-        return next(iter(self.all(**key)), None)
-
-    def add(self, row: Result) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with open(self.folder / f'{row["set"]}_{row["text"]}.jsonl', 'a') as file:
-            file.write(json.dumps(row) + '\n')
-        self.rows.append(row)
-
-    def rate(self, data: str, text: str, method: str) -> Optional[float]:
-        """The only rate, or that which val has chosen with seed 0; None before all are there."""
-        key, rates = dict(set=data, text=text, method=method, seed=0), rates_of(data, text, method)
-        tried = [self.find(**key, rate=x) for x in rates]
-        if len(rates) == 1:
-            return rates[0]
-        return None if None in tried else max(tried, key=lambda row: row['val'])['rate']
-
-
-def rates_of(data: str, text: str, method: str) -> Sequence[float]:
-    """The learning rates that seed 0 tries."""
-    once = METHODS[method].once == ALL or data in METHODS[method].once or text != 'minilm'
-    return ONE.get(data, (1e-3,)) if once else RATES
 
 
 class Place:
@@ -418,6 +376,8 @@ def show(results: Results) -> None:
     for name, method in METHODS.items():
         there = [row for row in results.rows if row['method'] == name]
         print(f'{name:16} {method.config:36} sets {method.sets:4} {len(there)} results')
+    hours = sum(row['seconds'] + row['test_seconds'] for row in results.rows) / 3600
+    print(f'{len(results.rows)} results, {hours:.1f} hours of one core')
 
 
 def main() -> None:

@@ -119,7 +119,7 @@ def judged() -> Raw:
 
 def msrvtt() -> Raw:
     """M: frames of MSR-VTT's videos in the official splits, all captions (``encode_words.py``)."""
-    return _msrvtt(encoded('msrvtt_more'))
+    return _msrvtt('msrvtt_more')
 
 
 def msrvtt_words() -> Raw:
@@ -139,12 +139,13 @@ def encoded(name: str) -> Path:
     return path
 
 
-def _msrvtt(*more: Path) -> Raw:
+def _msrvtt(*more: str) -> Raw:
     with np.load(shared() / 'real_features/msrvtt_frames_efflite0.npz') as stored:
         features = _by_name(stored['video'], stored['feat'])
     rows, vectors = [], {}
     split_of = _msrvtt_splits()
-    for path in (shared() / 'real_features/msrvtt_captions_minilm.npz', *more):
+    known = shared() / 'real_features/msrvtt_captions_minilm.npz'
+    for path in (known, *map(encoded, more)):
         with np.load(path) as stored:
             for key, text, vector in zip(stored['key'], stored['caption'], stored['vec']):
                 name, _, number = str(key).partition('#')

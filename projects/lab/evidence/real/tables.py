@@ -12,14 +12,16 @@ import statistics
 from pathlib import Path
 from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
 
-import numpy as np
 from methods import METHODS
+from results import AIMS, RESULTS, read_rows
 from seed_statistics import student, student_p
 
 from mmvtr.evaluation.paired import holm
 
 ROOT = Path(__file__).resolve().parents[4]
-SHARES = ROOT / 'projects/lab/evidence/cells/real/shares.json'
+SHARES = RESULTS / 'shares.json'
+#: What run.py made again from an empty folder.
+AGAIN = RESULTS / 'again'
 PAGES = (
     'README.md',
     'docs/real_data.md',
@@ -104,11 +106,8 @@ SETS = dict(
     U='Untrimmed',
 )
 TEXTS = dict(minilm='MiniLM', words='words from scratch', both='MiniLM and words from scratch')
-AIMS = dict(U='t2v_SumR')
 #: Sets of the tables of all methods.
 WIDE = (('F', 'minilm'), ('M', 'minilm'), ('J', 'minilm'))
-#: Of each item of a test set, in a row.
-CAPTIONS = dict(F=5, J=5, M=4, L=4, T=4)
 BASELINES = (
     'infonce',
     'triplet_05',
@@ -135,9 +134,6 @@ SIGNS = {'gains': ' ▲', 'loses': ' ▼', 'nothing': ' ○', 'not resolved': ''
 MATTERS = 2.0
 #: Seeds below which nothing is said.
 LEAST = 3
-PEOPLE = dict(
-    auc='AUC', expert_rho='expert rho', map='mAP', extra_ap='AP of EXTRA', judged_p1='P@1'
-)
 
 
 class Change(NamedTuple):
@@ -292,56 +288,28 @@ def _kind(table: Table) -> str:
     return TEXTS[table.text]
 
 
-def people_table(table: Table, *, short: bool) -> str:
-    """People's word beside paired recall: differences to the control.
-
-    Args:
-        short: three measures, and rows of which an interval excludes 0.
-    """
-    shown = dict([*PEOPLE.items()][:3]) if short else PEOPLE
-    lines, keys = _head(['method', *shown.values()]), [f'people.{key}' for key in shown]
-    base = table.figures('infonce', 'best').values()
-    if base:
-        lines.append(_line('InfoNCE itself', *(f'{_mean(base, key):.1f}' for key in keys)))
-    for name in table.listed():
-        changes = [table.change(name, key).short for key in keys]
-        if not short or '**' in ''.join(changes):
-            lines.append(_line(_over(table, name), *changes))
-    return '\n'.join(lines)
-
-
-def by_items(table: Table, draws: int = 2000) -> str:
-    """R@1 with intervals over items, drawn with their captions, of rows where one excludes 0."""
-    draw = np.random.default_rng(0)
-    lines = _head(['method', 't2v R@1', 'v2t R@1'])
-    for name in table.listed():
-        pairs = [(a, b) for a, b in table.paired(name, 'best') if 'hits' in a and 'hits' in b]
-        if not pairs:
-            continue
-        shown = []
-        for direction in ('t2v', 'v2t'):
-            each = np.mean([_bits(a, direction) - _bits(b, direction) for a, b in pairs], 0)
-            captions = CAPTIONS.get(table.name, 1) if direction == 't2v' else 1
-            each = 100 * each[: len(each) // captions * captions].reshape(-1, captions).mean(1)
-            means = each[draw.integers(0, len(each), (draws, len(each)))].mean(1)
-            low, high = np.quantile(means, (0.025, 0.975))
-            shown.append(str(Change(each.mean(), low, high, 1.0, len(pairs) + 1)))
-        if '**' in ''.join(shown):
-            lines.append(_line(_over(table, name), *shown))
-    return '\n'.join(lines)
-
-
-def _bits(row: Row, direction: str) -> np.ndarray:
-    packed = np.frombuffer(bytes.fromhex(row['hits'][direction]), np.uint8)
-    return np.unpackbits(packed).astype(float)
-
-
 def share_table() -> str:
     """Unannotated true pairs of the sets."""
     lines = _head(['set', 'how known', 'share of all pairs', 'in a batch of 128, a text'])
     for row in json.loads(SHARES.read_text()) if SHARES.exists() else ():
         share = row['share']
         lines.append(_line(row['set'], row['how'], f'{100 * share:.4f} %', f'{127 * share:.3f}'))
+    return '\n'.join(lines)
+
+
+def again_table(rows: Sequence[Row], again: Sequence[Row]) -> str:
+    """What was made again from an empty folder, minus what the files hold of the same training."""
+    keys = ('set', 'text', 'method', 'seed', 'rate')
+    known = {tuple(row[key] for key in keys): row for row in rows}
+    lines = _head(['set', 'trainings', 'in the files', 'rsum, best', 'last', 'largest'])
+    for name in dict.fromkeys(row['set'] for row in again):
+        mine = [row for row in again if row['set'] == name]
+        pairs = [(row, known.get(tuple(row[key] for key in keys))) for row in mine]
+        pairs = [(new, old) for new, old in pairs if old]
+        moved = {w: [a[w]['rsum'] - b[w]['rsum'] for a, b in pairs] for w in ('best', 'last')}
+        cells = [change(x).short if len(x) > 1 else '' for x in moved.values()]
+        largest = max(map(abs, moved['best']), default=0.0)
+        lines.append(_line(SETS[name], len(mine), len(pairs), *cells, f'{largest:.1f}'))
     return '\n'.join(lines)
 
 
@@ -437,10 +405,13 @@ def blocks(rows: Sequence[Row]) -> dict[str, str]:
         from stronger_tables import stored_blocks
 
         found.update(stored_blocks())
+    found['words'] = short_table([x for x in tables.values() if x.text == 'words'])
     if ('F', 'minilm') in tables:
-        for name, short in (('people', True), ('people-all', False)):
-            found[name] = people_table(tables['F', 'minilm'], short=short)
-        found['items'] = by_items(tables['F', 'minilm'])
+        from people_tables import people_blocks
+
+        again = read_rows(AGAIN)
+        found.update(people_blocks(tables['F', 'minilm'], tables.get(('F', 'words')), again))
+        found['again'] = again_table(rows, again)
     found['zoo'] = zoo_table([x for x in tables.values() if x.name in 'MT' and x.text == 'minilm'])
     return found
 

@@ -35,7 +35,7 @@ def test_a_set_of_ones_own_is_trained_tested_and_not_made_again(real, folder, mo
     run(real, monkeypatch, *ask)
     lines = (out / 'own_minilm.jsonl').read_text().splitlines()
     rows = [json.loads(line) for line in lines]
-    rates = real['run'].RATES
+    rates = importlib.import_module('results').RATES
     assert [(r['method'], r['rate']) for r in rows] == [
         (name, rate) for name in ('infonce', 'guide') for rate in rates
     ]
@@ -179,12 +179,14 @@ def test_one_caption_a_video_and_words_without_spaces_are_said(real, folder, mon
         assert f'own: {name} is left out, for it reads two captions of a video' in said
 
 
-def test_seed_0_chooses_the_rate_where_another_is_asked_for(real, folder, monkeypatch):
+def test_seed_0_chooses_the_rate_where_another_is_asked_for(real, folder, monkeypatch, capsys):
     out = folder.parent / 'results'
     ask = ['--set', folder, '--only', 'hardness', '--seeds', 7, '--epochs', 2, '--results', out]
     run(real, monkeypatch, *ask)
     rows = [json.loads(line) for line in (out / 'own_minilm.jsonl').read_text().splitlines()]
     assert [row['seed'] for row in rows] == [0, 0, 7]
+    run(real, monkeypatch, '--list', '--results', out)
+    assert '\n3 results, 0.' in capsys.readouterr().out
     assert rows[2]['rate'] == max(rows[:2], key=lambda row: row['val'])['rate']
 
 
@@ -349,3 +351,36 @@ def test_verdicts_by_the_rule(real):  # two seeds say nothing
     assert '| DVTR as shipped | 5 | **-9.0**±0.1 ▼ | **-9.0**±0.1 ▼ |' in shown
     assert '| guide: MiniLM of captions | 5 | +0.1±0.1 ○ | +0.1±0.1 ○ |' in shown
     assert sum('hardness' in line and '▲' not in line and '▼' not in line for line in shown) == 1
+
+
+def test_intervals_over_images_are_those_of_their_shares(real):
+    packed = real['measure'].packed
+
+    def row(method, auc, moved):
+        names = ('auc', 'expert_rho', 'map')
+        figures = dict.fromkeys(names, auc)
+        shares = {name: packed(np.array(moved)) for name in names}
+        best = dict(rsum=1.0, people=figures, shares=shares)
+        kind = dict(set='F', text='minilm', seed=0, rate=1e-3, val=1.0)
+        return dict(kind, method=method, best=best, last=best)
+
+    rows = [
+        row('infonce', 80.0, [0.0, 0.0, 0.0, 0.0]),
+        row('dvtr', 82.0, [0.5, -0.5, 0.5, -0.5]),  # a deviation of 1
+        row('guide', 81.0, [0.5, -0.5, 0.5, -0.5]),
+    ]
+    people = importlib.import_module('people_tables')
+    shown = people.people_by_items(real['tables'].Table(rows, 'F', 'minilm')).splitlines()
+    assert shown[2:] == ['| DVTR as shipped | 1 | **+2.0**±2.0 | **+2.0**±2.0 | **+2.0**±2.0 |']
+
+
+def test_what_was_made_again_is_compared_with_the_same_training_alone(real):
+    def of(seed, rsum):
+        figures = dict(rsum=rsum)
+        kind = dict(set='F', text='minilm', method='dvtr', seed=seed, rate=1e-3)
+        return dict(kind, best=figures, last=figures)
+
+    known = [of(0, 100.0), of(1, 90.0)]
+    table = real['tables'].again_table(known, [of(0, 101.0), of(1, 88.0), of(2, 0.0)])
+    assert table.splitlines()[2].startswith('| Flickr8k images | 3 | 2 | -0.5±')
+    assert table.endswith(' 2.0 |')

@@ -44,7 +44,7 @@ WITHOUT_CASE = {
 
 GROUPS = (
     losses.of_pairs,
-    losses.of_neighbours,
+    losses.of_weights,
     losses.of_matches,
     losses.taught,
     similarities.of_tokens,

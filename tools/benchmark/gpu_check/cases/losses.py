@@ -16,118 +16,84 @@ def of_pairs(x: SimpleNamespace) -> list[Case]:
     """Contrasts and rankings of a matrix of scores."""
     case, own = partial(called, x), partial(make, x)
     scored = 'scores positives'
-    float32 = dict(low=False, reference=torch.float32)
+    weighed = f'{scored} weights=weights'
+    ambiguous = f'{weighed} ambiguous=ambiguous'
+    neighbours = dict(neighbours=3, sharpness=1.0)
     return [
-        case('contrastive', 'scores positives weights=weights', temperature=TAU),
-        case(
-            'contrastive/own_pair',
-            'scores positives weights=weights ambiguous=ambiguous',
-            temperature=TAU,
-            form='own_pair',
-        ),
-        case('bias_gradient', 'scores positives', temperature=TAU, low=False),
-        case('contrastive/outer_sum', 'scores positives', temperature=TAU, form='outer_sum'),
+        case('contrastive', weighed, temperature=TAU),
+        case('contrastive/own_pair', ambiguous, temperature=TAU, form='own_pair'),
+        case('bias_gradient', scored, temperature=TAU, low=False),
+        case('contrastive/outer_sum', scored, temperature=TAU, form='outer_sum'),
         case('contrastive/soft', 'scores relevance weights=weights', temperature=TAU),
-        own(
-            'group_weights',
-            'positives',
-            lambda i: f.group_weights(i.positives, i.positives.int().argmax(0) % 2),
-            low=False,
-            differentiable=False,
+        case('margin_ranking/ambiguous', ambiguous, average='anchors'),
+        *(
+            case(f'margin_ranking/{how}', weighed, negatives=how)
+            for how in ('all', 'hardest', 'semi_hard')
         ),
-        case('guide_mask', 'relevance risk', margin=0.05, low=False, differentiable=False),
-        case(
-            'guide_weights',
-            'scores text_u',
-            rule='share',
-            margin=0.1,
-            softness=0.1,
-            differentiable=False,
-        ),
-        case('hardness_weights', 'scores positives', alpha=3.0, over='v2t', differentiable=False),
-        case('debiased_weights', 'scores positives', prior=0.05, temperature=TAU),
-        case(
-            'margin_ranking/ambiguous',
-            'scores positives weights=weights ambiguous=ambiguous',
-            average='anchors',
-        ),
-        own(
-            'margin_ranking/random',
-            scored,
-            lambda i: f.margin_ranking(
-                i.scores,
-                i.positives,
-                negatives='random',
-                positive='mean',
-                pool=5,
-                generator=random_generator(),
-            ),
-            **float32,
-        ),
-        own(
-            'soft_label_contrastive',
-            f'{scored} weights text_u draws',
-            lambda i: f.soft_label_contrastive(
-                i.scores / TAU,
-                i.positives,
-                i.weights,
-                alpha=0.6,
-                beta=0.7,
-                draws=(i.text_u, i.draws),
-            ),
-        ),
-        case('item_draws', 'own', seed=3, epoch=7, low=False, differentiable=False),
-        own(
-            'apply_strategy',
-            'positives ambiguous weights',
-            lambda i: f.apply_strategy('ignore', i.positives, i.ambiguous, i.weights)['weights'],
-        ),
-    ]
-
-
-def of_neighbours(x: SimpleNamespace) -> list[Case]:
-    """Margins, neighbourhoods and distributions over a matrix of scores."""
-    case, own = partial(called, x), partial(make, x)
-    scored = 'scores positives'
-    return [
-        case('dissimilarities', 'text_cosines video_cosines positives'),
-        case('adaptive_margin', 'weights ~positives', alpha=0.2, beta=0.1),
-        case('rince', 'scores positives weights=weights', temperature=0.5),
-        case('centrality_weights', 'text_cosines text_cosines', scale=0.3),
+        own('margin_ranking/random', scored, _random_ranking, low=False, reference=torch.float32),
+        own('soft_label_contrastive', f'{scored} weights text_u draws', _soft_labels),
+        case('rince', weighed, temperature=0.5),
         own(
             'neighbour_degrees',
             scored,
             lambda i: (
-                f.neighbour_degrees(
-                    i.scores, i.positives, i.scores.mean(0), neighbours=3, sharpness=1.0
-                ).degrees
+                f.neighbour_degrees(i.scores, i.positives, i.scores.mean(0), **neighbours).degrees
             ),
             low=False,
         ),
         own(
             'neighbour_loss',
             scored,
-            lambda i: f.neighbour_loss(
-                i.scores, i.positives, i.scores.mean(0), neighbours=3, sharpness=1.0
-            ),
+            lambda i: f.neighbour_loss(i.scores, i.positives, i.scores.mean(0), **neighbours),
             low=False,
         ),
-        case(
-            'transport_targets',
-            'scores positives',
-            share=0.7,
-            temperature=1.0,
-            differentiable=False,
-        ),
-        case('uniform_loss', 'scores positives', temperature=0.3),
+        case('uniform_loss', scored, temperature=0.3),
         case('score_divergence', 'scores weights'),
         case('highest', 'scores ~positives', k=3),
         case('masked_mean', 'scores ambiguous'),
-        *(
-            case(f'margin_ranking/{how}', 'scores positives weights=weights', negatives=how)
-            for how in ('all', 'hardest', 'semi_hard')
-        ),
     ]
+
+
+def of_weights(x: SimpleNamespace) -> list[Case]:
+    """What weighs and draws the pairs that a loss reads."""
+    case, own = partial(called, x), partial(make, x)
+    scored = 'scores positives'
+    fixed = dict(differentiable=False)
+    exact = dict(low=False, **fixed)
+    return [
+        own(
+            'group_weights',
+            'positives',
+            lambda i: f.group_weights(i.positives, i.positives.int().argmax(0) % 2),
+            **exact,
+        ),
+        case('guide_mask', 'relevance risk', margin=0.05, **exact),
+        case('guide_weights', 'scores text_u', rule='share', margin=0.1, softness=0.1, **fixed),
+        case('hardness_weights', scored, alpha=3.0, over='v2t', **fixed),
+        case('debiased_weights', scored, prior=0.05, temperature=TAU),
+        case('item_draws', 'own', seed=3, epoch=7, **exact),
+        own(
+            'apply_strategy',
+            'positives ambiguous weights',
+            lambda i: f.apply_strategy('ignore', i.positives, i.ambiguous, i.weights)['weights'],
+        ),
+        case('dissimilarities', 'text_cosines video_cosines positives'),
+        case('adaptive_margin', 'weights ~positives', alpha=0.2, beta=0.1),
+        case('centrality_weights', 'text_cosines text_cosines', scale=0.3),
+        case('transport_targets', scored, share=0.7, temperature=1.0, **fixed),
+    ]
+
+
+def _random_ranking(i: SimpleNamespace) -> Tensor:
+    drawn = dict(negatives='random', positive='mean', pool=5, generator=random_generator())
+    return f.margin_ranking(i.scores, i.positives, **drawn)
+
+
+def _soft_labels(i: SimpleNamespace) -> Tensor:
+    draws = (i.text_u, i.draws)
+    return f.soft_label_contrastive(
+        i.scores / TAU, i.positives, i.weights, alpha=0.6, beta=0.7, draws=draws
+    )
 
 
 def of_matches(x: SimpleNamespace) -> list[Case]:

@@ -1,14 +1,11 @@
-"""Differences between systems with their intervals."""
+"""A picture of differences between systems with their intervals."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
+from typing import NamedTuple, Sequence
 
 from mmvtr.visualization import canvas
-
-if TYPE_CHECKING:
-    from matplotlib.lines import Line2D
 
 #: Verdict -> colour and marker.
 VERDICTS = dict(better=(canvas.GREEN, 'o'), worse=(canvas.RED, 'v'))
@@ -45,8 +42,11 @@ def differences(rows: Sequence[Difference], *, title: str) -> 'canvas.Figure':
     figure = canvas.new_figure(1.6 + 0.26 * len(rows), f'{title}: {colours}' if title else colours)
     effect, counts = figure.subplots(1, 2, sharey=True)
     for place, row in enumerate(rows):
-        looks = colour, _ = VERDICTS.get(row.verdict, OPEN)
-        interval(effect, place, (row.mean, row.low, row.high), looks)
+        colour, marker = VERDICTS.get(row.verdict, OPEN)
+        if math.isfinite(row.low) and math.isfinite(row.high):
+            ends = [row.low, row.high]
+            effect.plot(ends, [place, place], color=colour, linewidth=1.6, alpha=0.6)
+        effect.plot(row.mean, place, marker=marker, color=colour, markersize=5, linestyle='')
         counts.barh(place, row.gained, color=colour if row.mean > 0 else '0.8')
         counts.barh(place, -row.lost, color=colour if row.mean < 0 else '0.8')
     canvas.style(effect, '', 'difference to the baseline, points, with 95 % interval', '')
@@ -58,39 +58,3 @@ def differences(rows: Sequence[Difference], *, title: str) -> 'canvas.Figure':
     effect.set_yticks(range(len(rows)), [row.name for row in rows], fontsize=8)
     effect.invert_yaxis()
     return figure
-
-
-def interval(
-    axis: 'canvas.Axes',
-    place: float,
-    numbers: tuple[float, float, float],
-    looks: tuple[str, str],
-    *,
-    within: tuple[float, float] = (-math.inf, math.inf),
-    **marker: Any,
-) -> 'Line2D | None':
-    """Draw a mean and its interval on a row.
-
-    Args:
-        axis: where to draw.
-        place: of the line.
-        numbers: mean and ends of the interval; of infinite ends the mean alone is drawn.
-        looks: colour and marker.
-        within: what the axis shows; a mean outside is written at the edge, with an arrow.
-        marker: further looks of the marker.
-
-    Returns:
-        The marker, or None where the mean is written.
-    """
-    (mean, low, high), (colour, shape), (least, most) = numbers, looks, within
-    if not least < mean < most:
-        edge, side, arrow = (most, 'right', '\u2192') if mean > 0 else (least, 'left', '\u2190')
-        label = f'{mean:+.0f} {arrow}'
-        axis.text(edge, place, label, ha=side, va='center', size=8, color=colour)
-        return None
-    if math.isfinite(low) and math.isfinite(high):
-        ends = [max(low, least), min(high, most)]
-        axis.plot(ends, [place, place], color=colour, linewidth=1.6, alpha=0.6)
-    look = dict(marker=shape, color=colour, markersize=5, linestyle='') | marker
-    (drawn,) = axis.plot(mean, place, **look)
-    return drawn
