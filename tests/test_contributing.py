@@ -60,7 +60,6 @@ def copy(tmp_path_factory):
         r'\nfrom mmvtr\.models\.losses',
         r'\nfrom mmvtr.models.losses.mean_score import MeanScoreLoss\nfrom mmvtr.models.losses',
     )
-    change('mmvtr/models/__init__.py', r'__all__ = \[\n', "__all__ = [\n    'MeanScoreLoss',\n")
     (folder / 'mmvtr/ideas').mkdir()
     (folder / 'mmvtr/ideas/__init__.py').write_text('"""Ideas."""\n')
     (folder / 'mmvtr/ideas/first.py').write_text('"""The first."""\n\nSIZE = 3\n')

@@ -1,5 +1,7 @@
 """Metrics over score matrices [T, V] and what is known of the set; no metric knows a model."""
 
+# ruff: noqa: F401 - __all__ is made of what is imported
+
 from mmvtr.evaluation.graded import RelevanceMetric
 from mmvtr.evaluation.judged import JudgedMetric
 from mmvtr.evaluation.length_bias import LengthBiasMetric
@@ -10,23 +12,6 @@ from mmvtr.evaluation.retrieval import RetrievalMetric, SemanticMetric
 from mmvtr.evaluation.soft_positive import SoftPositiveMetric
 from mmvtr.evaluation.table import protocol_line, results_table, transforms_table
 from mmvtr.evaluation.uncertainty import GeneralCaptionMetric, UncertaintyMetric
+from mmvtr.registry import defined_in
 
-__all__ = [
-    'GeneralCaptionMetric',
-    'JudgedMetric',
-    'LengthBiasMetric',
-    'Metric',
-    'MomentRatioMetric',
-    'NormalisationMetric',
-    'RelevanceMetric',
-    'Report',
-    'RetrievalMetric',
-    'SemanticMetric',
-    'SoftPositiveMetric',
-    'UncertaintyMetric',
-    'directed',
-    'evaluate',
-    'protocol_line',
-    'results_table',
-    'transforms_table',
-]
+__all__ = defined_in(globals())

@@ -1,9 +1,8 @@
 """Retrievers and their components, registered in ``MODELS``."""
 
-# ruff: noqa: F403 - each part lists in __all__ what it offers
+# ruff: noqa: F401, F403 - __all__ is made of what is imported
 
-from mmvtr import late  # noqa: F401 - mmengine imports less
-from mmvtr.models import embedders, encoders, losses, similarities, supervisions, towers
+from mmvtr import late  # mmengine imports less
 from mmvtr.models.backdoor import BackdoorRetriever
 from mmvtr.models.cascade import CascadeRetriever
 from mmvtr.models.combined import CombinedSupervision
@@ -17,27 +16,9 @@ from mmvtr.models.momentum import MomentumRetriever
 from mmvtr.models.retriever import RetrievalSample, VideoTextRetriever
 from mmvtr.models.similarities import *
 from mmvtr.models.supervisions import *
+from mmvtr.models.target import LocalBatch, Target
 from mmvtr.models.temperature import Temperature
 from mmvtr.models.towers import *
+from mmvtr.registry import defined_in
 
-__all__ = [
-    'BackdoorRetriever',
-    'CascadeRetriever',
-    'CombinedSupervision',
-    'GaussianHead',
-    'HierarchicalGaussianHead',
-    'MixupDataPreprocessor',
-    'MixupSupervision',
-    'MomentumRetriever',
-    'PCMEGaussianHead',
-    'RetrievalSample',
-    'Temperature',
-    'VideoTextDataPreprocessor',
-    'VideoTextRetriever',
-    *embedders.__all__,
-    *encoders.__all__,
-    *losses.__all__,
-    *similarities.__all__,
-    *supervisions.__all__,
-    *towers.__all__,
-]
+__all__ = defined_in(globals())

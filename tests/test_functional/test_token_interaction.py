@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from mmvtr.functional.similarities.best_frames import sentence_frame_scores
 from mmvtr.functional.similarities.token_interaction import (
     below_shortlist,
     paired_token_scores,
-    sentence_frame_scores,
     token_scores,
     token_weights,
 )
@@ -378,15 +378,17 @@ def test_bad_input(tokens):
         token_scores(words, word_mask, frames, frame_mask[:, 1:])
     with pytest.raises(ValueError, match='temperature must be positive, or 0'):
         sentence_frame_scores(words[:, 0], frames, frame_mask, temperature=-1.0)
-    for function in (token_scores, sentence_frame_scores):
-        texts = tokens[:2] if function is token_scores else (words[:, 0],)
-        with pytest.raises(ValueError, match='texts have 3 dimensions, videos 2: need the same'):
-            function(*texts, frames[..., :2], frame_mask)
+    with pytest.raises(ValueError, match='texts have 3 dimensions, videos 2: need the same'):
+        token_scores(words, word_mask, frames[..., :2], frame_mask)
+    with pytest.raises(
+        ValueError, match=r'texts \(7, 3\), frames \(5, 4, 2\) and mask \(5, 4\) must'
+    ):
+        sentence_frame_scores(words[:, 0], frames[..., :2], frame_mask)
     empty_text, empty_video = word_mask.clone(), frame_mask.clone()
     empty_text[4] = empty_video[2] = False
     with pytest.raises(ValueError, match='text 4 has no valid token'):
         token_scores(words, empty_text, frames, frame_mask)
-    with pytest.raises(ValueError, match='video 2 has no valid token'):
+    with pytest.raises(ValueError, match='video 2 has no valid frame'):
         sentence_frame_scores(words[:, 0], frames, empty_video)
     with pytest.raises(ValueError, match='video 2 has no valid token'):
         paired_token_scores(*tokens[:3], empty_video, torch.zeros(T, 1, dtype=torch.long))

@@ -207,8 +207,8 @@ def table(pairs: Pairs, kinds: dict[str, Tensor]) -> str:
 def draw(path: Path, level: str, pairs: Pairs, kinds: dict[str, Tensor], said: str) -> None:
     """Fig. 4: distributions of s (a) and u (b), with the thresholds."""
     # Only now: not needed for a wrong command line.
+    from drawings.spreads import Spread, distributions
     from mmvtr.visualization import save
-    from spreads import Spread, distributions
 
     spreads = [
         Spread({name: values[kind].numpy() for name, kind in kinds.items()}, {tau: threshold}, x)

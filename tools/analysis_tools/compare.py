@@ -299,8 +299,7 @@ def as_json(rows: Sequence[Row], args: argparse.Namespace) -> dict[str, Any]:
 def plot(path: Path, rows: Sequence[Row], level: float) -> None:
     """Differences with their intervals, and beside them the queries gained and lost."""
     # Only now: a run without one need not wait.
-    from difference_rows import Difference, differences
-
+    from drawings.difference_rows import Difference, differences
     from mmvtr.visualization import save
 
     several = len({row.system for row in rows}) > 1

@@ -497,9 +497,9 @@ def plot(
 ) -> None:
     """A row a direction: k-occurrence of all matrices, and error rates by mass of the raw one."""
     # Only now: a run without one need not wait.
+    from drawings.spreads import occurrence_and_errors
     from mmvtr.visualization import save
     from mmvtr.visualization.hubness import DIRECTIONS, MASS_EDGES
-    from spreads import occurrence_and_errors
 
     pairs = {name: directed(x) for name, x in matrices.items()}
     rates = {

@@ -220,7 +220,7 @@ def draw_all(
 ) -> None:
     """Write the pictures and say where."""
     # Only now: a run without one need not wait.
-    import spreads as drawing
+    from drawings import spreads as drawing
     from mmvtr.visualization import canvas
 
     figures = dict(

@@ -1,5 +1,8 @@
 """Embedders of other libraries, which do their own tokenising and scaling."""
 
-from mmvtr.models.embedders.sentence_transformer import SentenceTransformerEncoder
+# ruff: noqa: F401 - __all__ is made of what is imported
 
-__all__ = ['SentenceTransformerEncoder']
+from mmvtr.models.embedders.sentence_transformer import SentenceTransformerEncoder
+from mmvtr.registry import defined_in
+
+__all__ = defined_in(globals())

@@ -1,5 +1,7 @@
 """The papers' encoders, which turn the towers' frames and words into levels."""
 
+# ruff: noqa: F401 - __all__ is made of what is imported
+
 from mmvtr.models.encoders.ce import CEEncoder
 from mmvtr.models.encoders.clip2video import CLIP2Video
 from mmvtr.models.encoders.clip4clip import CLIP4Clip, XCLIPEncoder
@@ -16,21 +18,6 @@ from mmvtr.models.encoders.prvr import (
 from mmvtr.models.encoders.ssb import SSBEncoder
 from mmvtr.models.encoders.taco import TACoEncoder
 from mmvtr.models.encoders.uatvr import UATVR
+from mmvtr.registry import defined_in
 
-__all__ = [
-    'ARLEncoder',
-    'CEEncoder',
-    'CLIP2Video',
-    'CLIP4Clip',
-    'DLDKDEncoder',
-    'GMMFormerEncoder',
-    'HGREncoder',
-    'HiTEncoder',
-    'MMTEncoder',
-    'MSSLEncoder',
-    'SSBEncoder',
-    'TACoEncoder',
-    'TwoBranches',
-    'UATVR',
-    'XCLIPEncoder',
-]
+__all__ = defined_in(globals())

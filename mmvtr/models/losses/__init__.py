@@ -1,5 +1,7 @@
 """Losses on score matrices, and objectives with further inputs."""
 
+# ruff: noqa: F401 - __all__ is made of what is imported
+
 from mmvtr.models.losses.captioning import CrossCaptioning
 from mmvtr.models.losses.distillation import (
     DistillationLoss,
@@ -31,30 +33,6 @@ from mmvtr.models.losses.ranking import (
     SeveralHingesLoss,
 )
 from mmvtr.models.target import LocalBatch, Target
+from mmvtr.registry import defined_in
 
-__all__ = [
-    'AdaptiveMaxMarginLoss',
-    'ContrastiveLoss',
-    'CrossCaptioning',
-    'DistillationLoss',
-    'EgoNCELoss',
-    'FrameDistillation',
-    'InclusionLoss',
-    'KLToUnit',
-    'LocalBatch',
-    'MatrixLoss',
-    'MultiInstanceContrast',
-    'NeighborRetrLoss',
-    'NormalizedContrastiveLoss',
-    'OfficialKLToUnit',
-    'QueryDiversity',
-    'RINCELoss',
-    'RankingLoss',
-    'RelevantRankingLoss',
-    'SeveralHingesLoss',
-    'SigmoidLoss',
-    'SoftContrast',
-    'SoftLabelContrastiveLoss',
-    'Target',
-    'TokenContrast',
-]
+__all__ = defined_in(globals())

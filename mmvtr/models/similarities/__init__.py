@@ -1,5 +1,7 @@
 """Similarities, which map levels of texts and videos to score matrices [T, V]."""
 
+# ruff: noqa: F401 - __all__ is made of what is imported
+
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.models.similarities.cascade import CascadeSimilarity
 from mmvtr.models.similarities.cosine import CosineSimilarity, GaussianSimilarity
@@ -8,16 +10,6 @@ from mmvtr.models.similarities.mmt import ExpertSimilarity
 from mmvtr.models.similarities.mssl import MSSLSimilarity
 from mmvtr.models.similarities.token import TokenSimilarity, TokenVectorSimilarity
 from mmvtr.models.similarities.xpool import XPoolSimilarity
+from mmvtr.registry import defined_in
 
-__all__ = [
-    'BestFrameSimilarity',
-    'CascadeSimilarity',
-    'CosineSimilarity',
-    'ExpertSimilarity',
-    'GaussianSimilarity',
-    'HGRSimilarity',
-    'MSSLSimilarity',
-    'TokenSimilarity',
-    'TokenVectorSimilarity',
-    'XPoolSimilarity',
-]
+__all__ = defined_in(globals())

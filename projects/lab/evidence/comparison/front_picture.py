@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Mapping, Sequence
 
 import matplotlib
+from interval_marks import interval
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
@@ -16,7 +17,6 @@ from comparison.statistics import Difference
 from comparison.summary import NOTED
 from comparison.verdicts import MATTERS, of_aim
 from mmvtr.visualization import canvas
-from mmvtr.visualization.distributions import interval
 
 #: Verdict -> whose colour and marker of ``STYLES`` it has.
 LOOKS = {'helps': 'combination', 'harms': 'ours', 'nothing': 'baseline', 'not resolved': 'control'}

@@ -8,6 +8,7 @@ from typing import Iterator, Mapping, NamedTuple, Optional, Sequence
 
 import matplotlib
 import numpy as np
+from interval_marks import interval
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -21,7 +22,6 @@ from comparison.statistics import Difference, mean_and_deviation
 from comparison.verdicts import MATTERS
 from comparison.views import View
 from mmvtr.visualization import canvas
-from mmvtr.visualization.distributions import interval
 
 #: The condition of ``trade.png``.  Its shaded area asks for some percent of the gain of the oracle
 #: for no more than this much rsum.

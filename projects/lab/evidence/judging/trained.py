@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
+from interval_marks import interval
+
 from mmvtr.visualization import canvas
-from mmvtr.visualization.distributions import interval
 
 LEVELS = {
     't2v_R1': 't2v R@1',
