@@ -73,7 +73,7 @@ def collected(package: str) -> dict[str, str]:
         offered = [name]
         if name == '*':
             listed = re.search(r'^__all__ = (\[.*?\])', FILES[module].read_text(), re.S | re.M)
-            offered = ast.literal_eval(listed[1])
+            offered = ast.literal_eval(listed[1]) if listed else collected(module)
         homes.update((one, module_of(module, one)) for one in offered)
     return homes
 
