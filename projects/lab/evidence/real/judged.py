@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Iterator, Mapping, NamedTuple
 
 import numpy as np
 import torch
 from scipy.stats import spearmanr
-from study_parts.image_judgments import read_flickr8k_crowd, read_flickr8k_expert
 from torch import Tensor
 
 from mmvtr.functional.metrics.relevance import auc
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # study_parts, here and in what follows
+from study_parts.image_judgments import read_flickr8k_crowd, read_flickr8k_expert  # noqa: E402
 
 
 def crowd_pairs(data: Path) -> dict[tuple[str, str], float]:

@@ -28,12 +28,12 @@ def people_blocks(table: Table, words: Optional[Table], again: Sequence[Row]) ->
         'people': people_table(table, short=True),
         'people-all': people_table(table, short=False),
         'items': by_items(table),
-        'people-items': '\n\n'.join(people_by_items(x) for x in shares),
+        'people-items': '\n\n'.join(filter(None, map(people_by_items, shares))),
     }
 
 
 def people_by_items(table: Table) -> str:
-    """Differences in people's figures with intervals over images, rows of which one excludes 0."""
+    """Differences in people's figures with intervals over images, where one excludes 0; or ''."""
     keys = ('auc', 'expert_rho', 'map')
     lines = _head([f'F, {TEXTS[table.text]}', 'seeds', *(PEOPLE[key] for key in keys)])
     for name in NAMES:
@@ -48,7 +48,7 @@ def people_by_items(table: Table) -> str:
             shown.append(Change(mean, mean - half, mean + half, 1.0, len(pairs) + 1).short)
         if '**' in ''.join(shown):
             lines.append(_line(_over(table, name), len(pairs), *shown))
-    return '\n'.join(lines)
+    return '\n'.join(lines) if len(lines) > 2 else ''
 
 
 def people_table(table: Table, *, short: bool) -> str:

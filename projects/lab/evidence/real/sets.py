@@ -19,20 +19,17 @@ import csv
 import hashlib
 import json
 import os
-import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 from judged import crowd_pairs
+from study_parts.flickr8k import read_captions
+from study_parts.known_words import KnownWords, write_words
 
 from mmvtr.datasets.caption_similarity.caption_agreement import WORD
 from mmvtr.storage.arrays import load_h5py
-
-sys.path.append(str(Path(__file__).resolve().parents[1]))  # study_parts
-from study_parts.flickr8k import read_captions  # noqa: E402
-from study_parts.known_words import KnownWords, write_words  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[4]
 #: PCA of the features of a frame.

@@ -175,17 +175,17 @@ class Table:
         self.name, self.text, self.aim = name, text, AIMS.get(name, 'rsum')
         self.runs: dict[str, dict[int, Row]] = {}
         for method in dict.fromkeys(row['method'] for row in own):
-            first = [row for row in own if row['method'] == method and row['seed'] == 0]
-            first = first or [row for row in own if row['method'] == method]  # one rate alone
-            rate = max(first, key=lambda row: row['val'])['rate']
-            self.runs[method] = {
-                row['seed']: row for row in own if row['method'] == method and row['rate'] == rate
-            }
+            mine = [row for row in own if row['method'] == method]
+            first = [row for row in mine if row['seed'] == 0]
+            chosen = max(first, key=lambda row: row['val']) if first else mine[0]  # one rate alone
+            rate = chosen['rate']
+            self.runs[method] = {row['seed']: row for row in mine if row['rate'] == rate}
 
     def figures(self, method: str, when: str) -> dict[int, Row]:
         """By seed; of a transform those of InfoNCE's training."""
         if method == 'ncl_raw':
-            return {s: row[when]['raw'] for s, row in self.runs.get('ncl', {}).items()}
+            rows = self.runs.get('ncl', {}).items()
+            return {seed: row[when]['raw'] for seed, row in rows if 'raw' in row[when]}
         if method in ALSO:
             return self.figures(ALSO[method][0], when)
         if method in self.runs:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 from judged import crowd_pairs
+from study_parts.caption_items import CaptionWords
 from torch import Tensor, nn
 
 from mmvtr.datasets import TableDataset
@@ -21,9 +21,6 @@ from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.models.target import Target
 from mmvtr.registry import DATASETS, MODELS, TASK_UTILS, TRANSFORMS
 from mmvtr.structures import Levels
-
-sys.path.append(str(Path(__file__).resolve().parents[1]))  # study_parts
-from study_parts.caption_items import CaptionWords  # noqa: E402
 
 
 def mapping(in_dim: int, dim: int, hidden: int, dropout: float) -> nn.Sequential:

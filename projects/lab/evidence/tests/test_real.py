@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import subprocess
 import sys
 
 import numpy as np
@@ -46,6 +47,15 @@ def test_a_set_of_ones_own_is_trained_tested_and_not_made_again(real, folder, mo
     }
     run(real, monkeypatch, *ask)
     assert (out / 'own_minilm.jsonl').read_text().splitlines() == lines
+
+
+@pytest.mark.nightly
+def test_the_script_finds_its_modules_by_itself():
+    script = ROOT / 'projects/lab/evidence/real/run.py'
+    done = subprocess.run(
+        [sys.executable, script, '--list'], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 0 and ' hours of one core' in done.stdout, done.stderr
 
 
 @pytest.fixture
@@ -384,3 +394,17 @@ def test_what_was_made_again_is_compared_with_the_same_training_alone(real):
     table = real['tables'].again_table(known, [of(0, 101.0), of(1, 88.0), of(2, 0.0)])
     assert table.splitlines()[2].startswith('| Flickr8k images | 3 | 2 | -0.5±')
     assert table.endswith(' 2.0 |')
+
+
+def test_rows_of_which_a_printed_line_is_left_are_counted(real):
+    def row(method, seed, rsum, **more):
+        figures = dict(rsum=rsum, t2v_R1=1.0, v2t_R1=2.0, **more)
+        kind = dict(set='F', text='words', method=method, seed=seed, rate=2e-3)
+        return dict(kind, best=figures, last=figures)
+
+    rows = [row('infonce', seed, 100.0 + seed) for seed in (10, 11, 12)]
+    rows += [row('ncl', seed, 105.0 + seed) for seed in (10, 11, 12)]
+    rows[-1] = row('ncl', 12, 117.0, raw=dict(rsum=90.0))
+    table = real['tables'].Table(rows, 'F', 'words')
+    assert table.listed() == ['ncl'] and table.change('ncl', 'rsum').mean == pytest.approx(5)
+    assert [*table.figures('ncl_raw', 'best')] == [12]
