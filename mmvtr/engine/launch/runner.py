@@ -268,10 +268,11 @@ class _WithDataset(dict):
 
 def _end_workers(loader: Any) -> None:
     loader = getattr(loader, 'dataloader', loader)  # AlternatingTrainLoop's passes hold it
-    kept = getattr(loader, '_iterator', None)
-    if kept is not None:
-        kept._shutdown_workers()
-        loader._iterator = None
+    for one in getattr(loader, 'loaders', [loader]):
+        kept = getattr(one, '_iterator', None)
+        if kept is not None:
+            kept._shutdown_workers()
+            one._iterator = None
 
 
 def _not_of_mmengine(record: logging.LogRecord) -> bool:
