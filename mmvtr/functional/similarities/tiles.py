@@ -265,7 +265,7 @@ def reach(scores: Tensor | Tiles) -> float:
     for _, tile in tiles.parts():
         for _, block in column_blocks(tile):
             above = block - first
-            torch.maximum(best, above.amax(1), out=best)
+            best = torch.maximum(best, above.amax(1))
             total += above.sum(1)
     found = (best.double() - total / tiles.shape[1]).mean().item()
     if not math.isfinite(found):
