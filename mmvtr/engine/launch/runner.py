@@ -194,7 +194,10 @@ class ToolRunner(Runner):
 
     def test(self) -> dict[str, float]:
         """Test as mmengine does, and write ``results.json`` with the protocol beside the log."""
-        numbers = super().test()
+        try:
+            numbers = super().test()
+        finally:
+            _end_workers(getattr(self._test_loop, 'dataloader', None))
         if is_main_process():
             protocol = getattr(self.test_loop, 'protocol', None)
             write_results(Results(numbers, protocol), Path(self._log_dir, RESULTS))
