@@ -201,17 +201,3 @@ def forget_pretrained(cfg: Any) -> None:
     elif isinstance(cfg, (list, tuple)):
         for part in cfg:
             forget_pretrained(part)
-
-
-def defined_in(scope: dict[str, Any]) -> list[str]:
-    """Return the names of a package's own classes and functions, for its ``__all__``.
-
-    Args:
-        scope: ``globals()`` of its ``__init__.py``, which imports them.
-    """
-    inside = f'{scope["__name__"]}.'
-    return sorted(
-        name
-        for name, value in scope.items()
-        if callable(value) and str(getattr(value, '__module__', '')).startswith(inside)
-    )

@@ -6,6 +6,7 @@ import ast
 import re
 from functools import cache
 from graphlib import TopologicalSorter
+from importlib import import_module
 from typing import Iterator
 
 import pytest
@@ -72,8 +73,7 @@ def collected(package: str) -> dict[str, str]:
     for module, name in imports(FILES[package].read_text(), unrun=True):
         offered = [name]
         if name == '*':
-            listed = re.search(r'^__all__ = (\[.*?\])', FILES[module].read_text(), re.S | re.M)
-            offered = ast.literal_eval(listed[1])
+            offered = import_module(module).__all__
         homes.update((one, module_of(module, one)) for one in offered)
     return homes
 

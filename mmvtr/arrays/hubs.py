@@ -23,6 +23,8 @@ SHARE = 0.2
 LENGTH, LONGEST = 0.02, 10
 #: Breadth from which on an item is a suspect (docs/arrays.md says how it was chosen).
 BREADTH = 0.1
+#: Scores are alike that differ by less: products of equal vectors differ in the last place.
+ALIKE = 1e-6
 
 
 class Suspect(NamedTuple):
@@ -111,7 +113,7 @@ def hub_report(
     asked = drawn(queries, seed)
     held = asked.unit()
     k, tiles = list_length(len(gallery)), score_tiles(held, gallery)
-    share, breadth = judged(tiles.best(k)[1], held, len(gallery), seed)
+    share, breadth = judged(_lists(tiles, k), held, len(gallery), seed)
     found = named_suspects(share, breadth, named)
     return HubReport(share, _mass(tiles), breadth, found, k, len(asked))
 
@@ -131,7 +133,7 @@ def suspects(
     if min(len(queries), len(gallery)) < LEAST:
         return []
     held = drawn(queries, seed).unit()
-    lists = score_tiles(held, gallery).best(list_length(len(gallery)))[1]
+    lists = _lists(score_tiles(held, gallery), list_length(len(gallery)))
     return named_suspects(*judged(lists, pooled(held), len(gallery), seed), named)
 
 
@@ -149,17 +151,25 @@ def list_length(items: int) -> int:
     return min(LONGEST, max(1, int(LENGTH * items)))
 
 
+def _lists(tiles: Tiles, k: int) -> Tensor:
+    """The k best items of each query, int64 [Q, k]; N, no item, of one that scores all alike."""
+    scores, places = tiles.best(k)
+    lowest = -tiles.best(1, lambda part, tile: -tile)[0]
+    return places.masked_fill(scores[:, :1] - lowest <= ALIKE, tiles.shape[1])
+
+
 def judged(lists: Tensor, queries: Tensor, items: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     """Share of the queries that find each item, and its breadth, float64 [N] each.
 
     Args:
-        lists: int64 [Q, k], the items in each query's list.
+        lists: int64 [Q, k], the items in each query's list; N stands for none.
         queries: float [Q, D] of unit length.
         items: N.
         seed: of the clusters.
     """
-    share = torch.bincount(lists.flatten(), minlength=items).double() / len(lists)
-    return share, hub_breadth(lists, query_clusters(queries, seed), items=items)
+    share = torch.bincount(lists.flatten(), minlength=items + 1).double() / len(lists)
+    breadth = hub_breadth(lists, query_clusters(queries, seed), items=items + 1)
+    return share[:items], breadth[:items]
 
 
 def query_clusters(queries: Tensor, seed: int = 0, clusters: int = CLUSTERS) -> Tensor:

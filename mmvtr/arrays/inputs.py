@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 from mmvtr.arrays.tokens import SIDES, late_pairs, late_products, read_mask
 from mmvtr.functional.similarities.distinct import row_groups
-from mmvtr.functional.similarities.tiles import ALIGNED, ENTRIES, GPU_ENTRIES, Tiles, tile_width
+from mmvtr.functional.similarities.tiles import ENTRIES, GPU_ENTRIES, Tiles, tile_width
 from mmvtr.functional.values import CONVERSIONS
 
 #: What scores are: cosines of vectors of any length, or their inner products as they are; of
@@ -22,6 +22,8 @@ Geometry = Literal['cosine', 'inner_product', 'maxsim', 'maxsim_of_items', 'toke
 GEOMETRIES = ('cosine', 'inner_product', *SIDES)
 #: Numbers that are checked at a time: their float64 copies find room in memory that is there.
 CHECKED = 2**20
+#: Floats in a line of the cache: a product whose rows begin elsewhere takes half as long again.
+LINE = 16
 #: How what is no array becomes a matrix of vectors.
 MATRICES = {
     **CONVERSIONS,
@@ -155,7 +157,9 @@ def read_vectors(array: Any, name: str, geometry: Geometry = 'cosine') -> Vector
     if not weights and (len(array.shape) != 2 or 0 in array.shape):
         raise ValueError(f'{name} {list(array.shape)} must be [rows, width], none of them 0')
     _refuse_other_types(array, name)
-    lengths, step = [], max(1, CHECKED // math.prod(array.shape[1:]))
+    step = max(1, CHECKED // math.prod(array.shape[1:]))
+    # Into place: small results that outlive their part leave holes in the heap.
+    lengths = torch.ones(*array.shape[:-1])
     for start in range(0, len(array), step):
         part = slice(start, start + step)
         found = _float32(array, part).double().norm(dim=-1).cpu()
@@ -171,8 +175,9 @@ def read_vectors(array: Any, name: str, geometry: Geometry = 'cosine') -> Vector
                 row, *token = wrong.nonzero()[0].tolist()
                 where = f'row {start + row}' + ''.join(f', token {x}' for x in token)
                 raise ValueError(f'{name}: {where} {what}, so it has no direction')
-        lengths.append(torch.ones_like(found) if geometry == 'inner_product' else found)
-    return Vectors((array,), (torch.cat(lengths).float(),), geometry, weights)
+        if geometry != 'inner_product':
+            lengths[part] = found.float()
+    return Vectors((array,), (lengths,), geometry, weights)
 
 
 def read_bank(bank: Any, width: Optional[int], geometry: Geometry = 'cosine') -> Bank:
@@ -305,7 +310,7 @@ def bank_tiles(queries: Tensor, gallery: Vectors, name: str = 'bank') -> Tiles:
     tiles = score_tiles(queries, gallery, name)
     if queries.dim() == 3:
         return tiles
-    aligned = pad(queries, (0, 0, 0, -len(queries) % ALIGNED))
+    aligned = pad(queries, (0, 0, 0, -len(queries) % LINE))
 
     def columns(part: slice) -> Tensor:
         with torch.autocast(queries.device.type, enabled=False):

@@ -1,7 +1,5 @@
 """Metrics over score matrices [T, V] and what is known of the set; no metric knows a model."""
 
-# ruff: noqa: F401 - __all__ is made of what is imported
-
 from mmvtr.evaluation.graded import RelevanceMetric
 from mmvtr.evaluation.judged import JudgedMetric
 from mmvtr.evaluation.length_bias import LengthBiasMetric
@@ -12,6 +10,6 @@ from mmvtr.evaluation.retrieval import RetrievalMetric, SemanticMetric
 from mmvtr.evaluation.soft_positive import SoftPositiveMetric
 from mmvtr.evaluation.table import protocol_line, results_table, transforms_table
 from mmvtr.evaluation.uncertainty import GeneralCaptionMetric, UncertaintyMetric
-from mmvtr.registry import defined_in
+from mmvtr.registry import own_names
 
-__all__ = defined_in(globals())
+__all__ = own_names(globals())

@@ -70,8 +70,8 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
         if None in known:
             raise ValueError(
                 f'data_preprocessor with mean=None: {type(frames).__name__} does not say how its '
-                'weights want frames normalised (of a local file of a model whose weights differ '
-                'in it does not tell); give mean and std, 3 numbers each, in 0-255'
+                'weights want frames normalised (nor does a local file of a model with several '
+                'released weights); give mean and std, 3 numbers each, in 0-255'
             )
         for buffer, values in zip((self.mean, self.std), known):
             buffer.copy_(torch.tensor(values).view(3, 1, 1) * 255)

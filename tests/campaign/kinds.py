@@ -242,5 +242,6 @@ WELL: dict[str, Kind] = _named(
 BADLY: dict[str, Kind] = _named(
     mirrored, no_key_list, false_key_list, all_keys, no_keys, wrong_keys, late_picture, late_sound,
     far_clock, negative_start, edit, gap, cut_gop, packed, doubled_times, no_times,
-    broadcast.joined, broadcast.wrapped_clock, broadcast.lost_elsewhere,
+    broadcast.joined, broadcast.wrapped_clock, broadcast.doubled_packets, broadcast.counter_anew,
+    broadcast.lost_packets, broadcast.lost_elsewhere,
 )  # fmt: skip

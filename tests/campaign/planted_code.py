@@ -119,9 +119,9 @@ FAULTS = {
         'test_datasets/test_videos/test_clocks.py',
     ),
     'a lost packet is no damage': _fault(
-        'datasets/videos/listed_packets.py',
-        'broken = packet.is_corrupt or',
-        'broken =',
+        'datasets/videos/transport_stream.py',
+        '(behind if whole else lost)[units - 1] = True',
+        '(behind if whole else lost)[units - 1] = False',
         'test_datasets/test_videos/test_clocks.py',
     ),
     'pixels are as wide as high': _fault(

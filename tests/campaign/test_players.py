@@ -14,6 +14,8 @@ from campaign.marked import MATRICES, Mark
 from campaign.trial import BAD
 
 KINDS = {**kinds.WELL, **kinds.BADLY}
+#: Of which ffmpeg's command shows something else: it conceals what is lost and decodes copies.
+CONCEALED = ('lost packets', 'doubled packets')
 #: Whose times it joins without ``-copyts`` alone.
 JOINED = ('joined', 'wrapped clock')
 
@@ -58,8 +60,12 @@ def test_turning_is_that_of_the_matrix():
 @pytest.mark.skipif(shutil.which('ffmpeg') is None, reason='needs the command ffmpeg')
 @pytest.mark.parametrize(
     'name, seeds',
-    [pytest.param(name, range(1)) for name in KINDS]
-    + [pytest.param(name, range(1, 12), marks=pytest.mark.nightly) for name in KINDS],
+    [pytest.param(name, range(1)) for name in KINDS if name not in CONCEALED]
+    + [
+        pytest.param(name, range(1, 12), marks=pytest.mark.nightly)
+        for name in KINDS
+        if name not in CONCEALED
+    ],
 )
 def test_ffmpeg_shows_what_is_expected(tmp_path, name, seeds):
     for seed in seeds:

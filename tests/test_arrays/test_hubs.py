@@ -108,6 +108,15 @@ def test_the_examples_run():
     assert result.attempted and not result.failed
 
 
+def test_where_all_items_are_alike_none_is_named():
+    random = np.random.default_rng(0)
+    texts, one = (random.normal(size=(n, 16)) + 1 for n in (80, 1))
+    assert mmvtr.hub_report(texts, np.repeat(one, 100, 0)).suspects == []
+    videos = random.normal(size=(200, 16))
+    videos[3:15] = texts.mean(0)  # a dozen copies of a hub are hubs
+    assert {x.id for x in mmvtr.hub_report(texts, videos).suspects} & {*range(3, 15)}
+
+
 def test_constant_scores_give_all_items_the_same_mass():
     report = mmvtr.hub_report(np.ones((60, 2)), np.ones((1000, 2)))
     assert torch.equal(report.mass, torch.ones(1000).double())

@@ -10,6 +10,7 @@ from mmengine.registry import DefaultScope
 from torch import nn
 
 from mmvtr.apis import load_retriever
+from mmvtr.engine.checks import config_checks
 from mmvtr.engine.checks.arguments import arguments_of
 from mmvtr.engine.checks.config_checks import check_config, component_faults
 from mmvtr.engine.checks.key_checks import KNOWN, hook_faults, key_faults
@@ -169,6 +170,17 @@ def test_what_is_missing_is_named():
         'train_dataloader.dataset: PlantedDataset needs split',
         'test_dataloader: has no dataset',
     ]
+
+
+@pytest.mark.parametrize('name', [*config_checks.BACKENDS])
+def test_a_backend_whose_package_is_missing(name, monkeypatch):
+    assert name in registry.VISBACKENDS.module_dict
+    cfg = Config(dict(visualizer=dict(type='Visualizer', vis_backends=[dict(type=name)])))
+    monkeypatch.setattr(config_checks, 'find_spec', lambda package: object())
+    assert not [*config_checks.component_faults(cfg)]
+    monkeypatch.setattr(config_checks, 'find_spec', lambda package: None)
+    (said,) = config_checks.component_faults(cfg)
+    assert said.startswith(f'visualizer.vis_backends: {name} needs ') and 'pip install' in said
 
 
 def test_many_faults_are_told_in_a_few_lines():

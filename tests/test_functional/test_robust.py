@@ -101,5 +101,5 @@ def test_gradients_nothing_and_bad_arguments(case):
             rince(scores, positives, **wrong)
         with pytest.raises(ValueError, match=message):
             RINCELoss(**wrong)
-    with pytest.raises(ValueError, match="form='own_pair' is none of it"):
+    with pytest.raises(ValueError, match="form='own_pair' does not"):
         RINCELoss(form='own_pair')

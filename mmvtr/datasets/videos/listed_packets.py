@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from typing import Iterator, NamedTuple, Optional, Sequence
+from contextlib import nullcontext
+from typing import BinaryIO, Callable, Iterator, NamedTuple, Optional, Sequence
 
 import av
 from av.container import InputContainer
 
-from mmvtr.datasets.videos.packet_times import Clock
+from mmvtr.datasets.videos.packet_times import Clock, Damage
 from mmvtr.datasets.videos.video_files import BrokenVideoError
 
 #: Frames that a seek must skip to be worth its cost.
@@ -47,12 +48,16 @@ class Listed(NamedTuple):
 
 
 def list_packets(
-    container: InputContainer, stream: av.VideoStream, missing: Optional[str]
+    container: InputContainer,
+    stream: av.VideoStream,
+    source: Callable[[], BinaryIO],
+    missing: Optional[str],
 ) -> Optional[Listed]:
     """Return all packets of a stream; None if they have no times of their own.
 
     Args:
         container, stream: an open file, at its beginning.
+        source: opens the bytes that are decoded.
         missing: what the file lacks by its size, in words; None: nothing.
 
     Raises:
@@ -72,21 +77,19 @@ def list_packets(
             if index == own and size:
                 yield packet
 
-    clock, damaged, broken, marked = Clock(container), set(), False, False
-    for packet in clock.joined(of_stream()):
-        if first is None:
-            first = packet
-        if packet.is_discard:
-            continue
-        # A parser that ends a picture at the next one may mark that before.
-        broken = packet.is_corrupt or broken and (marked or not packet.is_keyframe)
-        marked = packet.is_corrupt
-        time = packet.pts
-        pts.append(time)
-        if packet.is_keyframe:
-            keys.append(time)
-        if broken and time is not None:
-            damaged.add(time)
+    clock, transport = Clock(container), container.format.name == 'mpegts'
+    with source() if transport else nullcontext() as source:
+        damage = Damage(source)
+        for packet in clock.joined(of_stream()):
+            if first is None:
+                first = packet
+            if packet.is_discard:
+                continue
+            damage.see(packet)
+            time = packet.pts
+            pts.append(time)
+            if packet.is_keyframe:
+                keys.append(time)
     # Bytes may be missing that no picture needs: then all packets of the file's index are there.
     if missing and not all(counts[s.index] == s.frames > 0 for s in container.streams):
         raise BrokenVideoError(missing)
@@ -104,8 +107,8 @@ def list_packets(
     every = len(keys) == len(pts) and not codec.codec.intra_only
     doubtful = every or not first.is_keyframe
     pts.sort()
-    sound = [time for time in pts if time not in damaged]
-    return Listed(pts, sorted(keys), first.pts, doubtful, ordered, damaged, sound)
+    sound = [time for time in pts if time not in damage.pts] if damage.pts else pts
+    return Listed(pts, sorted(keys), first.pts, doubtful, ordered, damage.pts, sound)
 
 
 def _check_length(container: InputContainer, last: float) -> None:

@@ -1,12 +1,15 @@
-"""Packets of a video stream on one clock, as a player joins them."""
+"""Packets of a video stream on one clock, as a player joins them, and which of them are damaged."""
 
 from __future__ import annotations
 
 import math
-from typing import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import BinaryIO, Iterable, Iterator, Optional
 
 import av
 from av.container import InputContainer
+
+from mmvtr.datasets.videos.transport_stream import continuity
 
 #: AVFMT_TS_DISCONT of ffmpeg: formats whose times may start again or jump.
 MAY_JUMP = 0x200
@@ -48,3 +51,62 @@ class Clock:
                 packet.dts = None if packet.dts is None else packet.dts + self.offset
                 packet.pts = None if packet.pts is None else packet.pts + self.offset
             yield packet
+
+
+class DoubledError(Exception):
+    """A packet of a transport stream stands twice."""
+
+
+@dataclass
+class Damage:
+    """Judges packets in decoding order to find which pictures of a file are damaged.
+
+    Attributes:
+        source: the file, if it is a transport stream.
+        pts: of the pictures whose data, or whose references' data, lack something.
+    """
+
+    source: Optional[BinaryIO]
+    pts: set[int] = field(default_factory=set)
+    _broken: bool = False
+    _next_broken: bool = False
+    _breaks: int = 0
+    _end: Optional[float] = None
+
+    def see(self, packet: av.Packet) -> None:
+        """Process the next packet of the stream.
+
+        Raises:
+            DoubledError: its data stand twice.
+        """
+        if self.source is not None and packet.pos is not None:
+            self._count(packet, self.source)
+        elif packet.is_corrupt:
+            self._broken = True
+        elif packet.is_keyframe:
+            self._broken = False
+        if self._broken and packet.pts is not None:
+            self.pts.add(packet.pts)
+
+    def _count(self, packet: av.Packet, source: BinaryIO) -> None:
+        """Judge the continuity counters of a picture's packets in a transport stream."""
+        if packet.is_keyframe:
+            self._broken = False
+        elif self._breaks & 1 and self._late(packet):
+            self._broken = True  # it needs a picture of which nothing is left
+        self._broken |= self._next_broken
+        self._next_broken, self._breaks = False, self._breaks >> 1
+        # ffmpeg's mark of the first picture is lost while it probes the file.
+        if packet.is_corrupt or self._end is None:
+            found = continuity(source, packet.pos, packet.stream.id)
+            if found.doubled:
+                raise DoubledError
+            self._broken |= found.lost[0]
+            self._next_broken = found.lost[1]
+            self._breaks |= found.broken_behind[0] | found.broken_behind[1] << 1
+        if packet.dts is not None:
+            self._end = packet.dts + 1.5 * (packet.duration or 0)
+
+    def _late(self, packet: av.Packet) -> bool:
+        """Behind a break of the counter: by the times another picture should stand before it."""
+        return packet.dts is None or self._end is None or packet.dts > self._end

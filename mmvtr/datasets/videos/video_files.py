@@ -19,6 +19,7 @@ from av.stream import Disposition
 from mmvtr.datasets.videos.decoding_limits import limit_pictures
 from mmvtr.datasets.videos.packet_times import MAY_JUMP, Clock
 from mmvtr.datasets.videos.stated_size import stated_size
+from mmvtr.datasets.videos.transport_stream import EachOnce
 
 #: Formats in place of whose files ffmpeg opens what they name, or a device.
 LISTS = {
@@ -90,17 +91,21 @@ def _kind(mode: int) -> str:
 
 
 @contextmanager
-def open_video(path: str) -> Iterator[tuple[InputContainer, av.VideoStream]]:
+def open_video(
+    path: str, each_once: Optional[EachOnce] = None
+) -> Iterator[tuple[InputContainer, av.VideoStream]]:
     """The container and the stream of moving pictures that players show (a cover is none).
 
     Args:
         path: a video file.
+        each_once: the same file, a transport stream, without packets that stand twice.
 
     Raises:
         BrokenVideoError: a list of other files, or no video stream; without the path, as
             :func:`errors_name` adds it.
     """
-    with _container(path) as container:
+    opened = _container(path) if each_once is None else av.open(each_once, format='mpegts')
+    with opened as container:
         streams = [s for s in container.streams.video if _moves(s)]
         if not streams:
             raise BrokenVideoError('no video stream')

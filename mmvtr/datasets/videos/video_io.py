@@ -15,7 +15,17 @@ from __future__ import annotations
 from bisect import bisect_left
 from contextlib import contextmanager
 from itertools import chain
-from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Sequence, Union
+from typing import (
+    BinaryIO,
+    Callable,
+    Iterable,
+    Iterator,
+    NamedTuple,
+    Optional,
+    Sequence,
+    TypeVar,
+    Union,
+)
 
 import av
 import numpy as np
@@ -26,8 +36,9 @@ from av.video.frame import PictureType
 from mmvtr.datasets.videos.decoding_limits import decoded
 from mmvtr.datasets.videos.frame_sampling import TIME_SLACK, window
 from mmvtr.datasets.videos.listed_packets import Listed, list_packets, runs
-from mmvtr.datasets.videos.packet_times import Clock
+from mmvtr.datasets.videos.packet_times import Clock, DoubledError
 from mmvtr.datasets.videos.shown_pictures import ShownPictures
+from mmvtr.datasets.videos.transport_stream import EachOnce
 from mmvtr.datasets.videos.video_files import (
     BrokenVideoError,
     errors_name,
@@ -40,6 +51,7 @@ from mmvtr.datasets.videos.video_files import (
 MAX_BYTES = 4 << 30
 
 Select = Callable[[np.ndarray], np.ndarray]
+T = TypeVar('T')
 
 
 def read_frames(
@@ -75,7 +87,7 @@ def read_frames(
     """
     with errors_name(path):
         clip = _Clip(path, select, start, end, max_bytes, missing_bytes(path))
-        frames = _read(clip)
+        frames = _each_packet_once(_read, clip)
         _check_sizes({frame.shape[:2] for frame in frames})
         return frames
 
@@ -102,7 +114,19 @@ def decode_all(
     with errors_name(path):
         missing = missing_bytes(path)
         clip = _Clip(path, _all, start, end, max_bytes, missing, keeps=False)
-        return _count(clip)
+        return _each_packet_once(_count, clip)
+
+
+def _each_packet_once(read: Callable[[_Clip], T], clip: _Clip) -> T:
+    """Read a file; if packets of its transport stream stand twice, again without the copies."""
+    try:
+        return read(clip)
+    except DoubledError:
+        pass
+    try:
+        return read(clip._replace(each_once=True))
+    except DoubledError:
+        raise BrokenVideoError('packets stand twice where no packet is expected') from None
 
 
 def _read(clip: _Clip) -> list[np.ndarray]:
@@ -127,7 +151,7 @@ class _Clip(NamedTuple):
     """What :func:`read_frames` is asked for.
 
     ``missing``: in words, what the file lacks by its size; ``keeps``: the pictures, not just their
-    number.
+    number; ``each_once``: packets of a transport stream that stand twice are left out.
     """
 
     path: str
@@ -137,6 +161,11 @@ class _Clip(NamedTuple):
     max_bytes: int
     missing: Optional[str] = None
     keeps: bool = True
+    each_once: bool = False
+
+    def source(self) -> BinaryIO:
+        """Open the bytes that are decoded."""
+        return EachOnce(self.path) if self.each_once else open(self.path, 'rb')
 
     def check_memory(
         self,
@@ -162,7 +191,7 @@ class _NotAsListedError(Exception):
 def _read_by_time(clip: _Clip) -> Optional[list[np.ndarray]]:
     """The selected frames; None where the packets do not say when they are shown."""
     with _open(clip) as (container, stream):
-        listed = list_packets(container, stream, clip.missing)
+        listed = list_packets(container, stream, clip.source, clip.missing)
         if listed is None:
             return None
         times = _on_the_clock(listed.pts, container, stream)
@@ -378,7 +407,8 @@ def _open(clip: _Clip) -> Iterator[tuple[InputContainer, av.VideoStream]]:
             ffmpeg where bytes are missing.
     """
     try:
-        with open_video(clip.path) as (container, stream):
+        each_once = EachOnce(clip.path) if clip.each_once else None
+        with open_video(clip.path, each_once) as (container, stream):
             clip.check_memory(stream.codec_context, ShownPictures(stream), 1)
             yield container, stream
     except av.error.FFmpegError as error:

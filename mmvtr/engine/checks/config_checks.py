@@ -7,6 +7,7 @@ argument, a value of a component from elsewhere.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
 
 import torch
@@ -31,6 +32,7 @@ from mmvtr.registry import (
     SCOPE,
     TASK_UTILS,
     TRANSFORMS,
+    bare_name,
 )
 from mmvtr.registry import Registry as OurRegistry
 
@@ -38,6 +40,19 @@ from mmvtr.registry import Registry as OurRegistry
 PLAIN = {
     'env_cfg': ('cudnn_benchmark', 'dist_cfg', 'mp_cfg', 'resource_limit'),
     'auto_scale_lr': ('base_batch_size', 'enable'),
+}
+#: What backends of mmengine's visualizer import, one of several, and how it is installed.
+BACKENDS = {
+    'AimVisBackend': (('aim',), 'pip install aim'),
+    'ClearMLVisBackend': (('clearml',), 'pip install clearml'),
+    'DVCLiveVisBackend': (('dvclive',), 'pip install dvclive'),
+    'MLflowVisBackend': (('mlflow',), 'pip install mlflow'),
+    'NeptuneVisBackend': (('neptune',), 'pip install neptune'),
+    'TensorboardVisBackend': (
+        ('tensorboard', 'tensorboardX'),
+        "the extra 'tensorboard': pip install 'mmvtr[tensorboard]'",
+    ),
+    'WandbVisBackend': (('wandb',), 'pip install wandb'),
 }
 PARAMWISE = {
     'DefaultOptimWrapperConstructor': (
@@ -345,6 +360,10 @@ def _visualizer(value: Any) -> Iterator[str]:
     yield from component(own, Place('visualizer', [registry.VISUALIZERS], supplied=supplied))
     where = Place('visualizer.vis_backends', [registry.VISBACKENDS], supplied=('save_dir',))
     yield from component(backends, where)
+    for backend in backends or ():
+        package = BACKENDS.get(bare_name(backend)) if isinstance(backend, dict) else None
+        if package is not None and not any(map(find_spec, package[0])):
+            yield f'visualizer.vis_backends: {backend["type"]} needs {package[1]}'
 
 
 def _plain(cfg: Config) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import logging
 import platform
@@ -132,7 +133,8 @@ class ToolRunner(Runner):
         """
         self.datasets = check_datasets(self.cfg, self.reads)
         for loader, dataset in self.datasets.items():
-            setattr(self, f'_{loader}', dict(getattr(self, f'_{loader}'), dataset=dataset))
+            kept = _WithDataset(getattr(self, f'_{loader}'), dataset=dataset)
+            setattr(self, f'_{loader}', kept)
         try:
             return super().build_model(model)
         except (OSError, RuntimeError, ValueError) as error:
@@ -254,6 +256,14 @@ class ToolTestRunner(ToolRunner):
     """The runner of a test, for which the training data may be missing."""
 
     reads = ('test_dataloader',)
+
+
+class _WithDataset(dict):
+    """A dataloader's config with a dataset that is built, which no copy of the config copies."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+        memo[id(self['dataset'])] = self['dataset']
+        return copy.deepcopy(dict(self), memo)
 
 
 def _end_workers(loader: Any) -> None:

@@ -211,7 +211,7 @@ def own_share(temperature: float | Tensor, bank: Tensor | Tiles, items: Tiles) -
             >>> round(own_share(0.1, bank, as_tiles(items)), 3)
             4.8
     """
-    of_bank, of_items = (reach(as_tiles(x).finite()) for x in (bank, items))
+    of_bank, of_items = (reach(x) for x in (bank, items))
     own = of_items / of_bank if of_bank > 0 and of_items > 0 else 1.0
     return MILDER * temperature * own
 

@@ -114,7 +114,9 @@ def fit_biases(
     if 'bank' not in spec.reads:
         raise ValueError(f'{transform} is not fitted to a bank: it reads {spec.reads}')
     tiles = as_tiles(bank)._replace(name='bank')
-    if 'temperature' in spec.options or spec.form == 'gated':  # the others read each score once
+    if spec.as_sinkhorn is not None:
+        tiles = tiles.coded()
+    elif 'temperature' in spec.options or spec.form == 'gated':  # the others read each score once
         tiles = tiles.kept()
     given = _options(transform, spec, tiles, options)
     missing = {'bank_gallery', 'item_bank'} & {*spec.reads} - {*beside}
@@ -154,7 +156,7 @@ def _options(
             f'mmvtr.functional.{transform} has it'
         )
     if 'temperature' in found:
-        found['temperature'] = _temperature(found['temperature'], bank.finite())
+        found['temperature'] = _temperature(found['temperature'], bank)
     if given.get('neighbours') is None and 'neighbours' in found:
         most = bank.shape[spec.form == 'gated']
         found['neighbours'] = min(found['neighbours'], most)

@@ -12,7 +12,8 @@ from typing import Callable, Iterable, NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_empty, refuse_non_finite
+from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_empty
+from mmvtr.functional.transforms.exp_sums import ExpSums
 from mmvtr.functional.values import arrays_too, check_range
 
 __all__ = ['Biases', 'column_biases', 'sinkhorn', 'sinkhorn_by_rows']
@@ -49,7 +50,9 @@ def sinkhorn(
     With M = exp(scores / temperature): alpha = 1, beta = c / (alpha M), and ``iterations`` times
     alpha = r / (M beta), beta = c / (alpha M).  So the column marginals always hold, those of the
     rows in the limit.  0 iterations are the inverted softmax.  Costs ``iterations + 1`` passes
-    over the tiles.  Computed in float32 or better; differentiable in scores and temperature.
+    over the tiles.  Of coded ones (:meth:`.Tiles.coded`) the last but one reads exact scores and
+    the others the codes, unless a tolerance is given.  Computed in float32 or better;
+    differentiable in scores and temperature.
 
     With ``strictness`` p below 1 the column marginals need not hold (unbalanced optimal transport,
     one side only): beta = (c / (alpha M))^p.  That is the plan P of the given row sums with the
@@ -97,13 +100,16 @@ def sinkhorn(
     log_r = _log_marginals(row_marginals, tiles.shape[0], 'row_marginals', like)
     log_c = _log_marginals(column_marginals, tiles.shape[1], 'column_marginals', like)
     log_alpha = like.new_zeros(tiles.shape[0])
-    sums = ExpSums(tiles, scale)
-    for _ in range(iterations):
-        log_excess = sums.of_rows(log_alpha, log_c, strictness) - log_r
+    sums = ExpSums(tiles, scale, like)
+    found = None
+    for left in reversed(range(iterations)):
+        rough = left > 0 and tolerance is None
+        found = sums.of_rows(log_alpha, log_c, strictness, rough=rough)
+        log_excess = found.rows - log_r
         log_alpha = log_alpha - log_excess
         if tolerance is not None and log_excess.expm1().abs().max() < tolerance:
             break
-    log_beta = strictness * (log_c - sums.of_columns(log_alpha))
+    log_beta = strictness * (log_c - sums.of_columns(log_alpha, found))
     return Biases(log_alpha.log_softmax(0) / scale, log_beta.log_softmax(0) / scale)
 
 
@@ -196,7 +202,7 @@ def column_biases(
     like = tiles.columns(slice(0, 1))
     scale = _inverse(temperature, like)
     _check_length(row_biases, tiles.shape[0], 'row_biases')
-    log_beta = -ExpSums(tiles, scale).of_columns(row_biases.to(like) * scale)
+    log_beta = -ExpSums(tiles, scale, like).of_columns(row_biases.to(like) * scale)
     if column_marginals is not None:
         log_beta = log_beta + _log_masses(column_marginals, len(log_beta), 'column_marginals', like)
     return log_beta / scale
@@ -282,112 +288,3 @@ def _log_masses(masses: Tensor, length: int, name: str, like: Tensor) -> Tensor:
 def _check_length(x: Tensor, length: int, name: str) -> None:
     if x.shape != (length,):
         raise ValueError(f'{name} {list(x.shape)} must have shape [{length}]')
-
-
-#: (highest - lowest score) / temperature of a tile up to which its sums are taken in linear space.
-#: A float32 holds e^-87: what is lost beside the largest part of a sum is below e^-27 of it.
-RANGE = 60.0
-
-
-class ExpSums:
-    """Sums of exp(scores * scale), of scores [Q, N] that are read in tiles, once a call.
-
-    Args:
-        tiles: of the scores.
-        scale: 1 / temperature, 0-dim.
-
-    Raises:
-        ValueError: at a call, a score that is not finite (its row and column are said).
-
-    Example:
-        >>> from mmvtr.functional.similarities.tiles import as_tiles
-        >>> scores = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
-        >>> sums = ExpSums(as_tiles(scores), torch.tensor(1.0))
-        >>> sums.of_columns(torch.zeros(2)).allclose(scores.logsumexp(0))
-        True
-    """
-
-    def __init__(self, tiles: Tiles, scale: Tensor) -> None:
-        self._tiles, self._scale = tiles, scale
-        self._room = torch.empty(0)
-        # Numbers: tensors that outlive their tile would leave holes in the heap.
-        self._ranges: dict[int, tuple[float, float]] = {}
-
-    def of_columns(self, log_alpha: Tensor) -> Tensor:
-        """Return the log of sum_i alpha_i exp(s_ij * scale), float [N], of log alpha [Q]."""
-        found = torch.empty(0)
-        alpha = _Weights(log_alpha)
-        for part, tile in self._tiles.parts():
-            sums = self._column_sums(part, tile, alpha)[0]
-            if part.start == 0:
-                found = sums.new_empty(self._tiles.shape[1])
-            found[part] = sums
-        return found
-
-    def of_rows(self, log_alpha: Tensor, log_c: Tensor, strictness: float) -> Tensor:
-        """Return the log row sums [Q] of diag(alpha) M diag(beta), beta as the columns need it.
-
-        A tile holds all rows, so its beta = (c / (alpha M))^strictness is exact at once and its
-        share of the row sums can follow.
-
-        Args:
-            log_alpha: float [Q].
-            log_c: float [N], of the masses that columns are to get.
-            strictness: 0 to 1.
-        """
-        log_sums = torch.full_like(log_alpha, -torch.inf)
-        alpha = _Weights(log_alpha)
-        for part, tile in self._tiles.parts():
-            sums, kernel, top = self._column_sums(part, tile, alpha)
-            log_beta = strictness * (log_c[part] - sums)
-            if kernel is None or log_beta.requires_grad:
-                share = (self._exponents(tile, log_alpha) + log_beta).logsumexp(1)
-            else:
-                beta = _Weights(log_beta)
-                share = _product(kernel, beta.values).log() + (beta.largest + top) + log_alpha
-            log_sums = torch.logaddexp(log_sums, share)
-        return log_sums
-
-    def _column_sums(
-        self, part: slice, tile: Tensor, alpha: '_Weights'
-    ) -> tuple[Tensor, Optional[Tensor], Tensor]:
-        """Log column sums [n] of a tile, exp(scores * scale - top) [Q, n] if in linear space, and
-        top."""
-        if part.start not in self._ranges:
-            refuse_non_finite(tile, name=self._tiles.name, first_column=part.start)
-            known = tile.detach()
-            self._ranges[part.start] = known.amin(0).min().item(), known.amax(0).max().item()
-        low, high = self._ranges[part.start]
-        top = high * self._scale
-        learned = torch.is_grad_enabled() and any(
-            x.requires_grad for x in (tile, self._scale, alpha.logs)
-        )
-        # Above a temperature of 1 the rounding of a sum, times it, would move biases by 1e-5.
-        if learned or self._scale < 1 or top - low * self._scale > RANGE:
-            return self._exponents(tile, alpha.logs).logsumexp(0), None, top
-        kernel = torch.addcmul(-top, tile, self._scale, out=self._room_for(tile)).exp_()
-        return _product(kernel.t(), alpha.values).log() + (alpha.largest + top), kernel, top
-
-    def _exponents(self, tile: Tensor, log_alpha: Tensor) -> Tensor:
-        return torch.addcmul(log_alpha[:, None], tile, self._scale)
-
-    def _room_for(self, tile: Tensor) -> Tensor:
-        """The same memory for each tile, in its order: to ask for it anew costs as much as the
-        exponentials."""
-        if len(self._room) < tile.numel():
-            self._room = tile.new_empty(tile.numel())
-        room = self._room[: tile.numel()]
-        return room.view(tile.shape) if tile.stride(1) == 1 else room.view(tile.t().shape).t()
-
-
-def _product(a: Tensor, b: Tensor) -> Tensor:
-    with torch.autocast(a.device.type, enabled=False):
-        return a @ b
-
-
-class _Weights:
-    """Weights as their logs and, over the largest, as numbers in [0, 1]."""
-
-    def __init__(self, logs: Tensor) -> None:
-        self.logs, self.largest = logs, logs.detach().max()
-        self.values = (logs.detach() - self.largest).exp()

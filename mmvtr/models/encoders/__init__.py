@@ -1,7 +1,5 @@
 """The papers' encoders, which turn the towers' frames and words into levels."""
 
-# ruff: noqa: F401 - __all__ is made of what is imported
-
 from mmvtr.models.encoders.ce import CEEncoder
 from mmvtr.models.encoders.clip2video import CLIP2Video
 from mmvtr.models.encoders.clip4clip import CLIP4Clip, XCLIPEncoder
@@ -18,6 +16,6 @@ from mmvtr.models.encoders.prvr import (
 from mmvtr.models.encoders.ssb import SSBEncoder
 from mmvtr.models.encoders.taco import TACoEncoder
 from mmvtr.models.encoders.uatvr import UATVR
-from mmvtr.registry import defined_in
+from mmvtr.registry import own_names
 
-__all__ = defined_in(globals())
+__all__ = own_names(globals())

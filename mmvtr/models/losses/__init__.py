@@ -1,7 +1,5 @@
 """Losses on score matrices, and objectives with further inputs."""
 
-# ruff: noqa: F401 - __all__ is made of what is imported
-
 from mmvtr.models.losses.captioning import CrossCaptioning
 from mmvtr.models.losses.distillation import (
     DistillationLoss,
@@ -33,6 +31,6 @@ from mmvtr.models.losses.ranking import (
     SeveralHingesLoss,
 )
 from mmvtr.models.target import LocalBatch, Target
-from mmvtr.registry import defined_in
+from mmvtr.registry import own_names
 
-__all__ = defined_in(globals())
+__all__ = own_names(globals())

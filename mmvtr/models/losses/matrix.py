@@ -314,7 +314,7 @@ class RINCELoss(ContrastiveLoss):
         check_range('(0, 1]', q=q)
         check_range('(0, inf)', density=density)
         if self.form != 'pooled':
-            raise ValueError(f'RINCE pools positives: form={self.form!r} is none of it')
+            raise ValueError(f'RINCE pools positives, which form={self.form!r} does not')
         self.q = q
         self.density = density
 

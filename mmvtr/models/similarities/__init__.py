@@ -1,7 +1,5 @@
 """Similarities, which map levels of texts and videos to score matrices [T, V]."""
 
-# ruff: noqa: F401 - __all__ is made of what is imported
-
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.models.similarities.cascade import CascadeSimilarity
 from mmvtr.models.similarities.cosine import CosineSimilarity, GaussianSimilarity
@@ -10,6 +8,6 @@ from mmvtr.models.similarities.mmt import ExpertSimilarity
 from mmvtr.models.similarities.mssl import MSSLSimilarity
 from mmvtr.models.similarities.token import TokenSimilarity, TokenVectorSimilarity
 from mmvtr.models.similarities.xpool import XPoolSimilarity
-from mmvtr.registry import defined_in
+from mmvtr.registry import own_names
 
-__all__ = defined_in(globals())
+__all__ = own_names(globals())

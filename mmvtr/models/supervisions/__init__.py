@@ -1,7 +1,5 @@
 """Supervisions, which fill a target's slots: positives, weights, margins, teachers ..."""
 
-# ruff: noqa: F401 - __all__ is made of what is imported
-
 from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.models.supervisions.belief import Belief
 from mmvtr.models.supervisions.cmgsd import AdaptiveMarginSupervision, CMGSDSupervision
@@ -18,6 +16,6 @@ from mmvtr.models.supervisions.relative_scores import (
 from mmvtr.models.supervisions.stored_vectors import StoredFrameTeacher
 from mmvtr.models.supervisions.teachers import FrozenTeachers, RelevanceTeacher, StoredTeachers
 from mmvtr.models.supervisions.weights import OracleSupervision, RelevanceSupervision
-from mmvtr.registry import defined_in
+from mmvtr.registry import own_names
 
-__all__ = defined_in(globals())
+__all__ = own_names(globals())

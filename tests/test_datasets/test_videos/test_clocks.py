@@ -64,8 +64,9 @@ def joined(folder, suffix):
     return path
 
 
-def test_times_that_start_again_are_joined(tmp_path):
-    path = joined(tmp_path, 'flv')
+@pytest.mark.parametrize('suffix', ['ts', 'flv'])
+def test_times_that_start_again_are_joined(tmp_path, suffix):
+    path = joined(tmp_path, suffix)
     assert duration_of(str(path)) == pytest.approx(2 * SECONDS, abs=0.15)
     assert pictures_span(str(path))[1] == pytest.approx(2 * SECONDS, abs=0.15)
     for second, grey in enumerate([20, 50, 80, 120, 160, 200]):
@@ -94,7 +95,7 @@ def test_a_short_gap_is_a_gap(tmp_path, later):
     assert shown(path, later + 4.2, later + 4.8) == [160]
 
 
-# -- transport streams whose packets are not all there --------------------------------------------
+# -- transport streams whose packets are not all there, or there twice ----------------------------
 
 
 def packets_of(path, pid=256):
@@ -110,6 +111,18 @@ def stream(tmp_path_factory):
     folder = tmp_path_factory.mktemp('ts')
     path = write(folder / 'x.ts', np.repeat([20, 50, 80, 120], RATE), texture=True)
     return path, read_frames(str(path), every)
+
+
+@pytest.mark.parametrize('place', [0.1, 0.4, 0.7])
+def test_a_packet_that_stands_twice_changes_no_picture(stream, tmp_path, place):
+    path, expected = stream
+    blocks, own, _ = packets_of(path)
+    doubled = own[int(place * len(own))]
+    copy = tmp_path / 'twice.ts'
+    copy.write_bytes(b''.join(b + b if n == doubled else b for n, b in enumerate(blocks)))
+    assert copy.read_bytes() != path.read_bytes()
+    np.testing.assert_array_equal(read_frames(str(copy), every), expected)
+    assert decode_all(str(copy)) == len(expected)
 
 
 @pytest.mark.parametrize('group', [1, 3, 6])
@@ -130,6 +143,21 @@ def test_a_lost_packet_refuses_the_pictures_that_need_it_and_no_others(stream, t
         read_frames(str(copy), lambda times: np.array([5 * group + 1]))
     with pytest.raises(BrokenVideoError, match='damaged pictures at'):
         decode_all(str(copy))
+
+
+@pytest.mark.parametrize('jump', [1, 7, 13])
+def test_a_counter_that_starts_anew_between_pictures_is_no_damage(stream, tmp_path, jump):
+    path, expected = stream
+    blocks, _, begins = packets_of(path)
+    copy = tmp_path / 'counted.ts'
+    moved = [
+        b if n < begins[20] or (b[1] & 31) << 8 | b[2] != 256
+        else b[:3] + bytes([b[3] & 0xF0 | (b[3] + jump) & 0x0F]) + b[4:]
+        for n, b in enumerate(blocks)
+    ]  # fmt: skip
+    copy.write_bytes(b''.join(moved))
+    assert copy.read_bytes() != path.read_bytes()
+    np.testing.assert_array_equal(read_frames(str(copy), every), expected)
 
 
 # -- pixels and tracks ---------------------------------------------------------------------------

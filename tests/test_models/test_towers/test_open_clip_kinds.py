@@ -206,8 +206,8 @@ def original(model, path):
     """open_clip's own model with random weights, which are also written to ``path``."""
     torch.manual_seed(3)
     clip = open_clip.create_model(model, load_weights=False, pretrained_text=False)
-    for parameter in clip.parameters():  # what starts at 0 must count, too
-        if not parameter.any():
+    for parameter in clip.parameters():  # what starts at 0, or is never filled, must count, too
+        if not 0 < parameter.abs().max() < 1e3:
             nn.init.normal_(parameter, std=0.1)
     torch.save(clip.state_dict(), path)
     return clip.eval()

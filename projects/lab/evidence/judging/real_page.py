@@ -60,8 +60,8 @@ def page(found: Mapping[str, Any]) -> str:
 #: Of the sets with R@1: what is told of together, on the page of the documentation.
 GROUPS = {
     'CLAP: sound and caption, both ways, clean and disturbed': ('CLAP', ''),
-    'MiniLM, TF-IDF: a caption asks for the mean of four others': ('MiniLM TF-IDF', 't2v'),
-    'the same, the mean asks for the caption': ('MiniLM TF-IDF', 'v2t'),
+    'MiniLM, TF-IDF: captions retrieve the mean of four others': ('MiniLM TF-IDF', 't2v'),
+    'the same, means retrieve the caption': ('MiniLM TF-IDF', 'v2t'),
 }
 SUMMED = {'Sinkhorn .11': 'sinkhorn 0.11', 'unbalanced .067 / .8': SHOWN_SO}
 

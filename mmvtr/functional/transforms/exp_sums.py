@@ -1,0 +1,218 @@
+"""Sums of exponentials of a score matrix that is read in tiles: what Sinkhorn-Knopp repeats."""
+
+from __future__ import annotations
+
+import math
+from typing import Iterator, NamedTuple, Optional
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.similarities.tiles import Tiles, column_blocks, extent
+
+#: Sums of exponentials, the largest of which is 1, are right in linear space from here on: what a
+#: float32 rounds to 0 is below 1e-38.
+FLOOR = 1e-26
+#: (step of coded scores) / temperature up to which they stand for the scores in sums: each
+#: exponential is then wrong by 5 % at most, with either sign.
+COARSE = 0.1
+#: How far the logs of row weights may spread for the ratio of their sums to be taken of the codes.
+NEAR = 0.02
+
+
+class Sums(NamedTuple):
+    """Logs of the sums of alpha M over the rows, and of diag(alpha) M diag(beta) over the columns.
+
+    Attributes:
+        log_alpha: float [Q], those that they are of.
+        columns: float [N].
+        rows: float [Q].
+    """
+
+    log_alpha: Tensor
+    columns: Tensor
+    rows: Tensor
+
+
+class ExpSums:
+    """Sums of M = exp(scores * scale), of scores [Q, N] that are read in tiles, once a call.
+
+    They are taken in linear space, and in log space where that could lose digits or a gradient is
+    asked for.  At most three values a call are waited for on a GPU.
+
+    Args:
+        tiles: of the scores.
+        scale: 1 / temperature, 0-dim.
+        like: float [Q, n] of some of the scores.
+
+    Raises:
+        ValueError: at a call, a score that is not finite (its row and column are said).
+
+    Example:
+        >>> from mmvtr.functional.similarities.tiles import as_tiles
+        >>> scores = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> sums = ExpSums(as_tiles(scores), torch.tensor(1.0), scores)
+        >>> sums.of_columns(torch.zeros(2)).allclose(scores.logsumexp(0))
+        True
+    """
+
+    def __init__(self, tiles: Tiles, scale: Tensor, like: Tensor) -> None:
+        self._tiles, self._scale = tiles, scale
+        # Above a temperature of 1 the rounding of a sum, times it, would move biases by 1e-5.
+        self._linear = bool(scale >= 1)
+        self._learned = like.requires_grad or scale.requires_grad
+        count = -(-tiles.shape[1] // tiles.width)
+        self._ranges = like.detach().new_full((count, 2), torch.nan)  # lowest and highest of a tile
+        self._ranged = False
+        self._room = like.detach().new_empty(0)
+
+    def of_columns(self, log_alpha: Tensor, near: Optional[Sums] = None) -> Tensor:
+        """Return the log of sum_i alpha_i exp(s_ij * scale), float [N], of log alpha [Q].
+
+        Args:
+            log_alpha: float [Q].
+            near: exact sums of other weights.  Where the tiles are coded and these weights differ
+                little, the ratio of both sums is taken of the codes: it is near 1, and their error
+                is a part of the difference.
+        """
+        if near is not None and self._in_linear_space_for(log_alpha) and self._codes() is not None:
+            apart = log_alpha - near.log_alpha
+            if apart.max() - apart.min() <= NEAR:
+                return self._moved(near, log_alpha)
+        return self._sums(log_alpha).columns
+
+    def of_rows(
+        self, log_alpha: Tensor, log_c: Tensor, strictness: float, *, rough: bool = False
+    ) -> Sums:
+        """Return the sums of diag(alpha) M diag(beta), beta as the columns need it.
+
+        A tile holds all rows, so its beta = (c / (alpha M))^strictness is exact at once and its
+        share of the row sums can follow.
+
+        Args:
+            log_alpha: float [Q].
+            log_c: float [N], of the masses that columns are to get.
+            strictness: 0 to 1.
+            rough: of coded tiles (:meth:`.Tiles.coded`) the codes may be read.
+        """
+        return self._sums(log_alpha, log_c, strictness, rough)
+
+    def _in_linear_space_for(self, log_alpha: Tensor) -> bool:
+        learned = torch.is_grad_enabled() and (self._learned or log_alpha.requires_grad)
+        return self._linear and not learned
+
+    def _sums(
+        self,
+        log_alpha: Tensor,
+        log_c: Optional[Tensor] = None,
+        strictness: float = 0.0,
+        rough: bool = False,
+    ) -> Sums:
+        if self._in_linear_space_for(log_alpha):
+            found = self._in_linear_space(log_alpha, log_c, strictness, rough)
+            if found is not None:
+                return found
+            self._linear = False
+        return self._in_log_space(log_alpha, log_c, strictness)
+
+    def _in_linear_space(
+        self, log_alpha: Tensor, log_c: Optional[Tensor], strictness: float, rough: bool
+    ) -> Optional[Sums]:
+        """None where digits could be lost, or a score is not finite."""
+        # Into place: small results that outlive their tile leave holes in the heap.
+        alpha = _Weights(log_alpha)
+        columns = self._ranges.new_empty(self._tiles.shape[1])
+        rows = torch.full_like(log_alpha, -torch.inf)
+        lowest = self._ranges.new_tensor(torch.inf)
+        for part, exps, top in self._exponentials(rough):
+            sums = _product(exps.t(), alpha.values)
+            torch.minimum(lowest, sums.min(), out=lowest)
+            columns[part] = sums.log_().add_(alpha.largest + top)
+            if log_c is not None:
+                beta = _Weights(strictness * (log_c[part] - columns[part]))
+                shares = _product(exps, beta.values)
+                torch.minimum(lowest, shares.min(), out=lowest)
+                torch.logaddexp(rows, shares.log_().add_(beta.largest + top), out=rows)
+            if part.start == 0 and not lowest > FLOOR:  # the first tells nearly always
+                return None
+        if not (lowest > FLOOR and (self._ranged or self._ranges.isfinite().all())):
+            return None
+        self._ranged = True
+        return Sums(log_alpha, columns, rows.add_(log_alpha))
+
+    def _moved(self, near: Sums, log_alpha: Tensor) -> Tensor:
+        before, after = _Weights(near.log_alpha), _Weights(log_alpha)
+        weights = torch.stack([before.values, after.values], dim=1)
+        columns = near.columns + (after.largest - before.largest)
+        for part, exps, _ in self._exponentials(rough=True):
+            old, new = _product(exps.t(), weights).log_().unbind(1)
+            columns[part] += new - old
+        return columns
+
+    def _codes(self) -> Optional[object]:
+        codes = self._tiles.codes
+        if codes is None or not codes.step * self._scale <= COARSE:
+            return None
+        return codes
+
+    def _exponentials(self, rough: bool) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Yield columns, exp(scores * scale - top) [Q, n] in memory that is used again, and top."""
+        codes = self._codes() if rough else None
+        bits = self._scale / math.log(2)
+        for number, start in enumerate(range(0, self._tiles.shape[1], self._tiles.width)):
+            part = slice(start, min(start + self._tiles.width, self._tiles.shape[1]))
+            coded = None if codes is None else codes.of(part)
+            if coded is None:
+                tile = self._tiles.columns(part).detach()
+                if not self._ranged:
+                    self._ranges[number] = extent(tile)
+                factor, top = bits, self._ranges[number, 1]
+            else:
+                tile, self._ranges[number], step = coded
+                factor, top = bits * step, self._ranges[number, 0]
+            for block, scores in column_blocks(tile):
+                room = self._room_for(scores)
+                if coded is None:
+                    torch.addcmul(-top * bits, scores, factor, out=room)
+                else:
+                    room.copy_(scores).mul_(factor)
+                room.exp2_()  # exp_ takes three times as long
+                yield slice(start + block.start, start + block.stop), room, top * self._scale
+            tile = scores = None  # before the next is made
+
+    def _in_log_space(self, log_alpha: Tensor, log_c: Optional[Tensor], strictness: float) -> Sums:
+        columns, rows = torch.empty(0), torch.full_like(log_alpha, -torch.inf)
+        for part, tile in self._tiles.finite().parts():
+            exponents = torch.addcmul(log_alpha[:, None], tile, self._scale)
+            logs = exponents.logsumexp(0)
+            if part.start == 0:
+                columns = logs.new_empty(self._tiles.shape[1])
+            columns[part] = logs
+            if log_c is not None:
+                exponents = exponents + strictness * (log_c[part] - logs)
+                rows = torch.logaddexp(rows, exponents.logsumexp(1))
+        return Sums(log_alpha, columns, rows)
+
+    def _room_for(self, scores: Tensor) -> Tensor:
+        """The same memory for each block, in its order: to ask for it anew costs as much as the
+        exponentials."""
+        if len(self._room) < scores.numel():
+            self._room = self._room.new_empty(scores.numel())
+        room = self._room[: scores.numel()]
+        if scores.stride(1) == 1:
+            return room.view(scores.shape)
+        return room.view(scores.t().shape).t()
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    with torch.autocast(a.device.type, enabled=False):
+        return a @ b
+
+
+class _Weights:
+    """Weights as their logs and, over the largest, as numbers in [0, 1]."""
+
+    def __init__(self, logs: Tensor) -> None:
+        logs = logs.detach()
+        self.largest = logs.max()
+        self.values = (logs - self.largest).exp()
