@@ -22,11 +22,9 @@ def pytest_configure(config):
 
 
 def pytest_collection_finish() -> None:
-    """Tests and modules stay: no search for garbage looks through their million objects again, and
-    there are fewer searches."""
+    """Tests and modules stay: no search for garbage looks through their million objects again."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -67,10 +67,11 @@ def unregistered(kind: Any, known: Iterable[str]) -> str:
     known = sorted(set(known))
     shown = repr(kind)
     shown = shown if len(shown) <= 80 else f'{shown[:80]}...'
-    if kind in GALLERY:
+    home = GALLERY.get(str(kind).removeprefix('mmvtr.'))
+    if home:
         return (
-            f'nothing is registered as {shown}; {GALLERY[kind]} has it: '
-            f"custom_imports=dict(imports=['{GALLERY[kind]}'])"
+            f'nothing is registered as {shown}; {home} has it: '
+            f"custom_imports=dict(imports=['{home}'])"
         )
     near = ', '.join(difflib.get_close_matches(str(kind), known, n=3, cutoff=0.3))
     alike = nearest(str(kind), known) or (f'; the nearest are {near}' if near else '')

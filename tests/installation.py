@@ -106,7 +106,7 @@ def copy_sources(folder: Path) -> Path:
     folder.mkdir()
     for name in SOURCES:
         shutil.copy2(ROOT / name, folder)
-    left_out = shutil.ignore_patterns('__pycache__', '*.pyc', 'images', '*.json')
+    left_out = shutil.ignore_patterns('__pycache__', '*.pyc', 'images')
     for name in FOLDERS:
         shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=left_out)
     return folder

@@ -81,7 +81,8 @@ config_of = cache(read_config)
 
 @cache
 def on_meta(path):
-    """The model of a config, without memory; rows that differ elsewhere alone share one."""
+    """The model of a config, without memory; rows that differ elsewhere alone share one: do not
+    change it."""
     return built_on_meta(repr(without_downloads(read_config(path).model).to_dict()))
 
 

@@ -12,12 +12,15 @@ query, query,negative_1,negative_2 ..., counted from 0; a place that nothing is 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 import numpy as np
 
 from mmvtr.command_line import Parser, count, output_file, tool
-from mmvtr.storage import read_array, write_text
+from mmvtr.storage import write_text
+
+sys.path.append(str(Path(__file__).resolve().parent / 'analysis_tools'))  # score_files
 
 
 def parse_args() -> argparse.Namespace:
@@ -56,6 +59,7 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     from mmvtr.hard_negatives import mine_negatives  # torch: --help does not wait for it
+    from score_files.reading import read_array
 
     queries, gallery = read_array(args.queries), read_array(args.gallery)
     if args.positives is None and len(queries) != len(gallery):

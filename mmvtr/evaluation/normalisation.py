@@ -51,8 +51,9 @@ class NormalisationMetric(Metric):
     prefix = 'normalisation'
 
     def __init__(self, *, temperature: Optional[float] = None, k: int = 10) -> None:
-        check_range('(0, inf)', temperature=temperature)
-        check_range('[1, inf)', k=k)
+        if temperature is not None:
+            check_range('(0, inf]', temperature=temperature)
+        check_range('[1, inf]', k=k)
         self.temperature = temperature
         self.k = k
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial, wraps
 from inspect import signature
+from numbers import Real
 from typing import Any, Callable, Collection, TypeVar
 
 import torch
@@ -119,29 +121,30 @@ def check_one_of(known: Collection, **given: Any) -> None:
 
 
 def check_range(interval: str, **given: Any) -> None:
-    """Raise ValueError unless each number lies in an interval; None is not checked.
+    """Raise ValueError unless each number lies in an interval.
 
     Args:
-        interval: as ``'[0, 1)'`` or ``'(0, inf)'``.
+        interval: as ``'[0, 1)'`` or ``'(0, inf]'``.
         given: numbers or 0-dim tensors by argument name; a NaN lies in no interval.
 
     Example:
         ::
 
-            >>> check_range('(0, inf)', temperature=0.07)
+            >>> check_range('(0, inf]', temperature=0.07)
     """
     low, high = map(float, interval[1:-1].split(','))
-    limit = 'be positive' if interval == '(0, inf)' else f'be at least {low:g}'
-    words = f'lie in {interval}' if high < float('inf') else limit
+    words = f'lie in {interval}'
+    if high == math.inf:
+        words = 'be positive' if low == 0 and interval[0] == '(' else f'be at least {low:g}'
+        words += ' and finite' if interval[-1] == ')' else ''
     for name, value in given.items():
-        if value is None:
-            continue
-        number = float(value)
+        number = float(value) if isinstance(value, (Real, Tensor)) else math.nan
         above = low < number if interval[0] == '(' else low <= number
         below = number < high if interval[-1] == ')' else number <= high
         if not (above and below):
-            shown = number if isinstance(value, Tensor) else value
-            raise ValueError(f'{name} must {words}, not {shown}')
+            raise ValueError(
+                f'{name} must {words}, not {number if isinstance(value, Tensor) else value!r}'
+            )
 
 
 def check_shapes(**tensors: Tensor) -> None:

@@ -320,7 +320,7 @@ def all_members(
         return list(members)
     if not isinstance(member, dict):
         raise ValueError('member is a config, of which copies are built; built ones are `members`')
-    check_range('[1, inf)', copies=copies)
+    check_range('[1, inf]', copies=copies)
     return [member] * copies
 
 

@@ -37,7 +37,7 @@ class MemoryBank(nn.Module):
         self, size: int, widths: dict[str, int], *, gaussian: Optional[int] = None
     ) -> None:
         super().__init__()
-        check_range('[1, inf)', size=size)
+        check_range('[1, inf]', size=size)
         self.size = size
         self.names = tuple(widths)
         self.register_buffer('pushed', torch.zeros((), dtype=torch.long))

@@ -45,7 +45,7 @@ class CascadeRetriever(VideoTextRetriever):
 
     def __init__(self, *, negatives: int = 8, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        check_range('[1, inf)', negatives=negatives)
+        check_range('[1, inf]', negatives=negatives)
         lacking = [n for n in ('first_stage', 'ranking', 'fuse') if not hasattr(self.similarity, n)]
         if lacking:
             raise ValueError(

@@ -42,7 +42,7 @@ class MixupDataPreprocessor(VideoTextDataPreprocessor):
 
     def __init__(self, *, alpha: float = 1.0, mixed: float = 0.25, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        check_range('(0, inf)', alpha=alpha)
+        check_range('(0, inf]', alpha=alpha)
         check_range('[0, 1]', mixed=mixed)
         if not self.normalise:
             raise ValueError('normalise=False leaves frames as uint8, which are not mixed')

@@ -333,7 +333,8 @@ class VideoTextRetriever(BaseModel):
 
     @micro_batch.setter
     def micro_batch(self, size: Optional[int]) -> None:
-        check_range('[1, inf)', micro_batch=size)
+        if size is not None:
+            check_range('[1, inf]', micro_batch=size)
         self._micro_batch = size
 
     @property
@@ -343,7 +344,8 @@ class VideoTextRetriever(BaseModel):
 
     @block_rows.setter
     def block_rows(self, rows: Optional[int]) -> None:
-        check_range('[1, inf)', block_rows=rows)
+        if rows is not None:
+            check_range('[1, inf]', block_rows=rows)
         if rows is not None and self.no_blocks:
             raise ValueError(
                 f'block_rows={rows}: {self.no_blocks}; leave it away (micro_batch saves memory '

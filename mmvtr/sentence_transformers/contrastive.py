@@ -101,9 +101,10 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         gather_across_devices: bool = False,
     ) -> None:
         super().__init__()
-        check_range('(0, inf)', temperature=temperature)
+        check_range('(0, inf]', temperature=temperature)
         check_one_of(RULES, guide_strategy=guide_strategy)
-        check_range('[1, inf)', mini_batch_size=mini_batch_size)
+        if mini_batch_size is not None:
+            check_range('[1, inf]', mini_batch_size=mini_batch_size)
         if mini_batch_size is not None and has_static_embedding_input(model):
             raise ValueError(
                 'a StaticEmbedding cannot be embedded in parts: leave mini_batch_size out'

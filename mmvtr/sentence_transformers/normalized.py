@@ -51,7 +51,7 @@ class NormalizedContrastiveLoss(DebiasedContrastiveLoss):
         self._ncl = dict(iterations=iterations, marginals=marginals, differentiable=differentiable)
         super().__init__(model, **kwargs)
         self._width = model.get_embedding_dimension()
-        check_range('[1, inf)', queue=queue)
+        check_range('[1, inf]', queue=queue)
         self.queue = MemoryBank(queue, {'global': self._width})
 
     def _loss(self, **how: Any) -> losses.ContrastiveLoss:

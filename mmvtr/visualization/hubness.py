@@ -45,7 +45,7 @@ def hubs(before: Any, after: Mapping[str, Any] = {}, *, k: int = 10) -> 'canvas.
     raw = canvas.array('before', before, (None, None))
     if min(raw.shape) < 2:
         raise ValueError(f'before of shape {list(raw.shape)}: a gallery of one item has no hubs')
-    check_range('[1, inf)', k=k)
+    check_range('[1, inf]', k=k)
     if len(after) >= len(LOOKS):
         raise ValueError(f'{len(after)} transforms, at most {len(LOOKS) - 1} can be told apart')
     named = {'raw': (raw, raw)}

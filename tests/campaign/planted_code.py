@@ -44,8 +44,8 @@ FAULTS = {
     ),
     'the last half step of Sinkhorn has no strictness': _fault(
         'functional/transforms/sinkhorn.py',
-        'log_beta = strictness * (log_c - sums.of_columns(log_alpha))',
-        'log_beta = log_c - sums.of_columns(log_alpha)',
+        'log_beta = strictness * (log_c - sums.of_columns(log_alpha, found))',
+        'log_beta = log_c - sums.of_columns(log_alpha, found)',
         'test_functional/test_sinkhorn.py',
     ),
     'repeats of a bank count as often as they stand there': _fault(

@@ -149,7 +149,7 @@ def test_half_precision_is_computed_in_float32(dtype):
 def _wrong(scores, truth, implied):
     nan = torch.full_like(scores, float('nan'))
     return [
-        (lambda: first_places(scores, truth[:, 1:]), r'leaders \[9, 5\] are of two shapes'),
+        (lambda: first_places(scores, truth[:, 1:]), r'leaders \[9, 5\] differ'),
         (lambda: first_places(nan, truth), 'scores'),
         (lambda: first_places(scores, nan), 'leaders'),
         (lambda: first_places(scores, truth, places=0), 'places must be 1 to 6, .* not 0'),
@@ -159,7 +159,7 @@ def _wrong(scores, truth, implied):
         (lambda: expected_truth(nan, implied, temperature=1.0), 'scores'),
         (lambda: expected_truth(scores, nan[:6], temperature=1.0), 'implied'),
         (lambda: sure_first(scores, truth, sure=1.1), r'sure must lie in \[0, 1\], not 1.1'),
-        (lambda: sure_first(scores, truth[1:], sure=0.5), r'truth \[8, 6\] are of two shapes'),
+        (lambda: sure_first(scores, truth[1:], sure=0.5), r'truth \[8, 6\] differ'),
         (lambda: sure_first(scores, nan, sure=0.5), 'truth'),
     ]
 

@@ -401,7 +401,7 @@ def test_what_it_cannot_do():
     [
         (dict(members=[]), 'needs members, or copies of one member'),
         (dict(member=dict(type='x')), 'takes members, or copies of one member, not both'),
-        (dict(members=None, member=dict(type='x'), copies=0), 'at least 1, got 0'),
+        (dict(members=None, member=dict(type='x'), copies=0), 'copies must be at least 1, not 0'),
         (dict(members=None, member=nn.Identity()), 'built ones are `members`'),
         (dict(fusion='mean'), "must be 'sum', 'prior' or weights, not 'mean'"),
         (dict(fusion=(1, 2, 3)), r'a member, 2 in all, .* got \[1, 2, 3\]'),

@@ -186,7 +186,7 @@ def test_without_data_it_says_what_is_missing(tmp_path):
     ('option', 'message'),
     [
         ('train_dataloader.dataset.split=1k', "no split '1k'"),
-        ('model.supervision.num_samples=0', 'num_samples (K) must be at least 1'),
+        ('model.supervision.num_samples=0', 'num_samples must be at least 1, not 0'),
     ],
 )
 def test_wrong_value_is_named(tmp_path, write_video, option, message):

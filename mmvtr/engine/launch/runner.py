@@ -194,7 +194,10 @@ class ToolRunner(Runner):
 
     def test(self) -> dict[str, float]:
         """Test as mmengine does, and write ``results.json`` with the protocol beside the log."""
-        numbers = super().test()
+        try:
+            numbers = super().test()
+        finally:
+            _end_workers(getattr(self._test_loop, 'dataloader', None))
         if is_main_process():
             protocol = getattr(self.test_loop, 'protocol', None)
             write_results(Results(numbers, protocol), Path(self._log_dir, RESULTS))
@@ -268,10 +271,11 @@ class _WithDataset(dict):
 
 def _end_workers(loader: Any) -> None:
     loader = getattr(loader, 'dataloader', loader)  # AlternatingTrainLoop's passes hold it
-    kept = getattr(loader, '_iterator', None)
-    if kept is not None:
-        kept._shutdown_workers()
-        loader._iterator = None
+    for one in getattr(loader, 'loaders', [loader]):
+        kept = getattr(one, '_iterator', None)
+        if kept is not None:
+            kept._shutdown_workers()
+            one._iterator = None
 
 
 def _not_of_mmengine(record: logging.LogRecord) -> bool:

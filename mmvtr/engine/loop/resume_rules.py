@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple
 
+from mmvtr.functional.values import check_one_of
 from mmvtr.registry import bare_name
 
 RESCALED = 'rescaled and said'
@@ -16,6 +17,7 @@ APPLIED = 'applied and said'
 CONTINUED = 'continued and said'
 REFUSED = 'refused'
 SILENT = 'applied'
+ACTIONS = (RESCALED, APPLIED, CONTINUED, REFUSED, SILENT)
 #: Stands for a value that is not set.
 UNSET = type('Unset', (), {'__repr__': lambda self: 'not set'})()
 
@@ -51,6 +53,7 @@ class Change(NamedTuple):
 _TABLE = Path(__file__).with_suffix('.tsv').read_text(encoding='utf-8').splitlines()
 _ROWS = [line.split('\t') for line in _TABLE[1:]]
 RULES = tuple(Rule(what, tuple(keys.split()), *rest) for what, keys, *rest in _ROWS)
+check_one_of(ACTIONS, **{rule.what: rule.action for rule in RULES})
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:

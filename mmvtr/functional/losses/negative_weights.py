@@ -248,7 +248,7 @@ def check_rule(rule: str, margin: float, softness: float = 0.0) -> None:
     check_one_of(RULES, rule=rule)
     if not math.isfinite(margin) or rule != 'threshold' and margin < 0:
         raise ValueError(f'margin must be at least 0, or a threshold, not {margin}')
-    check_range('[0, inf)', softness=softness)
+    check_range('[0, inf]', softness=softness)
 
 
 def _bars(own: Tensor, rule: str, margin: float) -> Tensor:

@@ -93,7 +93,7 @@ def neighbour_degrees(
             >>> neighbour_degrees(scores, own, hubs, neighbours=2, sharpness=0.5).degrees
             tensor([[1.0000, 0.1192, 0.8808, 0.0000, 0.0000]])
     """
-    check_range('[1, inf)', neighbours=neighbours)
+    check_range('[1, inf]', neighbours=neighbours)
     scores, hubness = at_least_float32(scores), at_least_float32(hubness)
     if not scores.numel():
         return Neighbours(positives.to(scores.dtype), positives)

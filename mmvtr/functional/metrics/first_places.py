@@ -105,7 +105,8 @@ def expected_truth(
             f'implied is {list(implied.shape)}, scores are {list(scores.shape)}: a row of the one '
             'for each column of the other was expected'
         )
-    check_range('(0, inf)', temperature=temperature)
+    if temperature is not None:
+        check_range('(0, inf]', temperature=temperature)
     refuse_non_finite(scores)
     scores = at_least_float32(scores)
     own = _softmax(scores, temperature)

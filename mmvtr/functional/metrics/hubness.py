@@ -69,7 +69,7 @@ def retrieval_mass(scores: Tensor, *, temperature: float | Tensor, dim: int = 1)
             >>> retrieval_mass(torch.tensor([[2.0, 0.0], [2.0, 0.0]]), temperature=1.0)
             tensor([1.7616, 0.2384], dtype=torch.float64)
     """
-    check_range('(0, inf)', temperature=temperature)
+    check_range('(0, inf]', temperature=temperature)
     mass = _zeros(scores, dim)
     for (part,) in _queries(dim, scores):
         mass += (part / temperature).softmax(1).sum(0, dtype=torch.float64)
@@ -151,7 +151,7 @@ def generality(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> 
             >>> generality(torch.tensor([[1.0, 0.0], [0.5, 0.5]]), temperature=0.1)
             tensor([1.0005, 2.0000], dtype=torch.float64)
     """
-    check_range('(0, inf)', temperature=temperature)
+    check_range('(0, inf]', temperature=temperature)
     _zeros(scores, dim)  # refuses what has no gallery
     parts = []
     for (part,) in _queries(dim, scores):

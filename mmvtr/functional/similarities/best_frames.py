@@ -319,7 +319,7 @@ def highest(scores: Tensor, candidates: Tensor, k: int) -> Tensor:
             >>> highest(torch.tensor([[0.9, 0.5, 0.5]]), torch.tensor([[0, 1, 1]]).bool(), 1)
             tensor([[False,  True, False]])
     """
-    check_range('[1, inf)', k=k)
+    check_range('[1, inf]', k=k)
     if k >= scores.shape[1]:
         return candidates
     ordered = scores.detach().masked_fill(~candidates, -math.inf)

@@ -40,7 +40,7 @@ class _Codes:
     def __init__(self, shape: tuple[int, int], width: int) -> None:
         self._shape, self._width = shape, width
         self._columns = min(shape[1], KEPT // max(1, shape[0]) // width * width)
-        self._codes = self._ranges = torch.empty(0)
+        self._codes = self._ranges = self._room = torch.empty(0)
         self._written: set[int] = set()
 
     @property
@@ -62,8 +62,11 @@ class _Codes:
         low, high = self._ranges[part.start // self._width] = extent(tile)
         step = _step(low, high)
         for block, scores in column_blocks(tile):
-            codes = (scores - low).div_(step).round_()
-            self._codes[part.start + block.start : part.start + block.stop] = codes.t()
+            if not len(self._room):  # the first is the largest
+                self._room = torch.empty_like(scores.t(), memory_format=torch.contiguous_format)
+            room = torch.sub(scores.t(), low, out=self._room[: scores.shape[1]])
+            room.mul_(1 / step).add_(0.5)  # to integers it is cut off
+            self._codes[part.start + block.start : part.start + block.stop] = room
         self._written.add(part.start)
 
     def of(self, part: slice) -> Optional[tuple[Tensor, Tensor, Tensor]]:
@@ -262,7 +265,7 @@ def reach(scores: Tensor | Tiles) -> float:
     for _, tile in tiles.parts():
         for _, block in column_blocks(tile):
             above = block - first
-            torch.maximum(best, above.amax(1), out=best)
+            best = torch.maximum(best, above.amax(1))
             total += above.sum(1)
     found = (best.double() - total / tiles.shape[1]).mean().item()
     if not math.isfinite(found):

@@ -142,10 +142,9 @@ class ExpSums:
 
     def _moved(self, near: Sums, log_alpha: Tensor) -> Tensor:
         before, after = _Weights(near.log_alpha), _Weights(log_alpha)
-        weights = torch.stack([before.values, after.values], dim=1)
         columns = near.columns + (after.largest - before.largest)
         for part, exps, _ in self._exponentials(rough=True):
-            old, new = _product(exps.t(), weights).log_().unbind(1)
+            old, new = (_product(exps.t(), x.values).log_() for x in (before, after))
             columns[part] += new - old
         return columns
 

@@ -93,7 +93,8 @@ def sinkhorn(
     refuse_empty(tiles)
     if iterations < 0:
         raise ValueError(f'iterations must be 0 or more, not {iterations}')
-    check_range('(0, inf)', tolerance=tolerance)
+    if tolerance is not None:
+        check_range('(0, inf]', tolerance=tolerance)
     check_strictness(strictness)
     like = tiles.columns(slice(0, 1))
     scale = _inverse(temperature, like)

@@ -175,7 +175,7 @@ def sample(
             tensor([[[1., 2.],
                      [1., 2.]]])
     """
-    check_range('[1, inf)', num_samples=num_samples)
+    check_range('[1, inf]', num_samples=num_samples)
     noise = torch.randn(
         len(mean), num_samples, mean.shape[-1], generator=generator, dtype=mean.dtype
     )

@@ -65,7 +65,7 @@ class CrossCaptioning(nn.Module):
     ) -> None:
         super().__init__()
         check_one_of(('cross', 'identity', 'full'), support=support)
-        check_range('(0, inf)', temperature=temperature)
+        check_range('(0, inf]', temperature=temperature)
         self.t5 = load_transformer(decoder, 'AutoModelForSeq2SeqLM', used=_without_encoder)
         _without_encoder(self.t5)
         self.projection = nn.Linear(dim, self.t5.config.d_model)

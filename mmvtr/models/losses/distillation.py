@@ -38,7 +38,7 @@ class DistillationLoss(MatrixLoss):
 
     def __init__(self, *, bend: float = 1.0, **kwargs) -> None:
         super().__init__(**kwargs)
-        check_range('(0, inf)', bend=bend)
+        check_range('(0, inf]', bend=bend)
         self.bend = bend
 
     def compute(self, scores: Tensor, target: Target, temperature: Scalar) -> Tensor:
@@ -180,7 +180,7 @@ class FrameDistillation(nn.Module):
         entries: int = 2**23,
     ) -> None:
         super().__init__()
-        check_range('(0, inf)', temperature=temperature)
+        check_range('(0, inf]', temperature=temperature)
         check_one_of(('sum', 'mean'), reduction=reduction)
         check_fall(fall, rate)
         self.level = level

@@ -312,7 +312,7 @@ class RINCELoss(ContrastiveLoss):
     def __init__(self, *, q: float = 0.5, density: float = 0.01, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         check_range('(0, 1]', q=q)
-        check_range('(0, inf)', density=density)
+        check_range('(0, inf]', density=density)
         if self.form != 'pooled':
             raise ValueError(f'RINCE pools positives, which form={self.form!r} does not')
         self.q = q
@@ -360,7 +360,7 @@ class SigmoidLoss(MatrixLoss):
     ) -> None:
         super().__init__(**kwargs)
         check_one_of(REDUCTIONS, reduction=reduction)
-        check_range('[0, inf)', pseudo_weight=pseudo_weight)
+        check_range('[0, inf]', pseudo_weight=pseudo_weight)
         self.bias = nn.Parameter(torch.tensor(float(bias)), requires_grad=learnable)
         self.reduction = reduction
         self.pseudo_weight = pseudo_weight

@@ -70,7 +70,7 @@ class SampledObjective(DistributionObjective):
 
     def __init__(self, *, num_samples: int = 7, **kwargs) -> None:
         super().__init__(**kwargs)
-        check_range('[1, inf)', num_samples=num_samples)
+        check_range('[1, inf]', num_samples=num_samples)
         self.num_samples = num_samples
         self.register_buffer('step', torch.zeros((), dtype=torch.long))
 
@@ -101,7 +101,7 @@ class MultiInstanceContrast(SampledObjective):
         self, *, temperature: float = 0.05, normalise: bool = True, form: str = 'pooled', **kwargs
     ) -> None:
         super().__init__(**kwargs)
-        check_range('(0, inf)', temperature=temperature)
+        check_range('(0, inf]', temperature=temperature)
         check_one_of(('pooled', 'outer_sum'), form=form)
         self.temperature = temperature
         self.normalise = normalise
@@ -176,7 +176,7 @@ class InclusionLoss(DistributionObjective):
         self, *, scale: float = 1.0, eps: float = 0.0, form: str = 'exact', **kwargs
     ) -> None:
         super().__init__(**kwargs)
-        check_range('(0, inf)', scale=scale)
+        check_range('(0, inf]', scale=scale)
         check_one_of(('exact', 'official'), form=form)
         self.scale = scale
         self.how = dict(eps=eps, form=form)
@@ -214,7 +214,7 @@ class SoftContrast(SampledObjective):
         **kwargs,
     ) -> None:
         super().__init__(**kwargs)
-        check_range('(0, inf)', slope=slope)
+        check_range('(0, inf]', slope=slope)
         check_one_of(REDUCTIONS, reduction=reduction)
         # softplus(raw_slope) = slope
         raw_slope = slope + math.log(-math.expm1(-slope))
@@ -300,7 +300,7 @@ class TokenContrast(nn.Module):
 
     def __init__(self, *, temperature: float = 1.0, loss_weight: float = 1.0) -> None:
         super().__init__()
-        check_range('(0, inf)', temperature=temperature)
+        check_range('(0, inf]', temperature=temperature)
         self.temperature = temperature
         self.loss_weight = loss_weight
 

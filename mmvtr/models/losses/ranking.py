@@ -185,7 +185,8 @@ class RelevantRankingLoss(MatrixLoss):
         **kwargs,
     ) -> None:
         super().__init__(**kwargs)
-        check_range('(0, 1]', threshold=threshold)
+        if threshold is not None:
+            check_range('(0, 1]', threshold=threshold)
         check_one_of(('hardest', 'all'), negatives=negatives)
         check_one_of(('skip', 'one'), no_positive=no_positive)
         self.threshold = threshold

@@ -67,7 +67,9 @@ class CascadeSimilarity(nn.Module):
         pairs: int = 1024,
     ) -> None:
         super().__init__()
-        check_range('[1, inf)', shortlist=shortlist, pairs=pairs)
+        if shortlist is not None:
+            check_range('[1, inf]', shortlist=shortlist)
+        check_range('[1, inf]', pairs=pairs)
         self.fusion = CrossEncoder(
             dim,
             layers=layers,

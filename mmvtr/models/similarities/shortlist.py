@@ -34,7 +34,8 @@ class ShortlistSimilarity(nn.Module):
 
     def __init__(self, *, level: str, shortlist: Optional[int]) -> None:
         super().__init__()
-        check_range('[1, inf)', shortlist=shortlist)
+        if shortlist is not None:
+            check_range('[1, inf]', shortlist=shortlist)
         self.level = level
         self.shortlist = shortlist
         self.exact = shortlist is None

@@ -87,8 +87,11 @@ class Belief(nn.Module):
         self, *, at: float = 0.15, momentum: Optional[float] = None, share: Optional[float] = None
     ) -> None:
         super().__init__()
-        check_range('[0, 1)', at=at, momentum=momentum)
-        check_range('(0, 1)', share=share)
+        check_range('[0, 1)', at=at)
+        if momentum is not None:
+            check_range('[0, 1)', momentum=momentum)
+        if share is not None:
+            check_range('(0, 1)', share=share)
         self.at, self.momentum, self.share = at, momentum, share
         self.progress: Optional[float] = None
         self.register_module('believer', None)

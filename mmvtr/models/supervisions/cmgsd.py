@@ -86,8 +86,8 @@ class CMGSDSupervision(Ramped):
         ramp: tuple[float, float] = (0.2, 0.5),
     ) -> None:
         super().__init__(ramp)
-        check_range('(0, inf)', alpha=alpha)
-        check_range('[0, inf)', beta=beta)
+        check_range('(0, inf]', alpha=alpha)
+        check_range('[0, inf]', beta=beta)
         check_one_of(OVER, over=over)
         if project is not None and not gradient:
             raise ValueError('project is learnt through the margins only: set gradient=True')
@@ -254,8 +254,8 @@ class AdaptiveMarginSupervision(Ramped):
         ramp: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         super().__init__(ramp)
-        check_range('(0, inf)', alpha=alpha)
-        check_range('[0, inf)', beta=beta)
+        check_range('(0, inf]', alpha=alpha)
+        check_range('[0, inf]', beta=beta)
         self.level = level
         self.alpha = alpha
         self.beta = beta

@@ -78,11 +78,11 @@ class DVTRSupervision(Ramped, BlockSupervision):
         ramp: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         super().__init__(ramp)
-        check_range('[1, inf)', num_samples=num_samples)
-        check_range('[0, inf)', match_weight=match_weight, align_weight=align_weight)
+        check_range('[1, inf]', num_samples=num_samples)
+        check_range('[0, inf]', match_weight=match_weight, align_weight=align_weight)
         check_one_of(REFERENCES, reference=reference)
         check_range('[0, 1]', floor=floor)
-        check_range('(0, inf)', sharpness=sharpness)
+        check_range('(0, inf]', sharpness=sharpness)
         self.level = level
         self.num_samples = num_samples
         self.sharpness = sharpness
@@ -234,7 +234,7 @@ class LiteralDVTRSupervision(nn.Module):
 
     def __init__(self, *, level: str = 'gaussian', num_samples: int = 7, hidden: int = 16) -> None:
         super().__init__()
-        check_range('[1, inf)', num_samples=num_samples)
+        check_range('[1, inf]', num_samples=num_samples)
         self.level = level
         self.num_samples = num_samples
         self.mlp = nn.Sequential(nn.Linear(1, hidden), nn.ReLU(), nn.Linear(hidden, 1))

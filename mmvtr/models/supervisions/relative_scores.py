@@ -61,7 +61,7 @@ class RelativeScoreSupervision(Ramped, BlockSupervision):
         ramp: tuple[float, float] = (0.1, 0.3),
     ) -> None:
         super().__init__(ramp)
-        check_range('(0, inf)', softness=softness)
+        check_range('(0, inf]', softness=softness)
         check_range('[0, 1]', floor=floor)
         self.similarity = CosineSimilarity(levels=levels)
         self.slack = slack
@@ -178,7 +178,7 @@ class ImplicationSupervision(Ramped):
     ) -> None:
         super().__init__(ramp)
         check_range('[0, 1]', floor=floor)
-        check_range('[0, inf)', specific=specific)
+        check_range('[0, inf]', specific=specific)
         self.floor = floor
         self.specific = specific
 

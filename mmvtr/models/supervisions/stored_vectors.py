@@ -166,7 +166,7 @@ class StoredFrameTeacher(nn.Module):
         self, *, name: str = 'clip', scale: float = 1.0, seed: int = 0, epochs: int = 120
     ) -> None:
         super().__init__()
-        check_range('(0, inf)', scale=scale)
+        check_range('(0, inf]', scale=scale)
         self.name = name
         self.scale = scale
         self.seed = seed

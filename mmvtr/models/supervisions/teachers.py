@@ -265,7 +265,7 @@ class RelevanceTeacher(nn.Module):
 
     def __init__(self, *, scale: float = 1.0) -> None:
         super().__init__()
-        check_range('(0, inf)', scale=scale)
+        check_range('(0, inf]', scale=scale)
         self.scale = scale
 
     def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:

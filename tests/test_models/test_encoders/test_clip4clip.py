@@ -121,7 +121,7 @@ def test_bad_input():
         clip.encode_video(video, torch.ones(2, 5))
     with pytest.raises(ValueError, match='max_frames=11'):
         model('transformer', max_frames=11)
-    with pytest.raises(ValueError, match="'mean' or 'transformer'"):
+    with pytest.raises(ValueError, match="'mean', 'transformer'., not"):
         model('meanP')
     with pytest.raises(ValueError, match='one width, got 8 and 32'):
         CLIP4Clip(FeatureFrames(8), OpenCLIPText(CLIP))

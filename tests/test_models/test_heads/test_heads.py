@@ -90,5 +90,5 @@ def test_half_precision_comes_back_as_float32(item):
 
 
 def test_bad_spread():
-    with pytest.raises(ValueError, match="'log_std' or 'variance'"):
+    with pytest.raises(ValueError, match="'log_std', 'variance'., not"):
         HierarchicalGaussianHead(4, spread='sigma')

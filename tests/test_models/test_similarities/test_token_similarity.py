@@ -242,9 +242,9 @@ def test_official_masks_by_hand():
     'kwargs, message',
     [
         (dict(mode='words-frames'), "mode must be one of .* not 'words-frames'"),
-        (dict(weights='wti', dim=D), "weights must be None, 'drl' or 'uatvr', not 'wti'"),
+        (dict(weights='wti', dim=D), "weights must be one of .None, 'drl', 'uatvr'., not 'wti'"),
         (dict(weights='drl'), "weights='drl' needs dim"),
-        (dict(shortlist=0), 'shortlist must be None or at least 1, not 0'),
+        (dict(shortlist=0), 'shortlist must be at least 1, not 0'),
         (dict(mode='sentence', shortlist=3), "mode 'sentence' has no weights, official_mask or"),
     ],
 )

@@ -126,7 +126,7 @@ def test_no_items_and_what_is_wrong():
     for bad, message in (
         (dict(heads=3), 'a multiple of heads, not 4 of 3'),
         (dict(dropout=1.0), r'\[0, 1\), not 1.0'),
-        (dict(shortlist=0), 'None or at least 1, not 0'),
+        (dict(shortlist=0), 'shortlist must be at least 1, not 0'),
     ):
         with pytest.raises(ValueError, match=message):
             XPoolSimilarity(dim=D, **bad)

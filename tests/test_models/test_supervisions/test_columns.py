@@ -340,7 +340,7 @@ def test_what_is_refused():
         with pytest.raises(ValueError, match=message):
             ColumnSupervision(**wrong)
     for wrong, message in (
-        (dict(bar_of='video'), "bar_of must be 'text' or 'anchor'"),
+        (dict(bar_of='video'), "bar_of must be one of .'text', 'anchor'., not 'video'"),
         (dict(columns=('texts',)), "each once, not 'texts'"),
         (dict(guide='agreement', columns=('own',)), 'it judges no columns'),
         (dict(treat='positive', bar_of='anchor'), 'leave bar_of and columns out'),

@@ -87,7 +87,7 @@ def test_a_set_that_does_not_tell_and_bad_arguments(target):
     with pytest.raises(ValueError, match='dataset.oracle=True'):
         OracleSupervision()({}, {}, Target(target.positives))
     for bad, message in (
-        (dict(treat='drop'), "treat must be 'ignore' or 'positive', not 'drop'"),
+        (dict(treat='drop'), "treat must be one of .'ignore', 'positive'., not 'drop'"),
         (dict(floor=1.5), r'floor must lie in \[0, 1\], not 1.5'),
         (dict(treat='positive', floor=0.1), "floor = 0.1 weighs negatives, but treat is 'posit"),
     ):

@@ -1,7 +1,7 @@
 """Strict conversion of official CLIP4Clip, CLIP2Video, UATVR and CE checkpoints to our names.
 
 Layout of ``pytorch_model.bin.N``: a bare state dict; ``clip.*`` in OpenAI's names, partly fp16.
-A CE checkpoint is read for its state dict only (``converters/ce.py``).
+A CE checkpoint is read for its state dict only (``ce.py``).
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ PAGES = (
 )
 #: Rows of README: set, method, epoch.
 OF_README = (
-    *(('F', name, 'best') for name in ('unbalanced_sinkhorn', 'dvtr', 'ensemble')),
+    *(('F', name, 'best') for name in ('unbalanced_sinkhorn', 'dvtr', 'dvtr_early', 'ensemble')),
     *(('J', name, 'last') for name in ('dvtr_early', 'dvtr_crossed', 'ensemble')),
 )
 KINDS = dict(F='6,000 images, best epoch', J='1,000, memorised, last epoch')
