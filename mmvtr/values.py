@@ -144,7 +144,10 @@ def _is_mapping(kind: Any) -> bool:
 
 
 def _is_text(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, (str, os.PathLike))
+    # Python 3.10 calls list[int] a type, of which there are no subclasses.
+    return (
+        get_origin(kind) is None and isinstance(kind, type) and issubclass(kind, (str, os.PathLike))
+    )
 
 
 def _known(kind: Any) -> bool:

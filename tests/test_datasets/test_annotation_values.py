@@ -135,7 +135,7 @@ def test_tables_as_spreadsheets_save_them(tmp_path, ends, delimiter):
     [
         ('{"a": 1, "b": {"c": 1, "c": 2}}', "not valid json: a second key 'c' in an object"),
         ('[' * 100_000, 'not valid json to read, nested too deeply'),
-        ('{"a": ' + '9' * 5000 + '}', 'not valid json: .*4300 digits'),
+        ('{"a": ' + '9' * 5000 + '}', 'not valid json: .*4300'),
         ('{"a": 1', 'not valid json: Expecting'),
         ('[1]', 'expected an object of keys and values, found .1'),
         ('{"b": 1}', r"expected a key 'a', found \['b'\]"),
