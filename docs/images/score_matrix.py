@@ -1,4 +1,4 @@
-"""Draws the idea of the house: a text x video score matrix, its slots and what fills them.
+"""Draws a text x video score matrix, its slots, and the components that fill them.
 
     python docs/images/score_matrix.py
 

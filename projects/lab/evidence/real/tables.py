@@ -27,12 +27,20 @@ PAGES = (
     'docs/real_data.md',
     'projects/lab/evidence/pages/real_tables.md',
 )
-#: Rows of README: set, method, epoch.
+#: Rows of README: set, text kind, method, epoch.
 OF_README = (
-    *(('F', name, 'best') for name in ('unbalanced_sinkhorn', 'dvtr', 'dvtr_early', 'ensemble')),
-    *(('J', name, 'last') for name in ('dvtr_early', 'dvtr_crossed', 'ensemble')),
+    *(
+        ('F', 'minilm', name, 'best')
+        for name in ('unbalanced_sinkhorn', 'dvtr', 'dvtr_early', 'ensemble')
+    ),
+    ('F', 'words', 'teachtext', 'best'),
+    *(('J', 'minilm', name, 'last') for name in ('dvtr_early', 'dvtr_crossed', 'ensemble')),
 )
-KINDS = dict(F='6,000 images, best epoch', J='1,000, memorised, last epoch')
+KINDS = {
+    ('F', 'minilm'): '6,000 images, best epoch',
+    ('F', 'words'): '6,000, words from scratch, best epoch',
+    ('J', 'minilm'): '1,000, memorised, last epoch',
+}
 Row = Mapping[str, Any]
 
 NAMES = {
@@ -375,10 +383,10 @@ def first_table(tables: Sequence[Table]) -> str:
 def readme_table(tables: Mapping[tuple[str, str], Table]) -> str:
     """A few rows of README, both directions."""
     lines = _head(['trained on', 'method', 't2v R@1', 'v2t R@1', 'rsum'])
-    for place, name, when in OF_README:
-        table = tables[place, 'minilm']
+    for place, text, name, when in OF_README:
+        table = tables[place, text]
         changes = [table.change(name, key, when) for key in ('t2v_R1', 'v2t_R1', 'rsum')]
-        lines.append(_line(KINDS[place], _title(name), *changes))
+        lines.append(_line(KINDS[place, text], _over(table, name), *changes))
     return '\n'.join(lines)
 
 
