@@ -124,13 +124,8 @@ def ranked(
         if temperature is not None:
             log_sums = (changed.double() / temperature).logsumexp(1)
         return raw.indices, places, whole.gather(1, places), debiased, log_sums
-    like = tiles.columns(slice(0, 1))
-    added = None if fitted is None else fitted.items.to(like)
-    gate = None
-    if fitted is not None and fitted.active is not None:
-        best = tiles.best(1)[1][:, 0]
-        gate = fitted.active.to(like.device)[best].to(like)[:, None]
-    return one_pass(tiles, k, added, gate, temperature)
+    added = None if fitted is None else fitted.items.to(tiles.columns(slice(0, 1)))
+    return one_pass(tiles, k, added, None if fitted is None else fitted.active, temperature)
 
 
 def temperature_of(fit: Any) -> Optional[float]:
@@ -144,37 +139,49 @@ def one_pass(
     tiles: Tiles,
     k: int,
     added: Optional[Tensor],
-    gate: Optional[Tensor],
+    active: Optional[Tensor],
     temperature: Optional[float],
 ) -> tuple[Tensor, ...]:
     """Raw places [Q, k]; places, raw scores, debiased [Q, k]; log sums [Q], in one pass.
 
-    Where nothing is added, [N], both lists are one.
+    Args:
+        tiles, k, temperature: of :func:`ranked`.
+        added: float [N]; None: nothing is, and both lists are one.
+        active: bool [N], to the scores of queries whose best item is one of these; None: to all.
     """
-    raw: list[Tensor] = []
-    debiased: list[Tensor] = []
-    log_sums = None
+    raw = _Lists(k, temperature if added is None or active is not None else None)
+    found = raw if added is None else _Lists(k, temperature)
     for part, tile in tiles.parts():
-        raw = _merged(raw, tile, tile, part.start, k)
-        changed = tile
+        raw.add(tile, tile, part.start)
         if added is not None:
-            changed = tile + (added[part] if gate is None else gate * added[part])
-            debiased = _merged(debiased, changed, tile, part.start, k)
-        if temperature is not None:
-            sums = (changed.double() / temperature).logsumexp(1)
-            log_sums = sums if log_sums is None else torch.logaddexp(log_sums, sums)
-    if log_sums is None:
-        log_sums = raw[0].new_zeros(tiles.shape[0])
-    found = raw if added is None else debiased
-    return raw[1], found[1], found[2], found[0], log_sums
+            found.add(tile + added[part], tile, part.start)
+    if active is not None:
+        as_they_are = ~active.to(raw.places.device)[raw.places[:, 0]]
+        for name in ('places', 'scores', 'order', 'log_sums'):
+            getattr(found, name)[as_they_are] = getattr(raw, name)[as_they_are]
+    return raw.places, found.places, found.scores, found.order, found.log_sums
 
 
-def _merged(held: list[Tensor], order: Tensor, scores: Tensor, start: int, k: int) -> list[Tensor]:
-    """The k highest so far: what orders them, their places, their raw scores, [Q, k] each."""
-    top = order.topk(min(k, order.shape[1]), dim=1)
-    new = [top.values, top.indices + start, scores.gather(1, top.indices)]
-    if not held:
-        return new
-    both = [torch.cat(pair, dim=1) for pair in zip(held, new)]
-    kept = both[0].topk(min(k, both[0].shape[1]), dim=1).indices
-    return [x.gather(1, kept) for x in both]
+class _Lists:
+    """The k best of each row so far: places, scores and what orders them, [Q, k]; log sums of the
+    latter over a temperature, [Q], zeros without one."""
+
+    def __init__(self, k: int, temperature: Optional[float]) -> None:
+        self._k, self._temperature = k, temperature
+        self.order = self.places = self.scores = self.log_sums = torch.empty(0)
+
+    def add(self, order: Tensor, scores: Tensor, start: int) -> None:
+        """Read a further tile of both."""
+        top = order.topk(min(self._k, order.shape[1]), dim=1)
+        new = top.values, top.indices + start, scores.gather(1, top.indices)
+        sums = order.new_zeros(len(order))
+        if self._temperature is not None:
+            sums = (order.double() / self._temperature).logsumexp(1)
+        if len(self.order):
+            held = self.order, self.places, self.scores
+            both = [torch.cat(pair, dim=1) for pair in zip(held, new)]
+            kept = both[0].topk(min(self._k, both[0].shape[1]), dim=1).indices
+            new = tuple(x.gather(1, kept) for x in both)
+            if self._temperature is not None:
+                sums = torch.logaddexp(self.log_sums, sums)
+        (self.order, self.places, self.scores), self.log_sums = new, sums

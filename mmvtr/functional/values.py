@@ -6,7 +6,7 @@ import math
 from functools import partial, wraps
 from inspect import signature
 from numbers import Real
-from typing import Any, Callable, Collection, TypeVar
+from typing import Any, Callable, Collection, Sequence, TypeVar
 
 import torch
 from torch import Tensor
@@ -65,12 +65,13 @@ def arrays_too(function: Function, *, mapped: bool = False) -> Function:
                     f'{function.__name__}: {name} must be a numpy array or a torch tensor, not '
                     f'{kind.__name__}: give {CONVERSIONS[module].format(name)}'
                 )
-        if not any(map(_is_array, (*args, *kwargs.values()))):
+        given = [*filter(_is_array, (*args, *kwargs.values()))]
+        if not given:
             return function(*args, **kwargs)
         if mapped:
-            return _back(function(*args, **kwargs))
+            return _back(function(*args, **kwargs), given)
         made = {name: _tensor(one) for name, one in kwargs.items()}
-        return _back(function(*(_tensor(one) for one in args), **made))
+        return _back(function(*(_tensor(one) for one in args), **made), given)
 
     return called
 
@@ -83,14 +84,22 @@ def _is_array(x: Any) -> bool:
 
 
 def _tensor(x: Any) -> Any:
-    return torch.tensor(x) if _is_array(x) else x
+    """The memory of an array, copied where torch cannot hold it."""
+    if not _is_array(x):
+        return x
+    plain = x.flags.writeable and x.dtype.isnative and min((*x.strides, 0)) >= 0
+    return torch.from_numpy(x if plain else x.astype(x.dtype.newbyteorder('='), order='C'))
 
 
-def _back(x: Any) -> Any:
+def _back(x: Any, given: Sequence[Any]) -> Any:
+    """Arrays of tensors, in memory of their own."""
     if isinstance(x, Tensor):
-        return x.detach().cpu().numpy()
+        import numpy as np
+
+        found = x.detach().cpu().numpy()
+        return found.copy() if any(np.may_share_memory(found, one) for one in given) else found
     if isinstance(x, tuple):
-        parts = [_back(one) for one in x]
+        parts = [_back(one, given) for one in x]
         return type(x)(*parts) if hasattr(x, '_fields') else tuple(parts)
     return x
 

@@ -10,6 +10,7 @@ import torch
 
 import mmvtr
 from mmvtr import functional
+from mmvtr.functional.values import arrays_too
 
 #: By name, all functions that take a tensor.
 FUNCTIONS = {
@@ -75,6 +76,25 @@ def test_examples_hold_with_numpy(name):
         runner.run(one)
     assert runner.summarize(verbose=False).failed == 0
     assert not any(kinds), 'a tensor came back for arrays'
+
+
+@pytest.mark.parametrize('kind', ['writable', 'read only', 'backwards', 'big endian'])
+def test_arrays_are_not_copied_and_results_are_memory_of_their_own(kind):
+    given = np.arange(6, dtype='float32').reshape(2, 3) / 7
+    if kind == 'read only':
+        given.flags.writeable = False
+    given = dict(backwards=given[::-1], **{'big endian': given.astype('>f4')}).get(kind, given)
+    seen = []
+
+    @arrays_too
+    def as_it_is(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        seen.append(x)
+        return x, x + 1
+
+    same, more = as_it_is(given)
+    assert (same == given).all() and (more == given + 1).all()
+    assert not np.shares_memory(same, given)
+    assert np.shares_memory(seen[0].numpy(), given) == (kind == 'writable')
 
 
 def table(of):

@@ -377,8 +377,7 @@ def extent(tile: Tensor) -> Tensor:
             >>> extent(torch.tensor([[0.5, 0.1], [0.2, 0.4]]))
             tensor([0.1000, 0.5000])
     """
-    by_item = (tile if tile.stride(1) == 1 else tile.t()).aminmax(dim=0)
-    return torch.stack([by_item.min.min(), by_item.max.max()])
+    return torch.stack([tile.amin(), tile.amax()])  # aminmax takes ten times as long
 
 
 def _step(low: Tensor, high: Tensor) -> Tensor:

@@ -17,7 +17,6 @@ from mmvtr.functional.similarities.tiles import ENTRIES, Tiles, as_tiles, reach,
 from mmvtr.functional.transforms.score_transforms import (
     activation_set,
     checked_scores,
-    inverted_softmax,
     times_exp,
 )
 from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
@@ -173,20 +172,23 @@ def db_norm(
     second = item_temperature
     if second is None:
         second = own_share(temperature, bank, items)
-    of_queries = inverted_softmax(scores, bank, temperature=temperature)
-    of_items = inverted_softmax(scores, items, temperature=second).to(of_queries)
-    t, u = (torch.as_tensor(x).to(of_queries) for x in (temperature, second))
-    product = (u * of_queries + t * of_items) / (t + u)
+    raw, bank = checked_scores(scores, bank)
+    _, items = checked_scores(scores, items)
+    of_queries, of_items = (
+        column_biases(x, raw.new_zeros(x.shape[0]), temperature=t).to(raw)
+        for x, t in ((bank, temperature), (items, second))
+    )
+    t, u = (torch.as_tensor(x).to(raw) for x in (temperature, second))
+    both = (u * of_queries + t * of_items) / (t + u)
     if not dynamic:
-        return product
-    raw = scores.to(of_queries)
+        return raw + both
     best = raw.argmax(1)
     active, active_items = (
         activation_set(x, k=neighbours).to(raw.device)[best][:, None] for x in (bank, items)
     )
-    found = torch.where(active, times_exp(raw, of_queries / t), raw)
-    found = torch.where(active_items, times_exp(raw, of_items / u), found)
-    return torch.where(active & active_items, product, found)
+    found = torch.where(active, times_exp(raw, (raw + of_queries) / t), raw)
+    found = torch.where(active_items, times_exp(raw, (raw + of_items) / u), found)
+    return torch.where(active & active_items, raw + both, found)
 
 
 #: How many times the share of the items' reach their temperature is by default: of 1, 2, 4, 8, 16

@@ -172,10 +172,10 @@ class ExpSums:
             for block, scores in column_blocks(tile):
                 room = self._room_for(scores)
                 if coded is None:
-                    torch.addcmul(-top * bits, scores, factor, out=room)
+                    torch.sub(scores, top, out=room)
                 else:
-                    room.copy_(scores).mul_(factor)
-                room.exp2_()  # exp_ takes three times as long
+                    room.copy_(scores)
+                room.mul_(factor).exp2_()  # exp_ takes three times as long
                 yield slice(start + block.start, start + block.stop), room, top * self._scale
             tile = scores = None  # before the next is made
 
