@@ -71,9 +71,9 @@ def test_the_bare_step_is_the_maths_of_dvtr(rows):
 
 def test_a_start_is_a_process_of_its_own(rows):
     starts = rows('cpu_rows.starts')
-    assert 0 < starts._seconds('pass') < starts._seconds('sum(range(10**7))')
+    assert 0 < starts._seconds(['-c', 'pass']) < starts._seconds(['-c', 'sum(range(10**7))'])
     with pytest.raises(RuntimeError, match='boom'):
-        starts._seconds("raise ValueError('boom')")
+        starts._seconds(['-c', "raise ValueError('boom')"])
 
 
 def test_repeats(rows, monkeypatch):

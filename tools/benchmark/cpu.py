@@ -21,8 +21,9 @@ for _name in ('OMP_NUM_THREADS', 'MKL_NUM_THREADS', 'OPENBLAS_NUM_THREADS'):
 
 import torch  # noqa: E402
 
-from cpu_rows.arrays import arrays  # noqa: E402
+from cpu_rows.arrays import arrays, large  # noqa: E402
 from cpu_rows.evaluation import evaluation  # noqa: E402
+from cpu_rows.media import media  # noqa: E402
 from cpu_rows.starts import starts  # noqa: E402
 from cpu_rows.steps import steps  # noqa: E402
 from cpu_rows.stores import stores  # noqa: E402
@@ -30,7 +31,13 @@ from cpu_rows.timing import HEAD, Row  # noqa: E402
 from gpu_check.report import Table, machine, markdown  # noqa: E402
 
 SECTIONS: dict[str, Callable[[bool, int], list[Row]]] = dict(
-    arrays=arrays, steps=steps, evaluation=evaluation, stores=stores, starts=starts
+    arrays=arrays,
+    large=large,
+    steps=steps,
+    media=media,
+    evaluation=evaluation,
+    stores=stores,
+    starts=starts,
 )
 #: A ratio above it is mended or explained.
 SLOW = 1.2

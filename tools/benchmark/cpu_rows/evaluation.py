@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,8 @@ def _of_a_matrix(texts: int, videos: int, repeats: int) -> list[Row]:
     anchors: dict[str, Call] = {'numpy argsort': lambda: _by_argsort(matrix, place)}
     if texts == videos:
         anchors['sort and compare, as CLIP4Clip'] = lambda: _by_sorting(matrix)
+    if importlib.util.find_spec('torchmetrics'):
+        anchors['torchmetrics, t2v alone'] = lambda: _by_torchmetrics(scores, own)
     size = f'{texts:,} x {videos:,}'
     matrices = dict(scores=scores)
     return [
@@ -66,6 +69,18 @@ def _by_argsort(matrix: np.ndarray, own: np.ndarray) -> list[float]:
         places = (order == right[:, None]).argmax(1)
         found += [100 * float((places < k).mean()) for k in LEVELS]
     return found
+
+
+def _by_torchmetrics(scores: Tensor, own: Tensor) -> list[float]:
+    """Each text is a query of its own; a score of 0 or less counts as not retrieved."""
+    from torchmetrics.retrieval import RetrievalRecall
+
+    texts, videos = scores.shape
+    metrics = [RetrievalRecall(top_k=k) for k in LEVELS]
+    given = (scores - scores.min() + 1).flatten(), F.one_hot(own, videos).bool().flatten()
+    for metric in metrics:
+        metric.update(*given, indexes=torch.arange(texts).repeat_interleave(videos))
+    return [100 * float(metric.compute()) for metric in metrics]
 
 
 def _by_sorting(matrix: np.ndarray) -> list[float]:

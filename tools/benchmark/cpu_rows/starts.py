@@ -1,11 +1,16 @@
-"""CPU seconds of processes from nothing, beside one that imports torch alone."""
+"""CPU seconds of processes from nothing, beside what their imports of others take alone."""
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
+import re
 import resource
 import subprocess
 import sys
+import tempfile
+import urllib.request
 from pathlib import Path
 
 from cpu_rows.timing import Row
@@ -20,29 +25,89 @@ CODE = {
     'what a search imports': 'import mmvtr.apis.inferencer',
     'what a training imports': 'import mmvtr.datasets, mmvtr.engine, mmvtr.models',
 }
+#: A training that ends where its first step would begin.
+FIRST_STEP = """
+import os, runpy, sys
+from mmengine.model import BaseModel
+BaseModel.train_step = lambda *args, **kwargs: os._exit(0)
+sys.argv = {argv}
+runpy.run_path(sys.argv[0], run_name='__main__')
+sys.exit('there was no step')
+"""
+CONFIG, TEXT, CLIPS = 'configs/dvtr_c2v_planted.py', 'a red star spins', 32
+READY = re.compile(r'http://\S+?:\d+')
 
 
 def starts(quick: bool, repeats: int) -> list[Row]:
     """Each command in a process of its own; the anchor's took turns with it."""
     works = dict(list(CODE.items())[:1]) if quick else CODE
-    rows = []
-    for name, code in works.items():
-        taken: list[tuple[float, float]] = []
-        for _ in range(repeats):
-            taken.append((_seconds(code), _seconds('import torch')))
-        rows.append(Row(name, 'import torch', *map(list, zip(*taken))))
+    rows = [_row(name, ['-c', code], 'import torch', repeats) for name, code in works.items()]
+    if quick:
+        return rows
+    with tempfile.TemporaryDirectory() as folder:
+        for name, argv in _commands(Path(folder)).items():
+            rows.append(_row(name, argv, 'import torch, open_clip', repeats))
     return rows
 
 
-def _seconds(code: str) -> float:
-    """CPU seconds of a fresh interpreter that runs the code."""
+def _row(name: str, argv: list[str], anchor: str, repeats: int) -> Row:
+    taken = [(_seconds(argv), _seconds(['-c', anchor])) for _ in range(repeats)]
+    return Row(name, anchor, *map(list, zip(*taken)))
+
+
+def _commands(folder: Path) -> dict[str, list[str]]:
+    """A few planted clips, a model that was trained on them for an epoch, and its gallery."""
+    knobs = dict(data_root=folder / 'planted', num_train=64, num_val=CLIPS, num_test=CLIPS)
+    options = [
+        f'{part}_dataloader.dataset.{name}={value}'
+        for part in ('train', 'val', 'test')
+        for name, value in knobs.items()
+    ] + ['train_cfg.max_epochs=1']
+    told = ['--cfg-options', *options]
+    train = [str(ROOT / 'tools/train.py'), str(ROOT / CONFIG), '--work-dir']
+    _seconds([*train, str(folder / 'run'), *told])
+    trained = [str(ROOT / CONFIG), str(folder / 'run/epoch_1.pth')]
+    again = FIRST_STEP.format(argv=[*train, str(folder / 'again'), *told])
+    found = {
+        'mmvtr train, to its first step': ['-c', again],
+        'mmvtr test, to its table': [str(ROOT / 'tools/test.py'), *trained, *told],
+    }
+    if importlib.util.find_spec('mmvtr_gallery'):
+        gallery = str(folder / 'gallery')
+        _seconds(['-m', 'mmvtr', 'export_index', *trained, '--out', gallery, *told])
+        found['mmvtr search, to its answer'] = ['-m', 'mmvtr', 'search', gallery, TEXT]
+        found['mmvtr serve, to its answer'] = ['-m', 'mmvtr', 'serve', gallery, '--port', '0']
+    return found
+
+
+def _seconds(argv: list[str]) -> float:
+    """CPU seconds of a fresh interpreter; one that serves is asked once and ended."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     paths = os.pathsep.join([str(ROOT), os.environ.get('PYTHONPATH', '')])
-    done = subprocess.run(
-        [sys.executable, '-c', code], env={**os.environ, 'PYTHONPATH': paths}, capture_output=True,
-        text=True,
-    )  # fmt: skip
-    if done.returncode:
-        raise RuntimeError(f'{code}: {done.stderr[-1000:]}')
+    with subprocess.Popen(
+        [sys.executable, *argv], env={**os.environ, 'PYTHONPATH': paths}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    ) as child:  # fmt: skip
+        said = _asked(child) if 'serve' in argv else child.communicate()[0]
+    if child.returncode and 'serve' not in argv:
+        raise RuntimeError(f'{argv}: {said[-1000:]}')
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def _asked(child: subprocess.Popen) -> str:
+    """What a server said until it had answered a search."""
+    said = ''
+    for line in child.stdout:
+        said += line
+        address = READY.search(line)
+        if address:
+            request = urllib.request.Request(
+                f'{address[0]}/search', json.dumps(dict(text=TEXT, k=3)).encode(),
+                {'Content-Type': 'application/json'},
+            )  # fmt: skip
+            with urllib.request.urlopen(request) as answer:
+                answer.read()
+            child.terminate()
+            return said
+    raise RuntimeError(f'serve did not begin: {said[-1000:]}')

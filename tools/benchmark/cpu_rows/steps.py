@@ -56,7 +56,7 @@ def retriever(more: dict[str, Any]) -> nn.Module:
         temperature=dict(type='mmvtr.Temperature', init=0.05, learnable=True),
         losses=dict(contrastive=dict(type='mmvtr.ContrastiveLoss')),
     )
-    config = dict(type='mmvtr.VideoTextRetriever', **parts, **copy.deepcopy(more))
+    config = dict(type='mmvtr.VideoTextRetriever') | parts | copy.deepcopy(more)
     return MODELS.build(config).train()
 
 

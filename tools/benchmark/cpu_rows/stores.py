@@ -1,4 +1,4 @@
-"""Features by name from npy files and from a hdf5 file, beside their libraries alone."""
+"""Features from npy files and a hdf5 file, and frames, beside their libraries alone."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import importlib.util
 import tempfile
 from pathlib import Path
 
+import cv2
 import numpy as np
 
+from cpu_rows.media import write_clip
 from cpu_rows.timing import Row, beside
 from mmvtr.datasets.videos.feature_stores import open_store
+from mmvtr.datasets.videos.frame_store import FrameStore, Settings, write_settings, write_shard
 
 
 def stores(quick: bool, repeats: int) -> list[Row]:
@@ -33,7 +36,37 @@ def stores(quick: bool, repeats: int) -> list[Row]:
         )
         if importlib.util.find_spec('h5py'):
             rows += _hdf5(Path(folder) / 'x.hdf5', names, features, repeats)
+        rows += _frames(Path(folder) / 'frames', 2 if quick else 20, repeats)
     return rows
+
+
+def _frames(folder: Path, clips: int, repeats: int) -> list[Row]:
+    """A store of clips, and the same pictures as files."""
+    folder.mkdir()
+    clip = str(folder / 'clip.mp4')
+    write_clip(clip, (320, 240, 12), 12)
+    settings = Settings(size=224, quality=95, fps=None)
+    write_settings(folder, settings)
+    videos = [dict(video_id=f'video{i}', path=clip) for i in range(clips)]
+    write_shard(folder, '000000', videos, settings)
+    store, files = FrameStore(folder), []
+    for video in videos:
+        for i, picture in enumerate(store.read(video, lambda times: np.arange(len(times)))):
+            files.append(str(folder / f'{video["video_id"]}.{i}.jpg'))
+            cv2.imwrite(files[-1], picture[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, 95])
+    return beside(
+        f'{len(files)} pictures of a frame store',
+        lambda: sum(
+            int(x[0, 0, 0]) >= 0
+            for video in videos
+            for x in store.read(video, lambda times: np.arange(len(times)))
+        ),
+        {'cv2.imread': lambda: sum(
+            int(cv2.cvtColor(cv2.imread(x), cv2.COLOR_BGR2RGB)[0, 0, 0]) >= 0 for x in files
+        )},
+        repeats,
+        lambda a, b: 'as many' if a == b else f'{a} and {b}',
+    )  # fmt: skip
 
 
 def _hdf5(path: Path, names: list[str], features: np.ndarray, repeats: int) -> list[Row]:
