@@ -38,13 +38,14 @@ def _of_a_matrix(texts: int, videos: int, repeats: int) -> list[Row]:
     anchors: dict[str, Call] = {'numpy argsort': lambda: _by_argsort(matrix, place)}
     if texts == videos:
         anchors['sort and compare, as CLIP4Clip'] = lambda: _by_sorting(matrix)
+    others: dict[str, Call] = {}
     if importlib.util.find_spec('torchmetrics'):
-        anchors['torchmetrics, t2v alone'] = lambda: _by_torchmetrics(scores, own)
+        others['torchmetrics, t2v alone'] = lambda: _by_torchmetrics(scores, own)
     size = f'{texts:,} x {videos:,}'
     matrices = dict(scores=scores)
     return [
-        *beside(f'RetrievalMetric, {size}', lambda: _recalls(metric(matrices, relation)), anchors,
-                repeats, _same),
+        *beside(f'RetrievalMetric, {size}', lambda: _recalls(metric(matrices, relation)),
+                anchors | others, repeats, _same),
         *beside(f'its table with chance, {size}',
                 lambda: _recalls(evaluate([metric], matrices, relation).values, 'retrieval/'),
                 anchors, repeats, _same),
