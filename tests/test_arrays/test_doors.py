@@ -330,7 +330,7 @@ DOORS = {
     of_saved: ['mmvtr/arrays/debiaser.py: __init__'],
     of_vectors: [],
     of_scores: [],
-    of_mteb_index: [GALLERY + 'mteb_index.py: __init__'],
+    of_mteb_index: [],
     of_evaluator: ['mmvtr/sentence_transformers/evaluator.py: __init__'],
     of_eval_scores: ['tools/analysis_tools/eval_scores.py: --transform'],
     of_commands: [

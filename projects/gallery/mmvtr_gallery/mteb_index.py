@@ -21,8 +21,7 @@ class DebiasedIndex:
     Args:
         bank: K queries of another set, as the encoder embeds them: float [K, D], or these and their
             own documents, ``(queries, documents)``; None: raw.
-        transform: as of :class:`mmvtr.arrays.Debiaser`, of additive form.
-        **options: of the transform.
+        **options: of :class:`mmvtr.arrays.Debiaser`, its transform among them.
 
     Raises:
         ValueError: an unknown transform, an empty bank; searching: a bank of another width, vectors
@@ -35,19 +34,13 @@ class DebiasedIndex:
             >>> mteb.evaluate(SearchEncoderWrapper(model, index_backend=index), tasks)
     """
 
-    def __init__(
-        self,
-        bank: Optional[Any] = None,
-        *,
-        transform: Optional[str] = 'sinkhorn',
-        **options: Any,
-    ) -> None:
-        Debiaser(transform, **options)  # refuses what is unknown
+    def __init__(self, bank: Optional[Any] = None, **options: Any) -> None:
+        Debiaser(**options)  # refuses what is unknown
         parts = bank if isinstance(bank, tuple) else (bank,)
         if bank is not None and not all(len(part) for part in parts):
             raise ValueError('the bank is empty: queries of another set make one')
         self.bank = None if bank is None else tuple(_float32(part) for part in parts)
-        self.transform, self.options = transform, options
+        self.options = options
         self.clear()
 
     def add_documents(self, embeddings: Any, idxs: Sequence[str]) -> None:
@@ -112,7 +105,7 @@ class DebiasedIndex:
         """All documents, with their biases."""
         if self._ready is None:
             raw = self.bank is None
-            fitted = Debiaser(None) if raw else Debiaser(self.transform, **self.options)
+            fitted = Debiaser(None) if raw else Debiaser(**self.options)
             bank = None if raw else self.bank if len(self.bank) == 2 else self.bank[0]
             self._ready = fitted.fit(torch.cat(self._parts), bank)
         return self._ready
