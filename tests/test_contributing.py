@@ -54,6 +54,7 @@ def copy(tmp_path_factory):
     (folder / 'configs/dvtr_faster.py').write_text(
         "_base_ = ['dvtr_c2v_msrvtt.py']\n\noptim_wrapper = dict(optimizer=dict(lr=3e-4))\n"
     )
+    change('configs/README.md', 'activitynet,lsmdc', 'faster,activitynet,lsmdc')
     (folder / 'mmvtr/models/losses/mean_score.py').write_text(LOSS)
     change(
         'mmvtr/models/__init__.py',

@@ -61,7 +61,7 @@ def components(registries):
     for registry in registries:
         for node in nodes(registry):
             node.import_from_location()
-            yield from node.module_dict.items()
+            yield from [*node.module_dict.items()]
 
 
 def config(part=None, kind='models', **more):

@@ -22,8 +22,10 @@ NCL = 'python tools/train.py configs/ncl_clip4clip_msvd.py --best-on-test'
 
 def everywhere(name: str, value) -> None:
     """Put something in the place of a function, in whatever module has it."""
+    rooms = str(ROOT / 'mmvtr'), str(ROOT / 'projects/lab')
     for module in list(sys.modules.values()):
-        if hasattr(module, name) and getattr(module, '__name__', '').startswith('mmvtr'):
+        ours = (getattr(module, '__file__', None) or '').startswith(rooms)
+        if ours and hasattr(module, name):
             setattr(module, name, value)
 
 
@@ -135,7 +137,7 @@ def edited(folder, tool: str, change):
     """Tools of which one is changed."""
     if change is None:
         return None
-    text = (ROOT / 'tools' / tool).read_text()
+    text = (ROOT / 'projects/lab' / tool).read_text()
     assert text.count(change[0]) == 1, change[0]
     file = folder / tool
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -76,21 +76,29 @@ def run_command(text, folder):
 def compare(printed, shown, slack):
     """Equal but for white space, and for numbers that lie within ``slack``.
 
-    Where what is shown begins with ``...`` only the end of what was printed counts.
+    ``...`` stands for what else was printed, before or behind.
     """
-    shown = shown.strip()
-    lines = shown.removeprefix('...').strip().splitlines()
-    found = printed.strip().splitlines()
-    if shown.startswith('...'):
-        found = found[-len(lines) :]
-    assert len(found) == len(lines), f'printed:\n{printed}'
+    lines, found = shown.strip().splitlines(), printed.strip().splitlines()
+    before, after = (lines[x] == '...' for x in (0, -1))
+    lines = lines[before : len(lines) - after]
+    more = len(found) - len(lines)
+    assert more == 0 or (more > 0 and (before or after)), f'printed:\n{printed}'
+    places = range(more + 1) if before and after else [more if before else 0]
+    matches = (alike(found[x : x + len(lines)], lines, slack) for x in places)
+    assert any(matches), f'printed:\n{printed}\nshown:\n{shown}'
+
+
+def alike(found, lines, slack):
+    """Whether lines are those that are shown."""
     for here, there in zip(found, lines):
-        if not slack:
-            assert here.split() == there.split(), f'printed:\n{printed}'
-            continue
-        assert NUMBER.sub('#', here).split() == NUMBER.sub('#', there).split(), printed
+        if not slack and here.split() != there.split():
+            return False
+        if NUMBER.sub('#', here).split() != NUMBER.sub('#', there).split():
+            return False
         pairs = zip(NUMBER.findall(here), NUMBER.findall(there))
-        assert all(math.isclose(float(a), float(b), abs_tol=slack) for a, b in pairs), printed
+        if not all(math.isclose(float(a), float(b), abs_tol=slack) for a, b in pairs):
+            return False
+    return True
 
 
 @pytest.fixture

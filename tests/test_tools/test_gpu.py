@@ -30,7 +30,7 @@ def test_the_whole_tool(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     folder = tmp_path / 'work_dirs/cuda'
     page = (folder / 'cuda.md').read_text()
-    assert page in done.stdout and '5 of 5 bars are met.' in page
+    assert page in done.stdout and '6 of 6 bars are met.' in page
     found = json.loads((folder / 'cuda.json').read_text())
     assert found['machine']['torch'] == torch.__version__
     sections = found['sections']
