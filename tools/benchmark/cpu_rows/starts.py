@@ -12,6 +12,7 @@ import sys
 import tempfile
 import urllib.request
 from pathlib import Path
+from typing import Optional
 
 from cpu_rows.timing import Row
 
@@ -46,18 +47,20 @@ def starts(quick: bool, repeats: int) -> list[Row]:
         return rows
     with tempfile.TemporaryDirectory() as folder:
         for name, argv in _commands(Path(folder)).items():
-            rows.append(_row(name, argv, 'import torch, open_clip', repeats))
+            rows.append(_row(name, argv, 'import torch, open_clip', repeats, folder))
     return rows
 
 
-def _row(name: str, argv: list[str], anchor: str, repeats: int) -> Row:
-    taken = [(_seconds(argv), _seconds(['-c', anchor])) for _ in range(repeats)]
+def _row(
+    name: str, argv: list[str], anchor: str, repeats: int, folder: Optional[Path] = None
+) -> Row:
+    taken = [(_seconds(argv, folder), _seconds(['-c', anchor])) for _ in range(repeats)]
     return Row(name, anchor, *map(list, zip(*taken)))
 
 
 def _commands(folder: Path) -> dict[str, list[str]]:
     """A few planted clips, a model that was trained on them for an epoch, and its gallery."""
-    knobs = dict(data_root=folder / 'planted', num_train=64, num_val=CLIPS, num_test=CLIPS)
+    knobs = dict(num_train=64, num_val=CLIPS, num_test=CLIPS)
     options = [
         f'{part}_dataloader.dataset.{name}={value}'
         for part in ('train', 'val', 'test')
@@ -65,7 +68,7 @@ def _commands(folder: Path) -> dict[str, list[str]]:
     ] + ['train_cfg.max_epochs=1']
     told = ['--cfg-options', *options]
     train = [str(ROOT / 'tools/train.py'), str(ROOT / CONFIG), '--work-dir']
-    _seconds([*train, str(folder / 'run'), *told])
+    _seconds([*train, str(folder / 'run'), *told], folder)
     trained = [str(ROOT / CONFIG), str(folder / 'run/epoch_1.pth')]
     again = FIRST_STEP.format(argv=[*train, str(folder / 'again'), *told])
     found = {
@@ -74,19 +77,19 @@ def _commands(folder: Path) -> dict[str, list[str]]:
     }
     if importlib.util.find_spec('mmvtr_gallery'):
         gallery = str(folder / 'gallery')
-        _seconds(['-m', 'mmvtr', 'export_index', *trained, '--out', gallery, *told])
+        _seconds(['-m', 'mmvtr', 'export_index', *trained, '--out', gallery, *told], folder)
         found['mmvtr search, to its answer'] = ['-m', 'mmvtr', 'search', gallery, TEXT]
         found['mmvtr serve, to its answer'] = ['-m', 'mmvtr', 'serve', gallery, '--port', '0']
     return found
 
 
-def _seconds(argv: list[str]) -> float:
-    """CPU seconds of a fresh interpreter; one that serves is asked once and ended."""
+def _seconds(argv: list[str], folder: Optional[Path] = None) -> float:
+    """CPU seconds of a fresh interpreter in a folder; one that serves is asked once and ended."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     paths = os.pathsep.join([str(ROOT), os.environ.get('PYTHONPATH', '')])
     with subprocess.Popen(
         [sys.executable, *argv], env={**os.environ, 'PYTHONPATH': paths}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder,
     ) as child:  # fmt: skip
         said = _asked(child) if 'serve' in argv else child.communicate()[0]
     if child.returncode and 'serve' not in argv:
