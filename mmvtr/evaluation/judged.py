@@ -102,7 +102,7 @@ class JudgedMetric(Metric):
         return {key: x for key, x in numbers.items() if not re.search('queries|share', key)}
 
     def _known(self, relation: Relation) -> Directed:
-        """Return each direction's queries that have judgments, and its right and known pairs."""
+        """Return each direction's judged queries, and its right and known pairs, bool [T, V]."""
         known = {}
         for (name, dim), grades in zip((('t2v', 1), ('v2t', 0)), self._grades(relation)):
             judged = ~grades.isnan()

@@ -62,7 +62,7 @@ class Metric(ABC):
         Args:
             matrices: float [T, V] by name, higher is better unless the metric says otherwise.
                 ``'temperature'`` may be among them, a 0-dim tensor.
-                relation: annotations of the set.
+            relation: annotations of the set.
 
         Raises:
             KeyError: a matrix in ``reads`` is missing.

@@ -65,7 +65,7 @@ class BestFrameSimilarity(nn.Module):
         entries: maximal number of cosines at a time (at least those of one pair).
 
     Raises:
-        ValueError: not one weight a level, or weights without a positive sum.
+        ValueError: not one weight per level, or weights without a positive sum.
     """
 
     needs_tokens = True
