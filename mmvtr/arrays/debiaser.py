@@ -1,4 +1,4 @@
-"""One fitted object: a gallery, what a transform adds to its items, and how it is searched."""
+"""The Debiaser: a gallery with the item biases of a transform, and its search."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class MomentRatioMetric(Metric):
         ValueError: edges outside (0, 1) or not increasing.
 
     Example:
-        Text 0 tells of a tenth of its video and finds it, text 1 of a half and does not. ::
+        Text 0 describes a tenth of its video and finds it, text 1 describes a half and does not. ::
 
             >>> relation = Relation(torch.eye(2).bool(), moment_ratio=torch.tensor([0.1, 0.5]))
             >>> metric = MomentRatioMetric(edges=(0.2,), recall_at=(1,))

@@ -139,7 +139,7 @@ class MixupSupervision(nn.Module):
         """Check the retriever's data preprocessor, which the retriever passes in.
 
         Raises:
-            ValueError: it is no MixupDataPreprocessor.
+            ValueError: it is not a MixupDataPreprocessor.
         """
         if not isinstance(preprocessor, MixupDataPreprocessor):
             raise ValueError(

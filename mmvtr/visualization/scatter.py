@@ -22,7 +22,7 @@ def eta_against_loss(
 ) -> 'canvas.Figure':
     """Draw the matching uncertainty of pairs against their loss as matches.
 
-    A detector by small loss sees the horizontal axis alone.  If the truth is known, the title gives
+    A detector by small loss sees only the horizontal axis.  If the truth is known, the title gives
     the area under the ROC curve with which each of the two separates true pairs that are not
     annotated from true negatives.
 

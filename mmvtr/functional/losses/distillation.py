@@ -201,7 +201,7 @@ def _hard(valid: Tensor, alpha: float, draws: Optional[Tensor]) -> tuple[Tensor,
 
 @arrays_too
 def item_draws(items: Tensor, *, seed: int, epoch: int) -> Tensor:
-    """Return a number in [0, 1) for each item: a function of (seed, epoch, item) alone.
+    """Return a number in [0, 1) for each item that depends only on (seed, epoch, item).
 
     Args:
         items: int64 [N], annotation rows.

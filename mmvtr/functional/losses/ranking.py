@@ -118,7 +118,7 @@ def several_hinges(
 
         sum_h w_h [ m_h,tn + s_tn - s_tp ]_+
 
-    for each annotated pair (t, p) and each n that is no match of t.
+    for each annotated pair (t, p) and each n that is not a match of t.
 
     Args:
         scores: float [T, V]; half precision is computed in float32.

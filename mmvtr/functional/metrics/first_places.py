@@ -91,7 +91,7 @@ def expected_truth(
     Source: ours; a decision of least risk under the model's own posterior.
 
     Example:
-        Texts 0 and 1 imply text 2, which nobody was given as its own. ::
+        Texts 0 and 1 imply text 2, which is not annotated for any clip. ::
 
             >>> implied = torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
             >>> expected_truth(torch.tensor([[0.5, 0.5, 0.1]]), implied, temperature=0.1)

@@ -65,7 +65,7 @@ def graded_values(
         scores: float [T, V], higher is better.
         relevance: float [T, V] in [0, 1].
         k: depth of nDCG, see :data:`Depth`.
-        dim: dimension of the candidates: 1 = texts ask for videos, 0 = videos ask for texts.
+        dim: dimension of the candidates: 1 = videos for text queries, 0 = texts for video queries.
 
     Returns:
         float64 [Q] each.

@@ -32,7 +32,7 @@ def precision_at(scores: Tensor, relevant: Tensor, k: int, *, dim: int = 1) -> T
         scores: float [T, V], higher is better.
         relevant: bool [T, V].
         k: places, from 1; a shorter list is divided by k all the same.
-        dim: dimension of the candidates: 1 = texts ask for videos, 0 = videos ask for texts.
+        dim: dimension of the candidates: 1 = videos for text queries, 0 = texts for video queries.
 
     Returns:
         float64 [Q] in [0, 1]; 0 if nothing is relevant.

@@ -60,7 +60,7 @@ def rank_counts(scores: Tensor, positives: Tensor, *, dim: int = 1, tile: int = 
     Args:
         scores: float [T, V], higher is better.
         positives: bool [T, V], the matches.
-        dim: dimension of the candidates: 1 = texts ask for videos, 0 = videos ask for texts.
+        dim: dimension of the candidates: 1 = videos for text queries, 0 = texts for video queries.
         tile: entries compared at a time; bounds the memory, never changes the result.
 
     Returns:

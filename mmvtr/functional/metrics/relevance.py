@@ -29,7 +29,7 @@ def average_precision(scores: Tensor, truth: Tensor, *, dim: int = 1) -> Tensor:
     Args:
         scores: float [T, V], higher is better.
         truth: bool [T, V], all true matches.
-        dim: dimension of the candidates: 1 = texts ask for videos, 0 = videos ask for texts.
+        dim: dimension of the candidates: 1 = videos for text queries, 0 = texts for video queries.
 
     Example:
         Matches at ranks 1 and 3 of 3: (1/1 + 2/3) / 2. ::

@@ -84,7 +84,7 @@ def token_scores(
         ValueError: an unknown side, shapes that do not fit, or an item without a valid token.
 
     Example:
-        The one frame is like the first of two words: (1/2 + 1) / 2, and 1/2 of words alone. ::
+        The one frame equals the first of two words: (1/2 + 1) / 2, and 1/2 for words only. ::
 
             >>> words, frames = torch.eye(2)[None], torch.tensor([[[1.0, 0.0]]])
             >>> tokens = (words, torch.ones(1, 2).bool(), frames, torch.ones(1, 1).bool())

@@ -63,7 +63,7 @@ def token_matches(
         ValueError: an unknown side, or an item without a valid token.
 
     Example:
-        Of two words the second is what the first frame shows. ::
+        The second of two words matches the first frame. ::
 
             >>> words, frames = torch.eye(3)[None, [0, 1]], torch.eye(3)[None, [1, 2]]
             >>> valid = torch.ones(1, 2, dtype=torch.bool)

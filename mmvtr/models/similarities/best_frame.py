@@ -232,7 +232,7 @@ def largest(texts: Tensor, frames: Frames, *, entries: int = 2**22) -> Tensor:
     Args:
         texts: float [T, D].
         frames: of V videos, each with a valid one.
-        entries: inner products that exist at a time, at least those of one text.
+        entries: largest number of inner products in memory, at least those of one text.
 
     Returns:
         float [T, V].

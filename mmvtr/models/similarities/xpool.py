@@ -42,7 +42,7 @@ class XPoolSimilarity(ShortlistSimilarity):
             Normalisation of scores over a gallery requires this.
 
     Raises:
-        ValueError: ``dim`` is no multiple of ``heads``, a dropout outside [0, 1), a shortlist
+        ValueError: ``dim`` is not a multiple of ``heads``, a dropout outside [0, 1), a shortlist
             below 1.
     """
 

@@ -261,8 +261,8 @@ class LiteralDVTRSupervision(nn.Module):
 
     def _eta(self, mean: Tensor, log_std: Tensor, videos: Embedding) -> Tensor:
         w2 = gaussian.wasserstein2(mean, log_std, videos.mean, videos.log_std)
-        # Under autocast the MLP's output is half precision, in which sums over a batch lose or
-        # overflow.
+        # Under autocast the MLP's output is half precision, in which sums over a batch lose
+        # digits or overflow.
         return (-at_least_float32(self.mlp(w2[..., None]).squeeze(-1))).sigmoid()
 
     def _align(self, t: Embedding, v: Embedding, row: Tensor, column: Tensor) -> Tensor:

@@ -197,7 +197,7 @@ def check_frames(k: int, member: nn.Module, student: nn.Module) -> None:
     """Raise ValueError if a teacher's frames are normalised differently from the student's.
 
     Raises:
-        ValueError: they are; names both.
+        ValueError: they are.
     """
     for name in ('mean', 'std'):
         theirs, ours = (getattr(one, name, None) for one in (member, student))
