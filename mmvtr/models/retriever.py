@@ -282,7 +282,7 @@ class VideoTextRetriever(BaseModel):
         return self.similarity(texts, videos), target
 
     def _in_blocks(self, shape: tuple[int, int]) -> bool:
-        """Whether losses use blocks; logs once why not if requested or if the matrix is large.
+        """Return whether losses use blocks; log once why not if asked to or if the matrix is large.
 
 
         Args:

@@ -351,7 +351,7 @@ def _negatives(logits: Tensor, positives: Tensor, weights: Optional[Tensor]) -> 
 
 
 def _of_columns(columns: Columns, temperature: float | Tensor, like: Tensor) -> Tensor:
-    """Return the log sum of w e^s of each anchor [N], LOG_ZERO where it has no row."""
+    """Return the log sum of w e^s of each anchor [N], LOG_ZERO if it has no row."""
     logits = at_least_float32(columns.scores) / temperature
     none = torch.zeros_like(logits, dtype=torch.bool)
     sums = _logsumexp(_negatives(logits, none, columns.weights), 1)
@@ -367,7 +367,7 @@ def _logsumexp(x: Tensor, dim: int) -> Tensor:
 
 
 def _logsumexp_by(x: Tensor, anchor: Tensor, zeros: Tensor) -> Tensor:
-    """Log-sum-exp of x [P] by anchor [P], LOG_ZERO where there is no entry; ``zeros`` is [N]."""
+    """Return log-sum-exp of x [P] by anchor [P], LOG_ZERO if it has no entry; ``zeros`` is [N]."""
     largest = torch.full_like(zeros, LOG_ZERO).scatter_reduce(0, anchor, x.detach(), 'amax')
     sums = zeros.index_add(0, anchor, (x - largest[anchor]).exp())
     return largest + sums.masked_fill(sums == 0, 1.0).log()

@@ -274,7 +274,7 @@ class AdaptiveMaxMarginLoss(MatrixLoss):
         [margin c_tp + s_tn - s_tp]_+       ``margin_of='positive'`` (EgoVLP's)
         [margin (1 - c_tn) + s_tn - s_tp]_+ ``margin_of='negative'``
 
-    over each annotated pair (t, p) and all n that are not matches of t; c is the relevance.  The loss
+    over each annotated pair (t, p) and all n that do not match t; c is the relevance.  The loss
     is the mean over all terms, then over rows and columns (equal to the official code's joint mean
     if both have equally many terms).  Other matches of an anchor, which the official code uses as
     negatives, are neither positives nor negatives.
