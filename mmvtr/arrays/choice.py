@@ -1,6 +1,6 @@
-"""Which transform a gallery gets, by its bank alone.
+"""Choice of a gallery's transform from its bank alone.
 
-No query of a test and no label of it is looked at.  How the rule was found and judged:
+No test query and no test label is read.  How the rule was found and judged:
 projects/lab/evidence/pages/auto_rule.md.
 """
 
@@ -15,26 +15,27 @@ from mmvtr.arrays.inputs import Bank, products
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.functional.transforms.item_biases import fit_biases
 
-#: Temperatures that are tried, as shares of the reach, and strictnesses: of a strictness of 1,
-#: Sinkhorn, the others are milder.
+#: Candidate temperatures as shares of the reach, and strictnesses (1 = Sinkhorn, below 1 = a milder
+#: correction).
 TEMPERATURES = ('6.7%', '11%', '20%', '30%')
 STRICTNESSES = (1.0, 0.8, 0.5)
-#: A smaller bank decides nothing.
+#: Smallest bank from which a transform is chosen.
 LEAST = 50
-#: Pairs that are looked at: of more, so many at random.
+#: Largest number of pairs read; a larger bank is sampled.
 MOST = 2000
-#: How often the pairs are halved.
+#: Number of random halvings of the pairs.
 HALVINGS = 4
-#: What a bank gets of which nothing can be tried; by how many standard errors another setting must
-#: gain more than it on pairs, and its own gain must exceed 0.
+#: The setting of a bank without pairs.  With pairs, another setting replaces it if it gains more
+#: than it by OTHER standard errors; a transform is used only if it gains over RAW standard errors.
 USUAL = ('unbalanced_sinkhorn', dict(temperature='11%', strictness=0.8))
 OTHER, RAW = 3.0, 0.0
-#: From this mean reciprocal rank on pairs that say raw may be learnt by heart.
+#: Mean reciprocal rank of the raw scores on bank pairs above which the reason for 'raw' adds that
+#: the model may have been trained on them.
 BY_HEART = 0.7
 
 
 class Pairs(NamedTuple):
-    """The pairs of a bank, and how its queries score its own items.
+    """The pairs of a bank, and the scores of its queries with its items.
 
     Attributes:
         rows: int64 [P, 2], different pairs of a query and an item of the bank.
@@ -46,12 +47,12 @@ class Pairs(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What was chosen.
+    """A chosen transform.
 
     Attributes:
         transform: its name; None = scores as they are.
-        options: of it.
-        why: a sentence.
+        options: its options.
+        why: a sentence that gives the reason.
     """
 
     transform: Optional[str]
@@ -60,7 +61,7 @@ class Choice(NamedTuple):
 
 
 def candidates() -> list[tuple[str, dict[str, Any]]]:
-    """Return what is tried, (transform, options) each."""
+    """Return the candidate settings as (transform, options)."""
     return [
         ('sinkhorn', dict(temperature=one))
         if strictness == 1
@@ -74,10 +75,11 @@ def choose(bank: Optional[Bank], *, seed: int = 0) -> Choice:
     """Return a transform for a gallery, or none.
 
     Args:
-        bank: with pairs these are halved: the texts of one half ask for its videos, the texts of
-            the other half are their bank.  The usual setting is taken, or what clearly gains more
-            in mean reciprocal rank; raw where that gains nothing.  Without pairs the usual one.
-        seed: of the halves.
+        bank: its pairs are halved, four times: the texts of one half are queries for the videos of
+            that half, the texts of the other half are their bank.  The usual setting is chosen, or
+            another one whose mean reciprocal rank is clearly higher; raw if the chosen one gains
+            nothing.  Without pairs, the usual setting.
+        seed: random seed of the halves.
     """
     if bank is None:
         return Choice(None, {}, 'raw: without a bank nothing says which items are hubs')
@@ -92,13 +94,13 @@ def choose(bank: Optional[Bank], *, seed: int = 0) -> Choice:
 def choose_by_scores(
     queries: int, pairs: Optional[Pairs] = None, *, said: Optional[str] = None, seed: int = 0
 ) -> Choice:
-    """Return what :func:`choose` does where scores are known, and no vectors.
+    """Choose as :func:`choose` does, from scores instead of vectors.
 
     Args:
-        queries: different ones of the bank.
-        pairs: of the bank; None: not known.
-        said: how the bank is called.
-        seed: of the halves.
+        queries: number of different bank queries.
+        pairs: the bank's pairs; None = not known.
+        said: how messages call the bank.
+        seed: random seed of the halves.
     """
     said = said or f'{queries} different bank queries'
     if queries < LEAST:
@@ -149,7 +151,7 @@ def _told(options: dict[str, Any]) -> str:
 def _gains(
     scores: Tensor, group: Tensor, asked: Tensor, half: Tensor, tried: list[tuple[str, dict]]
 ) -> Tensor:
-    """What each candidate adds to 1 / rank of the queries of a half, float64 [S, q]."""
+    """Return each candidate's gain in 1 / rank for the queries of a half, float64 [S, q]."""
     mine, bank = scores[asked][:, half], scores[~asked][:, half]
     place = torch.cumsum(half, 0) - 1
     own = torch.zeros_like(mine, dtype=torch.bool)
@@ -160,7 +162,7 @@ def _gains(
 
 
 def _standard_error(gains: Tensor, group: Tensor) -> float:
-    """Of the mean gain, videos drawn with their texts: a video's texts are no separate evidence."""
+    """Return the mean gain's standard error, clustered by video (its texts are dependent)."""
     videos = int(group.max()) + 1
     sums = torch.zeros(videos, dtype=torch.float64).index_add_(0, group, gains - gains.mean())
     return (sums.square().sum().sqrt() * (videos / (videos - 1)) ** 0.5 / len(gains)).item()

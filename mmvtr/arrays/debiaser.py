@@ -1,4 +1,4 @@
-"""One fitted object: a gallery, what a transform adds to its items, and how it is searched."""
+"""The Debiaser: a gallery with the item biases of a transform, and its search."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from mmvtr.functional.uncertainty.calibration import Calibration
 Array = Union[np.ndarray, Tensor, Tokens]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-#: What a Debiaser says that has a bank and waits for its gallery.
+#: :attr:`Debiaser.why_` of a Debiaser that has a bank and no gallery yet.
 WAITING = 'not fitted: there is no gallery yet'
 
 
@@ -53,18 +53,19 @@ class Debiaser:
     Args:
         transform: ``'auto'`` (:func:`mmvtr.arrays.choose`, by the bank alone), None = raw, or a
             name of the table of transforms that reads a bank (docs/arrays.md lists them).
-        geometry: ``'cosine'``, of vectors of any length, ``'inner_product'``, of vectors as they
-            are, or of :class:`Tokens` ``'maxsim'``, each token of those that ask with its best,
-            ``'maxsim_of_items'``, each token of the items, or ``'token_wise'``, the mean of both.
-        seed: of what is drawn.
-        **options: of the transform, as of :func:`mmvtr.fit`.
+        geometry: ``'cosine'`` of vectors of any length, ``'inner_product'`` of vectors as given,
+            or, for :class:`Tokens`, ``'maxsim'`` (each query token with its best item token),
+            ``'maxsim_of_items'`` (each item token with its best query token) or ``'token_wise'``
+            (the mean of both).
+        seed: random seed.
+        **options: options of the transform, see :func:`mmvtr.fit`.
 
     Attributes:
-        transform_: what was fitted; None = raw.
+        transform_: the fitted transform; None = raw.
         options_: its options as numbers, the temperature in units of scores.
         why_: a sentence that says what was chosen and why.
-        biases_: float32 [N], what is added to the scores of each item, of mean 0 over the items
-            that were fitted; of a transform without the additive form what it reads of each item.
+        biases_: float32 [N], added to the scores of each item, with mean 0 over the items that were
+            fitted; for a transform without the additive form, what it reads of each item.
         calibration_: P(right) of places in lists, or None before :meth:`calibrate`.
 
     Raises:
@@ -98,18 +99,19 @@ class Debiaser:
 
     @torch.no_grad()
     def fit(self, videos: Optional[Array], bank: Any = None, *, ids: Any = None) -> Debiaser:
-        """Find what each item gets; returns itself.
+        """Fit the transform's biases to a gallery and a bank; return ``self``.
 
         Args:
             videos: numpy or torch, float [N, D]; may be memory-mapped, and is not copied.  None:
-                there is no gallery yet; the bank is kept, so that :meth:`load` fits one to it.
+                the gallery is given later; the bank is kept, and :meth:`load` fits it to the
+                gallery.
             bank: queries seen before, float [B, D], or ``(texts, videos)``, row i of both one pair;
                 equal rows count once; or a :class:`mmvtr.arrays.inputs.Bank`.  None: raw.
-            ids: of the videos, one each; default row numbers.
+            ids: one id a video; default row numbers.
 
         Raises:
-            TypeError, ValueError: arrays that are no matrices of numbers of one width, ids that do
-                not fit, a transform without the bank that it reads.
+            TypeError, ValueError: arrays that are not matrices of numbers of one width, ids that do
+                not fit, a transform that reads a bank which was not given.
         """
         if videos is None:
             if bank is None:
@@ -133,15 +135,15 @@ class Debiaser:
         beside: Mapping[str, Tensor | Tiles] = _NOTHING,
         pairs: Optional[Pairs] = None,
     ) -> Debiaser:
-        """Find what each item gets by scores alone, where no vector is an item; returns itself.
+        """Fit the transform to scores instead of vectors; return ``self``.
 
         Args:
             bank: float [K, N], scores of K different queries seen before with N items, or tiles.
-            beside: what else the transform reads, by name, as of :func:`.fit_biases`.
-            pairs: of the bank, by which ``'auto'`` chooses; None: not known.
+            beside: the other matrices that the transform reads, by name, see :func:`.fit_biases`.
+            pairs: the bank's pairs, from which ``'auto'`` chooses; None: not known.
 
         Raises:
-            ValueError: as of :func:`.fit_biases`.
+            ValueError: see :func:`.fit_biases`.
         """
         self._gallery = self._ids = self._bank = self.calibration_ = None
         tiles = as_tiles(bank)._replace(name='bank')
@@ -153,12 +155,12 @@ class Debiaser:
 
     @torch.no_grad()
     def changed(self, scores: Tensor) -> Tensor:
-        """Return what ranks the items of each row, float [Q, N], of raw scores float [Q, N]."""
+        """Return the transformed scores, float [Q, N], of raw scores float [Q, N]."""
         return scores if self._fitted is None else self._fitted.changed(scores)
 
     @torch.no_grad()
     def biases_of(self, videos: Array) -> Tensor:
-        """Return what further items get, float32 [n]; those of the others stay as they are.
+        """Return the biases of further items, float32 [n]; those of the gallery do not change.
 
         Args:
             videos: float [n, D].
@@ -174,8 +176,8 @@ class Debiaser:
         return fitting.further(self._fitted, self._bank, further)
 
     def bare(self, device: Union[str, torch.device] = 'cpu') -> Debiaser:
-        """Return the same without its gallery, and of the bank what gives items their biases, on a
-        device."""
+        """Return a copy on a device without the gallery, which holds only the part of the bank that
+        biases of further items are computed from."""
         made = copy.copy(self)
         made._gallery = made._ids = None
         if self._bank is not None:
@@ -191,10 +193,10 @@ class Debiaser:
 
     @torch.no_grad()
     def refit(self, bank: Any) -> Debiaser:
-        """Find the biases anew, of all items that are there by now; returns itself.
+        """Fit all current items to a new bank; return ``self``.
 
         Args:
-            bank: as of :meth:`fit`.  A calibration is of the biases of before and goes with them.
+            bank: see :meth:`fit`.  A calibration belongs to the former biases and is dropped.
         """
         self._check_fitted()
         self._fit(None if bank is None else read_bank(bank, self._gallery.width, self.geometry))
@@ -202,14 +204,14 @@ class Debiaser:
 
     @torch.no_grad()
     def add(self, videos: Array, *, ids: Any = None) -> Debiaser:
-        """Add items, which get biases from the same bank; those of the others stay; returns itself.
+        """Add items, with biases from the same bank; other biases do not change; return ``self``.
 
         Args:
             videos: float [n, D].
-            ids: of these; needed where the others have some.
+            ids: their ids; required if the gallery has ids.
 
         Raises:
-            TypeError, ValueError: as :meth:`fit`; an id that is there already.
+            TypeError, ValueError: see :meth:`fit`; an id that exists already.
         """
         self._check_fitted()
         further = read_vectors(videos, 'videos', self.geometry)
@@ -225,7 +227,7 @@ class Debiaser:
         return self
 
     def calibrate(self) -> Debiaser:
-        """Find P(right) of the places of lists from the bank's own pairs; returns itself.
+        """Calibrate P(right) of the places of lists on the bank's own pairs; return ``self``.
 
         Raises:
             ValueError: a bank without pairs, or with fewer than 50 different ones.
@@ -248,12 +250,12 @@ class Debiaser:
 
     @property
     def bank_(self) -> Optional[Bank]:
-        """The different queries that it was fitted to; None: there were none."""
+        """The different queries that the transform was fitted to, or None."""
         return self._bank
 
     @property
     def additive_(self) -> bool:
-        """Whether scores are those of one inner product, see :meth:`as_vectors`."""
+        """Whether the transform adds one number to each item, which :meth:`as_vectors` needs."""
         return self._fitted is None or TRANSFORMS[self._fitted.transform].form == 'additive'
 
     def __len__(self) -> int:
@@ -272,14 +274,14 @@ class Debiaser:
 
     @torch.no_grad()
     def scores(self, texts: Array) -> Array:
-        """Return what ranks all items for each text, float32 [Q, N], of the texts' kind."""
+        """Return the transformed scores of all items for each text, float32 [Q, N]."""
         queries = self._queries(texts)
         tiles = (score_tiles(part, self._gallery) for part in queries.split(QUERIES))
         whole = (torch.cat([tile for _, tile in one.parts()], dim=1) for one in tiles)
         return like(texts)(torch.cat([self.changed(one) for one in whole]))
 
     def asked_before(self, texts: Array) -> str:
-        """Return the note that most texts, float [Q, D], are in the bank, or ``''``."""
+        """Return a note if most of the texts, float [Q, D], are in the bank, else ``''``."""
         return self._asked_before(read_vectors(texts, 'texts', self.geometry).unit())
 
     @torch.no_grad()
@@ -294,9 +296,9 @@ class Debiaser:
             calibration: of pairs, in place of :attr:`calibration_`, which is of places in lists.
 
         Raises:
-            TypeError, ValueError: texts that are no matrix of numbers of the gallery's width, k
-                below 1; a calibration of raw scores where a transform ranks, or of debiased ones
-                where none does.
+            TypeError, ValueError: texts that are not a matrix of numbers of the gallery's width, k
+                below 1; a calibration of raw scores although a transform ranks, or of debiased
+                scores although none does.
         """
         self._check_calibration(calibration)
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
@@ -334,11 +336,11 @@ class Debiaser:
     def as_vectors(self) -> Union[np.ndarray, list[np.ndarray]]:
         """Return the gallery as float32 [N, D + 1]: inner products with :meth:`query` are scores.
 
-        So FAISS, Qdrant, LanceDB, pgvector or Elasticsearch rank debiased, by inner product.  Of
-        ``'maxsim'`` N arrays [L, D + 1], for engines with MaxSim of several vectors.
+        FAISS, Qdrant, LanceDB, pgvector or Elasticsearch thus rank debiased, by inner product.  For
+        ``'maxsim'``: N arrays [L, D + 1], for multi-vector engines with MaxSim.
 
         Raises:
-            ValueError: a transform without the additive form, another geometry of tokens.
+            ValueError: a transform without the additive form, or another token-wise geometry.
         """
         self._check_fitted()
         self._check_additive()
@@ -352,8 +354,8 @@ class Debiaser:
         return found
 
     def query(self, texts: Array, *, debiased: bool = True) -> Union[np.ndarray, list[np.ndarray]]:
-        """Return texts as float32 [Q, D + 1] for :meth:`as_vectors`; the last entry is 1, or 0 =
-        raw scores.  Of ``'maxsim'`` Q arrays [L, D + 1], whose last entries sum to that."""
+        """Return texts as float32 [Q, D + 1] for :meth:`as_vectors`; the last entry is 1, or 0 for
+        raw scores.  For ``'maxsim'``: Q arrays [L, D + 1], whose last entries sum to 1 or 0."""
         self._check_fitted()
         self._check_additive()
         if self.geometry in SIDES:
@@ -362,7 +364,7 @@ class Debiaser:
         return np.concatenate([rows, np.full((len(rows), 1), float(debiased), np.float32)], axis=1)
 
     def save(self, folder: Any) -> None:
-        """Write what was fitted, without the gallery itself, or a bank that waits for one
+        """Write the fitted transform without the gallery, or the bank if there is no gallery yet
         (:mod:`mmvtr.arrays.saved`)."""
         if self._gallery is None and self.why_ != WAITING:
             self._check_fitted()
@@ -370,11 +372,11 @@ class Debiaser:
 
     @classmethod
     def load(cls, folder: Any, videos: Array, *, ids: Any = None) -> Debiaser:
-        """Return what :meth:`save` wrote, of the same gallery; a bank that waited for one is fitted
-        (:mod:`mmvtr.arrays.saved`)."""
+        """Return what :meth:`save` wrote, with its gallery; a bank saved without one is fitted to
+        ``videos`` (:mod:`mmvtr.arrays.saved`)."""
         return saved.load(cls, folder, videos, ids)
 
-    # -- what the above share ---------------------------------------------------------------
+    # -- shared by the methods above --------------------------------------------------------
 
     def _fit(self, bank: Optional[Bank]) -> None:
         chosen = fitting.chosen(self.transform, self.options, bank, self._gallery, self.seed)

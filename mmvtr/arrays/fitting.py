@@ -1,4 +1,4 @@
-"""From a bank and a gallery to what a transform gives each item."""
+"""Fitting of a transform's item biases to a bank and a gallery."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def chosen(
     gallery: Vectors,
     seed: int,
 ) -> Choice:
-    """Return what is to be fitted.
+    """Return the transform to fit, with its options.
 
     Args:
         transform: ``'auto'``, None = raw, or a name of the table.
-        options: of it.
-        bank: queries seen before; None: there are none.
+        options: its options.
+        bank: queries seen before; None = no bank.
         gallery: N items.
-        seed: of what ``'auto'`` draws.
+        seed: random seed of ``'auto'``.
 
     Raises:
-        ValueError: a transform without the bank that it reads.
+        ValueError: the transform reads a bank, or a part of one, that was not given.
     """
     if transform is None:
         return Choice(None, {}, 'raw: as asked')
@@ -47,7 +47,7 @@ def chosen(
 def fit_bank(
     chosen: Choice, bank: Optional[Bank], gallery: Vectors
 ) -> tuple[Optional[ItemBiases], str]:
-    """Return what was fitted to a bank, None = raw scores, and why."""
+    """Return the biases fitted to a bank (None = raw scores) and the reason."""
     if chosen.transform is None:
         return None, chosen.why
     tiles = bank_tiles(bank.texts, gallery)
@@ -57,12 +57,12 @@ def fit_bank(
 def fit_scores(
     chosen: Choice, tiles: Tiles, beside: Mapping[str, Tensor | Tiles]
 ) -> tuple[Optional[ItemBiases], str]:
-    """Return what was fitted to the scores of a bank, None = raw scores, and why.
+    """Return the biases fitted to a bank's scores (None = raw scores) and the reason.
 
     Args:
-        chosen: what is to be fitted.
-        tiles: of the scores [K, N] of the bank with the gallery.
-        beside: what else the transform reads.
+        chosen: the transform to fit.
+        tiles: the scores [K, N] of the bank with the gallery.
+        beside: the other matrices that the transform reads.
     """
     if chosen.transform is None:
         return None, chosen.why
@@ -73,7 +73,7 @@ def fit_scores(
 
 
 def further(fitted: ItemBiases, bank: Bank, items: Vectors) -> Tensor:
-    """Return what further items get, float [n]; those of the others stay as they are."""
+    """Return the biases of further items, float [n]; those of the gallery do not change."""
     read = None
     if 'item_bank' in TRANSFORMS[fitted.transform].reads:
         read = bank_tiles(bank.items, items, 'item_bank')
@@ -81,18 +81,18 @@ def further(fitted: ItemBiases, bank: Bank, items: Vectors) -> Tensor:
 
 
 def extended(fitted: ItemBiases, new: Tensor, bank: Bank, gallery: Vectors) -> ItemBiases:
-    """Return what was fitted with further items behind the others.
+    """Return the fitted biases with those of further items appended.
 
     Args:
-        fitted: without them.
-        new: float [n], what they get.
-        bank: of both.
-        gallery: all items by now.
+        fitted: without the further items.
+        new: float [n], their biases.
+        bank: the bank that all were fitted to.
+        gallery: all items, the further ones included.
     """
     fitted = fitted._replace(items=torch.cat([fitted.items, new.to(fitted.items)]))
     if fitted.active is None:
         return fitted
-    # Whose best item it is, further items change.
+    # Further items can become the best item of a bank query: the active set is computed again.
     tiles = score_tiles(bank.texts, gallery, 'bank')
     active = torch.zeros(len(gallery), dtype=torch.bool)
     active[tiles.best(fitted.options['neighbours'])[1].flatten().cpu()] = True
@@ -111,7 +111,7 @@ def _beside(transform: str, bank: Bank, items: Vectors) -> dict[str, Tiles]:
 
 
 def _all_alike(tiles: Tiles) -> bool:
-    """Return whether each query scores all items alike: the first few deny it nearly always."""
+    """Return whether every query scores all items alike; the first columns mostly rule it out."""
     first = tiles.columns(slice(0, min(tiles.width, tiles.shape[1], ALIGNED)))
     if not torch.allclose(first, first[:, :1]):
         return False

@@ -1,4 +1,4 @@
-"""Items that look as if they were made to be found by everybody."""
+"""Detection of gallery items that look as if they were made to be found by every query."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from mmvtr.arrays.tokens import pooled
 from mmvtr.functional.metrics.hubness import hub_breadth
 from mmvtr.functional.similarities.tiles import Tiles, reach
 
-#: Queries that are looked at; fewer than the least tell nothing.
+#: Most queries read, and the fewest queries or items from which anything is reported.
 MOST, LEAST = 512, 50
 #: Clusters of queries, and rounds of k-means.
 CLUSTERS, ROUNDS = 8, 20
 #: Temperature of the relative masses, as a share of the reach.
 SHARE = 0.2
-#: A list is as long as this share of the gallery, 1 to 10 items.
+#: Length of a list as a share of the gallery, and the longest list.
 LENGTH, LONGEST = 0.02, 10
-#: Breadth from which on an item is a suspect (docs/arrays.md says how it was chosen).
+#: Breadth from which an item is a suspect (docs/arrays.md says how it was chosen).
 BREADTH = 0.1
-#: Scores are alike that differ by less: products of equal vectors differ in the last place.
+#: Scores that differ by less are equal: products of equal vectors differ in the last digit.
 ALIKE = 1e-6
 
 
@@ -31,9 +31,9 @@ class Suspect(NamedTuple):
     """An item that queries of most clusters find.
 
     Attributes:
-        id: of it.
-        share: of the queries, those that have it among their best, in [0, 1].
-        breadth: the same share in the cluster in the middle (:func:`.hub_breadth`).
+        id: its id.
+        share: share of the queries that have it among their best, in [0, 1].
+        breadth: median over the clusters of that share (:func:`.hub_breadth`).
     """
 
     id: Any
@@ -42,15 +42,15 @@ class Suspect(NamedTuple):
 
 
 class HubReport(NamedTuple):
-    """How queries find the N items of a gallery.
+    """How often queries find each of the N items of a gallery.
 
     Attributes:
-        share: float64 [N], of the queries, those that have an item among their k best.
-        mass: float64 [N], relative mass at .2 of the reach; 1 = a fair share.
-        breadth: float64 [N], the share in the cluster in the middle.
-        suspects: items of a breadth of .1 or more, the broadest first.
+        share: float64 [N], share of the queries that have an item among their k best.
+        mass: float64 [N], relative mass at temperature .2 of the reach; 1 = a fair share.
+        breadth: float64 [N], median of the share over the clusters.
+        suspects: items with a breadth of .1 or more, the broadest first.
         k: length of the lists.
-        queries: how many were looked at.
+        queries: number of queries read.
     """
 
     share: Tensor
@@ -78,21 +78,21 @@ def hub_report(
     *,
     seed: int = 0,
 ) -> HubReport:
-    """Which videos look as if they were made to be found by everybody.
+    """Report which videos look as if they were made to be found by every query.
 
-    Queries are put into 8 clusters.  A popular video is found by queries of few of them; one that
-    was made to be found (its vector optimised towards the mean of the queries, say) by those of
-    most.  One that was made for a single topic is not told from a popular one, nor one that is near
-    to everything by nature from one that was made so.  Measured in docs/arrays.md.
+    Queries are clustered into 8 groups.  A popular video is found by queries of few clusters; one
+    that was made to be found (its vector optimised towards the mean of the queries, say) by those
+    of most.  A video made for a single topic cannot be told from a popular one, nor one made to be
+    near every query from one that is so by nature.  Measured in docs/arrays.md.
 
     Args:
-        texts: queries seen before, numpy or torch, [Q, D]; of more than 512 as many at random.
+        texts: queries seen before, numpy or torch, [Q, D]; at most 512 random ones are read.
         videos: the gallery, [N, D], may be memory-mapped.
-        ids: of the videos; default row numbers.
-        seed: of what is drawn.
+        ids: ids of the videos; default row numbers.
+        seed: random seed.
 
     Raises:
-        TypeError, ValueError: arrays as of :func:`mmvtr.retrieve`; fewer than 50 queries or videos.
+        TypeError, ValueError: arrays as in :func:`mmvtr.retrieve`; fewer than 50 queries or videos.
 
     Example:
         ::
@@ -122,13 +122,13 @@ def hub_report(
 def suspects(
     queries: Vectors, gallery: Vectors, named: Optional[np.ndarray], seed: int = 0
 ) -> list[Suspect]:
-    """The suspects alone; none where there are too few queries or items to tell.
+    """Return the suspects; none if there are too few queries or items to tell.
 
     Args:
-        queries: seen before.
+        queries: queries seen before.
         gallery: N items.
-        named: their ids; None: row numbers.
-        seed: of what is drawn.
+        named: their ids; None = row numbers.
+        seed: random seed.
     """
     if min(len(queries), len(gallery)) < LEAST:
         return []
@@ -138,7 +138,7 @@ def suspects(
 
 
 def drawn(queries: Vectors, seed: int) -> Vectors:
-    """All queries, or of more than 512 as many at random."""
+    """Return all queries, or 512 random ones if there are more."""
     if len(queries) <= MOST:
         return queries
     random = torch.Generator().manual_seed(seed)
@@ -147,25 +147,25 @@ def drawn(queries: Vectors, seed: int) -> Vectors:
 
 
 def list_length(items: int) -> int:
-    """Length of the lists that tell hubs of a gallery of N items."""
+    """Return the length of the lists of the hub report for a gallery of N items."""
     return min(LONGEST, max(1, int(LENGTH * items)))
 
 
 def _lists(tiles: Tiles, k: int) -> Tensor:
-    """The k best items of each query, int64 [Q, k]; N, no item, of one that scores all alike."""
+    """Return the k best items of each query, int64 [Q, k]; N (no item) if it scores all alike."""
     scores, places = tiles.best(k)
     lowest = -tiles.best(1, lambda part, tile: -tile)[0]
     return places.masked_fill(scores[:, :1] - lowest <= ALIKE, tiles.shape[1])
 
 
 def judged(lists: Tensor, queries: Tensor, items: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Share of the queries that find each item, and its breadth, float64 [N] each.
+    """Return the share of the queries that find each item, and its breadth, float64 [N] each.
 
     Args:
-        lists: int64 [Q, k], the items in each query's list; N stands for none.
+        lists: int64 [Q, k], the items in each query's list; N = no item.
         queries: float [Q, D] of unit length.
         items: N.
-        seed: of the clusters.
+        seed: random seed of the clusters.
     """
     share = torch.bincount(lists.flatten(), minlength=items + 1).double() / len(lists)
     breadth = hub_breadth(lists, query_clusters(queries, seed), items=items + 1)
@@ -173,12 +173,12 @@ def judged(lists: Tensor, queries: Tensor, items: int, seed: int = 0) -> tuple[T
 
 
 def query_clusters(queries: Tensor, seed: int = 0, clusters: int = CLUSTERS) -> Tensor:
-    """Clusters of unit vectors by spherical k-means, none of them empty.
+    """Return the cluster of each unit vector by spherical k-means; no cluster is empty.
 
     Args:
         queries: float [Q, D].
-        seed: of the first centres, which are queries.
-        clusters: at most so many.
+        seed: random seed of the first centres, which are queries.
+        clusters: largest number of clusters.
 
     Returns:
         int64 [Q].
@@ -200,11 +200,11 @@ def query_clusters(queries: Tensor, seed: int = 0, clusters: int = CLUSTERS) -> 
 
 
 def named_suspects(share: Tensor, breadth: Tensor, named: Optional[Sequence[Any]]) -> list[Suspect]:
-    """Items whose breadth reaches the bound, the broadest first.
+    """Return the items whose breadth reaches the bound, the broadest first.
 
     Args:
         share, breadth: float64 [N].
-        named: N ids; None: row numbers.
+        named: N ids; None = row numbers.
     """
     there = (breadth >= BREADTH).nonzero()[:, 0]
     places = there[breadth[there].argsort(descending=True)].tolist()
@@ -215,7 +215,7 @@ def named_suspects(share: Tensor, breadth: Tensor, named: Optional[Sequence[Any]
 
 
 def _mass(tiles: Tiles) -> Tensor:
-    """Relative mass of each item at a share of the reach, float64 [N]; ones of constant scores."""
+    """Return each item's relative mass at a share of the reach, float64 [N]; ones if all tie."""
     temperature = SHARE * reach(tiles)
     if not temperature > 0:
         return torch.ones(tiles.shape[1], dtype=torch.float64)

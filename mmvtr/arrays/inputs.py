@@ -1,4 +1,4 @@
-"""Arrays as they are given: checked, and read as float32 rows a few at a time."""
+"""Input arrays: checked, and read as float32 rows a few at a time."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from mmvtr.functional.similarities.distinct import row_groups
 from mmvtr.functional.similarities.tiles import ENTRIES, GPU_ENTRIES, Tiles, tile_width
 from mmvtr.functional.values import CONVERSIONS
 
-#: What scores are: cosines of vectors of any length, or their inner products as they are; of
-#: :class:`.Tokens` sums of best cosines, over the tokens of those that ask, of the items, or both.
+#: Scores: cosines of vectors of any length, or inner products of vectors as given; for
+#: :class:`.Tokens` sums of best cosines over the query's tokens, the item's tokens, or both.
 Geometry = Literal['cosine', 'inner_product', 'maxsim', 'maxsim_of_items', 'token_wise']
 GEOMETRIES = ('cosine', 'inner_product', *SIDES)
-#: Numbers that are checked at a time: their float64 copies find room in memory that is there.
+#: Numbers checked at a time: their float64 copies fit into memory that is allocated already.
 CHECKED = 2**20
-#: Floats in a line of the cache: a product whose rows begin elsewhere takes half as long again.
+#: Floats in a cache line: a product with unaligned rows takes half as long again.
 LINE = 16
-#: How what is no array becomes a matrix of vectors.
+#: Library of another type -> how to convert it to a matrix of vectors.
 MATRICES = {
     **CONVERSIONS,
     'builtins': 'numpy.asarray({}, dtype="float32")',
@@ -35,14 +35,14 @@ MATRICES = {
 
 @dataclasses.dataclass(frozen=True)
 class Vectors:
-    """Rows of one or more arrays, none of which is ever copied as a whole.
+    """Rows of one or more arrays, which are never copied as a whole.
 
     Attributes:
-        arrays: numpy or torch, float [N, D] each, of tokens [N, L, D]; may be memory-mapped.
-        lengths: float32 [N] or [N, L] of each, by which rows are divided; ones of inner products,
-            infinite at padding.
+        arrays: numpy or torch, each float [N, D], or [N, L, D] for tokens; may be memory-mapped.
+        lengths: for each array float32 [N] or [N, L], the divisors of its rows; ones for inner
+            products, infinite at padding.
         geometry: of the scores.
-        weights: float32 [N, L] of each, what tokens count; none of single vectors.
+        weights: for each array float32 [N, L], the weights of the tokens; empty for single vectors.
     """
 
     arrays: tuple[Any, ...]
@@ -52,7 +52,7 @@ class Vectors:
 
     @classmethod
     def of(cls, rows: Tensor, geometry: Geometry = 'cosine') -> Vectors:
-        """Return rows that are taken as they are, float32 [N, D] or [N, L, D + 1]."""
+        """Return rows that are not normalised further, float32 [N, D] or [N, L, D + 1]."""
         return cls((rows,), (torch.ones(rows.shape[:-1]),), geometry)
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class Vectors:
         return Vectors(*both, self.geometry, weights)
 
     def unit(self, part: slice | Tensor = slice(None)) -> Tensor:
-        """Return some rows divided by their lengths, float32 [n, D], of tokens [n, L, D + 1]."""
+        """Return rows divided by their lengths, float32 [n, D], or [n, L, D + 1] for tokens."""
         if len(self.arrays) == 1:
             return self._divided(0, part)
         if isinstance(part, Tensor):
@@ -96,12 +96,12 @@ class Vectors:
 
 @dataclasses.dataclass(frozen=True)
 class Bank:
-    """Different queries seen before, and their own items where these are known.
+    """Different queries seen before, and their own items if these are known.
 
     Attributes:
-        texts: float32 [K, D], of tokens [K, L, D + 1], of equal rows the first.
-        given: how many rows there were.
-        items: float32 [M, D], likewise; None = not known.
+        texts: float32 [K, D], or [K, L, D + 1] for tokens; equal rows are kept once.
+        given: number of rows before equal ones were dropped.
+        items: float32 [M, D], different items; None = not known.
         pairs: int64 [P, 2], different pairs of a text and an item; None = not known.
         geometry: of the scores.
     """
@@ -113,13 +113,13 @@ class Bank:
     geometry: Geometry = 'cosine'
 
     def to(self, device: Any) -> Bank:
-        """Return the same on a device."""
+        """Return the bank on a device."""
         items = None if self.items is None else self.items.to(device)
         return dataclasses.replace(self, texts=self.texts.to(device), items=items)
 
     @property
     def said(self) -> str:
-        """Return how many different texts there are."""
+        """The number of different texts, in words."""
         count = f'{len(self.texts)} different bank texts'
         return count if self.given == len(self.texts) else f'{count} of {self.given}'
 
@@ -131,17 +131,17 @@ def check_geometry(geometry: str) -> None:
 
 
 def read_vectors(array: Any, name: str, geometry: Geometry = 'cosine') -> Vectors:
-    """Return an array of vectors, checked.
+    """Return an array of vectors after checking it.
 
     Args:
-        array: numpy or torch, float or integer [N, D]; of token-wise geometries :class:`.Tokens`.
+        array: numpy or torch, float or integer [N, D]; :class:`.Tokens` for token-wise geometries.
         name: what errors call it.
-        geometry: of the scores; of cosines no row may be all zeros.
+        geometry: of the scores; for cosines no row may be all zeros.
 
     Raises:
-        TypeError: neither numpy nor torch (names the conversion).
-        ValueError: no matrix, empty, no numbers; a row that is not finite or is all zeros (its
-            number is said).
+        TypeError: neither numpy nor torch (the message names the conversion).
+        ValueError: not a matrix, empty, not numbers; a row that is not finite or is all zeros (the
+            message gives its number).
     """
     weights = ()
     if geometry in SIDES:
@@ -158,7 +158,7 @@ def read_vectors(array: Any, name: str, geometry: Geometry = 'cosine') -> Vector
         raise ValueError(f'{name} {list(array.shape)} must be [rows, width], none of them 0')
     _refuse_other_types(array, name)
     step = max(1, CHECKED // math.prod(array.shape[1:]))
-    # Into place: small results that outlive their part leave holes in the heap.
+    # In place: small results that outlive their part fragment the heap.
     lengths = torch.ones(*array.shape[:-1])
     for start in range(0, len(array), step):
         part = slice(start, start + step)
@@ -181,17 +181,17 @@ def read_vectors(array: Any, name: str, geometry: Geometry = 'cosine') -> Vector
 
 
 def read_bank(bank: Any, width: Optional[int], geometry: Geometry = 'cosine') -> Bank:
-    """Return a bank, checked: an array of queries, or a pair of these and their own items.
+    """Return a bank after checking it: an array of queries, or queries and their own items.
 
     Args:
-        bank: float [B, D], or a tuple or list of two of them; the second may be None; or one that
-            was read before.
-        width: D; None: whatever the texts have.
+        bank: float [B, D], or a tuple or list of two such arrays, the second of which may be None;
+            or a :class:`Bank`.
+        width: D; None = the width of the texts.
         geometry: of the scores.
 
     Raises:
-        TypeError, ValueError: as :func:`read_vectors`; items without queries, numbers that differ,
-            another width.
+        TypeError, ValueError: see :func:`read_vectors`; items without queries, numbers of rows that
+            differ, another width.
     """
     if isinstance(bank, Bank):
         held = bank.texts.shape[-1] - (bank.geometry in SIDES)
@@ -199,7 +199,7 @@ def read_bank(bank: Any, width: Optional[int], geometry: Geometry = 'cosine') ->
             raise ValueError(f'bank texts have width {held}, the videos {width}')
         return bank
     if isinstance(bank, list) and not any(isinstance(x, (np.ndarray, Tensor)) for x in bank):
-        read_vectors(bank, 'bank texts')  # says what a list becomes
+        read_vectors(bank, 'bank texts')  # its error says how to convert a list
     if not isinstance(bank, (tuple, list)):
         bank = (bank, None)
     if len(bank) != 2:
@@ -221,15 +221,15 @@ def read_bank(bank: Any, width: Optional[int], geometry: Geometry = 'cosine') ->
 
 
 def unpaired_bank(texts: Any, items: Any, width: int, geometry: Geometry = 'cosine') -> Bank:
-    """Return queries and items seen before of which nobody knows who belongs to whom.
+    """Return queries and items seen before whose pairs are not known.
 
     Args:
         texts: float [K, D].
         items: float [M, D], or None.
-        width, geometry: of :func:`read_bank`.
+        width, geometry: see :func:`read_bank`.
 
     Raises:
-        TypeError, ValueError: as :func:`read_bank`.
+        TypeError, ValueError: see :func:`read_bank`.
     """
     rows, group = _different(texts, 'bank texts', width, geometry)
     seen = None if items is None else _different(items, 'bank videos', width, geometry)[0]
@@ -237,7 +237,7 @@ def unpaired_bank(texts: Any, items: Any, width: int, geometry: Geometry = 'cosi
 
 
 def _different(array: Any, name: str, width: int, geometry: Geometry) -> tuple[Tensor, Tensor]:
-    """Different rows float32 [k, D], of equal ones the first, and the place of each row there."""
+    """Return the different rows, float32 [k, D], by first occurrence; each row's place there."""
     given = read_vectors(array, name, geometry)
     check_width(given, width, name)
     rows = given.unit()
@@ -246,26 +246,26 @@ def _different(array: Any, name: str, width: int, geometry: Geometry) -> tuple[T
 
 
 def check_width(vectors: Vectors, width: int, name: str) -> None:
-    """Raise ValueError if vectors have another width than the others.
+    """Raise ValueError unless vectors have the width.
 
     Raises:
-        ValueError: they do not.
+        ValueError: they have another width.
     """
     if vectors.width != width:
         raise ValueError(f'{name} have width {vectors.width}, the videos {width}')
 
 
 def read_ids(ids: Any, items: int) -> Optional[np.ndarray]:
-    """Return the ids of a gallery as an array [N], None where none were given.
+    """Return the ids of a gallery as an array [N], or None if none were given.
 
     Raises:
-        ValueError: not one for each item, or one that is there twice.
+        ValueError: not one id for each item, or an id that occurs twice.
     """
     if ids is None:
         return None
     if isinstance(ids, Tensor):
         ids = ids.cpu().numpy()
-    if hasattr(ids, 'to_pylist'):  # pyarrow, whose scalars are equal to no str
+    if hasattr(ids, 'to_pylist'):  # pyarrow: its scalars equal no str
         ids = ids.to_pylist()
     ids = list(ids)
     if len(ids) != items:
@@ -276,7 +276,7 @@ def read_ids(ids: Any, items: int) -> Optional[np.ndarray]:
         raise ValueError(f'the id {str(twice)[:80]!r} is there twice')
     if all(isinstance(one, (int, np.integer)) for one in ids):
         whole = np.array(ids)
-        if whole.dtype.kind in 'iu':  # no floats, as numpy makes of 2**63 beside -1
+        if whole.dtype.kind in 'iu':  # numpy makes floats of 2**63 beside -1
             return whole
     named = np.empty(items, dtype=object)
     named[:] = ids
@@ -286,13 +286,13 @@ def read_ids(ids: Any, items: int) -> Optional[np.ndarray]:
 def score_tiles(queries: Tensor, gallery: Vectors, name: str = 'scores') -> Tiles:
     """Return tiles of the scores of all queries with all items, float32 [Q, N].
 
-    A tile is bounded by its scores and by the vectors that it reads, 16 MiB of either, on a GPU
+    A tile is bounded by its scores and by the vectors that it reads: 16 MiB of either, on a GPU
     128 MiB.
 
     Args:
-        queries: float32 [Q, D], of tokens [Q, L, D + 1].
+        queries: float32 [Q, D], or [Q, L, D + 1] for tokens.
         gallery: N items.
-        name: of the matrix, in errors.
+        name: name of the matrix in errors.
     """
     floats = gallery.width * (gallery.arrays[0].shape[1] if queries.dim() == 3 else 1)
     own = ENTRIES if queries.device.type == 'cpu' else GPU_ENTRIES
@@ -305,8 +305,8 @@ def score_tiles(queries: Tensor, gallery: Vectors, name: str = 'scores') -> Tile
 
 
 def bank_tiles(queries: Tensor, gallery: Vectors, name: str = 'bank') -> Tiles:
-    """Return the same as :func:`score_tiles`, the scores of an item side by side in memory: what
-    is fitted reads them item by item, and finds the highest in half the time."""
+    """Return :func:`score_tiles` with the scores of an item contiguous in memory: fitting reads
+    them item by item, and finds the highest in half the time."""
     tiles = score_tiles(queries, gallery, name)
     if queries.dim() == 3:
         return tiles
@@ -321,7 +321,7 @@ def bank_tiles(queries: Tensor, gallery: Vectors, name: str = 'bank') -> Tiles:
 
 
 def products(queries: Tensor, items: Tensor, geometry: Geometry = 'cosine') -> Tensor:
-    """Return scores of rows as they are, on the queries' device, float32 [Q, N], also under
+    """Return the scores of normalised rows on the queries' device, float32 [Q, N], also under
     autocast."""
     if queries.dim() == 3:
         return late_products(queries, items, geometry)
@@ -330,14 +330,14 @@ def products(queries: Tensor, items: Tensor, geometry: Geometry = 'cosine') -> T
 
 
 def own_products(queries: Tensor, items: Tensor, geometry: Geometry = 'cosine') -> Tensor:
-    """Return the score of each query with the item of its row, float32 [N]."""
+    """Return the score of each query with the item of the same row, float32 [N]."""
     if queries.dim() == 3:
         return late_pairs(queries, items, geometry)
     return (queries * items).sum(1)
 
 
 def _first(group: Tensor) -> Tensor:
-    """Positions of the first row of each group, in order."""
+    """Return the positions of the first row of each group, in order."""
     return torch.from_numpy(np.unique(group.numpy(), return_index=True)[1])
 
 

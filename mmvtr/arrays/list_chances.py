@@ -1,8 +1,8 @@
-"""P(right) of the places of a list, from the lists of bank texts that were held out.
+"""P(right) of the places of a list, calibrated on lists of held-out bank texts.
 
-Being first is information that a function of the score alone lacks: what stands beside a place is
-therefore calibrated on lists, by what ranks them.  A held-out text asks the gallery to which its
-own item was added, with biases of all the bank but a tenth: biases of less of it rank worse.
+A function of the score alone does not know that a place is the first; P is therefore calibrated
+on lists, from the scores that rank them.  A held-out text queries the gallery with its own item
+added, under biases of nine tenths of the bank: biases of less of it rank worse.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from mmvtr.functional.transforms.item_biases import ItemBiases, fit_biases
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 from mmvtr.functional.uncertainty.calibration_fits import platt_line
 
-#: Pairs that are looked at, at most, and scores of them; a calibration of fewer pairs says nothing.
+#: Largest numbers of pairs and of their scores that are read, and the fewest pairs calibrated on.
 MOST, SCORES, LEAST = 2000, 2**25, 50
-#: A held-out text asks with biases of all bank texts but one of so many parts.
+#: Number of folds: a held-out text is scored under biases of the other folds' texts.
 FOLDS = 10
-#: Lengths of lists for which P(one of them is right) has a line of its own.
+#: Lengths k for which P(one of the first k is right) has its own fitted line.
 LENGTHS = (1, 2, 3, 5, 10, 20, 50, 100)
-#: Shares of the queries that may be answered, at which a precision is tested.
+#: Shares of the queries to answer, at which a precision is tested.
 SHARES = tuple(n / 20 for n in range(1, 21))
-#: The first share that is tested is expected to hold so many times the queries that can pass.
+#: The first tested share is expected to hold this many times the queries that can pass.
 ROOM = 1.5
 #: Steps of the search for the temperature, and its range as shares of the spread of scores.
 STEPS, LOWEST, HIGHEST = 24, 1e-3, 10.0
-#: Items of the gallery that score so nearly alike with a text as its own one are that one.
+#: Relative difference below which a gallery item scores like the text's own item, and is dropped.
 EQUAL = 1e-6
 
 
 class ListChances(NamedTuple):
-    """What places of a list are worth.
+    """Calibrated probabilities of the places of a list.
 
-    The shares ``exp((s_j - log_sum) / temperature)`` of the places down to the k-th are summed, and
-    their logit is put on a line of its own for k: P(one of the first k is right).  What a further
-    place adds is P(that place is right).
+    The shares ``exp((s_j - log_sum) / temperature)`` of the first k places are summed, and a line
+    fitted for this k maps the logit of the sum to the logit of P(one of the first k is right).  Its
+    increase at a place is P(this place is right).
 
     Attributes:
-        temperature: divides what ranks.
+        temperature: divides the ranking scores.
         lines: float64 [L, 2], slope and offset for each of LENGTHS.
-        shares: float64 [n], share of the first place of each query that tests a precision, and
+        shares: float64 [n], share of the first place of each query on which a precision is tested,
         right: bool [n], whether it was right.  Their biases are of the other half of the bank.
-        levels: float64, thresholds of that share that were fixed without these queries.
-        depth: best places of a list that its sums read; 0: the whole gallery.
+        levels: float64, candidate thresholds of that share, fixed without these queries.
+        depth: number of best places that the sums read; 0 = the whole gallery.
     """
 
     temperature: float
@@ -62,11 +62,11 @@ class ListChances(NamedTuple):
         return f'ListChances(temperature={self.temperature:.4g}, {len(self.shares)} queries)'
 
     def places(self, ranked: Tensor, log_sums: Tensor) -> tuple[Tensor, Tensor]:
-        """Return P(this place is right) and P(one of the places down to it is), float64 [Q, k].
+        """Return P(this place is right) and P(a place up to it is right), float64 [Q, k] each.
 
         Args:
-            ranked: float [Q, k], what ranks, best first.
-            log_sums: float [Q], logsumexp over the temperature of what ranks the whole gallery.
+            ranked: float [Q, k], ranking scores, best first.
+            log_sums: float [Q], logsumexp over the gallery of ranking scores / temperature.
         """
         shares = (ranked.double() / self.temperature - log_sums.double()[:, None]).exp()
         lengths = torch.arange(1, ranked.shape[1] + 1, dtype=torch.float64)
@@ -76,21 +76,21 @@ class ListChances(NamedTuple):
         return both.diff(dim=1, prepend=both.new_zeros(len(both), 1)), both
 
     def threshold(self, precision: float, *, error: float = 0.1) -> float:
-        """Return the P(first place is right) from which on answers have a wanted precision.
+        """Return the lowest P(first place is right) at which answers have the wanted precision.
 
         Learn then Test (Angelopoulos et al. 2021, arXiv 2110.01052) with a fixed sequence: twenty
-        thresholds, fixed beforehand, are tested from the highest that enough queries reach
-        downwards, each by the exact binomial tail of the errors among the held-out queries that it
-        answers, up to the first that fails; the lowest that passes is taken.  So with
-        probability ``1 - error`` over the draw of the bank the precision holds, for queries that
-        are drawn as the bank's and biases of half of it.
+        thresholds, fixed beforehand, are tested downwards from the highest that enough queries
+        reach, each by the exact binomial tail of the errors among the held-out queries that it
+        answers, until one fails; the lowest that passes is returned.  With probability
+        ``1 - error`` over the draw of the bank the precision holds, for queries drawn like the
+        bank's and biases of half of it.
 
         Args:
             precision: wanted share of right first places among the answers, in (0, 1).
-            error: how often the bound may fail, in (0, 1).
+            error: probability that the bound fails, in (0, 1).
 
         Returns:
-            P in [0, 1]; infinite where no threshold passes: then none may be answered.
+            P in [0, 1]; infinite if no threshold passes: then no query may be answered.
 
         Raises:
             ValueError: out of range.
@@ -114,7 +114,7 @@ class ListChances(NamedTuple):
         return 1 / (1 + math.exp(-(slope * lowest + offset)))
 
     def _lines(self, lengths: Tensor) -> Tensor:
-        """Lines [k, 2] of lengths [k], between those that were fitted by the logarithm."""
+        """Return the lines [k, 2] of lengths [k], interpolated in the log of the length."""
         known = torch.tensor(LENGTHS, dtype=torch.float64).log()
         x = lengths.log().clamp_max(known[-1])
         right = torch.searchsorted(known, x).clamp(1, len(known) - 1)
@@ -131,14 +131,14 @@ def fit_chances(
     seed: int = 0,
     depth: int = 0,
 ) -> ListChances:
-    """Return what the places of lists are worth, by the bank's own pairs.
+    """Return place probabilities calibrated on the bank's own pairs.
 
     Args:
-        bank: with pairs.
+        bank: a bank with pairs.
         gallery: N items.
-        fitted: what ranks them; None = raw scores.
-        seed: of what is drawn.
-        depth: best places that sums read, where an engine finds no more; 0: the whole gallery.
+        fitted: the biases that rank them; None = raw scores.
+        seed: random seed.
+        depth: number of best places that sums read, if an engine returns no more; 0 = all.
 
     Raises:
         ValueError: no pairs, or too few.
@@ -166,15 +166,15 @@ def fit_chances(
 
 
 def judged_chances(scores: Tensor, right: Tensor, *, seed: int = 0) -> ListChances:
-    """Return what places are worth, by lists of any ranker whose places were judged.
+    """Return place probabilities calibrated on judged lists of any ranker.
 
     Args:
-        scores: float [Q, K], what ranks, of any order; -inf where a list is shorter.
+        scores: float [Q, K], ranking scores in any order; -inf where a list is shorter.
         right: bool [Q, K]; a list may have several right places, or none.
-        seed: of the halves.
+        seed: random seed of the halves.
 
     Raises:
-        ValueError: shapes that differ, too few lists, no right place in a half of them.
+        ValueError: shapes that differ, too few lists, or a half of them without a right place.
     """
     if scores.dim() != 2 or scores.shape != right.shape:
         raise ValueError(f'scores {[*scores.shape]} and right {[*right.shape]} must be [Q, K]')
@@ -190,10 +190,10 @@ def judged_chances(scores: Tensor, right: Tensor, *, seed: int = 0) -> ListChanc
 
 
 def _fitted(whole: Sequence[_Lists], first: Sequence[_Lists], tested: _Lists) -> ListChances:
-    """Lines by all lists; temperature and thresholds by one half, which the other half tests.
+    """Fit lines to all lists; temperature and thresholds to one half, tested on the other half.
 
-    Nothing of what is tested makes the share that is tested or its thresholds, and a rising line
-    between share and P moves no query over a threshold.
+    The tested lists influence neither the tested share nor its thresholds; and as the line from
+    share to P is increasing, it moves no query over a threshold.
     """
     temperature = _temperature(first)
     shares = torch.cat([one.cumulated(temperature)[:, 0] for one in first])
@@ -209,24 +209,24 @@ def _fitted(whole: Sequence[_Lists], first: Sequence[_Lists], tested: _Lists) ->
 
 
 def _folded(of: Callable[..., _Lists], asked: Tensor, held: Tensor) -> list[_Lists]:
-    """Lists of pairs that ask, with biases of the held ones but a tenth, which has theirs."""
+    """Return cross-fitted lists of the pairs ``asked``: biases of the other folds' held pairs."""
     items, known = asked[:, 1].unique(), held[:, 1].unique()
     folds = min(FOLDS, math.ceil(FOLDS * len(items) / len(known)))
     found = []
     for number in range(folds):
         out = torch.isin(asked[:, 1], items[number::folds])
         kept = ~torch.isin(held[:, 1], items[number::folds])
-        kept &= ~torch.isin(held[:, 0], asked[out, 0])  # a text of two videos
+        kept &= ~torch.isin(held[:, 0], asked[out, 0])  # a text with two videos
         if out.any() and kept.any():
             found.append(of(asked[out], held[kept]))
     return found
 
 
 class _Lists(NamedTuple):
-    """Lists whose right places are known.
+    """Lists with known right places.
 
     Attributes:
-        every: float32 [q, K], what ranks; -inf what is not in the list.
+        every: float32 [q, K], ranking scores; -inf = not in the list.
         right: bool [q, K].
     """
 
@@ -242,8 +242,8 @@ class _Lists(NamedTuple):
         asked: Tensor,
         held: Tensor,
     ) -> _Lists:
-        """Lists [q, N + 1] of the pairs ``asked`` [q, 2] in the gallery and their own items, the
-        last ones, with biases of the pairs ``held`` [p, 2]."""
+        """Return lists [q, N + 1] of the pairs ``asked`` [q, 2]: the gallery and, last, the pair's
+        own item, with biases of the pairs ``held`` [p, 2]."""
         texts, items = bank.texts[asked[:, 0]], bank.items[asked[:, 1]]
         raw = torch.cat([tile for _, tile in score_tiles(texts, gallery).parts()], dim=1)
         own = own_products(texts, items, bank.geometry)[:, None]
@@ -257,7 +257,7 @@ class _Lists(NamedTuple):
         return cls(every, right)
 
     def cut(self, depth: int) -> _Lists:
-        """Return the best places, all where depth is 0."""
+        """Return the ``depth`` best places of each list; all if it is 0."""
         if not 0 < depth < self.every.shape[1]:
             return self
         every, places = self.every.topk(depth, dim=1)
@@ -265,18 +265,18 @@ class _Lists(NamedTuple):
 
     @property
     def rank(self) -> Tensor:
-        """Place of the best right one, int64 [q]; behind all where there is none."""
+        """Place of the best right item, int64 [q]; the largest int64 if there is none."""
         best = self.every.masked_fill(~self.right, -torch.inf).amax(1, keepdim=True)
         found = 1 + ((self.every > best) & ~self.right).sum(1)
         return found.masked_fill(~self.right.any(1), torch.iinfo(torch.int64).max)
 
     def losses(self, temperature: float) -> Tensor:
-        """Minus the log of the share of the right ones, float32, of lists that have some."""
+        """Return -log of the right items' share, float32 [q], of lists with a right item."""
         scaled = self.every / temperature
         return scaled.logsumexp(1) - scaled.masked_fill(~self.right, -torch.inf).logsumexp(1)
 
     def cumulated(self, temperature: float) -> Tensor:
-        """Shares of the best places, summed, float64 [q, L]."""
+        """Return the cumulated shares of the best places, float64 [q, L]."""
         every = self.every / temperature
         top = every.topk(min(max(LENGTHS), every.shape[1]), dim=1).values
         return (top - every.logsumexp(1, keepdim=True)).double().exp().cumsum(1)
@@ -285,10 +285,10 @@ class _Lists(NamedTuple):
 def _of_part(
     fitted: ItemBiases, bank: Bank, gallery: Vectors, held: Tensor, own: Tensor
 ) -> ItemBiases:
-    """The same transform by the held pairs, for lists [q, N + 1] whose last item is the own one.
+    """Return the transform fitted to the held pairs, for lists [q, N + 1] with the own item last.
 
-    The own items are fitted together with the gallery: an item that joins it afterwards gets less
-    from Sinkhorn's rows, which do not count it.
+    The own items are fitted together with the gallery: an item added afterwards gets a smaller
+    bias, as Sinkhorn's row sums do not count it.
 
     Args:
         own: int64 [q], the own item of each list.
@@ -309,13 +309,13 @@ def _of_part(
     biases, active = part.items, part.active
     mine = biases[len(gallery) + place][:, None]
     wide = torch.cat([biases[: len(gallery)].expand(len(own), -1), mine], dim=1)
-    if active is not None:  # an item that its own text finds is one that texts find
+    if active is not None:  # the own item is active: its own text finds it
         active = torch.cat([active[: len(gallery)], active.new_ones(1)])
     return part._replace(items=wide, active=active)
 
 
 def _joined(one: Tiles, other: Tiles) -> Tiles:
-    """Tiles of the columns of both."""
+    """Return tiles of the columns of both, side by side."""
     middle = one.shape[1]
 
     def columns(part: slice) -> Tensor:
@@ -330,7 +330,7 @@ def _joined(one: Tiles, other: Tiles) -> Tiles:
 
 
 def _temperature(lists: Sequence[_Lists]) -> float:
-    """The one at which the right items' shares are likeliest, by golden section."""
+    """Return the temperature of the highest likelihood of the right items, by golden section."""
     every = torch.cat([one.every for one in lists])
     rows = slice(None, None, max(1, every.numel() // SCORES * 8))
     right = torch.cat([one.right for one in lists])[rows]
@@ -356,7 +356,7 @@ def _temperature(lists: Sequence[_Lists]) -> float:
 
 
 def _at_most(wrong: int, count: int, rate: float) -> float:
-    """P(at most so many errors among so many queries), each with the given rate."""
+    """Return P(at most ``wrong`` errors among ``count`` queries) at an error rate."""
     if not count:
         return 1.0
     terms = [

@@ -1,4 +1,4 @@
-"""Two arrays, one call: a fitted gallery, or which videos answer each text."""
+"""``fit`` and ``retrieve``: debiased retrieval from arrays of vectors."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ def fit(
     """Return a gallery fitted to a bank of queries, which corrects the ranks of hubs.
 
     Args:
-        videos: numpy or torch, float [N, D]; may be memory-mapped, and is not copied; None: a bank
-            is kept for a gallery to come.
+        videos: numpy or torch, float [N, D]; may be memory-mapped, and is not copied; None: the
+            gallery is given later, and the bank is kept for it.
         bank: queries seen before, float [B, D], or ``(texts, videos)``, row i of both one pair.
-            Training captions are one; those that ask now are none (transductive).
-        transform: ``'auto'``, None = raw, or a transform's name, as of :class:`Debiaser`.
-        ids: of the videos.
-        geometry: ``'cosine'`` or ``'inner_product'``; of :class:`Tokens`, which then are all
-            inputs, ``'maxsim'``, ``'maxsim_of_items'`` or ``'token_wise'``.
-        seed: of what is drawn.
-        **options: of the transform.  A ``temperature`` is in units of scores, or a share of how far
-            a query's best score lies above its mean, as ``'20%'``, its default.
+            Training captions are a bank; the test queries themselves are not (transductive).
+        transform: ``'auto'``, None = raw, or a transform's name, see :class:`Debiaser`.
+        ids: ids of the videos.
+        geometry: ``'cosine'`` or ``'inner_product'``; ``'maxsim'``, ``'maxsim_of_items'`` or
+            ``'token_wise'`` if all inputs are :class:`Tokens`.
+        seed: random seed.
+        **options: options of the transform.  A ``temperature`` is in units of scores, or as a text
+            such as ``'20%'``, its default, a share of how far a query's best score exceeds its
+            mean.
 
     Raises:
-        TypeError, ValueError: as of :class:`Debiaser` and :meth:`Debiaser.fit`.
+        TypeError, ValueError: see :class:`Debiaser` and :meth:`Debiaser.fit`.
 
     Example:
         ::
@@ -62,21 +63,21 @@ def retrieve(
     seed: int = 0,
     **options: Any,
 ) -> Retrieved:
-    """Return the best videos of each text: :func:`mmvtr.fit` and one search of it.
+    """Return the best videos of each text: :func:`mmvtr.fit` and one search.
 
-    Any embeddings will do; for videos that ask for texts, swap the two.  Who asks more than once
-    keeps the fitted object, which this makes anew each time.
+    Any embeddings will do; to retrieve texts for videos, swap the two.  For several searches keep
+    the fitted object, which this call builds anew each time.
 
     Args:
         texts: numpy or torch, float [Q, D].
-        videos, bank, transform, ids, geometry, seed, options: of :func:`mmvtr.fit`.
+        videos, bank, transform, ids, geometry, seed, options: see :func:`mmvtr.fit`.
         k: videos a text; all if there are fewer.
-        calibration: of pairs, gives P(match), fitted on raw scores where the transform is raw and
-            on debiased ones where it is not.  P of a place in a list:
+        calibration: a calibration of pairs, which gives P(match); fitted on raw scores if the
+            transform is raw, else on debiased ones.  P of a place in a list:
             :meth:`mmvtr.arrays.Debiaser.calibrate`.
 
     Raises:
-        TypeError, ValueError: as of :func:`mmvtr.fit` and :meth:`mmvtr.arrays.Debiaser.search`.
+        TypeError, ValueError: see :func:`mmvtr.fit` and :meth:`mmvtr.arrays.Debiaser.search`.
 
     Example:
         ::

@@ -1,7 +1,7 @@
 """A fitted Debiaser on disk: ``debiaser.json`` and ``debiaser.safetensors``, which hold no code.
 
-The gallery is not written: it may be larger than memory, and is the user's.  What tells it from
-another one is: the length of each row and its product with one fixed vector.
+The gallery is not written: it may be larger than memory, and belongs to the user.  To recognise it,
+each row's length and its product with one fixed vector are written.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from mmvtr.arrays.list_chances import ListChances
 from mmvtr.functional.transforms.item_biases import ItemBiases
 from mmvtr.functional.transforms.transform_table import OF_BANK
 
-#: Of the layout; files of another one are refused.
+#: Version of the layout; files of another version are refused.
 VERSION = 1
 FACTS, TENSORS = 'debiaser.json', 'debiaser.safetensors'
-#: Fields of what is written, beside the tensors.
+#: Fields of the json file.
 FIELDS = {
     'version', 'transform', 'geometry', 'seed', 'options', 'why', 'fitted', 'ids', 'given',
     'temperature', 'content',
 }  # fmt: skip
 #: Tensors of a calibration of lists.
 CHANCES = ('lines', 'shares', 'right', 'levels')
-#: Relative difference of two readings of one row.
+#: Relative difference allowed between two readings of one row.
 CLOSE = 1e-3
 
 
 def save(debiaser: Any, folder: Union[str, Path]) -> None:
-    """Write a fitted Debiaser; each file appears when it is complete.
+    """Write a fitted Debiaser; a file appears only when it is complete.
 
     Raises:
         TypeError: ids that json cannot hold.
         OSError: the folder cannot be written.
     """
-    from mmvtr.storage import naming, write_tensors, write_text  # which loads safetensors
+    from mmvtr.storage import naming, write_tensors, write_text  # imports safetensors
 
     folder = Path(folder)
     held = content_of(debiaser)
@@ -54,17 +54,17 @@ def save(debiaser: Any, folder: Union[str, Path]) -> None:
 
 
 def load(kind: type, folder: Union[str, Path], videos: Any, ids: Any = None) -> Any:
-    """Return what :func:`save` wrote.
+    """Return the Debiaser that :func:`save` wrote.
 
     Args:
-        kind: Debiaser.
-        folder: that was written.
-        videos: the same gallery, float [N, D], those that were added as well; of a bank that waited
-            for one, any of its width.
-        ids: of them; default those that were saved.
+        kind: the class Debiaser.
+        folder: the folder that was written.
+        videos: the same gallery, float [N, D], added items included; for a bank saved without a
+            gallery, any gallery of its width.
+        ids: their ids; default the saved ones.
 
     Raises:
-        FileNotFoundError: there is no such folder.
+        FileNotFoundError: the folder does not exist.
         RuntimeError: a file that is damaged, cut, of another version, or of another Debiaser.
         ValueError: another gallery (names the first row that differs); ids that do not fit.
     """
@@ -91,7 +91,7 @@ def load(kind: type, folder: Union[str, Path], videos: Any, ids: Any = None) -> 
 
 
 def content_of(debiaser: Any) -> dict[str, Tensor]:
-    """Return the tensors of a fitted Debiaser, by name; its gallery is none of them."""
+    """Return the tensors of a fitted Debiaser by name, without its gallery."""
     fitted, bank, chances = debiaser._fitted, debiaser._bank, debiaser.calibration_
     tensors: dict[str, Optional[Tensor]] = {}
     if fitted is not None:
@@ -106,7 +106,7 @@ def content_of(debiaser: Any) -> dict[str, Tensor]:
 
 
 def text_of(debiaser: Any, held: dict[str, Tensor]) -> str:
-    """Return as json what is known of a Debiaser beside its tensors.
+    """Return a Debiaser's fields other than tensors, as json.
 
     Raises:
         TypeError: ids that json cannot hold.
@@ -139,13 +139,13 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
     """Return a Debiaser without its gallery.
 
     Args:
-        kind: Debiaser.
-        facts: as :func:`facts_of` gives them.
+        kind: the class Debiaser.
+        facts: from :func:`facts_of`.
         held: its tensors by name.
-        where: what errors name.
+        where: the path that errors name.
 
     Raises:
-        RuntimeError: facts and tensors of two Debiasers.
+        RuntimeError: facts and tensors of different Debiasers.
     """
     if {name: list(x.shape) for name, x in held.items()} != facts['content']:
         raise RuntimeError(f'{where}: what is said and the tensors are not of one Debiaser')
@@ -175,14 +175,14 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
 
 
 def facts_of(raw: bytes, path: Path) -> dict[str, Any]:
-    """Return what :func:`text_of` wrote.
+    """Return the fields that :func:`text_of` wrote.
 
     Args:
         raw: json.
-        path: that errors name.
+        path: the path that errors name.
 
     Raises:
-        RuntimeError: it is damaged, of another version, or names what there is not.
+        RuntimeError: it is damaged, of another version, or names an unknown transform or geometry.
     """
     try:
         facts = json.loads(raw)
@@ -203,13 +203,13 @@ def facts_of(raw: bytes, path: Path) -> dict[str, Any]:
 
 
 def _traces(gallery: Vectors) -> Tensor:
-    """What tells each row from others, float32 [N, 2]: length, product with a fixed vector."""
+    """Return a fingerprint of each row, float32 [N, 2]: length, product with a fixed vector."""
     probe = np.random.default_rng(0).normal(size=gallery.width) / gallery.width**0.5
     probe = torch.from_numpy(probe.astype(np.float32))
     parts = []
     for start in range(0, len(gallery), 2**14):
         rows = gallery.unit(slice(start, start + 2**14)).cpu()
-        if rows.dim() == 3:  # in whatever order tokens come, and however padded
+        if rows.dim() == 3:  # independent of the tokens' order and padding
             rows = (rows[..., :-1] * rows[..., -1:]).sum(1)
         parts.append(torch.stack([rows.norm(dim=1), rows @ probe], dim=1))
     found = torch.cat(parts)

@@ -1,4 +1,4 @@
-"""What a search over a gallery gives: ids, scores, probabilities, and what became of hubs."""
+"""The result of a search over a gallery: ids, scores, probabilities, and hubness statistics."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Array = Union[np.ndarray, Tensor]
 
 @dataclasses.dataclass(frozen=True)
 class Hubs:
-    """How unevenly the gallery is found, in the lists of k before and after the transform.
+    """How unevenly items are found, in the top-k lists before and after the transform.
 
     Attributes:
-        raw, debiased: skewness of how many lists an item is in; 0 = even, above 1.5 hubs.
-        most_raw, most_debiased: in how many lists the item is that is in most.
-        never_raw, never_debiased: share of the items that no list has, in [0, 1].
-        look: finds the suspects, with the bank and the gallery as they are then; None without a
-            bank.
+        raw, debiased: skewness of the number of lists that an item is in; 0 = even, above 1.5 hubs.
+        most_raw, most_debiased: number of lists that contain the most frequent item.
+        never_raw, never_debiased: share of the items that are in no list, in [0, 1].
+        look: finds the suspects from the bank and the gallery at the time of the call; None without
+            a bank.
     """
 
     raw: float
@@ -41,25 +41,25 @@ class Hubs:
 
     @cached_property
     def suspects(self) -> Optional[list[Suspect]]:
-        """Items that look made to be found, by the bank's queries and raw scores
-        (:func:`mmvtr.hub_report`); None without a bank.  They are looked for when first read."""
+        """Items that look made to be found, from the bank's queries and raw scores
+        (:func:`mmvtr.hub_report`); None without a bank.  Computed when first read."""
         return None if self.look is None else self.look()
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Retrieved:
-    """The k best videos of each of Q texts, best first.  Arrays are of the texts' kind.
+    """The k best videos of each of Q texts, best first; arrays have the texts' type.
 
     Attributes:
-        ids: [Q, k], those that were given (numpy where they are no integers), or row numbers.
+        ids: [Q, k], the given ids (a numpy array unless they are integers), or row numbers.
         scores: float32 [Q, k], raw: cosines or inner products.
-        debiased: float32 [Q, k], what the order is by: scores and the biases of the items.
+        debiased: float32 [Q, k], the scores plus the items' biases, which define the order.
         probabilities: float64 [Q, k], P(this place is right), or None without a calibration.
-        any_right: float64 [Q, k], P(one of the places down to this one is right), of a calibrated
+        any_right: float64 [Q, k], P(a place up to this one is right); None unless the Debiaser is
             Debiaser, else None.
         hubs: what the transform did to hubs.
         transform: its name; None = raw.
-        options: of it, as numbers.
+        options: its options as numbers.
         why: a sentence that says what was chosen and why.
     """
 
@@ -80,7 +80,7 @@ class Retrieved:
 def hubs_of(
     raw: Tensor, debiased: Tensor, items: int, look: Optional[Callable[[], list[Suspect]]]
 ) -> Hubs:
-    """Return what lists of places [Q, k] before and after a transform say of N items."""
+    """Return the statistics of top-k lists [Q, k] before and after a transform, over N items."""
     counts = [torch.bincount(x.flatten(), minlength=items) for x in (raw, debiased)]
     values = (
         [skewness(x).item() for x in counts],
@@ -91,12 +91,12 @@ def hubs_of(
 
 
 def like(given: Any) -> Callable[[Tensor], Array]:
-    """Return what makes tensors arrays of the kind of ``given``, which may be :class:`Tokens`."""
+    """Return a function that converts tensors to the type of ``given`` (:class:`Tokens` too)."""
     given = getattr(given, 'vectors', given)
     return (lambda x: x.cpu().numpy()) if isinstance(given, np.ndarray) else (lambda x: x)
 
 
-#: Queries whose scores are made at a time.
+#: Queries that are scored at a time.
 QUERIES = 1024
 
 
@@ -106,14 +106,14 @@ def ranked(
     """Return the k best of N items for each query.
 
     Args:
-        tiles: of the scores [Q, N].
-        fitted: what ranks them; None = the scores.
-        k: 1 or more; all where there are fewer.
-        temperature: divides what ranks in the sums; None: no sums are asked for.
+        tiles: the scores [Q, N].
+        fitted: the biases that rank them; None = raw scores.
+        k: 1 or more; all if there are fewer.
+        temperature: divides the ranking scores in the log sums; None = no log sums.
 
     Returns:
-        Places by the raw scores [Q, k]; by what ranks: places, raw scores and what ranks [Q, k];
-        log sums of what ranks over the temperature [Q], zeros without one.
+        Places by raw score [Q, k]; places, raw scores and ranking scores by ranking score [Q, k]
+        each; logsumexp of ranking scores / temperature [Q], or zeros.
     """
     items = tiles.shape[1]
     if fitted is not None and TRANSFORMS[fitted.transform].form == 'row':
@@ -129,7 +129,7 @@ def ranked(
 
 
 def temperature_of(fit: Any) -> Optional[float]:
-    """Return the one of a calibration that reads sums over the gallery; None of another."""
+    """Return the temperature of a calibration that reads sums over the gallery, else None."""
     if fit is None or getattr(fit, 'method', 'temperature') != 'temperature':
         return None
     return fit.temperature
@@ -142,12 +142,12 @@ def one_pass(
     active: Optional[Tensor],
     temperature: Optional[float],
 ) -> tuple[Tensor, ...]:
-    """Raw places [Q, k]; places, raw scores, debiased [Q, k]; log sums [Q], in one pass.
+    """Return what :func:`ranked` returns, of an additive transform, in one pass over the tiles.
 
     Args:
-        tiles, k, temperature: of :func:`ranked`.
-        added: float [N]; None: nothing is, and both lists are one.
-        active: bool [N], to the scores of queries whose best item is one of these; None: to all.
+        tiles, k, temperature: see :func:`ranked`.
+        added: float [N], biases; None = none, and both lists are the same.
+        active: bool [N]: biases are added only for queries whose best item is active; None = all.
     """
     raw = _Lists(k, temperature if added is None or active is not None else None)
     found = raw if added is None else _Lists(k, temperature)
@@ -163,15 +163,15 @@ def one_pass(
 
 
 class _Lists:
-    """The k best of each row so far: places, scores and what orders them, [Q, k]; log sums of the
-    latter over a temperature, [Q], zeros without one."""
+    """The k best items of each row so far: places, scores and sort keys, [Q, k]; logsumexp of the
+    keys / temperature, [Q], or zeros."""
 
     def __init__(self, k: int, temperature: Optional[float]) -> None:
         self._k, self._temperature = k, temperature
         self.order = self.places = self.scores = self.log_sums = torch.empty(0)
 
     def add(self, order: Tensor, scores: Tensor, start: int) -> None:
-        """Read a further tile of both."""
+        """Read a further tile of sort keys and scores."""
         top = order.topk(min(self._k, order.shape[1]), dim=1)
         new = top.values, top.indices + start, scores.gather(1, top.indices)
         sums = order.new_zeros(len(order))

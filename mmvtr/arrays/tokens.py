@@ -1,7 +1,7 @@
-"""Several vectors an item: scores of late interaction (ColBERT, ColPali, UATVR).
+"""Items of several vectors: scores of late interaction (ColBERT, ColPali, UATVR).
 
-What the fitted object reads of an item is one tensor [L, D + 1]: unit vectors of its tokens, zeros
-at padding, and in the last column what each token counts.
+The fitted object reads an item as one tensor [L, D + 1]: unit vectors of its tokens, zeros at
+padding, and the tokens' weights in the last column.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from torch import Tensor
 from mmvtr.functional.similarities.token_interaction import paired_token_scores, token_scores
 from mmvtr.functional.values import CONVERSIONS
 
-#: Which sums of :func:`.token_scores` a geometry reads; those that ask are its words.
+#: Geometry -> side of :func:`.token_scores`; the queries' tokens are its words.
 SIDES: Mapping[str, str] = dict(maxsim='words', maxsim_of_items='frames', token_wise='both')
 
 
 @dataclasses.dataclass(frozen=True)
 class Tokens:
-    """Several vectors an item.
+    """Items of several vectors.
 
     Args:
         vectors: numpy or torch, float [N, L, D], of any lengths; may be memory-mapped.
         mask: bool [N, L], True where a token is real; default everywhere.
-        weights: float [N, L], what each token counts in its item's sum, 0 or more; default 1 /
-            number of real tokens.  Not read at padding.
+        weights: float [N, L], each token's weight in its item's sum, 0 or more; default 1 / number
+            of real tokens.  Not read at padding.
     """
 
     vectors: Any
@@ -37,7 +37,7 @@ class Tokens:
 
     @classmethod
     def of(cls, items: Sequence[Any]) -> Tokens:
-        """Return items with numbers of tokens of their own, float [L_i, D] each, padded.
+        """Return items with different numbers of tokens, float [L_i, D] each, padded to one length.
 
         Raises:
             ValueError: no items, an item without a token, or another width.
@@ -58,7 +58,7 @@ class Tokens:
         return len(self.vectors)
 
     def __getitem__(self, rows: Any) -> Tokens:
-        """Some of the items."""
+        """Return some of the items."""
         return Tokens(*(None if x is None else x[rows] for x in (self.vectors, *self._beside)))
 
     @property
@@ -67,10 +67,10 @@ class Tokens:
 
 
 def read_mask(tokens: Any, name: str, geometry: str) -> tuple[Tensor, Tensor]:
-    """Return which tokens are real, bool [N, L], and what each counts, float32 [N, L].
+    """Return which tokens are real, bool [N, L], and their weights, float32 [N, L].
 
     Raises:
-        TypeError: no Tokens.
+        TypeError: not Tokens.
         ValueError: arrays that do not fit, an item without a token, weights out of range.
     """
     if not isinstance(tokens, Tokens):
@@ -122,14 +122,14 @@ def late_products(queries: Tensor, items: Tensor, geometry: str) -> Tensor:
 
 
 def late_pairs(queries: Tensor, items: Tensor, geometry: str) -> Tensor:
-    """Return the score of each query with the item of its row, float [N]."""
+    """Return the score of each query with the item of the same row, float [N]."""
     own = torch.arange(len(items), device=items.device)[:, None]
     read = _read(queries, items)
     return paired_token_scores(**read, columns=own, side=SIDES[geometry])[:, 0]
 
 
 def pooled(rows: Tensor) -> Tensor:
-    """Return one vector an item, [N, D]: the unit sum of its weighted tokens, or it as it is."""
+    """Return one vector an item, [N, D]: the unit sum of its weighted tokens, or itself."""
     if rows.dim() == 2:
         return rows
     sums = (rows[..., :-1] * rows[..., -1:]).sum(1)

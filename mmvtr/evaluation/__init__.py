@@ -1,4 +1,4 @@
-"""Metrics over score matrices [T, V] and what is known of the set; no metric knows a model."""
+"""Metrics over score matrices [T, V] and a set's annotations; no metric knows a model."""
 
 from mmvtr.evaluation.graded import RelevanceMetric
 from mmvtr.evaluation.judged import JudgedMetric

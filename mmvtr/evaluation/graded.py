@@ -26,24 +26,24 @@ MEASURES = dict(nDCG='ndcg', epic_mAP='epic_ap', mAP='ap')
 class RelevanceMetric(Metric):
     """nDCG, EPIC's mAP and standard mAP of ``Relation.relevance``, in both directions.
 
-    Keys ``t2v_nDCG``, ``v2t_nDCG`` and ``avg_nDCG`` (the mean of the two), in percent, and the same
-    of ``epic_mAP`` and ``mAP``. With another depth nDCG is called ``nDCG50`` or ``nDCG_full``.
+    Keys ``t2v_nDCG``, ``v2t_nDCG`` and ``avg_nDCG`` (their mean), in percent, and the same three
+    for ``epic_mAP`` and ``mAP``. With another depth nDCG is called ``nDCG50`` or ``nDCG_full``.
     ``epic_mAP`` is what EPIC-KITCHENS-100 and papers on it call mAP; it sums graded relevance and
     is higher than ``mAP``, see :class:`~mmvtr.functional.metrics.graded_relevance.Graded`.
 
     Ties get their expected value, chance is the exact expectation of a random order, and the
-    ceiling is that of the relevance taken as the score.
+    ceiling scores each pair by its relevance.
 
     Args:
         measures: some of 'nDCG', 'epic_mAP' and 'mAP'.
-        k: depth of nDCG: 'relevant' = of each query as many places as it has candidates of
-            relevance > 0 (EPIC-KITCHENS-100), a number, or None = all places.
+        k: depth of nDCG: 'relevant' = as many places as the query has candidates of relevance > 0
+            (EPIC-KITCHENS-100), a number, or None = all places.
         without_match: queries without a relevant candidate (for the two mAP: of relevance 1) are
             'left_out', or count as 'zero'.
 
     Raises:
-        ValueError: an unknown measure or option, no such depth; or (called) the relevance of the
-            set is not known, or no query has a match.
+        ValueError: an unknown measure or option, k below 1; or (called) the relevance of the set is
+            not known, or no query has a match.
 
     Example:
         Text 0 has a half relevant video above its own. ::
@@ -119,7 +119,7 @@ class RelevanceMetric(Metric):
 
 
 def _perfect(relevance: Tensor, dim: int) -> Graded:
-    """Of the relevance itself as the score: 1 wherever there is a match, and no need to sort."""
+    """Return the measures of the relevance as the score (1 if there is a match), unsorted."""
     relevant, hit = (
         match.any(dim).double().masked_fill(~match.any(dim), float('nan'))
         for match in (relevance > 0, relevance == 1)

@@ -1,4 +1,4 @@
-"""Retrieval where people have judged some of the pairs that nobody annotated."""
+"""Retrieval metrics over human judgments, which also cover pairs that were not annotated."""
 
 from __future__ import annotations
 
@@ -19,36 +19,37 @@ from mmvtr.structures import Directed, Relation
 class JudgedMetric(Metric):
     """Metrics over judged pairs, in both directions; queries without a judged pair are left out.
 
-    A judged pair of at least ``at_least`` is right, of less wrong. An annotated pair that nobody
-    judged is right. Keys in percent, of ``t2v_`` and ``v2t_``:
+    A judged pair is right if its grade is at least ``at_least``, else wrong. An annotated pair
+    without a judgment is right. Keys in percent, with the prefixes ``t2v_`` and ``v2t_``:
 
-    - ``P1``, ``P5``, ...: share of the first k places that is right, unjudged ones counted wrong.
-    - ``P1_known``, ...: of the judged ones among the first k places the share that is right,
-      over all queries together: unjudged ones are unknown.
-    - ``share1``, ...: share of the first k places that is judged. Where it is low, trust little.
+    - ``P1``, ``P5``, ...: share of the first k places that is right; unjudged ones count as wrong.
+    - ``P1_known``, ...: share of the right pairs among the judged ones in the first k places, over
+      all queries together; unjudged ones are left out.
+    - ``share1``, ...: share of the first k places that is judged. If it is low, the other numbers
+      are unreliable.
     - ``bpref``: see :func:`~mmvtr.functional.bpref`.
     - ``AP``: average precision of the list without unjudged candidates.
-    - ``extra_AP``, ``extra_R_precision``: the same list without the annotated ones too; it holds
-      the right ones that nobody annotated, of queries that have any.
+    - ``extra_AP``, ``extra_R_precision``: of the list without annotated candidates too, whose right
+      ones were not annotated; over the queries that have any.
     - ``mAP_R``, ``R_precision``: :func:`~mmvtr.functional.map_at_r` and
-      :func:`~mmvtr.functional.r_precision` of the whole list, unjudged ones counted wrong (ECCV
-      Caption).
+      :func:`~mmvtr.functional.r_precision` of the whole list; unjudged candidates count as wrong
+      (ECCV Caption).
 
     And numbers of queries: ``queries``, those with a judged pair, and ``extra_queries``, those with
-    a right one that nobody annotated. Ties get their expected value, ``P_known`` the ratio of two
-    expectations. Chance is that of a constant matrix; the ceiling that of what is right as the
-    score, which ``share`` does not have.
+    a right pair that was not annotated. Ties get their expected value; ``P_known`` is the ratio of
+    two expectations. Chance is the value of a constant matrix; the ceiling scores right pairs 1 and
+    others 0, and leaves out ``share``.
 
     Args:
-        judgments: config of a reader (``dict(type='read_qrels', path=...)``) or what one returns;
-            a dict of 't2v' and 'v2t' where the two directions were judged apart; None = those of
-            the dataset (its ``judgments``).
-        at_least: the lowest grade that is right (Flickr8k's crowd: above .5; its experts and
+        judgments: config of a reader (``dict(type='read_qrels', path=...)``) or its result; a dict
+            of 't2v' and 'v2t' if the two directions were judged separately; None = the
+            ``judgments`` of the dataset.
+        at_least: the lowest grade that counts as right (Flickr8k's crowd: above .5; its experts and
             Crisscrossed Captions: 3).
         k: places.
 
     Raises:
-        ValueError: no such place; or (called) no judged pair is of the set, or neither metric nor
+        ValueError: k below 1; or (called) no judged pair is in the set, or neither metric nor
             dataset has judgments.
 
     Example:
@@ -101,7 +102,7 @@ class JudgedMetric(Metric):
         return {key: x for key, x in numbers.items() if not re.search('queries|share', key)}
 
     def _known(self, relation: Relation) -> Directed:
-        """Return judged and right pairs, bool [T, V], of the queries that ask in each direction."""
+        """Return each direction's judged queries, and its right and known pairs, bool [T, V]."""
         known = {}
         for (name, dim), grades in zip((('t2v', 1), ('v2t', 0)), self._grades(relation)):
             judged = ~grades.isnan()
@@ -131,7 +132,7 @@ class JudgedMetric(Metric):
         return numbers
 
     def by_query(self, scores: Union[Tensor, Directed], relation: Relation) -> dict[str, Tensor]:
-        """Return each query's measures, without ``P_known``, which pools all queries.
+        """Return each query's measures, without ``P_known``, which is defined over all queries.
 
         Returns:
             float64 [T] or [V] by key, in percent; NaN where a query is left out.
@@ -148,7 +149,7 @@ class JudgedMetric(Metric):
     def _rows(
         self, scores: Directed, relation: Relation, known: Directed
     ) -> Iterator[tuple[str, Tensor, Tensor, Tensor, Tensor]]:
-        """Return the inputs of :meth:`_values` for each direction, one row a query that asks."""
+        """Yield the inputs of :meth:`_values` for each direction, one row a judged query."""
         for name, dim in (('t2v', 1), ('v2t', 0)):
             answerable, right, judged = getattr(known, name)
             matrices = (getattr(scores, name), right, judged, relation.positives)
@@ -177,20 +178,20 @@ class JudgedMetric(Metric):
     def _of_queries(
         self, scores: Tensor, right: Tensor, judged: Tensor, annotated: Tensor
     ) -> dict[str, float]:
-        """All [Q, C]."""
+        """Return the means over queries, in percent, and their numbers; all matrices are [Q, C]."""
         values = self._values(scores, right, judged, annotated)
         numbers = {key: x.nanmean() for key, x in values.items()}
         for k in self.k:
             numbers[f'P{k}_known'] = numbers[f'P{k}'] / numbers[f'share{k}']
         extra = (right & ~annotated).any(1).sum()
-        # what no query has (nothing judged in reach, no extra one) is no number
+        # a measure that no query has (nothing judged among the first k, no extra pair) has no key
         found = {key: 100 * float(x) for key, x in numbers.items() if not x.isnan()}
         return {**found, 'queries': float(len(scores)), 'extra_queries': float(extra)}
 
 
 class _Known(NamedTuple):
-    """Of one direction: bool [T] or [V], the queries that ask; bool [T, V], pairs that are right
-    and pairs of which something is known."""
+    """One direction: queries that have judgments, bool [T] or [V]; right pairs and known pairs,
+    bool [T, V]."""
 
     asked: Tensor
     right: Tensor

@@ -1,4 +1,4 @@
-"""Frame-length bias as numbers: does a query find videos as long as those it was trained on?
+"""Frame-length bias metrics: does a query find videos as long as those it was trained on?
 
 Satar et al., "Towards Debiasing Frame Length Bias in Text-Video Retrieval via Causal Intervention".
 """
@@ -26,9 +26,9 @@ from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.registry import METRICS
 from mmvtr.structures import Relation
 
-#: A length, or one for each unit.
+#: Length gap, or one for each unit.
 Gap = Union[float, Mapping[str, float]]
-#: A match behind this rank is a failure (Appendix B).
+#: A match ranked below this rank is a failure (Appendix B).
 FAILURE = 10
 
 
@@ -63,42 +63,42 @@ class _Queries(NamedTuple):
 class LengthBiasMetric(Metric):
     """How far text-to-video retrieval follows the lengths of the training set.
 
-    Queries are the texts with an action (verb class, noun class) of both sets whose mean length
-    differs by at least ``min_gap`` between them; of a text with several such actions, the mean. A
-    video of several actions counts with its whole length for each. Keys:
+    Queries are the texts with an action (verb class, noun class) in both sets whose mean length
+    differs by at least ``min_gap`` between the sets; a text with several actions has the mean of
+    their lengths. A video with several actions counts with its whole length for each. Keys:
 
     - ``t2v_train_correlation``: Spearman's correlation of a video's rank with its distance from the
-      query's *train* mean, among the videos that have nothing to do with the query (no match, no
-      action in common and, where it is known, relevance 0); the mean over queries, times 100.
-      Positive if strange videos rise because they are as long as the training videos. It is 0 for
-      a random ranking and for perfect semantics, and about 0 for a model that is blind to length,
-      be it good or bad: the number to compare models by.
-    - ``t2v_test_correlation``: the same with the *test* mean, its control: a model that prefers the
-      length that an action really has is above 0 in both, and here more so.
+      query's *train* mean, among the videos unrelated to the query (no match, no common action
+      and, if it is known, relevance 0); the mean over queries, times 100. Positive if unrelated
+      videos rank high because they are as long as the training videos. It is 0 for a random ranking
+      and for perfect semantics, and about 0 for a model that ignores length, good or bad: the
+      number to compare models by.
+    - ``t2v_test_correlation``: the control, with the *test* mean: a model that prefers the length
+      that an action really has is above 0 in both, and here more so.
     - ``t2v_train_items``: percent of the first ``top`` videos whose length is nearer to the train
       mean than to the test mean.
     - ``t2v_train_queries``: percent of the queries whose first ``top`` videos have a mean length
       nearer to the train mean (Appendix B iii).
-    - ``t2v_failures``: number of the latter whose match is behind rank 10: the failure cases of
+    - ``t2v_failures``: number of these queries whose match is below rank 10: the failure cases of
       Appendix B, without its exclusion of tail classes. It has no chance level.
     - ``t2v_judged``: number of queries; ``t2v_gap``: mean absolute difference of the train and the
-      test mean over all common actions. They tell of the set, not of the model.
+      test mean over all common actions. They describe the set, not the model.
 
-    The two shares depend on the lengths in the gallery: a random ranking of EPIC-KITCHENS-100 is at
-    60 % and 55 %. Read them beside their chance, the expectation of a random ranking, and their
-    ceiling, that of the relevance taken as the score. Bias raises them, good semantics lowers them.
+    The two shares depend on the lengths in the gallery: a random ranking of EPIC-KITCHENS-100 has
+    60 % and 55 %. Compare them with their chance, the expectation of a random ranking, and their
+    ceiling, which scores by relevance. Bias raises them, good semantics lowers them.
 
     Args:
-        train: config of the training set, or the set itself. Its annotations alone are read,
-            never a video or a feature; so its pipelines may be empty lists.
-        top: videos at the top of a ranking.
-        min_gap: in the unit of the lengths: native frames, or seconds where frames are not known;
-            a dict has one for either.  The paper's is 60 frames.
+        train: config of the training set, or the set itself. Only its annotations are read, no
+            video and no feature; so its pipelines may be empty lists.
+        top: number of videos at the top of a ranking.
+        min_gap: in the unit of the lengths: native frames, or seconds if frames are not known; a
+            dict has one for each unit.  The paper's is 60 frames.
 
     Raises:
         ValueError: ``top`` or ``min_gap`` not positive; or (called) lengths or actions of the set
-            are not known, or the two sets have lengths in different units.  Where no text has an
-            action with such a gap there is a warning, and no number.
+            are not known, or the two sets have lengths in different units.  If no text has an
+            action with such a gap, a warning is logged and only ``t2v_judged`` is returned.
 
     Attributes:
         train_means: mean length by action in the training set; None until :meth:`prepare`.
@@ -106,7 +106,7 @@ class LengthBiasMetric(Metric):
     """
 
     prefix = 'length_bias'
-    keys_vary = True  # few of them where no lengths differ
+    keys_vary = True  # only ``t2v_judged`` if no text has a length gap
 
     def __init__(
         self, *, train: Union[dict, VideoTextDataset], top: int = 20, min_gap: Gap = 60.0
@@ -123,7 +123,7 @@ class LengthBiasMetric(Metric):
     def prepare(self) -> None:
         """Read the training set.
 
-        Where several processes evaluate, all must call it before one of them measures: building a
+        If several processes evaluate, all must call it before any of them measures: building a
         dataset may wait for the others.
         """
         if self.train_means is None:
@@ -173,7 +173,7 @@ class LengthBiasMetric(Metric):
         return dict(t2v_train_correlation=0.0, t2v_test_correlation=0.0, **of_top)
 
     def _of_top(self, scores: Tensor, relation: Relation, queries: _Queries) -> dict[str, float]:
-        """Return lengths and actions of the first-ranked videos of the queries [Q, V]."""
+        """Return shares and failures by the lengths of the ``top`` best videos; scores [Q, V]."""
         rows, train, test = queries
         lengths = relation.video_lengths
         items = nearer_to_train(lengths, train[:, None], test[:, None])
@@ -186,19 +186,19 @@ class LengthBiasMetric(Metric):
         )
 
     def narrowed(self, scores: Tensor, relation: Relation) -> dict[str, Tensor]:
-        """Return failing texts, and those that length may explain (Appendix B, without tails).
+        """Return texts that fail, and those that length may explain (Appendix B, without tails).
 
         Args:
             scores: float [T, V].
             relation: of the set.
 
         Returns:
-            int64 rows of texts, each list within the one before: ``'failed'``, whose match is
-            behind rank 10; ``'gap'``, of these those whose action differs by ``min_gap``;
-            ``'nearer'``, of these those whose first ``top`` videos are nearer to the train mean.
+            int64 rows of texts, each a subset of the one before: ``'failed'``, whose match is
+            below rank 10; ``'gap'``, those whose action's length differs by ``min_gap``;
+            ``'nearer'``, those whose first ``top`` videos are nearer to the train mean.
 
         Raises:
-            ValueError: as the metric.
+            ValueError: see the class.
         """
         queries = self._queries(relation, self._common(relation))
         failed = ranks(scores, relation.positives) > FAILURE
@@ -225,7 +225,7 @@ class LengthBiasMetric(Metric):
 
     @property
     def least(self) -> float:
-        """The smallest length gap that counts, in ``unit``; known once the training set is read."""
+        """The smallest length gap that counts, in ``unit``; known after :meth:`prepare`."""
         return self.min_gap[self.unit] if isinstance(self.min_gap, Mapping) else self.min_gap
 
     def _queries(self, relation: Relation, common: ActionLengths) -> _Queries:
@@ -265,7 +265,7 @@ def video_actions(dataset: VideoTextDataset) -> list[list[Action]]:
     """Return the actions of each video.
 
     Raises:
-        ValueError: names a video without.
+        ValueError: names a video without actions.
     """
     for video in dataset.videos:
         if 'actions' not in video:
@@ -309,7 +309,7 @@ def _correlations(scores: Tensor, relation: Relation, queries: _Queries) -> dict
 
 
 def _text_means(text_actions: Sequence[Sequence[Action]], common: ActionLengths) -> np.ndarray:
-    """Return mean train and test lengths of each text's actions, float64 [T, 2]; NaN: none."""
+    """Return the mean train and test length of each text's actions, float64 [T, 2]; NaN = none."""
     of_action = dict(zip(common.actions, zip(common.train, common.test)))
     nothing = [(np.nan, np.nan)]
     return np.array(

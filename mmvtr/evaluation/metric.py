@@ -1,7 +1,7 @@
-"""What a metric is: from named matrices [T, V] and a relation to named numbers.
+"""Base class of metrics: from named matrices [T, V] and a relation to named numbers.
 
-Every metric can also say what chance gives and what perfect semantics would give, because a number
-without these two beside it means little where many captions fit many videos.
+Every metric can also give its chance level and its value for perfect semantics, because a number
+means little without the two if many captions fit many videos.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from mmvtr.functional.metrics.ranks import first_nan
 from mmvtr.registry import METRICS, bare_name
 from mmvtr.structures import Directed, Relation
 
-#: Named matrices [T, V]; ``'scores'`` may differ by direction.
+#: Named matrices [T, V]; ``'scores'`` may be :class:`Directed`.
 Matrices = Mapping[str, Union[Tensor, Directed]]
 
-#: Why mmengine's ValLoop and TestLoop cannot use a metric of ours.
+#: Why mmengine's ValLoop and TestLoop cannot use these metrics.
 BATCHWISE = (
     '{metric} ranks all videos for each text, and ValLoop and TestLoop hand a metric one batch at '
     "a time; use val_cfg = test_cfg = dict(type='mmvtr.RetrievalLoop')"
@@ -38,9 +38,9 @@ class Metric(ABC):
     Attributes:
         prefix: of its keys in a :class:`Report`.
         reads: names of the matrices it needs.
-        needs: fields of the relation that it cannot do without, where its keys vary.
-        keys_vary: whether the keys depend on the set in other ways than by what is known of it.
-        raw_alone: whether it measures the model's own scores and no transformed ones.
+        needs: fields of the relation that it requires, if its keys vary.
+        keys_vary: whether the keys depend on more than which fields of the relation are known.
+        raw_alone: whether it measures the raw scores only, never transformed ones.
     """
 
     prefix: str = 'retrieval'
@@ -50,10 +50,10 @@ class Metric(ABC):
     raw_alone: bool = False
 
     def _refuse_loop(self, value: Any) -> None:
-        """Raise TypeError, where mmengine's ValLoop or TestLoop is built."""
+        """Raise TypeError when mmengine's ValLoop or TestLoop is built."""
         raise TypeError(BATCHWISE.format(metric=type(self).__name__))
 
-    #: What these loops set first of all.
+    #: Attribute that these loops set first.
     dataset_meta = property(None, _refuse_loop)
 
     def __call__(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
@@ -61,8 +61,8 @@ class Metric(ABC):
 
         Args:
             matrices: float [T, V] by name, higher is better unless the metric says otherwise.
-                ``'temperature'`` may stand beside them, a 0-dim tensor.
-            relation: what is known of the set.
+                ``'temperature'`` may be among them, a 0-dim tensor.
+            relation: annotations of the set.
 
         Raises:
             KeyError: a matrix in ``reads`` is missing.
@@ -82,7 +82,7 @@ class Metric(ABC):
         return self.measure(matrices, relation)
 
     def prepare(self) -> None:  # noqa: B027 - most metrics need nothing
-        """Read what the metric needs beside the evaluated set; called once, on all processes."""
+        """Read further inputs of the metric; called once, on all processes."""
 
     @abstractmethod
     def measure(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
@@ -97,15 +97,15 @@ class Metric(ABC):
         return {}
 
     def alike(self, relation: Relation) -> dict[str, float]:
-        """Return expected numbers of a score that calls all true pairs alike, where the ceiling is
-        another: of paired retrieval.  Empty where the truth is not known."""
+        """Return expected numbers of a score that is equal for all true pairs, if the ceiling
+        differs from it (paired retrieval); empty if the truth is not known."""
         return {}
 
 
 class Report(NamedTuple):
     """Results of several metrics, keys ``prefix/name``; chance, ceiling and alike may lack keys.
 
-    ``transformed`` has the values again for each test-time transform of the scores, by its name.
+    ``transformed`` has the values for each test-time transform of the scores, by its name.
     """
 
     values: dict[str, float]
@@ -121,7 +121,7 @@ def reads_scores_alone(metric: Metric) -> bool:
 
 
 def directed(scores: Union[Tensor, Directed]) -> Directed:
-    """Return one matrix for both directions as a pair; a pair is returned unchanged."""
+    """Return one matrix as a pair for both directions; a pair is returned unchanged."""
     return scores if isinstance(scores, Directed) else Directed(scores, scores)
 
 
@@ -137,12 +137,12 @@ def evaluate(
     relation: Relation,
     transformed: Mapping[str, Directed] = MappingProxyType({}),
 ) -> Report:
-    """Call the metrics; arguments and errors as in :meth:`Metric.__call__`.
+    """Return the report of several metrics; arguments and errors as in :meth:`Metric.__call__`.
 
     Args:
-        metrics, matrices, relation: as above.
+        metrics, matrices, relation: see :meth:`Metric.__call__`.
         transformed: scores by name of a test-time transform. They never replace the raw ones:
-            metrics that read nothing but the scores are called again for each.
+            metrics that read only the scores are called again for each.
 
     Example:
         ::
@@ -173,7 +173,7 @@ def evaluate(
 
 
 def _named(metrics: Sequence[Metric], parts: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Return the metrics' numbers in one dict whose keys carry the prefix."""
+    """Return the metrics' numbers in one dict with prefixed keys."""
     collected: dict[str, float] = {}
     for metric, part in zip(metrics, parts):
         named = {f'{metric.prefix}/{key}': float(value) for key, value in part.items()}
@@ -235,7 +235,7 @@ class OfMMEngine(Metric):
 
     Args:
         metric: of mmengine.
-        meta: what the metric may read as ``dataset_meta``.
+        meta: the ``dataset_meta`` of the metric.
     """
 
     keys_vary = True
@@ -247,7 +247,7 @@ class OfMMEngine(Metric):
         self.raw_alone = isinstance(metric, DumpResults)  # one file: a transform would replace it
 
     def measure(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
-        """See :class:`Metric`; the metric starts anew each time."""
+        """See :class:`Metric`; the metric's results are cleared before and after."""
         self.metric.results.clear()
         for sample in samples_of(matrices, relation):
             self.metric.process(None, [sample])
@@ -274,8 +274,8 @@ def metrics_of(
     """Return the metrics of an evaluator's config, mmengine's own as :class:`OfMMEngine`.
 
     Args:
-        evaluator: a metric, several, or an ``Evaluator`` of such; built or configs.
-        dataset: of the evaluation.
+        evaluator: a metric, several, or an ``Evaluator`` of metrics; built or configs.
+        dataset: the evaluated dataset.
     """
     if isinstance(evaluator, Evaluator):
         evaluator = evaluator.metrics

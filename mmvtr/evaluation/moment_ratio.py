@@ -1,4 +1,4 @@
-"""Retrieval of untrimmed videos by how much of its video a text tells of."""
+"""Retrieval of untrimmed videos by the share of the video that a text describes."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from mmvtr.structures import Relation
 class MomentRatioMetric(Metric):
     """SumR of texts grouped by the moment-to-video length ratio, as MS-SL reports it.
 
-    A short moment is harder to find. Keys, for each bucket (low, high] that has texts:
+    A shorter moment is harder to find. Keys, for each bucket (low, high] that has texts:
     ``t2v_SumR_<low>-<high>``, the sum of their R@K among all videos, and
-    ``t2v_share_<low>-<high>``, their percentage of the texts whose ratio is known. No keys where
-    none is known.
+    ``t2v_share_<low>-<high>``, their percentage of the texts with a known ratio. There are no keys
+    if no ratio is known.
 
     Args:
-        edges: between the buckets, increasing; the outer ones are 0 and 1.
+        edges: inner borders of the buckets, increasing; the outer ones are 0 and 1.
         recall_at: the K of R@K.
 
     Raises:
         ValueError: edges outside (0, 1) or not increasing.
 
     Example:
-        Text 0 tells of a tenth of its video and finds it, text 1 of a half and does not. ::
+        Text 0 describes a tenth of its video and finds it, text 1 describes a half and does not. ::
 
             >>> relation = Relation(torch.eye(2).bool(), moment_ratio=torch.tensor([0.1, 0.5]))
             >>> metric = MomentRatioMetric(edges=(0.2,), recall_at=(1,))
@@ -39,7 +39,7 @@ class MomentRatioMetric(Metric):
     """
 
     prefix = 'moment_ratio'
-    keys_vary = True  # buckets that some texts fall into
+    keys_vary = True  # only non-empty buckets have keys
 
     def __init__(
         self, *, edges: Sequence[float] = (0.2, 0.4), recall_at: Sequence[int] = (1, 5, 10, 100)
@@ -77,7 +77,7 @@ class MomentRatioMetric(Metric):
         return numbers
 
     def _buckets(self, relation: Relation) -> Iterator[tuple[str, Tensor, float]]:
-        """Return name, texts (int64 [n], n > 0) and percentage of each non-empty ratio bucket."""
+        """Yield name, texts (int64 [n], n > 0) and percentage of each non-empty ratio bucket."""
         ratio = relation.moment_ratio
         if ratio is None:
             return

@@ -1,4 +1,4 @@
-"""How evenly a gallery is retrieved, and the errors where it is not (NCL Sec. 3.2)."""
+"""How evenly a gallery is retrieved, and error rates by retrieval mass (NCL Sec. 3.2)."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ class NormalisationMetric(Metric):
       it depends on ranks only.
     - ``t2v_FN_under``, ``t2v_FN_over``: false negative rates, in percent, of the items with less
       and with at least their share; ``t2v_FP_under``, ``t2v_FP_over``: their false positive rates
-      (Fig. 3; see :func:`.error_rates_by_mass`). NaN where a group is
-      empty or retrieved by nobody.
+      (Fig. 3; see :func:`.error_rates_by_mass`). NaN if a group is empty or never retrieved.
 
     Chance is a constant matrix: error and hubness 0, and the same rates in both groups.
 
     Args:
         temperature: of the retrieval probabilities; None = the model's.
-        k: of the k-occurrence; the whole gallery where that is smaller (hubness is 0 then).
+        k: of the k-occurrence; the whole gallery if that is smaller (hubness is 0 then).
 
     Raises:
         ValueError: temperature or k that is not positive, or (called) a score that is not finite.
-        KeyError: (called) no temperature, and the model gives none.
+        KeyError: (called) neither the metric nor the model gives a temperature.
 
     Example:
         Both texts prefer video 0, so video 1 is missed by its own text. ::
@@ -74,7 +73,7 @@ class NormalisationMetric(Metric):
     def chance(self, relation: Relation) -> dict[str, float]:
         numbers = {}
         for direction, dim in (('t2v', 1), ('v2t', 0)):
-            # One bin: which side of 1 the masses of a constant matrix lie on is up to rounding.
+            # One bin: rounding decides on which side of 1 the masses of a constant matrix lie.
             every = fn.error_rates_by_mass(
                 constant(relation), relation.positives, temperature=1.0, dim=dim, edges=()
             )

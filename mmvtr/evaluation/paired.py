@@ -1,6 +1,6 @@
-"""Two systems on the same queries: by how much they differ, and whether that is resolved.
+"""Paired comparison of two systems on the same queries: difference, interval and p-value.
 
-The same values always give the same numbers.
+The results are deterministic.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple, Optional, Sequence
 import numpy as np
 
 DRAWS = 2000
-#: Signs that a permutation test draws, where there are more than it can try.
+#: Random sign vectors of a permutation test that cannot try all.
 SIGNS = 9999
 LEVEL = 0.95
 
@@ -20,12 +20,12 @@ class Paired(NamedTuple):
     """Paired difference of two systems in a per-query value.
 
     Attributes:
-        mean: over the queries.
+        mean: mean over the queries.
         low, high: ends of the 95 % interval of the paired bootstrap.
-        p: of the two-sided permutation test.
-        gained, lost: queries whose value is higher, and lower.
-        queries: those that have a value.
-        clusters: groups that were drawn, and whose signs were flipped, together.
+        p: p-value of the two-sided permutation test.
+        gained, lost: numbers of queries with a higher and with a lower value.
+        queries: number of queries that have a value.
+        clusters: number of groups whose queries are drawn, and whose signs are flipped, together.
     """
 
     mean: float
@@ -45,14 +45,14 @@ def paired(
 
     Args:
         ours, theirs: float64 [Q]; NaN = the query has no value.
-        clusters: int64 [Q], queries that are no independent draws (texts of one video); None = all
-            are.
+        clusters: int64 [Q], group of each query whose queries are dependent (texts of one video);
+            None = all queries are independent.
 
     Returns:
-        None where no query has a value.
+        None if no query has a value.
 
     Raises:
-        ValueError: not the same queries have values.
+        ValueError: the two systems have values for different queries.
     """
     known = ~np.isnan(ours)
     if ours.shape != theirs.shape or not np.array_equal(known, ~np.isnan(theirs)):
@@ -79,14 +79,15 @@ def paired(
 def permutation_p(gains: np.ndarray) -> float:
     """Return the two-sided sign-flip p-value of a sum of paired differences.
 
-    All signs where they are few, else :data:`SIGNS` draws of them; needs scipy.
+    Few differences are tested with all sign vectors, more with :data:`SIGNS` random ones; needs
+    scipy.
 
     Args:
-        gains: float64 [N], one of each independent draw.
+        gains: float64 [N], independent draws.
     """
-    from scipy.stats import permutation_test  # only now: metrics do not wait for it
+    from scipy.stats import permutation_test  # imported late: slow
 
-    gains = gains[gains != 0]  # whose sign changes nothing
+    gains = gains[gains != 0]  # flipping their sign changes nothing
     if len(gains) < 2:
         return 1.0
     test = permutation_test(
@@ -127,20 +128,20 @@ def bootstrap(
 ) -> tuple[float, float]:
     """Return the 95 % percentile interval of a mean over seeds of a sum of means over queries.
 
-    Each draw takes S of S seeds and Q of Q queries with replacement. All seeds meet the same test
-    queries, so a draw takes the same ones for all; and the same ones for fields of equally many
-    queries, since text i and video i are a pair where a video has one text. Where videos have
-    several, a draw takes videos, for all fields the same, and all queries that belong to them.
+    Each draw takes S of S seeds and Q of Q queries with replacement. All seeds share the test
+    queries, so a draw takes the same queries for all seeds, and for all fields of equally many
+    queries, since text i and video i are a pair if each video has one text. If videos have several
+    texts, a draw takes videos, the same for all fields, with all their queries.
 
-    Of one system, or of many seeds; of a few, :func:`seeds_and_queries`.
+    For one system, or for many seeds; for few seeds use :func:`seeds_and_queries`.
 
     Args:
         fields: each float64 [S, Q], the differences of S seeds on Q queries.
         videos: for each field int64 [Q], the video of each query; None = one query a video.
-        draws: number of them.
+        draws: number of draws.
 
     Returns:
-        Both ends.
+        Both ends of the interval.
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, Ch. 13.
     """
@@ -160,7 +161,7 @@ def sums_of_drawn(
         return sum(
             times @ field.T / times.sum(1, keepdims=True) for times, field in zip(drawn, fields)
         )
-    # the sum over a video's queries is drawn as often as the video is
+    # a video's sum over its queries counts as often as the video is drawn
     found, places = np.unique(np.concatenate(videos), return_inverse=True)
     counts = _counts(len(found), draws)
     parts = np.split(places, np.cumsum([len(those) for those in videos])[:-1])

@@ -1,4 +1,4 @@
-"""Results in a file: numbers by key, and how they were measured under ``protocol``."""
+"""Results in a file: numbers by key, and the protocol of their measurement under ``protocol``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, Mapping, NamedTuple, Optional, Union
 
 from mmvtr.storage import file_digest, write_text
 
-#: The one key that is no number: ``line`` (the protocol line), ``tested`` (set, hash of its ids,
-#: counts) and ``training`` (a dict of facts a training, see mmvtr.engine.loop.facts).
+#: The only key that is not a number: ``line`` (the protocol line), ``tested`` (set, hash of its
+#: ids, counts) and ``training`` (a dict of facts a training, see mmvtr.engine.loop.facts).
 PROTOCOL = 'protocol'
-#: Of what two results must agree to stand in one table.
+#: Fields of ``tested`` that must agree for two results to share a table.
 _TESTED = ('set', 'ids', 'texts', 'videos')
 
 
@@ -19,7 +19,7 @@ class Results(NamedTuple):
     """Numbers of a test and the protocol that they were measured with.
 
     Attributes:
-        numbers: by key, ``retrieval/t2v_R1``.
+        numbers: by key, such as ``retrieval/t2v_R1``.
         protocol: how they were measured; None = not known.
     """
 
@@ -45,11 +45,11 @@ def results_from(content: Mapping[str, Any], name: str) -> Results:
     """Return results read from a mapping that :meth:`Results.as_dict` made.
 
     Args:
-        content: numbers by key, and their protocol where it is known.
-        name: for the error.
+        content: numbers by key, with their protocol if it is known.
+        name: name of the content in errors.
 
     Raises:
-        ValueError: a protocol of another form.
+        ValueError: a malformed protocol.
     """
     numbers = {key: value for key, value in content.items() if key != PROTOCOL}
     protocol = content.get(PROTOCOL)
@@ -76,11 +76,11 @@ def write_results(results: Results, path: Union[str, Path]) -> None:
 
 
 def write_about(path: Union[str, Path], about: Mapping[str, Any]) -> None:
-    """Write a json beside a score file that states test set and trainings.
+    """Write a json file next to a score file, with its test set and trainings.
 
     Args:
-        path: of the scores, which are written.
-        about: ``tested`` and ``training``, as of a protocol; nothing is written of nothing.
+        path: the existing score file.
+        about: ``tested`` and ``training``, as in a protocol; if empty, nothing is written.
     """
     if about:
         content = dict(about, sha256=file_digest(path))
@@ -88,12 +88,12 @@ def write_about(path: Union[str, Path], about: Mapping[str, Any]) -> None:
 
 
 def read_about(path: Path) -> Results:
-    """Return what the json beside a score file states, without numbers.
+    """Return the protocol in the json file next to a score file, without numbers.
 
-    Nothing where there is none, or where it is of other scores.
+    The results are empty if there is no such file, or if it belongs to other scores.
 
     Raises:
-        ValueError: a json of another form under the digest of these scores.
+        ValueError: a malformed json file with the digest of these scores.
     """
     file = path.with_suffix('.json')
     if file == path or not file.is_file():
@@ -108,10 +108,10 @@ def read_about(path: Path) -> Results:
 
 
 def refuse_other_test(one: Results, other: Results, names: tuple[str, str]) -> None:
-    """Raise ValueError unless two results are of one test set.
+    """Raise ValueError unless two results have the same test set.
 
     Raises:
-        ValueError: they are not: names the set, the hash of ids or the counts that differ.
+        ValueError: they differ: names the set, the hash of ids or the counts.
     """
     if one.protocol is None or other.protocol is None:
         return

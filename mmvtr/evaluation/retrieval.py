@@ -24,29 +24,29 @@ class RetrievalMetric(Metric):
     """R@K and ranks of the annotated matches; ties count at their mean rank.
 
     Text to video, each text is a query among all videos (``t2v_*``). Video to text, the literature
-    has two tasks of different difficulty where videos have several captions:
+    has two tasks of different difficulty if videos have several captions:
 
     - ``max_over_captions`` (CLIP4Clip, X-Pool; MSVD: 670 candidates): a candidate is a video,
       with the best score of its captions. Keys ``v2t_*`` and ``rsum``, what CLIP papers report.
     - ``best_caption`` (Collaborative Experts; MSVD: 27,763 candidates): a candidate is a caption,
-      and the best own one counts. Keys ``v2t_caption_*`` and ``rsum_caption``.
+      and the best own caption counts. Keys ``v2t_caption_*`` and ``rsum_caption``.
 
     With one caption a video they are the same task, shown once as ``v2t_*``. With neither, only
-    texts ask, and ``t2v_SumR`` is the sum of their R@K: what papers on partially relevant video
-    retrieval report, at 1, 5, 10 and 100.
+    texts are queries, and ``t2v_SumR`` is the sum of their R@K, which papers on partially relevant
+    video retrieval report at 1, 5, 10 and 100.
 
     Keys: ``R1``, ``R5`` ... in percent, ``MdR`` and ``MnR`` (median and mean rank), ``gmean`` (the
     geometric mean of the R@K, as Collaborative Experts); ``rsum`` = all R@K of both directions.
-    Queries without a match are left out. Chance and limits are expectations over random ties: of a
-    constant matrix; of the truth as the score, all true pairs alike, at which debiasing aims; and
-    of the best paired scorer, the ceiling, who knows the truth and ranks true captions that say
-    more first. Where captions are general the second is far below the third: a method that finds
-    more of what is true then loses paired recall.
+    Queries without a match are left out. Chance, alike and ceiling are expectations over random
+    ties: of a constant matrix; of the truth as the score, equal for all true pairs, which debiasing
+    aims at; and of the best paired scorer, which knows the truth and ranks specific true captions
+    above general ones. If captions are general, alike is far below the ceiling: a method that finds
+    more true pairs then loses paired recall.
 
     Args:
         recall_at: the K of R@K.
-        also_recall_at: further K that are shown only: no part of ``rsum`` and ``gmean``, which
-            so compare between datasets (papers on ActivityNet add R@50).
+        also_recall_at: further K that are only shown: they are not in ``rsum`` and ``gmean``, so
+            that these stay comparable between datasets (papers on ActivityNet add R@50).
         v2t_protocols: any of the two above, or none.
 
     Raises:
@@ -83,8 +83,8 @@ class RetrievalMetric(Metric):
     def ceiling(self, relation: Relation) -> dict[str, float]:
         if relation.truth is None:
             return {}
-        # Of captions that hold for a video, the likelier is the one that holds for fewer others:
-        # a text true of n videos was written for each of them with probability 1/n.
+        # Among captions that hold for a video, one that holds for fewer others is more likely its
+        # own: a text true of n videos was written for each of them with probability 1/n.
         odds = relation.truth / relation.truth.sum(1, keepdim=True).clamp(min=1)
         return self._numbers(odds, relation.positives, self._of_random_ties)
 
@@ -157,7 +157,7 @@ def one_to_one(positives: Tensor) -> bool:
     return torch.equal(texts, everywhere) and len(videos.unique()) == len(videos)
 
 
-#: Measures, and the field of the relation that each needs.
+#: Measure -> the field of the relation that it needs.
 NEEDS = dict(P1='truth', mAP='truth', nDCG='relevance')
 
 
@@ -167,7 +167,7 @@ class SemanticMetric(Metric):
 
     Keys ``t2v_P1``, ``t2v_mAP``, ``t2v_nDCG50`` and the same for v2t, in percent. Queries without a
     true match are left out; ties get their expected value. Chance is the value of a constant
-    matrix, the ceiling that of the truth (of the relevance, for nDCG) taken as the score.
+    matrix, the ceiling that of the truth (for nDCG, the relevance) as the score.
 
     Args:
         measures: some of ``'P1'`` and ``'mAP'``, which need ``Relation.truth``, and ``'nDCG'``,
@@ -210,7 +210,7 @@ class SemanticMetric(Metric):
     def _numbers(
         self, scores: Mapping[str, Union[Tensor, Directed]], relation: Relation
     ) -> dict[str, float]:
-        """``scores`` by the field of the relation that they are compared with."""
+        """Return the measures; ``scores`` by the field of the relation they are compared with."""
         functions = dict(P1=precision_at_1, mAP=average_precision, nDCG=self._ndcg)
         numbers = {}
         for direction, dim in (('t2v', 1), ('v2t', 0)):

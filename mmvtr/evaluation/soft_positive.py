@@ -1,4 +1,4 @@
-"""How well a matrix tells soft positives (true, but not annotated) from true negatives."""
+"""How well a matrix separates soft positives (true, but not annotated) from true negatives."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from mmvtr.structures import Relation
 
 @METRICS.register_module()
 class SoftPositiveMetric(Metric):
-    """AUC and precision of detecting unannotated true pairs, the aim of every debiasing weight.
+    """AUC and precision of detecting unannotated true pairs, which debiasing weights aim at.
 
     Keys, in percent, for each matrix in ``reads``, over all pairs together:
 
     - ``eta_auc``: area under the ROC curve of soft positives (``truth & ~positives``) against true
       negatives (``~truth``).
-    - ``eta_breakeven``: precision, which then is also the recall, of flagging as many unannotated
-      pairs as there are soft positives, the likeliest ones (at a tie, in expectation).  Chance is
-      the share of soft positives among unannotated pairs.
-    - ``eta_precision``, ``eta_recall``, of matrices in ``low_is_soft`` only: of flagging what lies
-      below ``threshold``; no precision where nothing does.
+    - ``eta_breakeven``: precision, which equals the recall, of flagging as many of the likeliest
+      unannotated pairs as there are soft positives (ties in expectation).  Chance is the share of
+      soft positives among unannotated pairs.
+    - ``eta_precision``, ``eta_recall``, for matrices in ``low_is_soft`` only: of flagging pairs
+      below ``threshold``; no precision if no pair is.
 
-    The raw scores stand beside eta: a detector that they beat adds nothing. And the means of the
-    first matrix: ``eta_mean_positives``, ``eta_mean_soft``, ``eta_mean_negatives``. Of scores that
-    differ by direction, each number is the mean of the two.
+    The raw scores are reported beside eta: a detector must beat them to be useful. Further keys are
+    the means of the first matrix: ``eta_mean_positives``, ``eta_mean_soft``,
+    ``eta_mean_negatives``. For scores that differ by direction, each number is the mean of the two.
 
     Args:
         reads: matrices to judge, the detector first.
-        low_is_soft: those of them where a low value means "soft positive" (DVTR's eta is the
+        low_is_soft: those of them in which a low value means "soft positive" (DVTR's eta is the
             uncertainty of a match).
         threshold: for their precision and recall.
 
@@ -104,7 +104,7 @@ class SoftPositiveMetric(Metric):
 
 
 def breakeven(soft: Tensor, negatives: Tensor) -> float:
-    """Return expected precision (= recall) of flagging as many top entries as are soft positives.
+    """Return the expected precision (= recall) of flagging the top P of all entries.
 
     Args:
         soft: values [P] of the class to detect, P > 0.
@@ -117,7 +117,7 @@ def breakeven(soft: Tensor, negatives: Tensor) -> float:
             0.6666666666666666
 
     Returns:
-        Share in [0, 1].
+        Precision in [0, 1].
     """
     last = torch.cat([soft, negatives]).topk(len(soft)).values[-1]
     above, wrongly_above = (int((x > last).sum()) for x in (soft, negatives))

@@ -1,4 +1,4 @@
-"""What a reader sees at the end: each number beside chance and ceiling, and how it was measured."""
+"""Text tables of results: each number beside chance and ceiling, and the protocol line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Mapping, NamedTuple, Optional, Sequence
 
 from mmvtr.evaluation.metric import Report
 
-#: Directions as keys spell them, in the order of the columns; '' = a number of no direction.
+#: Directions as in keys -> titles, in the order of the columns; '' = a number without a direction.
 DIRECTIONS = {
     't2v': 'text to video',
     'v2t': 'video to text',
@@ -16,13 +16,13 @@ DIRECTIONS = {
     '': 'both directions',
 }
 CELL, GAP, WIDTH = 8, '  ', 100
-#: A median rank so many times that of chance is said to be one of distances, where chance's is so
-#: large that no small gallery falls into it.
+#: A median rank above this multiple of chance's is reported as a sign of distances, if chance's is
+#: at least LEAST_MEDIAN (small galleries can reach the multiple by accident).
 WORSE, LEAST_MEDIAN = 1.5, 10
 
 
 class _Row(NamedTuple):
-    """A line of the table: keys that differ only in their direction."""
+    """A row of the table: keys that differ only in their direction."""
 
     prefix: str
     name: str
@@ -32,12 +32,12 @@ class _Row(NamedTuple):
 def results_table(report: Report, of: Optional[str] = None) -> str:
     """Return a text table: a row a metric, a column a direction, with value, chance and ceiling.
 
-    Between them stands what a score gives that calls all true pairs alike.  It and the ceiling are
-    left away where the truth of the set is not known.
+    A further column has the value of a score that is equal for all true pairs.  It and the ceiling
+    are left out if the truth of the set is not known.
 
     Args:
         report: the numbers.
-        of: what part of a set they are of, for a first line; None = the whole.
+        of: the part of the set that they cover, for a first line; None = the whole set.
 
     Example:
         ::
@@ -119,7 +119,7 @@ def protocol_line(protocol: Mapping[str, object]) -> str:
             'protocol: split test | texts 1000'
     """
     items = [f'{name} {value}' for name, value in protocol.items() if value is not None]
-    # An item stays on one line, if it fits there.
+    # Keep an item on one line if it fits.
     kept = [x.replace(' ', '\xa0') if len(x) < WIDTH - 12 else x for x in items]
     wrapped = textwrap.fill(
         f'protocol: {" | ".join(kept)}',
@@ -182,7 +182,7 @@ def _narrower(
 ) -> list[tuple[Sequence[str], list[str]]]:
     """Return the directions and columns into which a block wider than ``room`` is cut.
 
-    Each direction alone; one direction with its first column and as many others as fit.
+    One part per direction; for a single direction, its first column and as many others as fit.
     """
     if len(directions) > 1:
         return [([direction], [*cells]) for direction in directions]

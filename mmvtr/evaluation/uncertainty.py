@@ -1,4 +1,4 @@
-"""What a model's own uncertainty is worth: sigma of each text and each video against the truth.
+"""Metrics of a model's own uncertainty: sigma of each text and each video against the truth.
 
 Beside the matrices [T, V] these metrics read vectors: ``'text_sigma'`` [T] and ``'video_sigma'``
 [V], the geometric mean of an item's sigma over its dimensions.
@@ -16,7 +16,7 @@ from mmvtr.functional.values import check_range
 from mmvtr.registry import METRICS
 from mmvtr.structures import Relation
 
-#: Percent of the queries that are dropped, the most uncertain first.
+#: Percentages of the queries that are dropped, the most uncertain first.
 DROPPED = (0, 10, 20, 30, 40, 50)
 
 
@@ -27,15 +27,15 @@ class UncertaintyMetric(Metric):
     Keys, for texts (``t2v_``) and videos (``v2t_``) as queries:
 
     - ``R1_drop0``, ``R1_drop10`` ... ``R1_drop50``: R@1 without the 0, 10 ... 50 % most uncertain
-      queries; ``R1_area``: its mean over all shares dropped. ``R1_drop0`` by chance.
-    - ``rejection``: the share of the possible gain in area that sigma reaches (rejection ratio);
-      ``rejection_scores``: what the query's best score reaches, as its certainty. A sigma that the
-      score beats tells nothing new.
-    - ``calibration``: Spearman's correlation of sigma with the rank of the match. A sigma has no
-      scale that could be right or wrong for retrieval; its order has.
+      queries; ``R1_area``: its mean over all shares dropped. By chance they equal ``R1_drop0``.
+    - ``rejection``: share of the possible gain in area that sigma reaches (rejection ratio);
+      ``rejection_scores``: the same with the query's best score as its certainty. A sigma that
+      does not beat the score adds nothing.
+    - ``calibration``: Spearman's correlation of sigma with the rank of the match: only the order of
+      sigma has a meaning for retrieval, not its scale.
 
-    And ``sigma_mean_text``, ``sigma_mean_video``. All but these two in percent. A video is answered
-    by any of its own captions.
+    And ``sigma_mean_text``, ``sigma_mean_video``. All but these two are in percent. Any own caption
+    of a video is a match.
 
     Raises:
         KeyError: (called) the model has no ``text_sigma`` or ``video_sigma``.
@@ -87,8 +87,8 @@ class GeneralCaptionMetric(Metric):
 
     Raises:
         ValueError: share out of range; or (called) the truth is not known, no text or every text
-            is general, or as :class:`UncertaintyMetric`.
-        KeyError: (called) as :class:`UncertaintyMetric`.
+            is general; or see :class:`UncertaintyMetric`.
+        KeyError: (called) see :class:`UncertaintyMetric`.
 
     Example:
         Text 0 holds for both videos. ::
@@ -120,7 +120,7 @@ class GeneralCaptionMetric(Metric):
         return dict(general_auc=100.0, general_auc_scores=100.0)
 
     def _general(self, relation: Relation) -> Tensor:
-        """bool [T]."""
+        """Return which texts are general, bool [T]."""
         truth = known(relation, 'truth', 'GeneralCaptionMetric')
         general = truth.sum(1) > self.share * truth.shape[1]
         if general.all() or not general.any():

@@ -1,4 +1,4 @@
-"""What functions of tensors share: numpy arrays, float32 or better, checks of arguments."""
+"""Helpers of functions of tensors: numpy arrays, float32 or better, checks of arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 Function = TypeVar('Function', bound=Callable[..., Any])
-#: Module of a type that is no array -> the conversion to one, of what stands for {}.
+#: Module of a type that is not an array -> the conversion to one; {} stands for the argument.
 CONVERSIONS = dict(
     builtins='numpy.asarray({})',
     pandas='{}.to_numpy()',
@@ -23,22 +23,23 @@ CONVERSIONS = dict(
     jax='numpy.asarray({})',
     tensorflow='{}.numpy()',
 )
-#: Calls a function whose intermediate values are computed again in the backward pass.
+#: Calls a function whose intermediate values are recomputed in the backward pass.
 recomputed = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
-#: How arguments that must be tensors are annotated.
+#: Annotations of arguments that must be tensors.
 TENSORS = ('Tensor', 'Optional[Tensor]')
 
 
 def arrays_too(function: Function, *, mapped: bool = False) -> Function:
-    """Return a function of tensors that also takes numpy arrays.
+    """Return a function of tensors that also accepts numpy arrays.
 
     If an argument is an array, returned tensors become arrays.  Data frames and columns of other
-    libraries, and lists where the function's annotation is a tensor, raise a TypeError that names
-    the conversion.
+    libraries, and lists whose argument is annotated as a tensor, raise a TypeError that names the
+    conversion.
 
     Args:
-        function: of tensors.
-        mapped: it reads arrays itself, which may be mapped files: they are given as they are.
+        function: a function of tensors.
+        mapped: the function reads arrays itself, such as memory-mapped files: they are passed on as
+            they are.
 
     Example:
         ::
@@ -84,7 +85,7 @@ def _is_array(x: Any) -> bool:
 
 
 def _tensor(x: Any) -> Any:
-    """The memory of an array, copied where torch cannot hold it."""
+    """Return a tensor that shares an array's memory, or a copy if torch cannot use it."""
     if not _is_array(x):
         return x
     plain = x.flags.writeable and x.dtype.isnative and min((*x.strides, 0)) >= 0
@@ -92,7 +93,7 @@ def _tensor(x: Any) -> Any:
 
 
 def _back(x: Any, given: Sequence[Any]) -> Any:
-    """Arrays of tensors, in memory of their own."""
+    """Return tensors as arrays, which share no memory with ``given``."""
     if isinstance(x, Tensor):
         import numpy as np
 
@@ -133,7 +134,7 @@ def check_range(interval: str, **given: Any) -> None:
     """Raise ValueError unless each number lies in an interval.
 
     Args:
-        interval: as ``'[0, 1)'`` or ``'(0, inf]'``.
+        interval: such as ``'[0, 1)'`` or ``'(0, inf]'``.
         given: numbers or 0-dim tensors by argument name; a NaN lies in no interval.
 
     Example:

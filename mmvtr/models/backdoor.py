@@ -90,7 +90,7 @@ class FusedSimilarity:
         return BestFrameSimilarity(levels=[*weights], weights=[*weights.values()])
 
     def __call__(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """Levels of T texts and of V videos -> matrices [T, V], see :func:`fuse`."""
+        """Map levels of T texts and of V videos to matrices [T, V], see :func:`fuse`."""
         matrices = [
             part(of_member(texts, k), of_member(videos, k)) for k, part in enumerate(self.parts)
         ]

@@ -97,7 +97,7 @@ def losses_in_blocks(
         texts, videos: levels of the joint batch.
         known: :class:`~mmvtr.models.annotation.JointIds` of the joint batch.
         rows: maximal number of texts per block.
-        retrieval: whether to compute the losses too, not the supervision alone.
+        retrieval: whether to compute the losses too, not only the supervision.
     """
     temperature, supervision = model.temperature(), model.judge
     losses = dict(model.losses) if retrieval else {}

@@ -23,10 +23,10 @@ class CascadeRetriever(VideoTextRetriever):
 
     Pairs are ranked by the similarity's ``ranking``; each text takes its ``negatives`` best videos
     except its own, each video its best texts.  These and the annotated pairs are fused; elsewhere
-    the matrix is 0 and its target has weight 0, so that a loss ignores it.  A contrast of texts
-    against videos (``direction='t2v'``, the paper's only one) then has as a text's negatives the
-    videos that it took and the videos that took it: the paper prints no loss for the hard texts of
-    a video, so this is our choice, and ``direction='both'`` is the other reading.
+    the matrix is 0 and its target has weight 0, so that a loss ignores it.  In a contrast of texts
+    against videos (``direction='t2v'``, the paper's only one) a text's negatives are then the
+    videos that it took and those that took it: the paper prints no loss for the hard texts of a
+    video, so this is our choice, and ``direction='both'`` is the other reading.
 
     Each process fuses its share of the pairs of the joint batch; the loss and the gradients are
     those of one process.

@@ -50,7 +50,7 @@ class CombinedSupervision(nn.Module):
             mmengine recognises the terms to add up; an unknown rule, or a rule other than
             ``'product'`` with weights that may exceed 1; in training: several parts fill another
             slot (``margins``, ``teacher``, ``hinges``), or a part fills ``relevant``, whose entries
-            are no negatives, with ``'all'``, which may make them negatives.
+            are not negatives, with ``'all'``, which may make them negatives.
 
     Example:
         Exclude negatives that DVTR's uncertainty or the captions' words consider relevant. ::

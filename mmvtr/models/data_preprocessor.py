@@ -80,8 +80,8 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
         """Return data with all tensors on the model's device.
 
         Args:
-            data: nested dicts and lists, of which those of strings (ids, captions) are not looked
-                at one by one.
+            data: nested dicts and lists; lists of strings (ids, captions) are not searched for
+                tensors.
         """
         if isinstance(data, list) and data and isinstance(data[0], str):
             return data
@@ -114,7 +114,7 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
 
 
 def stack(name: str, items: Tensor | Sequence[Tensor]) -> Tensor:
-    """Stack N tensors of one shape -> [N, ...]; a tensor stays as it is.
+    """Stack N tensors of one shape -> [N, ...]; a tensor is returned unchanged.
 
     Raises:
         ValueError: their shapes differ.
@@ -128,7 +128,7 @@ def stack(name: str, items: Tensor | Sequence[Tensor]) -> Tensor:
 
 
 def pad(items: Tensor | Sequence[Tensor], length: Optional[int] = None) -> tuple[Tensor, Tensor]:
-    """Pad N tensors [L_i, ...], or one of all, with zeros -> [N, L, ...] and mask bool [N, L].
+    """Pad N tensors [L_i, ...], or one tensor of all, with zeros -> [N, L, ...], mask bool [N, L].
 
     Raises:
         ValueError: an item is longer than ``length``, or widths differ.
@@ -152,7 +152,7 @@ def pad(items: Tensor | Sequence[Tensor], length: Optional[int] = None) -> tuple
 
 
 def _lengths(items: Tensor | Sequence[Tensor]) -> Tensor:
-    """How many frames or words each item has, int64 [N]; the widths must agree."""
+    """Return the number of frames or words of each item, int64 [N]; widths must agree."""
     if isinstance(items, Tensor):
         return torch.full((len(items),), items.shape[1])
     widths = {tuple(x.shape[1:]) for x in items}

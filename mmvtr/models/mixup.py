@@ -21,11 +21,11 @@ from mmvtr.structures import Embedding, Levels
 class MixupDataPreprocessor(VideoTextDataPreprocessor):
     """Data preprocessor that mixes training videos with others of this process' batch by frame.
 
-    Video i becomes ``lambda x_i + (1 - lambda) x_j`` with j = V - 1 - i, where both have a frame;
+    Video i becomes ``lambda x_i + (1 - lambda) x_j`` with j = V - 1 - i where both have a frame;
     lambda is drawn from Beta(alpha, alpha) for a ``mixed`` share of the videos, else 1.
     ``data_samples['video_mix']``, float [V, 2], has lambda and j - i for ``MixupSupervision``;
     lambda is 1 outside of training.
-    Draws are a function of the number of the training step and of the process.
+    Draws depend only on the number of the training step and the process.
     Only frames are mixed: a batch with further data of its videos (experts and seconds of rows,
     stored vectors) is refused, as these would not match the mixed videos.
 
@@ -139,7 +139,7 @@ class MixupSupervision(nn.Module):
         """Check the retriever's data preprocessor, which the retriever passes in.
 
         Raises:
-            ValueError: it is no MixupDataPreprocessor.
+            ValueError: it is not a MixupDataPreprocessor.
         """
         if not isinstance(preprocessor, MixupDataPreprocessor):
             raise ValueError(

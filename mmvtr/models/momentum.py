@@ -46,7 +46,7 @@ class MomentumRetriever(VideoTextRetriever):
     A loss reads matrices of one direction, ``'<level>_t2v'`` float [T, V + K] and
     ``'<level>_v2t'`` float [T + K, V]: first the keys of the batch's videos (texts), then those of
     the bank.  Positives are the keys of annotated partners.  Weight 0 is given to empty rows of the
-    bank, to those of the query's own video (by id: captions of a video are no negatives of it) and,
+    bank, to those of the query's own video (by id: captions of a video are not its negatives) and,
     unless ``in_batch``, to the keys of the batch that are no partner.  So HiT's four terms are two
     :class:`~mmvtr.models.losses.ContrastiveLoss`, one per direction.
 

@@ -282,7 +282,7 @@ class VideoTextRetriever(BaseModel):
         return self.similarity(texts, videos), target
 
     def _in_blocks(self, shape: tuple[int, int]) -> bool:
-        """Whether losses use blocks; logs once why not if requested or if the matrix is large.
+        """Return whether losses use blocks; log once why not if asked to or if the matrix is large.
 
 
         Args:
@@ -392,7 +392,7 @@ def text_levels(encoder: nn.Module, inputs: dict[str, Tensor]) -> Levels:
     """Encode the texts of ``inputs``; return levels of zero texts if there are none."""
     if 'text' not in inputs:
         levels = nothing(encoder, 'text')
-        if not getattr(encoder, 'text_tokens', True):  # as those of other processes
+        if not getattr(encoder, 'text_tokens', True):  # the same as in other processes
             levels = drop_tokens(levels)
         return levels
     return encoder.encode_text(inputs['text'], inputs['text_mask'], **extras(inputs, 'text'))

@@ -1,4 +1,4 @@
-"""What supervision says of a score matrix, and what of a batch lies beside it."""
+"""Training targets of a score matrix, and a process' own batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from mmvtr.functional.losses.contrastive import WAYS, ByDirection, Columns
 from mmvtr.structures import Levels
 
-#: Who reads a slot that few losses do.
+#: Slot that few losses read -> the losses that read it.
 READERS = dict(
     columns='ContrastiveLoss',
     counts='ContrastiveLoss',
@@ -28,7 +28,7 @@ class Hinge(NamedTuple):
     """One of several terms ``weight [margins + s_tn - s_tp]_+`` of a ranking loss.
 
     Attributes:
-        weight: of the term.
+        weight: weight of the term.
         margins: float [T, V].
     """
 
@@ -37,15 +37,15 @@ class Hinge(NamedTuple):
 
 
 class Annotation(NamedTuple):
-    """What a dataset knows of the T x V pairs of a batch, beside who belongs to whom.
+    """Facts from the dataset about the T x V pairs of a batch, beside the annotated matches.
 
     Attributes:
-        relevance: float [T, V] in [0, 1] or None, how much the verbs and nouns of text and video
-            have in common; None where the dataset has no classes.
+        relevance: float [T, V] in [0, 1] or None, overlap of the verbs and nouns of text and video;
+            None if the dataset has no classes.
         overlap: bool [T, V] or None, whether they share a class of every kind (a verb and a noun).
-        agreement: float [T, V] or None, how well the text goes with the captions of the video, in
-            standard deviations; None where the dataset does not say.
-        truth: bool [T, V] or None, whether the text truly holds for the video; known to oracles on
+        agreement: float [T, V] or None, how well the text agrees with the captions of the video, in
+            standard deviations; None if the dataset does not provide it.
+        truth: bool [T, V] or None, whether the text truly describes the video; for oracles on
             planted data only, never for a method.
     """
 
@@ -56,28 +56,27 @@ class Annotation(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What supervision says of a T x V matrix.
+    """Training target of a T x V score matrix.
 
     Attributes:
-        positives: bool [T, V], which entries count as a match, or float [T, V] in [0, 1], how much
-            each does: soft positives, which a loss reads that names ``'positives'`` in its slots.
-        weights: float [T, V] or None, how hard each negative is pushed; or such by direction, where
-            ``'t2v'`` and ``'v2t'`` differ, which a loss reads that names ``'directions'`` in its
-            slots.
+        positives: bool [T, V], the entries that count as a match, or float [T, V] in [0, 1],
+            degrees of a match: soft positives, for losses with ``'positives'`` in their slots.
+        weights: float [T, V] or None, weight of each negative; or weights by direction, ``'t2v'``
+            and ``'v2t'``, for losses with ``'directions'`` in their slots.
         margins: float [T, V] or None, margin of each pair of a ranking loss.
-        ambiguous: bool [T, V] or None, which unannotated entries are neither match nor negative
-            (ARL); None while nobody has looked for them (warm-up).
-        counts: float [T] >= 0 or None, how much each text counts in the mean of a contrastive loss
-            over texts (t2v), or by direction, ``{'t2v': [T], 'v2t': [V]}``; None: all alike.
-        columns: by direction, what else stands in the denominators of a contrastive loss, or None.
-        known: what the dataset knows of the pairs.
-        extras: what one supervision leaves for one loss, by name: ``relevant`` (bool [T, V], which
-            unannotated entries RAN has found relevant), ``teacher`` (float [T, V], scores that the
-            model's are to follow), ``hinges`` (several :class:`Hinge` of each pair, CMGSD),
-            ``labels`` (float [T, V] in [0, 1], of videos that are mixed, for a pairwise loss),
-            ``draws`` (float [T] and [V] in [0, 1), by which a loss chooses some items whatever
-            their order in the batch, DL-DKD++), ``hubness`` (by direction, float [V] of videos and
-            [T] of texts, NeighborRetr).
+        ambiguous: bool [T, V] or None, unannotated entries that are neither match nor negative
+            (ARL); None before they are computed (warm-up).
+        counts: float [T] >= 0 or None, weight of each text in the mean of a contrastive loss over
+            texts (t2v), or by direction, ``{'t2v': [T], 'v2t': [V]}``; None: equal weights.
+        columns: by direction, further entries in the denominators of a contrastive loss, or None.
+        known: facts from the dataset about the pairs.
+        extras: data from one supervision for one loss, by name: ``relevant`` (bool [T, V],
+            unannotated entries that RAN found relevant), ``teacher`` (float [T, V], scores that the
+            model's scores are to follow), ``hinges`` (several :class:`Hinge` of each pair, CMGSD),
+            ``labels`` (float [T, V] in [0, 1], of mixed videos, for a pairwise loss), ``draws``
+            (float [T] and [V] in [0, 1), by which a loss chooses some items whatever their order in
+            the batch, DL-DKD++), ``hubness`` (by direction, float [V] of videos and [T] of texts,
+            NeighborRetr).
     """
 
     positives: Tensor
@@ -98,13 +97,13 @@ class Target(NamedTuple):
         return self._replace(weights=each_way(torch.mul, self.weights, weights))
 
 
-#: One target for all matrices, or one of each by name.
+#: One target for all matrices, or one for each by name.
 Targets = Union[Target, dict[str, Target]]
-#: What a supervision returns: its target of the joint batch, and losses and figures by name.
+#: Result of a supervision: its target of the joint batch, and losses and figures by name.
 Filled = tuple[Target, dict[str, Tensor]]
 #: Score matrices [T, V] by name.
 Matrices = dict[str, Tensor]
-#: A number, or a 0-dim tensor as the temperature.
+#: A number, or a 0-dim tensor such as the temperature.
 Scalar = Union[float, Tensor]
 
 
@@ -112,9 +111,9 @@ class LocalBatch(NamedTuple):
     """This process' own items, for objectives that read more than the gathered vectors.
 
     Attributes:
-        inputs: what the data preprocessor made: ``text`` int64 [T, L], ``text_mask`` ...
+        inputs: output of the data preprocessor: ``text`` int64 [T, L], ``text_mask`` ...
         texts, videos: levels of the T texts and V videos, with tokens.
-        positives: bool [T, V] among them.
+        positives: bool [T, V], matches among them.
     """
 
     inputs: dict[str, Tensor]
@@ -133,10 +132,9 @@ def each_way(
     one: Optional[ByDirection],
     other: Optional[ByDirection],
 ) -> Optional[ByDirection]:
-    """Return ``rule`` of two weights, by direction if one of them is; of None the other one.
+    """Return ``rule`` of two weights, by direction if either is; if one is None, the other.
 
-    Of a direction of which one by direction says nothing, its weights are 1, as in
-    :func:`.contrastive`.
+    Weights by direction that lack a direction are 1 there, as in :func:`.contrastive`.
     """
     if one is None or other is None:
         return other if one is None else one
@@ -160,10 +158,11 @@ def of_way(value: Optional[ByDirection], way: str) -> Optional[Tensor]:
 def check_readable(target: Target, reader: nn.Module) -> None:
     """Raise ValueError if a loss cannot read soft positives or weights by direction.
 
-    One whose own class does not say which ``slots`` it reads may read any, if it is a loss.
+    A loss whose own class does not set ``slots`` may read any; another object without ``slots``
+    reads neither.
 
     Raises:
-        ValueError: it does not; names the ``reader``.
+        ValueError: it cannot; names the ``reader``.
     """
     slots = getattr(reader, 'slots', ())
     if slots is None:
@@ -184,8 +183,8 @@ def judges(target: Target, known: Target) -> bool:
     """Return whether a supervision's target weighs negatives.
 
     Args:
-        target: what it made.
-        known: what was annotated.
+        target: target from the supervision.
+        known: target from the annotation.
     """
     return (
         target.weights is not None
@@ -196,9 +195,9 @@ def judges(target: Target, known: Target) -> bool:
 
 
 def mean_weights(target: Target) -> Optional[Tensor]:
-    """Return the weights of negatives, float [T, V], the mean of both directions; None: none.
+    """Return the weights of negatives, float [T, V], averaged over both directions, or None.
 
-    A direction of which nothing is said has weights of 1.
+    A missing direction has weights of 1.
     """
     if not isinstance(target.weights, Mapping):
         return None if target.weights is None else target.weights.float()
@@ -211,9 +210,9 @@ def pushed(target: Target, known: Target, way: Optional[str] = None) -> Tensor:
     """Return the weight of each pair as a negative, float [T, V]; 0 for a match or ambiguous.
 
     Args:
-        target: what a supervision made.
-        known: what was annotated.
-        way: a direction, ``'t2v'`` or ``'v2t'``; None: of weights by direction the mean.
+        target: target from the supervision.
+        known: target from the annotation.
+        way: a direction, ``'t2v'`` or ``'v2t'``; None: weights by direction are averaged.
     """
     weights = mean_weights(target) if way is None else of_way(target.weights, way)
     if weights is None:
@@ -226,12 +225,11 @@ def pushed(target: Target, known: Target, way: Optional[str] = None) -> Tensor:
 def check_read(supervision: Optional[nn.Module], losses: Mapping[str, nn.Module]) -> None:
     """Raise ValueError if no loss reads the slot that a supervision names in ``fills``.
 
-    A loss whose own class does not say which ``slots`` it reads may read any.
-
-    Each of several supervisions (``parts``) is looked at.
+    A loss whose own class does not set ``slots`` may read any.  The parts of a combined supervision
+    are checked one by one.
 
     Raises:
-        ValueError: none does: the supervision would have no effect.
+        ValueError: no loss reads it: the supervision would have no effect.
     """
     for part in getattr(supervision, 'parts', nn.ModuleDict()).values():
         check_read(part, losses)

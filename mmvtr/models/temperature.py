@@ -13,11 +13,11 @@ from mmvtr.registry import MODELS
 
 @MODELS.register_module()
 class Temperature(nn.Module):
-    """What divides the scores: fixed or learnt, clamped.
+    """The divisor of the scores: fixed or learnt, clamped.
 
     Stored as ``log_scale`` = log(1 / temperature), CLIP's ``logit_scale``.  At the minimum, where
-    CLIP ends and fine-tuning begins, only a gradient that leads back passes: a plain clamp has none
-    there and would hold the temperature for good.
+    CLIP ends and fine-tuning begins, a gradient passes only if it leads back into the range: a
+    plain clamp has no gradient there, and the temperature could never leave the minimum.
 
     Args:
         init: initial temperature (DVTR: 0.07; CLIP at its end: 0.01).

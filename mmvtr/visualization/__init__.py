@@ -1,4 +1,4 @@
-"""Pictures of an evaluation: plain arrays in, figures out, and their way to a visualizer."""
+"""Figures of an evaluation: plain arrays in, figures out, and their way to a visualizer."""
 
 from mmvtr.visualization.canvas import pixels, save, show
 from mmvtr.visualization.curves import moment_curve, reliability_curve

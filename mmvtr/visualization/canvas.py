@@ -1,6 +1,6 @@
-"""What all pictures share: size, colours, words as they are, and the way out as pixels or a file.
+"""Shared parts of all pictures: size, colours, user texts, and output as pixels or a file.
 
-Figures are made by matplotlib's objects: nothing here touches pyplot, its global state or a window.
+Figures are made with matplotlib's object API: no pyplot, no global state, no window.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ T = TypeVar('T')
 
 WIDTH, DPI = 9.0, 100  # inches, and pixels an inch: most pictures are 900 pixels wide
 
-#: Okabe and Ito's colours, which colour-blind readers tell apart too.
+#: Okabe and Ito's colours, which are safe for colour-blind readers.
 BLUE, ORANGE, GREEN, SKY, GREY = '#0072B2', '#D55E00', '#009E73', '#56B4E9', '#8A8A8A'
 PINK = '#CC79A7'
-RED = '#C1272D'  # beside GREEN only where marks differ as well
-#: Of many groups.
+RED = '#C1272D'  # beside GREEN only if marks differ as well
+#: Colours of many groups.
 COLOURS = (GREY, BLUE, ORANGE, GREEN, SKY, PINK, '#E69F00', '#000000', '#7B5EA7', '#6B4423')
-#: What is annotated, what holds though nobody annotated it, what does not hold or is not known.
+#: Colours of annotated pairs, of true pairs that are not annotated, and of other pairs.
 ANNOTATED, TRUE, OTHER = GREEN, ORANGE, BLUE
 
 
@@ -79,12 +79,12 @@ def legend(
         **shown, loc='outside lower center', ncols=columns, fontsize=9, frameon=False
     )
     for handle in made.legend_handles:
-        if hasattr(handle, 'get_offsets'):  # dots, which are pale where they are many
+        if hasattr(handle, 'get_offsets'):  # scatter points, which are pale if there are many
             handle.set_alpha(1)
 
 
 def words(text: str, most: int) -> str:
-    """Return user text on one line of at most so many characters."""
+    """Return user text on one line of at most ``most`` characters."""
     line = ' '.join(''.join(c if c.isprintable() else ' ' for c in text).split())
     return line if len(line) <= most else line[: most - 1].rstrip() + '…'
 
@@ -111,13 +111,13 @@ def show(visualizer: Visualizer, name: str, figure: 'Figure', step: int) -> None
 
     Args:
         visualizer: of a runner.
-        name: of the picture; letters, digits and underscores, as it becomes a file's name.
-        figure: what to show.
-        step: of the training.
+        name: of the picture; letters, digits and underscores, as it becomes a file name.
+        figure: the figure.
+        step: training step.
     """
     backends = visualizer._vis_backends.values()
     if any(type(backend).__name__ == 'MLflowVisBackend' for backend in backends):
-        name = f'{name}_{step}.png'  # to MLflow the name is that of a file, and it has no steps
+        name = f'{name}_{step}.png'  # MLflow takes it as a file name, and has no steps
     visualizer.add_image(name, pixels(figure), step)
 
 
@@ -125,12 +125,13 @@ def save(figure: 'Figure', path: Union[str, Path], *, colours: Optional[int] = N
     """Write a picture atomically and create its folder.
 
     Args:
-        figure: what to write.
-        path: a png file; or one whose suffix names another format that matplotlib writes, as .pdf.
-        colours: for a small png file, how many it may have, at most 256.
+        figure: the figure.
+        path: a png file, or one whose suffix names another format that matplotlib writes, such as
+            .pdf.
+        colours: for a small png file, its largest number of colours, at most 256.
 
     Raises:
-        ValueError: matplotlib writes no such format.
+        ValueError: matplotlib does not write this format.
         OSError: the file cannot be written.
     """
     kind = Path(path).suffix[1:].lower() or 'png'
@@ -138,7 +139,7 @@ def save(figure: 'Figure', path: Union[str, Path], *, colours: Optional[int] = N
         from PIL import Image
 
         image = Image.fromarray(pixels(figure))
-        if colours is not None:  # the farthest apart: no colour is lost, however rare
+        if colours is not None:  # the farthest apart, so that rare colours are kept
             image = image.quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
         write_atomically(path, lambda file: image.save(file, 'png', optimize=True))
         return
@@ -160,12 +161,12 @@ def array(name: str, x: Any, shape: Sequence[Optional[int]]) -> np.ndarray:
     """Return the numbers to draw as a floating or bool array.
 
     Args:
-        name: what to call them.
+        name: name in errors.
         x: array or tensor.
         shape: expected; None = any size but 0.
 
     Raises:
-        ValueError: another shape, no entry, or a number that is not finite; says where.
+        ValueError: another shape, no entry, or a number that is not finite; the message says where.
     """
     x = plain(x)
     expected = ', '.join('any' if size is None else str(size) for size in shape)
@@ -190,7 +191,7 @@ def mask(name: str, x: Any, shape: Sequence[Optional[int]]) -> np.ndarray:
     """Return truth values to draw as a bool array; see :func:`array`.
 
     Raises:
-        ValueError: also numbers other than 0 and 1.
+        ValueError: see :func:`array`; also numbers other than 0 and 1.
     """
     x = array(name, x, shape)
     if x.dtype != bool and not np.isin(x, (0, 1)).all():

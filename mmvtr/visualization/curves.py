@@ -1,4 +1,4 @@
-"""Curves: a text along a video, and how often pairs match that are said to match."""
+"""Curves: a text's scores along a video, and how often pairs match at each P(match)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def moment_curve(
     """Draw a text's score with each frame of a video, and the annotated moments.
 
     Args:
-        curve: [F], scores of the frames, which share the video evenly.
-        matched: begin and end of the moment that the model points at, as shares of the video.
-        annotated: those of the annotated moment.
+        curve: [F], scores of F equal parts of the video.
+        matched: begin and end of the moment that the model predicts, as shares of the video.
+        annotated: begin and end of the annotated moment.
         duration: of the video in seconds; None = the axis has shares.
         text, video: for the title.
 
@@ -73,7 +73,7 @@ def reliability_curve(probabilities: Any, matches: Any, *, bins: int = 10) -> 'c
         bins: of equal width.
 
     Raises:
-        ValueError: as :func:`mmvtr.functional.uncertainty.reliability.reliability`.
+        ValueError: see :func:`mmvtr.functional.uncertainty.reliability.reliability`.
     """
     p = canvas.array('probabilities', probabilities, (None,))
     y = canvas.array('matches', matches, p.shape)

@@ -11,7 +11,7 @@ from mmvtr.functional.metrics.hubness import ErrorRates, k_occurrence, skewness
 from mmvtr.functional.values import check_range
 from mmvtr.visualization import canvas
 
-#: Of the raw scores and of the transforms; lines differ as well.
+#: Line styles of the raw scores and of the transforms.
 LOOKS = (
     dict(color='black', linestyle='-'),
     dict(color=canvas.ORANGE, linestyle='-'),
@@ -20,27 +20,27 @@ LOOKS = (
     dict(color=canvas.GREY, linestyle=':'),
 )
 DIRECTIONS = ('text to video', 'video to text')
-#: Bins of a distribution.
+#: Bins of a histogram.
 BINS = 30
-#: Borders of relative mass between the bins of error rates.
+#: Bin edges of relative mass for the error rates.
 MASS_EDGES = tuple(2.0**i for i in range(-4, 5))
 
 
 def hubs(before: Any, after: Mapping[str, Any] = {}, *, k: int = 10) -> 'canvas.Figure':
     """Draw the distribution of N_k, how often an item is in a top-k list, in both directions.
 
-    A few items that everybody finds ("hubs") make a long tail, large skewness, and leave others
-    that nobody finds.
+    A few items that many queries find ("hubs") make a long tail, large skewness, and leave other
+    items that no query finds.
 
     Args:
         before: raw scores [T, V].
-        after: by name of a transform its scores: [T, V], or a pair of such, one a direction (text
+        after: scores by name of a transform: [T, V], or a pair of matrices, one a direction (text
             to video, read by rows; video to text, read by columns).
-        k: items that a query finds; in a smaller gallery, all but one of them.
+        k: length of the lists; in a smaller gallery, all items but one.
 
     Raises:
         ValueError: shapes that differ, a score that is not finite, a gallery of one item, more
-            transforms than there are looks, ``k`` below 1.
+            transforms than line styles, ``k`` below 1.
     """
     raw = canvas.array('before', before, (None, None))
     if min(raw.shape) < 2:

@@ -1,4 +1,4 @@
-"""Score matrices: what a model says of texts and videos, what is known of them, two together."""
+"""Score matrices with annotated and true pairs, and the weights of the pairs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import numpy as np
 
 from mmvtr.visualization import canvas
 
-#: Texts and videos that a picture has room for.
+#: Largest number of texts, and of videos, in a picture.
 MOST = 48
-#: Of how many texts, of how many videos in one panel and in each of two there is room for names.
+#: Largest numbers of texts, and of videos in one panel or in each of two, that are drawn with
+#: names.
 NAMED, NAMED_VIDEOS = 30, (30, 20)
-#: Places that are numbered where there is no room for names.
+#: Number of places that get a tick if names are not drawn.
 TICKS = 12
 
 
@@ -33,17 +34,17 @@ def score_matrix(
     Args:
         scores: [T, V].
         positives: bool [T, V], annotated pairs.
-        weights: [T, V], how hard each pair is pushed as a negative, 1 = in full; or None.  Those of
-            annotated pairs are not drawn.
-        truth: bool [T, V]: pairs that truly hold; those that nobody annotated get a dot.
+        weights: [T, V], weight of each pair as a negative, 1 = full; or None.  Those of annotated
+            pairs are not drawn.
+        truth: bool [T, V]: true pairs; those that are not annotated get a dot.
         rows, columns: places of the texts and videos to draw, in this order; default the first
-            ``MOST`` of each.  A note says what the picture was cut from.
-        text_names, video_names: T and V names; drawn where there is room for them.
-        whole: numbers of texts and videos of the matrix, where ``scores`` are a part of it already.
+            ``MOST`` of each.  A note gives the size of the whole matrix.
+        text_names, video_names: T and V names; drawn if there is room for them.
+        whole: numbers of texts and videos of the whole matrix, if ``scores`` are a part of it.
 
     Raises:
         ValueError: shapes that do not fit, a number that is not finite, nothing to draw, a place
-            outside the matrix, or more than ``MOST`` of a side.
+            outside the matrix, or more than ``MOST`` texts or videos.
     """
     scores = canvas.array('scores', scores, (None, None))
     shape = scores.shape
@@ -56,14 +57,14 @@ def score_matrix(
         checked_names('video_names', video_names, shape[1]),
     )
     room = NAMED, NAMED_VIDEOS[weights is not None]
-    # Names where there is room for them, else some of the places in the whole matrix.
+    # Names if there is room for them, else numbers of some places in the whole matrix.
     named = [
         [own[place] for place in places] if own and len(places) <= most else None
         for own, places, most in zip(names, chosen, room)
     ]
     block = np.ix_(*chosen)
     panels = [('score', scores[block])]
-    if weights is not None:  # an annotated pair is no negative
+    if weights is not None:  # an annotated pair is not a negative
         others = np.ma.masked_where(positives[block], weights[block])
         panels.append(('weight as a negative', others))
     tall, wide = panels[0][1].shape
@@ -92,7 +93,7 @@ def score_matrix(
 def _label(
     axis: 'canvas.Axes', chosen: Sequence[list[int]], named: Sequence[Optional[list[str]]]
 ) -> None:
-    """Write names of texts and videos where there is room, else some of the places."""
+    """Write names of texts and videos if there is room, else numbers of some places."""
     for set_ticks, places, own, letters, turned in zip(
         (axis.set_yticks, axis.set_xticks), chosen, named, (34, 16), (0, 90)
     ):
@@ -117,7 +118,7 @@ def _places(name: str, given: Optional[Sequence[int]], size: int) -> list[int]:
 
 
 def checked_names(kind: str, given: Optional[Sequence[str]], size: int) -> Optional[list[str]]:
-    """Set the names of a side, if any."""
+    """Return the names of a side as a list, or None if there are none."""
     if given is None:
         return None
     if len(given) != size:

@@ -1,8 +1,8 @@
-"""A figure whose words are drawn as they are written, in fonts that have their letters.
+"""Figures whose texts are drawn literally, in fonts that have their letters.
 
-matplotlib takes what stands between two dollars for a formula, and its own font has no Chinese,
-Devanagari or emoji.  It draws a letter with the first font of a list that has it, so a text gets a
-list of fonts of this machine.
+matplotlib takes text between two dollars for a formula, and its own font has no Chinese, Devanagari
+or emoji.  It draws each letter with the first font of a list that has it, so every text gets a list
+of the fonts of this machine.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from mmengine.logging import print_log
 
-#: What to do where no font has a letter.
+#: Advice if no font has a letter.
 REMEDY = 'install fonts that have them, such as fonts-noto-cjk, fonts-noto-core or fonts-symbola'
 
-#: How matplotlib writes the numbers of an axis.
+#: matplotlib's notation of numbers on an axis.
 _NUMBER = re.compile(r'\$(?:\\times)?\\mathdefault\{[-−\d.^{}\\times]*\}\$')
 
-#: Fonts of boxes for every letter, and of pictures that matplotlib cannot draw.
+#: Names of fonts with a box for every letter, and of colour fonts, which matplotlib cannot draw.
 _UNFIT = ('last resort', 'color emoji', 'colour emoji', 'emojione')
 
 
@@ -39,7 +39,7 @@ class Picture(Figure):
         lacking = [letters for text in texts if (letters := _give_fonts(text))]
         if lacking:
             _warn(len(lacking), ' '.join(sorted(set().union(*lacking))))
-        with warnings.catch_warnings():  # said above, once
+        with warnings.catch_warnings():  # the warning above is enough
             warnings.filterwarnings('ignore', message='Glyph .* missing from')
             super().draw(renderer)
 
@@ -73,7 +73,7 @@ def _fonts() -> list[tuple[str, str]]:
         if path not in known:
             try:
                 manager.addfont(path)
-            except Exception:  # a damaged font can raise anything; others may do
+            except Exception:  # a damaged font can raise anything; skip it
                 continue
     return [*_upright(manager.ttflist)]
 

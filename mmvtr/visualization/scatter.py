@@ -1,4 +1,4 @@
-"""What a model's own doubts are worth, pair by pair and text by text."""
+"""Scatter plots of a model's own uncertainty: eta of pairs, sigma of texts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mmvtr.functional.metrics.relevance import auc
 from mmvtr.functional.uncertainty.reliability import spearman
 from mmvtr.visualization import canvas
 
-#: Points of a kind that are drawn; of more, so many are.
+#: Largest number of points of a kind; more are sampled.
 MOST = 3000
-#: Groups of texts whose median is drawn.
+#: Number of groups of texts whose median is drawn.
 GROUPS = 8
 
 
@@ -22,19 +22,19 @@ def eta_against_loss(
 ) -> 'canvas.Figure':
     """Draw the matching uncertainty of pairs against their loss as matches.
 
-    A detector that takes pairs of small loss for right ones sees the horizontal axis alone.  Where
-    the truth is known, the title says how well each of the two tells the pairs that nobody
-    annotated, though they hold, from the true negatives (area under the ROC curve).
+    A detector by small loss sees only the horizontal axis.  If the truth is known, the title gives
+    the area under the ROC curve with which each of the two separates true pairs that are not
+    annotated from true negatives.
 
     Args:
-        eta: N numbers in any shape, DVTR's eta (1 = surely no match, 0 = surely one).
+        eta: N numbers in any shape, DVTR's eta (1 = surely no match, 0 = surely a match).
         loss: N, -log of the probability that the model gives the pair, as a match.
         positives: bool, N, annotated pairs.
-        truth: bool, N, pairs that truly hold; None = not known.
-        seed: of the draw where there are more than ``MOST`` points of a kind.
+        truth: bool, N, true pairs; None = not known.
+        seed: random seed of the sample if there are more than ``MOST`` points of a kind.
 
     Raises:
-        ValueError: not one number a pair, one that is not finite, no pairs.
+        ValueError: different numbers of entries, one that is not finite, no pairs.
     """
     eta, loss = (np.ravel(canvas.plain(x)) for x in (eta, loss))
     eta = canvas.array('eta', eta, (None,))
@@ -80,8 +80,9 @@ def sigma_against_generality(sigma: Any, generality: Any, *, measured_by: str) -
 
     Args:
         sigma: [T], predicted uncertainty.
-        generality: [T], how many videos a text fits, or how general its scores are; positive.
-        measured_by: what that is, for the axis.
+        generality: [T], the number of videos that a text fits, or how general its scores are;
+            positive.
+        measured_by: name of this measure, for the axis.
 
     Raises:
         ValueError: lengths that differ, a number that is not finite, a generality that is not
@@ -119,7 +120,7 @@ def sigma_against_generality(sigma: Any, generality: Any, *, measured_by: str) -
 
 
 def _groups(x: np.ndarray) -> list[np.ndarray]:
-    """Places of at most ``GROUPS`` groups of neighbours; equal numbers stay together."""
+    """Return places of at most ``GROUPS`` groups of neighbours; equal numbers stay together."""
     borders = np.unique(np.quantile(x, np.arange(1, GROUPS) / GROUPS))
     group = np.searchsorted(borders, x, side='left')
     return [np.flatnonzero(group == number) for number in np.unique(group)]

@@ -1,4 +1,4 @@
-"""The best hits of a query, to be looked at: film strips, what is annotated, what was scored."""
+"""Contact sheets of a query's best hits: film strips, annotations and scores."""
 
 from __future__ import annotations
 
@@ -8,34 +8,33 @@ import numpy as np
 
 from mmvtr.visualization import canvas
 
-#: What may be said of a hit: its mark, the colour of that, and how the legend calls it.
+#: ``right`` of a hit -> its mark, the mark's colour, and its label in the legend.
 RIGHT = dict(
     annotated=('✓', canvas.ANNOTATED, 'annotated'),
     judged=('✓', canvas.GREY, 'judged right, or known to hold, but not annotated'),
     other=('✗', canvas.RED, 'neither annotated nor known to hold'),
 )
-#: Most rows of a sheet.
+#: Largest number of rows of a sheet.
 MOST = 20
 
 
 class SheetItem(NamedTuple):
-    """A hit.
+    """A hit of a query.
 
     Attributes:
         title: its id, or its caption.
-        frames: uint8 [F, H, W, 3], spread evenly over the video; none (F = 0) where there is
-            nothing to show.
+        frames: uint8 [F, H, W, 3], spread evenly over the video; F = 0 if there are none to show.
         score: raw.
-        right: ``'annotated'``, ``'judged'`` (who judged, or the truth of planted data, says that it
-            is right), ``'other'`` (marked as neither) or None (no mark).
+        right: ``'annotated'``, ``'judged'`` (judged right, or true in planted data), ``'other'``
+            (marked as neither) or None (no mark).
         bias: what a test-time transform adds to the score.
-        sigma: how uncertain the model is of the item.
-        moment: begin and end of what the query matches, in seconds where ``duration`` is given,
-            else as shares of the video.
+        sigma: the model's uncertainty of the item.
+        moment: begin and end of what the query matches, in seconds if ``duration`` is given, else
+            as shares of the video.
         duration: of the video, in seconds.
         lacking: why there are no frames.
-        eta: how uncertain it is that the query and the hit do not match (DVTR).
-        note: a line of further words.
+        eta: uncertainty that the query and the hit match (DVTR; 1 = surely no match).
+        note: a further line of text.
     """
 
     title: str
@@ -63,13 +62,13 @@ def retrieval_sheet(
     Args:
         query: a text, or the frames of a video, uint8 [F, H, W, 3].
         items: the hits in their order.
-        subtitle: a line on what was searched.
-        sigma: how uncertain the model is of the query.
+        subtitle: a line that describes the search.
+        sigma: the model's uncertainty of the query.
 
     Raises:
-        ValueError: an empty query, no items or more than ``MOST``, frames that are no uint8
-            [F, H, W, 3], a number that is not finite, another ``right``, a moment that is not
-            within its video; names the item.
+        ValueError: an empty query, no items or more than ``MOST``, frames that are not uint8
+            [F, H, W, 3], a number that is not finite, an unknown ``right``, a moment outside its
+            video; names the item.
     """
     if not 0 < len(items) <= MOST:
         raise ValueError(f'{len(items)} items, expected 1 to {MOST}')
@@ -86,7 +85,7 @@ def retrieval_sheet(
         if not len(frames):
             raise ValueError('the query is a video without frames')
         rows, named = [SheetItem('', frames, 0.0), *items], 'The query is a video'
-    # Texts found for a video have the whole width.
+    # Without frames, texts found for a video take the whole width.
     whole = len(rows) > len(items) and not any(len(item.frames) for item in items)
     heights = [_height(row, whole and place > 0) for place, row in enumerate(rows)]
     heading = ['' if sigma is None else f'sigma of the query {sigma:.3g}', subtitle]
@@ -130,7 +129,7 @@ def _finite(value: Any) -> bool:
 
 
 def _frames(frames: Any, name: str) -> np.ndarray:
-    """The frames, if they are some."""
+    """Return the frames; raise ValueError unless they are uint8 [F, H, W, 3] or none."""
     frames = np.asarray(frames)
     none = frames.shape[:1] == (0,)
     pictures = frames.ndim == 4 and frames.shape[-1] == 3 and frames.dtype == np.uint8
@@ -142,7 +141,7 @@ def _frames(frames: Any, name: str) -> np.ndarray:
 
 
 def _height(item: SheetItem, whole: bool) -> float:
-    """Inches of a row: that of the strip at its own aspect, within bounds."""
+    """Return a row's height in inches: the strip at its own aspect, within bounds."""
     if whole:
         return 0.5
     if not len(item.frames):
@@ -152,7 +151,7 @@ def _height(item: SheetItem, whole: bool) -> float:
 
 
 def _words(axis: 'canvas.Axes', rank: int, item: SheetItem, *, whole: bool) -> None:
-    """Rank, tick and title of a hit, and its numbers; the query itself has rank 0."""
+    """Write rank, mark, title and numbers of a hit; the query itself has rank 0."""
     axis.axis('off')
     axis.set(xlim=(0, 1), ylim=(0, 1))
     indent = 0.035 if whole else 0.1
@@ -177,7 +176,7 @@ def _words(axis: 'canvas.Axes', rank: int, item: SheetItem, *, whole: bool) -> N
 
 
 def _strip(axis: 'canvas.Axes', item: SheetItem) -> None:
-    """Frames side by side, beginning to end, and below them where the query matches."""
+    """Draw frames side by side, and below them a bar for the matched moment."""
     axis.axis('off')
     if not len(item.frames):
         axis.axvspan(0, 1, 0.12 / 1.12, 1, facecolor='0.9', edgecolor='0.6')
@@ -199,7 +198,7 @@ def frames_in_a_row(axis: 'canvas.Axes', frames: Sequence[np.ndarray], width: fl
 
 
 def _legend(figure: 'canvas.Figure', items: Sequence[SheetItem]) -> None:
-    """What the ticks and the bars that are there mean."""
+    """Draw a legend for the marks and bars that occur."""
     from matplotlib.lines import Line2D
 
     handles = [

@@ -23,7 +23,7 @@ A positive may be soft, y_tv in [0, 1]; then an entry is a positive by y and a n
 
     -log( sum_v y_tv e^{s_tv} / sum_v (y_tv + (1 - y_tv) w_tv) e^{s_tv} )
 
-Further columns, of other items that a row is pushed away from, enter the denominators alone.
+Further columns, of other items that a row is pushed away from, enter only the denominators.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def contrastive(
             mean over pairs) or ``'both'``, the mean of the two.
 
     Returns:
-        0-dim tensor; 0 where no row has a positive.
+        0-dim tensor; 0 if no row has a positive.
 
     Raises:
         ValueError: unknown form or direction, ambiguous pairs with another form than ``own_pair``,
@@ -145,7 +145,7 @@ class Sums(NamedTuple):
         anchor: int64 [P], the anchor of each positive.
         negative: float [N], log of the sum of w e^s over all entries that are not positives, and
             over further columns; with soft positives, of (1 - y) w e^s over all entries.
-        shared: float [N], the same over the ambiguous entries alone, or None.
+        shared: float [N], the same over the ambiguous entries only, or None.
         counts: float [N], weight of each anchor, or None if all count equally.
         degree: float [P] in (0, 1], y of the positives, or None if each is 1.
     """
@@ -351,7 +351,7 @@ def _negatives(logits: Tensor, positives: Tensor, weights: Optional[Tensor]) -> 
 
 
 def _of_columns(columns: Columns, temperature: float | Tensor, like: Tensor) -> Tensor:
-    """Return the log sum of w e^s of each anchor [N], LOG_ZERO where it has no row."""
+    """Return the log sum of w e^s of each anchor [N], LOG_ZERO if it has no row."""
     logits = at_least_float32(columns.scores) / temperature
     none = torch.zeros_like(logits, dtype=torch.bool)
     sums = _logsumexp(_negatives(logits, none, columns.weights), 1)
@@ -367,7 +367,7 @@ def _logsumexp(x: Tensor, dim: int) -> Tensor:
 
 
 def _logsumexp_by(x: Tensor, anchor: Tensor, zeros: Tensor) -> Tensor:
-    """Log-sum-exp of x [P] by anchor [P], LOG_ZERO where there is no entry; ``zeros`` is [N]."""
+    """Return log-sum-exp of x [P] by anchor [P], LOG_ZERO if it has no entry; ``zeros`` is [N]."""
     largest = torch.full_like(zeros, LOG_ZERO).scatter_reduce(0, anchor, x.detach(), 'amax')
     sums = zeros.index_add(0, anchor, (x - largest[anchor]).exp())
     return largest + sums.masked_fill(sums == 0, 1.0).log()

@@ -119,9 +119,9 @@ def soft_label_contrastive(
     beta: float,
     draws: Optional[tuple[Tensor, Tensor]] = None,
 ) -> Tensor:
-    """Return the contrastive loss whose targets are in part those of another matrix (DL-DKD++).
+    """Return the contrastive loss whose targets are partly taken from another matrix (DL-DKD++).
 
-    Of T texts floor(alpha T) are hard, of V videos floor(alpha V); the others are soft:
+    floor(alpha T) of T texts and floor(alpha V) of V videos are hard, the others are soft:
 
         loss = alpha (mean over hard texts + mean over hard videos)
                + (1 - alpha) (mean over soft texts + mean over soft videos)
@@ -133,15 +133,15 @@ def soft_label_contrastive(
         text t:   - sum_v q_tv log softmax_v(s_tv)
         video v:  log sum_t e^s_tv - log sum_t q_tv e^s_tv
 
-    A half with no text or no video is left out whole, as in the official code.  Anchors without a
-    positive are none.  A text of several columns shares I among them.
+    A half without any text or video is left out whole, as in the official code.  Anchors without
+    a positive are ignored.  A text with several columns shares I among them.
 
     Args:
         scores: float [T, V]; half precision is computed in float32.
         positives: bool [T, V].
         reference: float [T, V]; gradients flow through it.
         alpha, beta: in [0, 1].
-        draws: float [T] and [V]: the anchors of the smallest numbers are hard, see
+        draws: float [T] and [V]: the anchors with the smallest numbers are hard, see
             :func:`item_draws`.  None: the first ones, as in the official code.
 
     Returns:
@@ -151,7 +151,7 @@ def soft_label_contrastive(
         ValueError: shapes that differ, or numbers outside [0, 1].
 
     Example:
-        One hard row and one soft, whose targets the scores' own softmax softens. ::
+        One hard row and one soft row, whose targets mix in the softmax of the scores. ::
 
             >>> scores, positives = torch.eye(2), torch.eye(2).bool()
             >>> soft_label_contrastive(scores, positives, scores, alpha=0.5, beta=0.8)
@@ -190,7 +190,7 @@ def _log(x: float) -> float:
 
 
 def _hard(valid: Tensor, alpha: float, draws: Optional[Tensor]) -> tuple[Tensor, Tensor]:
-    """bool [N] twice: which of the valid anchors are hard, and which are soft."""
+    """Return which of the valid anchors are hard, and which are soft, bool [N] each."""
     places = valid.nonzero().flatten()
     if draws is not None:
         places = places[draws[places].argsort(stable=True)]
@@ -201,11 +201,11 @@ def _hard(valid: Tensor, alpha: float, draws: Optional[Tensor]) -> tuple[Tensor,
 
 @arrays_too
 def item_draws(items: Tensor, *, seed: int, epoch: int) -> Tensor:
-    """Return a number in [0, 1) for each item: a function of (seed, epoch, item) alone.
+    """Return a number in [0, 1) for each item that depends only on (seed, epoch, item).
 
     Args:
         items: int64 [N], annotation rows.
-        seed, epoch: which numbers.
+        seed, epoch: choose the numbers.
 
     Returns:
         float64 [N].
@@ -223,7 +223,7 @@ def item_draws(items: Tensor, *, seed: int, epoch: int) -> Tensor:
 
 
 def _mixed(x: Tensor) -> Tensor:
-    """SplitMix64 of int64 [N], whose products wrap around."""
+    """Return SplitMix64 of int64 [N]; products wrap around."""
     x = x + _STEP
     x = (x ^ _shifted(x, 30)) * _FIRST
     x = (x ^ _shifted(x, 27)) * _SECOND
@@ -231,5 +231,5 @@ def _mixed(x: Tensor) -> Tensor:
 
 
 def _shifted(x: Tensor, bits: int) -> Tensor:
-    """To the right as of unsigned numbers."""
+    """Return the logical right shift, as of unsigned integers."""
     return (x >> bits) & ((1 << (64 - bits)) - 1)

@@ -100,7 +100,7 @@ def margin_ranking(
     return of_parts(parts, direction, lambda part: row_terms(part, choice))
 
 
-#: What the sum over all terms can be divided by, see :func:`several_hinges`.
+#: Divisors of the sum over all terms, see :func:`several_hinges`.
 AVERAGES = ('terms', 'matrix')
 
 
@@ -114,24 +114,24 @@ def several_hinges(
     negatives: str = 'all',
     average: str = 'terms',
 ) -> Tensor:
-    """Mean of both directions of
+    """Return the loss with several hinges per pair, the mean of both directions of
 
         sum_h w_h [ m_h,tn + s_tn - s_tp ]_+
 
-    for each annotated pair (t, p) and each n that is no match of t.
+    for each annotated pair (t, p) and each n that is not a match of t.
 
     Args:
         scores: float [T, V]; half precision is computed in float32.
         positives: bool [T, V].
         hinges: H pairs of w_h and m_h, a number or float [T, V]; gradients flow through margins.
-        weights: float [T, V] or None (= 1), of each negative.
-        negatives: ``'all'``, or ``'hardest'``: of each annotated pair the negative with the largest
-            sum, divided by the number of these pairs.
-        average: of ``'all'``: ``'terms'`` the mean over all negatives, or ``'matrix'``, over all
-            columns of all annotated pairs: what is a match counts as 0.
+        weights: float [T, V] or None (= 1), weight of each negative.
+        negatives: ``'all'``, or ``'hardest'``: for each annotated pair the negative with the
+            largest sum, divided by the number of these pairs.
+        average: for ``'all'``: ``'terms'``, the mean over all negatives, or ``'matrix'``, over all
+            columns of all annotated pairs, in which matches count as 0.
 
     Returns:
-        0-dim tensor; 0 where there is no term.
+        0-dim tensor; 0 if there is no term.
 
     Raises:
         ValueError: an unknown choice, or shapes that differ.

@@ -1,4 +1,4 @@
-"""The terms that :mod:`.ranking` is made of, of a whole matrix or of some rows."""
+"""Terms of the losses in :mod:`.ranking`, for a whole matrix or for some rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mmvtr.functional.values import at_least_float32, check_one_of, check_shapes
 
 
 class Choice(NamedTuple):
-    """What stays the same over the parts and directions of a loss, [T, V] or [V, T].
+    """Options that are the same in all parts and directions of a loss, [T, V] or [V, T].
 
     Attributes:
         weight_on, negatives, pool, positive, average, generator: see
@@ -28,14 +28,14 @@ class Choice(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What the terms of a loss are made of, or those over its ambiguous pairs.
+    """Inputs of the terms of a loss, or of the terms over its ambiguous pairs.
 
     Attributes:
         scores: float [T, V].
         positives: bool [T, V].
         margin, weights: float [T, V].
-        ahead: float [T, V], what positives have to be ahead with where that is less than their
-            score: a margin of their own is taken off.  None: their scores.
+        ahead: float [T, V], positives' scores minus a margin of their own, if they have one; None:
+            their scores.
     """
 
     scores: Tensor
@@ -45,20 +45,20 @@ class Part(NamedTuple):
     ahead: Optional[Tensor] = None
 
     def t(self) -> 'Part':
-        """Return the videos as anchors, [V, T] each."""
+        """Return the part with videos as anchors, [V, T] each."""
         return Part(*(None if x is None else x.t() for x in self))
 
     @property
     def leads(self) -> Tensor:
-        """Where s_p is read, float [T, V]."""
+        """The positives' scores s_p, float [T, V]."""
         return self.scores if self.ahead is None else self.ahead
 
 
 def check_choice(choice: Choice, direction: str) -> None:
-    """Refuse what there is not.
+    """Raise ValueError unless the options and the direction are known.
 
     Raises:
-        ValueError: names what is unknown, and what there is.
+        ValueError: names the unknown value and the known ones.
 
     Example:
         ::
@@ -86,14 +86,14 @@ def parts_of(
     ambiguous: Optional[Tensor] = None,
     ambiguous_margin: float | Tensor = 0.1,
 ) -> list[Part]:
-    """Return what the loss is the sum over; all texts or some of them.
+    """Return the parts whose terms the loss sums; over all texts or some of them.
 
     Args:
         scores, positives, margin, weights, ambiguous, ambiguous_margin: float or bool [T, V], see
             :func:`~mmvtr.functional.losses.ranking.margin_ranking`.
 
     Returns:
-        One part, or two where ambiguous entries have terms of their own.
+        One part, or two if ambiguous entries have terms of their own.
 
     Raises:
         ValueError: shapes that differ.
@@ -127,7 +127,7 @@ def of_parts(
     Args:
         parts: see :func:`parts_of`.
         direction: ``'t2v'``, ``'v2t'`` or ``'both'``, the mean of the two.
-        terms: of the rows of a part: their sum, and by what it is divided.
+        terms: returns the sum of the terms of a part's rows, and its divisor.
 
     Returns:
         0-dim tensor.
@@ -142,7 +142,7 @@ def of_parts(
     """
     values = []
     for part in parts:
-        # Videos first: that is the order in which random negatives have always been drawn.
+        # Videos first: the order in which random negatives are drawn.
         ways = [] if direction == 't2v' else [part.t()]
         ways += [] if direction == 'v2t' else [part]
         means = [total / count.clamp_min(1) for total, count in map(terms, ways)]
@@ -151,9 +151,9 @@ def of_parts(
 
 
 def row_terms(part: Part, choice: Choice) -> tuple[Tensor, Tensor]:
-    """Return the terms of rows as anchors: their sum, and by what it is divided; 0-dim both.
+    """Return the sum of the terms with rows as anchors, and its divisor; 0-dim both.
 
-    Of ``average='anchors'`` the sum of their means, and how many anchors there are.
+    For ``average='anchors'``: the sum of the anchors' means, and the number of anchors.
 
     Example:
         ::
@@ -188,7 +188,7 @@ def hinge_row_terms(
     negatives: str,
     average: str,
 ) -> tuple[Tensor, Tensor]:
-    """Return :func:`row_terms` of :func:`~mmvtr.functional.losses.ranking.several_hinges`.
+    """Return :func:`row_terms` for :func:`~mmvtr.functional.losses.ranking.several_hinges`.
 
     Args:
         scores, positives, weights: float and bool [T, V].
@@ -217,12 +217,12 @@ def hinge_row_terms(
 
 
 def _inside(scores: Tensor, margin: Tensor, weights: Tensor, anchor: Tensor, on: str) -> Tensor:
-    """What is cut off at 0: ``m + s_n - s_p``, or ``m + w s_n - s_p`` (``on='score'``)."""
+    """Return the hinge's argument, ``m + s_n - s_p`` or ``m + w s_n - s_p`` (``on='score'``)."""
     return margin + (scores if on == 'hinge' else weights * scores) - anchor
 
 
 def _anchors(scores: Tensor, positives: Tensor, positive: str) -> tuple[Tensor, Tensor]:
-    """Row index [A] and positive score [A] of each anchor."""
+    """Return the row index [A] and the positive score [A] of each anchor."""
     if positive == 'own':
         row, column = positives.nonzero(as_tuple=True)
         return row, scores[row, column]
@@ -236,7 +236,7 @@ def _anchors(scores: Tensor, positives: Tensor, positive: str) -> tuple[Tensor, 
 
 
 def _choose_one(scores: Tensor, candidates: Tensor, anchor: Tensor, choice: Choice) -> Tensor:
-    """bool [A, V] with at most one True a row."""
+    """Return the chosen negatives, bool [A, V] with at most one True a row."""
     if scores.numel() == 0:
         return candidates
     if choice.pool is not None:

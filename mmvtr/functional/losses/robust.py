@@ -1,4 +1,4 @@
-"""RINCE, a contrastive loss that pairs of another item do not dominate (Chuang et al., 2022)."""
+"""RINCE, a contrastive loss that is robust to false positives (Chuang et al., 2022)."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ __all__ = ['rince']
 def rince(
     scores: Tensor, positives: Tensor, *, q: float = 0.5, density: float = 0.01, **options: Any
 ) -> Tensor:
-    """Return robust InfoNCE (Chuang et al., CVPR 2022), of a share of pairs that do not match.
+    """Return robust InfoNCE (Chuang et al., CVPR 2022), for data with some wrong positives.
 
         -e^(q s+) / q + (density (e^s+ + sum of e^s-))^q / q
 
-    As q falls to 0 its gradient becomes InfoNCE's; at q = 1 it is linear in e^s, and pairs that fit
-    badly do not lead.  Several positives are pooled, as by :func:`.contrastive` (ours); they may be
-    soft, and weights and further columns count as there.
+    As q falls to 0 its gradient becomes InfoNCE's; at q = 1 it is linear in e^s, and pairs with low
+    scores do not dominate.  Several positives are pooled, as by :func:`.contrastive` (ours); they
+    may be soft, and weights and further columns count as there.
 
-    It changes where all scores move alike: its size is that of e^(q s / T).  With q / T = 100, as
-    at CLIP's temperature with q = 1, a cosine of .9 is beyond float32.
+    It is not invariant to a shift of all scores: its size is that of e^(q s / T).  With
+    q / T = 100, as at CLIP's temperature with q = 1, a cosine of .9 is beyond float32.
 
     Args:
         scores: float [T, V].
@@ -42,7 +42,7 @@ def rince(
             :func:`.contrastive`.
 
     Returns:
-        0-dim tensor, the mean over anchors with a positive; 0 where there is none.
+        0-dim tensor, the mean over anchors with a positive; 0 if there is none.
 
     Raises:
         ValueError: q outside (0, 1], a density that is not positive.

@@ -1,4 +1,4 @@
-"""Weights that fall from epoch to epoch."""
+"""Weights that decrease over the epochs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from mmvtr.functional.values import check_one_of
 
 __all__ = ['epoch_at', 'falling']
 
-#: Known ways to fall, see :func:`falling`.
+#: Known schedules, see :func:`falling`.
 FALLS = ('constant', 'exp', 'linear', 'sigmoid')
 
 
 def falling(
     epoch: float, *, fall: str, start: float = 1.0, rate: float, floor: float = 0.0
 ) -> float:
-    """Return what is left of ``start`` at an epoch, at least ``floor`` (DL-DKD).
+    """Return a weight that decreases from ``start`` over the epochs, at least ``floor`` (DL-DKD).
 
     ::
 
@@ -24,18 +24,18 @@ def falling(
         linear     start (1 - rate epoch)
         sigmoid    start rate / (rate + e^(100 epoch / rate))
 
-    DL-DKD's weight of distillation falls exponentially at rate .95, the alpha and beta of DL-DKD++
-    as a sigmoid of rate 800.
+    DL-DKD's weight of distillation decreases exponentially with rate .95, the alpha and beta of
+    DL-DKD++ as a sigmoid with rate 800.
 
     Args:
         epoch: from 0.
         fall: one of :data:`FALLS`.
-        start: at epoch 0 (of a sigmoid start rate / (rate + 1)).
+        start: value at epoch 0 (for a sigmoid, start rate / (rate + 1)).
         rate: see above; unused by a constant.
         floor: smallest value.
 
     Raises:
-        ValueError: an unknown fall, or a rate that does not fit it.
+        ValueError: an unknown schedule, or a rate that does not fit it.
 
     Example:
         ::
@@ -53,13 +53,13 @@ def falling(
     elif fall == 'linear':
         value = start * (1 - rate * epoch)
     else:
-        # 700: beyond it e^x is no float, and what is left is 0 all the same.
+        # 700: e^x overflows beyond it, and the weight is 0 there anyway.
         value = start * rate / (rate + math.exp(min(100 * epoch / rate, 700.0)))
     return max(value, floor)
 
 
 def check_fall(fall: str, rate: float) -> None:
-    """Raise ValueError for an unknown fall, or a rate that does not fit it.
+    """Raise ValueError for an unknown schedule, or a rate that does not fit it.
 
     Example:
         ::
@@ -72,7 +72,7 @@ def check_fall(fall: str, rate: float) -> None:
 
 
 def epoch_at(progress: float, epochs: int) -> int:
-    """Return which epoch of so many a share of the training falls into, from 0.
+    """Return the epoch, from 0, that a share of a training of ``epochs`` epochs falls into.
 
     Example:
         ::

@@ -110,7 +110,7 @@ def over_samples(x: Tensor, text_samples: int, video_samples: int) -> Tensor:
     return x.repeat_interleave(text_samples, 0).repeat_interleave(video_samples, 1)
 
 
-#: Under the root of the distance, as PCME has it: keeps the gradient of equal vectors finite.
+#: Added under the root of the distance, as in PCME: keeps the gradient of equal vectors finite.
 EPS = 1e-6
 
 
@@ -191,9 +191,8 @@ def soft_contrast(
 def log_mean_sigmoid(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     """Return ``log mean sigmoid(x)`` over ``dims``, finite for finite x: float [...] -> [...].
 
-    ``sigmoid(x) = e^min(x, 0) / (1 + e^-|x|)``, of which the first factor alone can underflow: its
-    greatest exponent is taken out of the sum.  Less than half the work of log sigmoids under a
-    log-sum-exp.
+    ``sigmoid(x) = e^min(x, 0) / (1 + e^-|x|)``, of which only the first factor can underflow: its
+    greatest exponent is taken out of the sum.  Half as expensive as a log-sum-exp of log sigmoids.
 
     Example:
         Also where every sigmoid is 0 to rounding. ::
@@ -223,27 +222,27 @@ def token_contrast(
     weights: Optional[Tensor] = None,
     entries: int = 2**22,
 ) -> Tensor:
-    """Return the loss of each word of interest against the batch's videos, summed by weight.
+    """Return the contrastive loss of words of interest against videos, summed by their weights.
 
         - sum_p a_p log( sum_P e^{s_pv} / (sum_P e^{s_pv} + sum_{not P} w_v e^{s_pv}) )
 
     over its own videos (P) and the others, where ``s_pv = max_f <w_p, f> / temperature`` over the
-    valid frames f of video v: texts to videos alone, and inner products of tokens as they are.  The
-    mean is over all texts that have a positive (the paper sums), so a text without a word of
-    interest adds 0 and counts.
+    valid frames f of video v: text-to-video only, with inner products of tokens as given.  The
+    mean is over all texts that have a positive (the paper sums); a text without a word of interest
+    adds 0 and is counted.
 
     Args:
         words: float [T, L, D]; half precision is computed in float32.
-        interest: float [T, L] >= 0, a; words of 0 (padding is) are not looked at.
+        interest: float [T, L] >= 0, a; words with 0, such as padding, are skipped.
         frames: float [V, F, D].
         frame_mask: bool [V, F].
         positives: bool [T, V].
         temperature: divides the scores.
-        weights: float [T, V] or None (= 1), how hard each negative is pushed.
-        entries: similarities that exist at a time.
+        weights: float [T, V] or None (= 1), weight of each negative.
+        entries: largest number of similarities in memory.
 
     Returns:
-        0-dim tensor; 0 where no text has a positive, or none has a word of interest.
+        0-dim tensor; 0 if no text has a positive, or none has a word of interest.
 
     Raises:
         ValueError: shapes that do not fit, or a video without a valid frame.
@@ -283,11 +282,10 @@ def hard_negatives(scores: Tensor, candidates: Tensor, count: int) -> Tensor:
     Args:
         scores: float [T, V].
         candidates: bool [T, V], the pairs that may be chosen.
-        count: K', of a text among its videos, and of a video among its texts; fewer where there
-            are no more.
+        count: K', videos chosen for a text, and texts for a video; fewer if there are no more.
 
     Returns:
-        bool [T, V], what either has chosen.  Of equal scores the first ones are taken.
+        bool [T, V], pairs chosen in either direction.  Among equal scores the first are chosen.
 
     Example:
         Texts take the first or the second video; the last one takes text 1. ::

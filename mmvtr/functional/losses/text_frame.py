@@ -1,8 +1,8 @@
 """Texts against the frames of their own video, as matrices for ``contrastive`` and margin ranking.
 
 ARL applies its Eq. 8-12 to texts and frames "for each video".  A pair's best frame k-hat is its
-positive.  In a matrix of all pairs x the frames of all videos, what lies outside the own video has
-weight 0: nearly all of it, so that matrix is never made.
+positive.  In a matrix of all pairs x the frames of all videos, entries outside a pair's own video
+would have weight 0: nearly all of them, so that matrix is never made.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ['Side', 'TextFrame', 'matched_frames', 'text_frame']
 
 
 class Side(NamedTuple):
-    """Arguments that :func:`contrastive` and :func:`margin_ranking` take by name.
+    """Keyword arguments of :func:`contrastive` and :func:`margin_ranking`.
 
     Attributes:
         scores: float [N, C].
@@ -35,7 +35,7 @@ class Side(NamedTuple):
 
 
 class TextFrame(NamedTuple):
-    """Both directions.
+    """The matrices of both directions.
 
     Attributes:
         frames: [P, F], rows are pairs, columns the frames of a pair's own video: Eq. 8, and the
@@ -54,10 +54,10 @@ def text_frame(
 ) -> TextFrame:
     """Return matrices of P annotated pairs, each a text with the frames of its own video.
 
-    The paper does not say what a frame is compared with.  Here it is all texts of its video (of
+    The paper does not say what a frame is compared with.  Here it is all texts of its video (in
     this batch): q_a of Eq. 9 are those for which the frame is ambiguous, q_n the rest.  A frame
     that is no text's best has no positive and no term, and two texts with the same best frame are
-    both its positives, as captions are a video's.
+    both positives of it, like the captions of a video.
 
     Example:
         Two texts of one video of two frames, and the contrast of Eq. 10. ::
@@ -101,8 +101,8 @@ def text_frame(
 
 
 def _pairs_of(videos: Tensor, wanted: Tensor) -> Tensor:
-    """Of the pairs' videos, int64 [P], and C of them: which pairs are of each, int64 [M, C], -1
-    after the last one."""
+    """Return which pairs belong to each of C videos, int64 [M, C], -1 after the last one;
+    ``videos`` are those of the pairs, int64 [P]."""
     order = videos.argsort(stable=True)
     known, group, counts = videos[order].unique(return_inverse=True, return_counts=True)
     place = torch.arange(len(order), device=order.device) - (counts.cumsum(0) - counts)[group]
@@ -114,7 +114,7 @@ def _pairs_of(videos: Tensor, wanted: Tensor) -> Tensor:
 
 @arrays_too
 def matched_frames(scores: Tensor, mask: Tensor) -> Tensor:
-    """Return k-hat: the best valid frame of each row, int64 [P]; of equal frames the first.
+    """Return k-hat: the best valid frame of each row, int64 [P]; ties go to the first frame.
 
     Args:
         scores: float [P, F].

@@ -1,7 +1,7 @@
-"""Lists whose first places follow another order than the rest, for the scores of any model.
+"""Rankings whose first places follow another order than the rest, for the scores of any model.
 
-Rows are queries, columns are the gallery, in one direction.  Precision at 1 asks for the first
-place alone, recall at 5 and 10 for the others: one list may serve both (docs/agreement.md).
+Rows are queries, columns are the gallery, in one direction.  Precision at 1 depends on the first
+place only, recall at 5 and 10 on the others: one list may serve both (docs/agreement.md).
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from mmvtr.functional.values import arrays_too, at_least_float32, check_range, c
 
 __all__ = ['expected_truth', 'first_places', 'sure_first']
 
-#: The temperature of a query where none is given: this share of how far its best score lies above
-#: its mean, which carries over from scores of one model to those of another (docs/agreement.md).
+#: Default temperature of a query: this share of how far its best score exceeds its mean, which
+#: transfers between the scores of different models (docs/agreement.md).
 SHARE = 0.05
-#: Sums over the softmax of 16,384 texts are 1 up to this in float32.
+#: Rounding error of a softmax sum over 16,384 texts in float32.
 ROUNDING = 1e-5
 
 
 @arrays_too
 def first_places(scores: Tensor, leaders: Tensor, *, places: int = 1) -> Tensor:
-    """Return scores with the first places of one order, then all others in another.
+    """Return scores that rank the best items of one matrix first, then all others by another.
 
     Args:
-        scores: float [Q, N], whose order the others keep.
-        leaders: float [Q, N], whose ``places`` highest come first, in their order.
-        places: how many, 1 to N.  Of equals the one of the lowest index comes first.
+        scores: float [Q, N], which rank all items but the first.
+        leaders: float [Q, N]; its ``places`` highest come first, in their order.
+        places: number of first places, 1 to N.  Among equals the lowest index comes first.
 
     Returns:
-        float [Q, N], float32 or better: the scores, and for the first places what is above the
-        row's highest.
+        float [Q, N], float32 or better: the scores, with values above the row's highest for the
+        first places.
 
     Raises:
-        ValueError: matrices of two shapes, values that are not finite, ``places`` out of range.
+        ValueError: shapes that differ, values that are not finite, ``places`` out of range.
 
     Example:
         ::
@@ -54,7 +54,7 @@ def first_places(scores: Tensor, leaders: Tensor, *, places: int = 1) -> Tensor:
     scores, leaders = at_least_float32(scores), at_least_float32(leaders).detach().clone()
     found, top = scores.clone(), scores.amax(1, keepdim=True)
     step = top.abs().clamp_min(1)
-    for place in range(places, 0, -1):  # ties: topk would not say which of them it takes
+    for place in range(places, 0, -1):  # argmax is deterministic for ties, topk is not
         best = leaders.argmax(1, keepdim=True)
         found.scatter_(1, best, top + place * step)
         leaders.scatter_(1, best, -math.inf)
@@ -65,33 +65,33 @@ def first_places(scores: Tensor, leaders: Tensor, *, places: int = 1) -> Tensor:
 def expected_truth(
     scores: Tensor, implied: Tensor | Tiles, *, temperature: Optional[float | Tensor] = None
 ) -> Tensor:
-    """Return how surely each gallery text b holds of a query, where texts a imply it.
+    """Return how likely each gallery text b is true of a query, given which texts a imply it.
 
         E_ib = sum over a of softmax_a(s_ia / T) p(a implies b)
 
     A loss over pairs has taught the softmax which text was written for a clip.  Whatever that text
-    implies is true of the clip as well, so that a general text, which each of many clips shares
-    with others and none calls its own, collects what all specific texts that imply it have.  Texts
-    a may be the gallery itself, or others of which one is likely to be right, as training captions.
+    implies is true of the clip as well: a general text, which no clip ranks first because many
+    share it, collects the probability of all specific texts that imply it.  Texts a may be the
+    gallery itself, or others of which one is likely to be right, such as training captions.
 
     Args:
         scores: float [Q, A], s, of the queries with the texts a.
-        implied: float [A, N] in [0, 1], row a: how surely text a implies each of the gallery, or
+        implied: float [A, N] in [0, 1], probability that text a (row) implies each gallery text, or
             its tiles (:meth:`~mmvtr.datasets.CaptionImplication.among`).
-        temperature: T, which divides scores; positive.  None = of each query :data:`SHARE` of how
-            far its best score lies above its mean, whatever the unit of the scores.
+        temperature: T, which divides scores; positive.  None = for each query :data:`SHARE` of how
+            far its best score exceeds its mean, whatever the unit of the scores.
 
     Returns:
         float [Q, N] in [0, 1], float32 or better.
 
     Raises:
-        ValueError: a score or an implication that is not finite, implications of other texts than
-            the scores', a temperature that is not positive.
+        ValueError: a score or an implication that is not finite, different texts a in the two
+            matrices, a temperature that is not positive.
 
     Source: ours; a decision of least risk under the model's own posterior.
 
     Example:
-        Texts 0 and 1 imply text 2, which nobody was given as its own. ::
+        Texts 0 and 1 imply text 2, which is not annotated for any clip. ::
 
             >>> implied = torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
             >>> expected_truth(torch.tensor([[0.5, 0.5, 0.1]]), implied, temperature=0.1)
@@ -118,32 +118,32 @@ def expected_truth(
 
 
 def _softmax(scores: Tensor, temperature: Optional[float | Tensor]) -> Tensor:
-    """Of each row, at a temperature, or at the default share of its reach."""
+    """Return the softmax of each row, at a temperature or at the default share of its reach."""
     if temperature is not None:
         return (scores / torch.as_tensor(temperature).to(scores)).softmax(1)
     best = scores.amax(1, keepdim=True)
     reach = best - scores.mean(1, keepdim=True)
-    # Of scores that are all alike, which have no reach, each is as likely.
+    # Scores that are all equal have no reach and get a uniform distribution.
     return ((scores - best) / (SHARE * reach).clamp_min(torch.finfo(scores.dtype).tiny)).softmax(1)
 
 
 @arrays_too
 def sure_first(scores: Tensor, truth: Tensor, *, sure: float = 0.8, places: int = 1) -> Tensor:
-    """Return scores with the best of what is surely true first, then all others by their scores.
+    """Return scores that rank the best surely true items first, then all others by their scores.
 
-    Where fewer than ``places`` items of a row are that sure, the surest follow.
+    If fewer than ``places`` items of a row are that sure, the surest follow.
 
     Args:
         scores: float [Q, N].
-        truth: float [Q, N], how surely each item holds, such as :func:`expected_truth`.
-        sure: in [0, 1], how surely a first item has to hold; 0 = the scores' own order.
-        places: how many are first, 1 to N.
+        truth: float [Q, N], probability that each item is true, such as :func:`expected_truth`.
+        sure: in [0, 1], smallest probability of a first item; 0 = the scores' own order.
+        places: number of first places, 1 to N.
 
     Returns:
-        float [Q, N], float32 or better, as :func:`first_places`.
+        float [Q, N], float32 or better, see :func:`first_places`.
 
     Raises:
-        ValueError: as of :func:`first_places`; ``sure`` out of range.
+        ValueError: see :func:`first_places`; ``sure`` out of range.
 
     Example:
         Item 1 is the best of the two that are sure. ::
@@ -160,8 +160,8 @@ def sure_first(scores: Tensor, truth: Tensor, *, sure: float = 0.8, places: int 
     refuse_non_finite(truth, name='truth')
     refuse_non_finite(scores)
     truth = at_least_float32(truth)
-    # Those that are sure lie above 1 in the order of their scores, by rank: a difference of scores
-    # may be lost in a sum.  Of equals the first one has the higher rank.
+    # Sure items get their rank by score, which is above 1: a sum could round differences of scores
+    # away.  Among equals the first has the higher rank.
     places_of = scores.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
     ranks = (scores.shape[1] + 1 - places_of).to(truth)
     leaders = torch.where(truth >= sure - ROUNDING, ranks, truth.clamp(max=1))

@@ -1,7 +1,7 @@
 """nDCG, EPIC-KITCHENS' mAP and standard AP of graded relevance, from one sort of the scores.
 
-Ties get the expected value over all their orders, and chance is exact.  Relevance is what the
-verbs and nouns of a text and a video have in common.
+Ties get the expected value over all their orders, and chance is exact.  Relevance is the overlap of
+the verbs and nouns of a text and a video.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
     'mean_over_queries',
 ]
 
-#: Places that nDCG looks at: 'relevant' = as many as a query has candidates of relevance > 0
+#: Depth of nDCG: 'relevant' = as many places as a query has candidates of relevance > 0
 #: (EPIC-KITCHENS-100), a number, or None = all.
 Depth = Union[Literal['relevant'], int, None]
 
@@ -39,12 +39,12 @@ class Graded(NamedTuple):
     """Values of Q queries, float64 [Q] in [0, 1].
 
     Attributes:
-        ndcg: discounted gain over the best possible one; NaN where nothing is relevant.
+        ndcg: discounted gain over the best possible one; NaN if nothing is relevant.
         epic_ap: mean over the hits (relevance exactly 1) of (summed *relevance* down to the hit) /
             rank: the mAP of EPIC-KITCHENS-100's retrieval benchmark. Partly relevant candidates
-            above a hit add to it, so it is no average precision, and at least as large. NaN where
+            above a hit add to it, so it is not an average precision, and at least as large. NaN if
             there is no hit.
-        ap: average precision of the hits; NaN where there is none.
+        ap: average precision of the hits; NaN if there is none.
     """
 
     ndcg: Tensor
@@ -56,7 +56,7 @@ class Graded(NamedTuple):
 def graded_values(
     scores: Tensor, relevance: Tensor, *, k: Depth = 'relevant', dim: int = 1
 ) -> Graded:
-    """Return what a ranking is worth where candidates are more or less relevant.
+    """Return nDCG, EPIC's mAP and standard AP of each query, for graded relevance.
 
     DCG = sum over ranks i <= k of relevance / log2(i + 1) (Damen et al., IJCV 2022; the official
     evaluation).
@@ -65,7 +65,7 @@ def graded_values(
         scores: float [T, V], higher is better.
         relevance: float [T, V] in [0, 1].
         k: depth of nDCG, see :data:`Depth`.
-        dim: dimension of the candidates: 1 = texts ask for videos, 0 = videos ask for texts.
+        dim: dimension of the candidates: 1 = videos for text queries, 0 = texts for video queries.
 
     Returns:
         float64 [Q] each.
@@ -79,7 +79,7 @@ def graded_values(
             [0.8597, 0.75, 0.5]
 
     Raises:
-        ValueError: a score is NaN, shapes differ, or a depth that is none.
+        ValueError: a score is NaN, shapes differ, or an invalid depth.
     """
     _check(scores, relevance, k)
     parts = [_graded_values(*part, k) for part in queries(scores, relevance, dim)]
@@ -90,20 +90,21 @@ def graded_values(
 def graded_chance(relevance: Tensor, *, k: Depth = 'relevant', dim: int = 1) -> Graded:
     """Return the mean of :func:`graded_values` over all orders of the candidates, without a sort.
 
-    A place holds the mean relevance. With n candidates, h hits and relevance S in all, place i
-    holds a hit with probability h/n, above which are expected ``(i-1)(S-1)/(n-1)``; so ``epic_ap``
-    is the mean over the places of ``(1 + (i-1)(S-1)/(n-1)) / i``, and ``ap`` the same with S = h.
+    Every place has the mean relevance in expectation. With n candidates, h hits and relevance S in
+    all, place i holds a hit with probability h/n, and the expected relevance above it is
+    ``(i-1)(S-1)/(n-1)``; so ``epic_ap`` is the mean over the places of
+    ``(1 + (i-1)(S-1)/(n-1)) / i``, and ``ap`` the same with S = h.
 
     Args:
         relevance: float [T, V] in [0, 1].
         k: depth of nDCG, see :data:`Depth`.
-        dim: dimension of the candidates, as there.
+        dim: dimension of the candidates, see :func:`graded_values`.
 
     Returns:
         float64 [Q] each.
 
     Raises:
-        ValueError: a depth that is none, or a NaN.
+        ValueError: an invalid depth, or a NaN.
 
     Example:
         Two candidates: the hit is first, or after half a hit. ::
@@ -124,8 +125,8 @@ def mean_over_queries(values: Tensor, *, without_match: Literal['left_out', 'zer
     Args:
         values: float [Q].
         without_match: 'left_out' of the mean, or 'zero': they count as failures (the evaluation of
-            RANP). The official EPIC-KITCHENS code has no rule: there one such query makes the mean
-            NaN, which is ``values.mean()``.
+            RANP). The official EPIC-KITCHENS code has no rule: with one such query its mean is NaN,
+            like ``values.mean()``.
 
     Returns:
         0-dim; NaN if all are left out.
@@ -163,8 +164,8 @@ def _graded_chance(relevance: Tensor, k: Depth) -> Graded:
 
 
 def _chance_of_hits(known: Tensor, total: Tensor, count: int) -> Tensor:
-    """Mean over n places i of ``(1 + (i-1)(S-1)/(n-1)) / i``; as the 1/i sum up to H, it is
-    ``(H + (n - H)(S-1)/(n-1)) / n``."""
+    """Return the mean over n places i of ``(1 + (i-1)(S-1)/(n-1)) / i``; as the 1/i sum up to H, it
+    is ``(H + (n - H)(S-1)/(n-1)) / n``."""
     harmonic = (1 / torch.arange(1, count + 1, dtype=torch.float64, device=total.device)).sum()
     further = (count - harmonic) * (total - 1) / max(count - 1, 1)
     return ((harmonic + further) / count).where(known, torch.nan)
@@ -182,10 +183,10 @@ def _check(scores: Tensor, relevance: Tensor, k: Depth) -> None:
 
 
 def check_depth(k: Depth) -> None:
-    """Refuse what is no :data:`Depth`.
+    """Raise ValueError unless ``k`` is a :data:`Depth`.
 
     Raises:
-        ValueError: names it.
+        ValueError: names the value.
 
     Example:
         ::
@@ -208,9 +209,9 @@ def class_relevance(
 ) -> Tensor:
     """Return the mean over the kinds of class of the two sets' intersection over union.
 
-    EPIC's kinds are verb and noun, and a text that describes another clip of the same action is
-    of relevance 1. Two empty sets have nothing in common, so that kind counts 0. Eq. 6 of the
-    frame-length paper prints the intersection in the noun's denominator; the union is meant.
+    EPIC's kinds are verb and noun, and a text that describes another clip of the same action has
+    relevance 1. Two empty sets have no overlap: that kind counts 0. Eq. 6 of the frame-length paper
+    prints the intersection in the noun's denominator; the union is meant.
 
     Args:
         text_classes: by kind, int64 [T, A], the classes of each text, padded with -1. A class
@@ -226,11 +227,11 @@ def class_relevance(
             tensor([[0.7500, 0.5000]])
 
     Returns:
-        float32 [T, V] in [0, 1]; 1 exactly where all sets are equal.
+        float32 [T, V] in [0, 1]; exactly 1 if all sets are equal.
 
     Raises:
-        ValueError: no kinds, other kinds in the two, not integer [N, A], or rows of a different
-            number.
+        ValueError: no kinds, different kinds in the two, not integer [N, A], or different numbers
+            of rows.
     """
     _check_classes(text_classes, video_classes)
     kinds = list(text_classes)
@@ -254,7 +255,7 @@ def class_overlap(
         bool [T, V].
 
     Raises:
-        ValueError: as :func:`class_relevance`.
+        ValueError: see :func:`class_relevance`.
 
     Example:
         "take plate and cup" against a clip "take plate", then one "take knife". ::
@@ -274,10 +275,10 @@ def class_overlap(
 
 @arrays_too
 def intersection_over_union(a: Tensor, b: Tensor) -> Tensor:
-    """Return it for sets: int64 [N, A] and [M, B], padded with -1 -> float32 [N, M] in [0, 1].
+    """Return Jaccard's index of sets: int64 [N, A] and [M, B], padded with -1 -> float32 [N, M].
 
-    Jaccard's index. A product of 0/1 matrices over the classes that occur on both sides, ``ROWS``
-    rows at a time; exact, as the counts are small integers. Two empty sets: 0.
+    In [0, 1]. A product of 0/1 matrices over the classes that occur on both sides, ``ROWS`` rows
+    at a time; exact, as the counts are small integers. Two empty sets: 0.
 
     Example:
         ::
@@ -300,7 +301,7 @@ def intersection_over_union(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _has(sets: Tensor, classes: Tensor) -> Tensor:
-    """Float32 [N, C] of 0 and 1: whether a set has each of the sorted classes."""
+    """Return whether each set has each of the sorted classes, float32 [N, C] of 0 and 1."""
     place = torch.searchsorted(classes, sets)
     known = torch.isin(sets, classes)
     column = torch.where(known, place, len(classes))
@@ -309,7 +310,7 @@ def _has(sets: Tensor, classes: Tensor) -> Tensor:
 
 
 def _sizes(sets: Tensor) -> Tensor:
-    """Float32 [N]: how many different classes a set has."""
+    """Return the number of different classes in each set, float32 [N]."""
     ordered = sets.sort(dim=1).values
     before = torch.nn.functional.pad(ordered[:, :-1], (1, 0), value=-1)[:, : ordered.shape[1]]
     return ((ordered != before) & (ordered >= 0)).sum(1).float()

@@ -1,8 +1,8 @@
-"""How unevenly a gallery is retrieved, and what that costs.
+"""How unevenly a gallery is retrieved, and the errors that this causes.
 
-Some items ("hubs") are near to queries of all kinds and push the right ones away; others are
-found by nobody.  ``dim`` is that of the gallery, as in :mod:`.ranks`: 1 = texts
-ask for videos, 0 = videos ask for texts.  Nothing here sees more than a few queries at a time.
+Some items ("hubs") are near to many different queries and displace the right ones; others are
+never found.  ``dim`` is the dimension of the gallery, as in :mod:`.ranks`: 1 = videos for text
+queries, 0 = texts for video queries.  All functions read a few queries at a time.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = [
 
 
 class ErrorRates(NamedTuple):
-    """False retrievals of gallery items in B bins of mass; NaN where there is nothing to count.
+    """False retrievals of gallery items in B bins of mass; NaN if there is nothing to count.
 
     Attributes:
         mass: float64 [B], mean relative mass of the items.
-        items: int64 [B], how many there are.
+        items: int64 [B], number of items.
         false_negatives: float64 [B] in [0, 1].
         false_positives: float64 [B] in [0, 1].
     """
@@ -80,7 +80,7 @@ def retrieval_mass(scores: Tensor, *, temperature: float | Tensor, dim: int = 1)
 def relative_mass(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> Tensor:
     """Return :func:`retrieval_mass` over its mean: 1 = a fair share, less = under-represented.
 
-    For as many queries as items it is the mass itself (NCL Eq. 5).
+    It equals the mass if there are as many queries as items (NCL Eq. 5).
 
     Args:
         scores: float [T, V], unscaled.
@@ -91,7 +91,7 @@ def relative_mass(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) 
         float64 [N], of mean 1.
 
     Raises:
-        ValueError: as :func:`retrieval_mass`.
+        ValueError: see :func:`retrieval_mass`.
 
     Example:
         All of four texts prefer video 0. ::
@@ -116,7 +116,7 @@ def normalisation_error(scores: Tensor, *, temperature: float | Tensor, dim: int
         0-dim float64; 0 = every item gets its share, below 2.
 
     Raises:
-        ValueError: as :func:`retrieval_mass`.
+        ValueError: see :func:`retrieval_mass`.
 
     Example:
         ::
@@ -129,10 +129,10 @@ def normalisation_error(scores: Tensor, *, temperature: float | Tensor, dim: int
 
 @arrays_too
 def generality(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> Tensor:
-    """Return among how many gallery items each query divides itself: how general it is.
+    """Return how general each query is: the effective number of gallery items that it matches.
 
-    The perplexity of a query's ``softmax(scores / temperature)`` over the gallery: 1 where one item
-    takes it all, N where no item is better than another.
+    The perplexity of a query's ``softmax(scores / temperature)`` over the gallery: 1 if one item
+    has all the probability, N if all items have the same.
 
     Args:
         scores: float [T, V], unscaled: the temperature divides them here.
@@ -143,7 +143,7 @@ def generality(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> 
         float64 [Q] in [1, N], one a query.
 
     Raises:
-        ValueError: as :func:`retrieval_mass`.
+        ValueError: see :func:`retrieval_mass`.
 
     Example:
         Text 1 fits both videos, text 0 one of them. ::
@@ -152,7 +152,7 @@ def generality(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> 
             tensor([1.0005, 2.0000], dtype=torch.float64)
     """
     check_range('(0, inf]', temperature=temperature)
-    _zeros(scores, dim)  # refuses what has no gallery
+    _zeros(scores, dim)  # raises ValueError without a gallery
     parts = []
     for (part,) in _queries(dim, scores):
         log = (part.double() / temperature).log_softmax(1)
@@ -164,7 +164,7 @@ def generality(scores: Tensor, *, temperature: float | Tensor, dim: int = 1) -> 
 def k_occurrence(scores: Tensor, *, k: int, dim: int = 1) -> Tensor:
     """Return how many queries have each item among their ``k`` best (Radovanovic et al. 2010).
 
-    Items in a tie for the last places share them: the expected number if ties fall at random.
+    Items tied for the last places share them: the expected number if ties break at random.
 
     Args:
         scores: float [T, V].
@@ -201,14 +201,14 @@ def k_occurrence(scores: Tensor, *, k: int, dim: int = 1) -> Tensor:
 def skewness(x: Tensor) -> Tensor:
     """Return ``mean(((x - mean) / std)^3)``, the third moment, with the population's std.
 
-    Of :func:`k_occurrence` it is the usual measure of hubness: a few items that many queries find
+    For :func:`k_occurrence` it is the usual measure of hubness: a few items that many queries find
     make a long right tail.
 
     Args:
         x: float [N].
 
     Returns:
-        0-dim float64; 0 for values that are all the same.
+        0-dim float64; 0 if all values are the same.
 
     Raises:
         ValueError: no values.
@@ -222,9 +222,9 @@ def skewness(x: Tensor) -> Tensor:
     if not len(x):
         raise ValueError('skewness of no values')
     deviation = x.double() - x.double().mean()
-    deviation = deviation / deviation.abs().amax()  # else tiny or huge x leave the range of a cube
+    deviation = deviation / deviation.abs().amax()  # else cubes of tiny or huge x are 0 or inf
     standard = deviation.square().mean().sqrt()
-    same = x.amax() - x.amin() <= 1e-12 * x.abs().amax()  # the rounding of equal sums
+    same = x.amax() - x.amin() <= 1e-12 * x.abs().amax()  # equal sums may differ by rounding
     return ((deviation / standard) ** 3).mean().where(~same, 0.0)
 
 
@@ -242,13 +242,13 @@ def error_rates_by_mass(
     An item's *own queries* are those it matches.  Over all items of a bin together,
 
     - the false negative rate is the share of own queries that do not retrieve the item first: some
-      item that is no match scores higher.  A query's other matches never count against it.
+      item that is not a match scores higher.  A query's other matches never count against it.
     - the false positive rate is the share of queries retrieving the item first that are not its
       own.  (The paper says "wrongly retrieved by irrelevant queries" and gives no formula.)
 
-    So with one match a query both are decompositions of the same 1 - R@1, and the rates of all
-    items together are equal.  Ties count in expectation.  Queries without a match add to the mass
-    only, as they are no part of R@1 either.
+    With one match a query both are decompositions of the same 1 - R@1, and the rates of all items
+    together are equal.  Ties count in expectation.  Queries without a match add only to the mass,
+    as R@1 ignores them too.
 
     Args:
         scores: float [T, V].
@@ -259,7 +259,7 @@ def error_rates_by_mass(
             ``edges[i - 1] <= mass < edges[i]``.
 
     Raises:
-        ValueError: as :func:`retrieval_mass`; shapes that differ, or edges that do not increase.
+        ValueError: see :func:`retrieval_mass`; shapes that differ, or edges that do not increase.
 
     Example:
         Video 0 is retrieved by both texts, video 1 by none. ::
@@ -287,7 +287,7 @@ def error_rates_by_mass(
 
 
 def _count_misses(part: Tensor, match: Tensor, own: Tensor, missed: Tensor) -> None:
-    """Add each item's own queries, and those that it loses to items that are no match."""
+    """Add to each item's own queries, and to those that a non-matching item wins."""
     query, item = match.nonzero(as_tuple=True)
     others = part.masked_fill(match, -torch.inf)
     best = others.amax(1, keepdim=True)
@@ -298,7 +298,7 @@ def _count_misses(part: Tensor, match: Tensor, own: Tensor, missed: Tensor) -> N
 
 
 def _count_firsts(part: Tensor, match: Tensor, first: Tensor, wrong: Tensor) -> None:
-    """Add the queries that retrieve each item first, and those of them that it does not match."""
+    """Add to the queries that retrieve each item first, and to those of them it does not match."""
     top = (part == part.amax(1, keepdim=True)) & match.any(1, keepdim=True)
     query, item = top.nonzero(as_tuple=True)
     share = 1 / top.sum(1).double()[query]
@@ -307,7 +307,7 @@ def _count_firsts(part: Tensor, match: Tensor, first: Tensor, wrong: Tensor) -> 
 
 
 def _queries(dim: int, scores: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """A few queries at a time, as rows: their scores in float32 or better, and what is beside."""
+    """Yield a few queries at a time, as rows: scores in float32 or better, the other matrices."""
     refuse_non_finite(scores)
     matrices = [x if dim == 1 else x.t() for x in (scores, *others)]
     rows = max(1, TILE // scores.shape[dim])
@@ -316,7 +316,7 @@ def _queries(dim: int, scores: Tensor, *others: Tensor) -> Iterator[tuple[Tensor
 
 
 def _zeros(scores: Tensor, dim: int) -> Tensor:
-    """A float64 zero for each gallery item."""
+    """Return a float64 zero for each gallery item."""
     if scores.dim() != 2 or not scores.numel():
         raise ValueError(f'scores {list(scores.shape)} must be [texts, videos], none of them 0')
     return torch.zeros(scores.shape[dim], dtype=torch.float64, device=scores.device)
@@ -324,14 +324,14 @@ def _zeros(scores: Tensor, dim: int) -> Tensor:
 
 @arrays_too
 def hub_breadth(found: Tensor, clusters: Tensor, *, items: int) -> Tensor:
-    """Return the share of a cluster's queries that find an item, in the cluster in the middle.
+    """Return the median over clusters of the share of a cluster's queries that find an item.
 
-    The largest b such that in more than half of the clusters at least that share of the queries
-    has the item in its list.
+    The lower median: the largest b such that in more than half of the clusters at least that share
+    of the queries has the item in its list.
 
     Args:
         found: int [Q, k], the items in each query's list, no item twice.
-        clusters: int [Q], of which cluster each query is, 0 to C - 1; none is empty.
+        clusters: int [Q], the cluster of each query, 0 to C - 1; none is empty.
         items: N.
 
     Returns:
@@ -361,4 +361,4 @@ def hub_breadth(found: Tensor, clusters: Tensor, *, items: int) -> Tensor:
     place = found * len(sizes) + clusters[:, None]
     counts = torch.bincount(place.flatten(), minlength=items * len(sizes))
     shares = counts.reshape(items, len(sizes)).double() / sizes
-    return shares.median(1).values  # of an even number the lower one of the two
+    return shares.median(1).values  # the lower one for an even number

@@ -1,9 +1,8 @@
-"""Metrics of rankings of which somebody has judged only some pairs.
+"""Metrics of rankings in which only some pairs have been judged.
 
-What nobody judged can count as wrong (:func:`precision_at`), leave the list (:func:`condensed`) or
-be stepped over (:func:`bpref`).  All take scores [T, V] and a ``dim`` as
-:mod:`.ranks` does.  Ties get their expected value; :func:`untied` puts any other
-rule in its place.
+Unjudged candidates can count as wrong (:func:`precision_at`), leave the list (:func:`condensed`) or
+be skipped (:func:`bpref`).  All take scores [T, V] and a ``dim`` as :mod:`.ranks` does.  Ties get
+their expected value; :func:`untied` applies any other rule.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ __all__ = ['bpref', 'condensed', 'map_at_r', 'precision_at', 'r_precision', 'unt
 def precision_at(scores: Tensor, relevant: Tensor, k: int, *, dim: int = 1) -> Tensor:
     """Return the share of the first ``k`` places that hold a relevant candidate.
 
-    Of the judged candidates in place of the relevant ones it is the share judged, Judged@k.
+    With judged candidates in place of relevant ones it is the share judged, Judged@k.
 
     Args:
         scores: float [T, V], higher is better.
         relevant: bool [T, V].
-        k: places, from 1; a list of fewer candidates divides by k all the same.
-        dim: dimension of the candidates: 1 = texts ask for videos, 0 = videos ask for texts.
+        k: places, from 1; a shorter list is divided by k all the same.
+        dim: dimension of the candidates: 1 = videos for text queries, 0 = texts for video queries.
 
     Returns:
-        float64 [Q] in [0, 1]; 0 where nothing is relevant.
+        float64 [Q] in [0, 1]; 0 if nothing is relevant.
 
     Raises:
         ValueError: a score is NaN.
@@ -57,10 +56,10 @@ def r_precision(scores: Tensor, relevant: Tensor, *, dim: int = 1) -> Tensor:
     Args:
         scores: float [T, V], higher is better.
         relevant: bool [T, V].
-        dim: as :func:`precision_at`, and so are the errors.
+        dim: as :func:`precision_at`, which has the same errors.
 
     Returns:
-        float64 [Q] in [0, 1]; NaN where nothing is relevant.
+        float64 [Q] in [0, 1]; NaN if nothing is relevant.
 
     Example:
         Two are relevant, one of them is among the first two. ::
@@ -81,10 +80,10 @@ def map_at_r(scores: Tensor, relevant: Tensor, *, dim: int = 1) -> Tensor:
     Args:
         scores: float [T, V], higher is better.
         relevant: bool [T, V].
-        dim: as :func:`precision_at`, and so are the errors.
+        dim: as :func:`precision_at`, which has the same errors.
 
     Returns:
-        float64 [Q] in [0, 1]; NaN where nothing is relevant.
+        float64 [Q] in [0, 1]; NaN if nothing is relevant.
 
     Example:
         Of two relevant ones the first place holds one, the second none: (1/1 + 0) / 2. ::
@@ -97,20 +96,20 @@ def map_at_r(scores: Tensor, relevant: Tensor, *, dim: int = 1) -> Tensor:
 
 @arrays_too
 def bpref(scores: Tensor, relevant: Tensor, judged: Tensor, *, dim: int = 1) -> Tensor:
-    """Return how few candidates that were judged wrong stand above the relevant ones.
+    """Return bpref, which falls with the candidates judged wrong that rank above relevant ones.
 
     Buckley and Voorhees, "Retrieval Evaluation with Incomplete Information" (SIGIR 2004), in the
-    form of trec_eval: the mean over the R relevant candidates of ``1 - min(n, R) / min(R, N)``, n
-    of the N wrong ones above it.  Unjudged candidates do not matter.
+    form of trec_eval: the mean over the R relevant candidates of ``1 - min(n, R) / min(R, N)``,
+    with n of the N wrong candidates above it.  Unjudged candidates do not matter.
 
     Args:
         scores: float [T, V], higher is better.
         relevant: bool [T, V].
-        judged: bool [T, V]; what is judged and not relevant is wrong.
-        dim: as :func:`precision_at`, and so are the errors.
+        judged: bool [T, V]; a judged pair that is not relevant is wrong.
+        dim: as :func:`precision_at`, which has the same errors.
 
     Returns:
-        float64 [Q] in [0, 1]; NaN where nothing is relevant.
+        float64 [Q] in [0, 1]; NaN if nothing is relevant.
 
     Example:
         One wrong one above the second of two relevant ones: (1 + 0) / 2. ::
@@ -125,18 +124,18 @@ def bpref(scores: Tensor, relevant: Tensor, judged: Tensor, *, dim: int = 1) -> 
 
 @arrays_too
 def condensed(scores: Tensor, keep: Tensor, *, dim: int = 1) -> Tensor:
-    """Return scores that rank the kept candidates as before, and the others behind all of them.
+    """Return scores that keep the order of the kept candidates, and rank the others below them.
 
-    So any metric becomes that of the list without unjudged candidates (Sakai, "Alternatives to
-    Bpref", SIGIR 2007), or without an annotated one.
+    Any metric of them is that of the list without unjudged candidates (Sakai, "Alternatives to
+    Bpref", SIGIR 2007), or without annotated ones.
 
     Args:
         scores: float [T, V], higher is better.
         keep: bool [T, V].
-        dim: as :func:`precision_at`, and so are the errors.
+        dim: as :func:`precision_at`, which has the same errors.
 
     Returns:
-        float32 [T, V], minus places; candidates that leave are tied.
+        float32 [T, V], negative places; dropped candidates are tied.
 
     Example:
         ::
@@ -150,18 +149,18 @@ def condensed(scores: Tensor, keep: Tensor, *, dim: int = 1) -> Tensor:
 
 @arrays_too
 def untied(scores: Tensor, first: Tensor, *, dim: int = 1) -> Tensor:
-    """Return scores without ties: of tied candidates those of a higher ``first`` come first.
+    """Return scores without ties: among tied candidates a higher ``first`` comes first.
 
-    The relevance as ``first`` is the optimistic rule, minus the relevance the pessimistic one, and
-    the place of an item's id in alphabetical order is that of trec_eval.
+    The relevance as ``first`` is the optimistic rule, its negative the pessimistic one, and the
+    place of an item's id in alphabetical order is trec_eval's.
 
     Args:
         scores: float [T, V], higher is better.
-        first: number [T, V], or [1, V] or [T, 1] for what holds of an item whoever asks.
-        dim: as :func:`precision_at`, and so are the errors.
+        first: number [T, V], or [1, V] or [T, 1] if it does not depend on the query or the item.
+        dim: as :func:`precision_at`, which has the same errors.
 
     Returns:
-        float32 [T, V], minus places.
+        float32 [T, V], negative places.
 
     Example:
         ::
@@ -174,13 +173,13 @@ def untied(scores: Tensor, first: Tensor, *, dim: int = 1) -> Tensor:
 
 
 def _hits(scores: Tensor, relevant: Tensor) -> Tensor:
-    """The probability that a place holds a relevant candidate: float64 [Q, C]."""
+    """Return the probability that a place holds a relevant candidate: float64 [Q, C]."""
     ranking = rank_rows(scores)
     return expected_gains(relevant.gather(1, ranking.order).double(), ranking)
 
 
 def _to_r(of_places: Tensor, relevant: Tensor) -> Tensor:
-    """Sum over the first R places, divided by R; NaN where R = 0."""
+    """Return the sum over the first R places, divided by R; NaN if R = 0."""
     count = relevant.sum(1, keepdim=True)
     inside = torch.arange(relevant.shape[1], device=relevant.device) < count
     return ((of_places * inside).sum(1, keepdim=True) / count)[:, 0]
@@ -193,16 +192,16 @@ def _map_at_r(scores: Tensor, relevant: Tensor) -> Tensor:
 
 
 def _bpref(scores: Tensor, grades: Tensor) -> Tensor:
-    """``grades``: 1 = relevant, -1 = wrong, 0 = not judged.
+    """Return bpref; ``grades``: 1 = relevant, -1 = wrong, 0 = not judged.
 
-    In a tie with m wrong ones a relevant one has 0 to m of them above it, each equally likely.
+    A relevant candidate tied with m wrong ones has 0 to m of them above it, each equally likely.
     """
     ranking = rank_rows(scores)
     grades = grades.gather(1, ranking.order)
     relevant, wrong = (grades == 1).double(), (grades == -1).double()
     above, tied = group_sums(wrong, ranking)
     most = relevant.sum(1, keepdim=True)
-    few = (most - above).clamp(min=0).minimum(tied + 1)  # of these 0..m, so many stay below R
+    few = (most - above).clamp(min=0).minimum(tied + 1)  # how many of 0..m stay below R
     capped = few * above + few * (few - 1) / 2 + (tied + 1 - few) * most
     expected = capped / (tied + 1)
     least = most.minimum(wrong.sum(1, keepdim=True)).clamp(min=1)

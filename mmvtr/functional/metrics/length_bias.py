@@ -1,7 +1,7 @@
-"""Does a ranking follow the lengths that its queries had in training?
+"""Measures of whether a ranking follows the video lengths that its queries had in training.
 
 Satar et al., "Towards Debiasing Frame Length Bias in Text-Video Retrieval via Causal Intervention",
-Appendix B.  A query knows the mean length of its action in the training set and in the test set;
+Appendix B.  A query has the mean length of its action in the training set and in the test set;
 rows are the queries [Q], columns the V test videos.
 """
 
@@ -21,7 +21,7 @@ __all__ = ['chance_of_top', 'length_correlation', 'mean_of_top', 'nearer_to_trai
 
 @arrays_too
 def nearer_to_train(lengths: Tensor, train: Tensor, test: Tensor) -> Tensor:
-    """Return if a length is nearer to the train mean than to the test mean; half if to neither.
+    """Return 1 if a length is nearer to the train mean than to the test mean, 1/2 if equally near.
 
     Args:
         lengths: float64 [...], broadcasts with the others.
@@ -44,12 +44,12 @@ def nearer_to_train(lengths: Tensor, train: Tensor, test: Tensor) -> Tensor:
 
 @arrays_too
 def mean_of_top(scores: Tensor, values: Tensor, *, k: int) -> Tensor:
-    """Return the mean value of each query's first ``k`` videos, expected over ties beyond place k.
+    """Return the mean value of each query's first ``k`` videos, expected over ties at place k.
 
     Args:
         scores: float [Q, V], higher is better.
         values: float64 [V] or [Q, V].
-        k: at most all V count.
+        k: places; all V if there are fewer.
 
     Example:
         The first, and one of the next two. ::
@@ -80,14 +80,14 @@ def chance_of_top(
 ) -> Tensor:
     """Return P(mean length of ``k`` random videos is nearer to the train than to the test mean).
 
-    From the same random sets of videos for all queries, of a fixed seed: the standard error is
-    1/2 % with 10,000 of them.
+    All queries use the same random sets of videos, from a fixed seed: the standard error is 1/2 %
+    with 10,000 sets.
 
     Args:
         lengths: float64 [V].
         train: float64 [Q], mean train length of each query's action.
         test: float64 [Q], its mean test length.
-        k: videos a set; at most all V.
+        k: videos a set; all V if there are fewer.
         draws: number of sets, at least.
 
     Example:
@@ -102,7 +102,7 @@ def chance_of_top(
     """
     count = len(lengths)
     k = min(k, count)
-    sets = count // k  # disjoint ones in an order of the videos
+    sets = count // k  # disjoint ones in a random order of the videos
     generator = torch.Generator().manual_seed(0)
     noise = torch.rand(math.ceil(draws / sets), count, generator=generator)
     order = noise.argsort(dim=1)[:, : sets * k].to(lengths.device)
@@ -120,7 +120,7 @@ def chance_of_top(
 def length_correlation(scores: Tensor, lengths: Tensor, centre: Tensor, among: Tensor) -> Tensor:
     """Return Spearman's correlation of a video's rank with its distance in length from a centre.
 
-    Positive: the nearer a video's length is to the centre, the higher it stands. A random ranking
+    Positive: the nearer a video's length is to the centre, the higher it ranks. A random ranking
     has 0 in expectation, whatever the lengths.
 
     Args:
@@ -138,8 +138,8 @@ def length_correlation(scores: Tensor, lengths: Tensor, centre: Tensor, among: T
             tensor([0.5000], dtype=torch.float64)
 
     Returns:
-        float64 [Q] in [-1, 1], ties at their mean rank; 0 where all ranks or all distances are
-        equal, as :func:`~mmvtr.functional.uncertainty.reliability.spearman`.
+        float64 [Q] in [-1, 1], ties at their mean rank; 0 if all ranks or all distances are equal,
+        as :func:`~mmvtr.functional.uncertainty.reliability.spearman`.
     """
     rows = _rows(scores)
     parts = zip(scores.split(rows), centre.split(rows), among.split(rows))
@@ -154,7 +154,7 @@ def length_correlation(scores: Tensor, lengths: Tensor, centre: Tensor, among: T
 
 
 def _ranks(scores: Tensor, among: Tensor) -> Tensor:
-    """Rank of each video among those that count, ties at the mean: float64 [Q, V]."""
+    """Return the rank of each video among those that count, ties at the mean: float64 [Q, V]."""
     ranking = rank_rows(scores)
     kept = among.gather(1, ranking.order).double()
     before, inside = group_sums(kept, ranking)
@@ -162,7 +162,7 @@ def _ranks(scores: Tensor, among: Tensor) -> Tensor:
 
 
 def _correlation(x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
-    """Pearson's, by rows; ``weight`` is 1 for what counts, else 0."""
+    """Return Pearson's correlation by rows; ``weight`` is 1 for entries that count, else 0."""
     count = weight.sum(1, keepdim=True).clamp(min=1)
     x, y = (weight * (z - (weight * z).sum(1, keepdim=True) / count) for z in (x, y))
     norm = x.norm(dim=1) * y.norm(dim=1)

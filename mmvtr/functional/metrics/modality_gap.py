@@ -1,7 +1,7 @@
 """How far the texts lie from the videos in their common space (NCL, Appendix D).
 
-Contrastive learning leaves each modality in a cone of its own, and the means of the cones act as a
-bias of each item.  All from the mean vectors: the pairwise cosines are never made.
+Contrastive learning leaves each modality in its own cone, and the means of the cones act as a bias
+of each item.  Computed from mean vectors: the pairwise cosines are never made.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class ModalityGap(NamedTuple):
     """Mean cosines (NCL Fig. 8) and the gap; all 0-dim float64.
 
     Attributes:
-        within_text: of all pairs of two different texts, <= 1.
-        within_video: of all pairs of two different videos.
-        cross: of all T x V text-video pairs, the matches among them.
+        within_text: mean over all pairs of two different texts, <= 1.
+        within_video: mean over all pairs of two different videos.
+        cross: mean over all T x V text-video pairs, matches included.
         distance: between the two modal means (Eq. 21-22), in [0, 2].
     """
 
@@ -67,7 +67,7 @@ def modality_gap(texts: Tensor, videos: Tensor) -> ModalityGap:
 
 
 def _mean(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
-    """Mean of the normalised rows, float64 [D], and mean cosine of two different rows."""
+    """Return the mean of the normalised rows, float64 [D], and the mean cosine of two rows."""
     if len(x) < 2:
         raise ValueError(f'{name}: {len(x)} of them have no pairs, at least two are needed')
     x = at_least_float32(x)
@@ -82,7 +82,7 @@ def _mean(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
 
 
 class ModalBiases(NamedTuple):
-    """What the mean of the other modality adds to all scores of an item (NCL Eq. 23).
+    """Bias of an item's scores that comes from the mean of the other modality (NCL Eq. 23).
 
     Attributes:
         text: float64 [T], ``<mu_v, t'_i>``.
@@ -98,11 +98,11 @@ def modal_biases(texts: Tensor, videos: Tensor) -> ModalBiases:
     """Return implicit biases of texts and videos (NCL Eq. 24-27).
 
     With ``t_i = mu_t + t'_i`` and ``v_j = mu_v + v'_j``, a score is ``<t_i, v_j> = <mu_t, mu_v> +
-    <mu_v, t'_i> + <mu_t, v'_j> + <t'_i, v'_j>``.  Of these a softmax over videos reads the last
+    <mu_v, t'_i> + <mu_t, v'_j> + <t'_i, v'_j>``.  A softmax over videos depends only on the last
     two: ``exp(<mu_t, v'_j> / temperature)`` is the weight of video j in it (Eq. 27).
 
     Args:
-        texts: float [T, D], as the scores read them (no normalisation here).
+        texts: float [T, D], as scored (not normalised here).
         videos: float [V, D].
 
     Raises:
@@ -135,13 +135,13 @@ def bias_gradient(
     """Return the contrastive loss's gradient with respect to each item's bias (NCL Eq. 28).
 
     ``dL/db_j = -(own_j - sum_i P(v_j | t_i)) / (2 Q temperature)`` for Q queries, of which
-    ``own_j`` belong to item j (1 in the paper; a query of several items divides itself among
-    them), and the loss of both directions, halved (Eq. 4).  The other direction's softmax runs over
+    ``own_j`` belong to item j (1 in the paper; a query of several items is shared equally among
+    them), for the mean loss of both directions (Eq. 4).  The other direction's softmax runs over
     queries, where ``b_j`` cancels.  Eq. 28 as printed lacks the temperature.
 
     Args:
         scores: float [T, V], unscaled.
-        positives: bool [T, V]; a query without a positive is no part of the loss.
+        positives: bool [T, V]; queries without a positive are ignored.
         temperature: positive.
         dim: dimension of the items: 1 = videos, 0 = texts.
 
@@ -149,7 +149,7 @@ def bias_gradient(
         float64 [N]; below 0 for an item that is found less than its share: its bias will rise.
 
     Raises:
-        ValueError: shapes that differ, no query with a positive, or as
+        ValueError: shapes that differ, no query with a positive; or see
             :func:`~mmvtr.functional.metrics.hubness.retrieval_mass`.
 
     Example:

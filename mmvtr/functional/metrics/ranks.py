@@ -1,8 +1,8 @@
-"""Ranks of matches in a score matrix [T, V], counted and never sorted.
+"""Ranks of matches in a score matrix [T, V], by counting instead of sorting.
 
-Counting what stands above and beside a query's best-scored match costs two passes over the matrix,
-needs no index matrices, and states a tie rule: the mean rank.  Either direction (``dim``) reads
-the matrix as it lies, in tiles.
+Counting the candidates above and tied with a query's best-scored match takes two passes over the
+matrix, needs no index matrices, and fixes a tie rule: the mean rank.  Either direction (``dim``)
+reads the matrix in its memory layout, in tiles.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ TILE = 2**20
 
 
 class RankCounts(NamedTuple):
-    """Where the best-scored match of each of Q queries stands.
+    """Rank statistics of the best-scored match of each of Q queries.
 
     Attributes:
         above: float64 [Q], candidates scored higher; none is a match.
-        tied: float64 [Q], other candidates with the same score that are no match.
+        tied: float64 [Q], other candidates with the same score that are not a match.
         twins: float64 [Q], matches with that score, itself included; 0 = the query has no match.
     """
 
@@ -49,18 +49,18 @@ class RankCounts(NamedTuple):
         return RankCounts(*(x[self.twins > 0] for x in self))
 
     def mean_ranks(self) -> Tensor:
-        """Return ranks with ties at their mean, float64 [Q]; NaN where a query has no match."""
+        """Return ranks with ties at their mean, float64 [Q]; NaN if a query has no match."""
         return (1 + self.above + self.tied / 2).where(self.twins > 0, torch.nan)
 
 
 @arrays_too
 def rank_counts(scores: Tensor, positives: Tensor, *, dim: int = 1, tile: int = TILE) -> RankCounts:
-    """Count the candidates above and beside each query's best-scored match.
+    """Return the number of candidates above and tied with each query's best-scored match.
 
     Args:
         scores: float [T, V], higher is better.
         positives: bool [T, V], the matches.
-        dim: dimension of the candidates: 1 = texts ask for videos, 0 = videos ask for texts.
+        dim: dimension of the candidates: 1 = videos for text queries, 0 = texts for video queries.
         tile: entries compared at a time; bounds the memory, never changes the result.
 
     Returns:
@@ -100,7 +100,7 @@ def rank_counts(scores: Tensor, positives: Tensor, *, dim: int = 1, tile: int = 
 def ranks(
     scores: Tensor, positives: Optional[Tensor] = None, *, dim: int = 1, tile: int = TILE
 ) -> Tensor:
-    """Rank of each query's best-scored match, 1 = first, ties at their mean rank.
+    """Return the rank of each query's best-scored match, 1 = first, ties at their mean rank.
 
     ``1 + #(others above) + #(others tied) / 2``: the query's further matches never count
     against it.
@@ -108,10 +108,10 @@ def ranks(
     Args:
         scores: float [T, V], higher is better.
         positives: bool [T, V], the matches; default: text i belongs to video i.
-        dim, tile: as :func:`rank_counts`.
+        dim, tile: see :func:`rank_counts`.
 
     Raises:
-        ValueError: as :func:`rank_counts`; without positives a matrix that is not square.
+        ValueError: see :func:`rank_counts`; without positives a matrix that is not square.
 
     Example:
         Two videos; texts 0 and 1 belong to video 0, text 2 to video 1. ::
@@ -126,7 +126,7 @@ def ranks(
             [1.0, 2.0]
 
     Returns:
-        float64 [Q]; NaN where a query has no match (:func:`recall_at` and the others leave those
+        float64 [Q]; NaN if a query has no match (:func:`recall_at` and the others leave those
         queries out).
     """
     if positives is None:
@@ -140,9 +140,9 @@ def ranks(
 def caption_max(scores: Tensor, positives: Tensor, *, tile: int = TILE) -> Tensor:
     """Return the best score of any caption of video u with video v: [T, V] -> [U = V, V].
 
-    CLIP4Clip's multi-caption protocol: a video's candidates are the videos, each standing for its
-    captions, so ``ranks(caption_max(s, p), torch.diag(p.any(0)), dim=0)``.  Where captions belong
-    to several videos, another video that shares a caption with v is no candidate for v.
+    CLIP4Clip's multi-caption protocol: a video's candidates are the videos, each scored by its best
+    caption, so ``ranks(caption_max(s, p), torch.diag(p.any(0)), dim=0)``.  If captions belong to
+    several videos, another video that shares a caption with v is not a candidate for v.
 
     Args:
         scores: float [T, V].
@@ -214,15 +214,15 @@ def mean_rank(ranks: Tensor) -> Tensor:
 
 
 def expected_recall_at(counts: RankCounts, k: float) -> Tensor:
-    """Return the expected :func:`recall_at`, if ties fall at random.
+    """Return the expected :func:`recall_at` if ties break at random.
 
-    Chance level = this of a constant matrix; ceiling of perfect semantics = this of the truth
-    as a score.  With n = tied + twins, P(best match beyond j = k - above) = C(n-j, p) / C(n, p),
-    p = twins.
+    That of a constant matrix is the chance level; that of the truth as the score is the ceiling of
+    perfect semantics.  With n = tied + twins, P(best match beyond j = k - above) =
+    C(n-j, p) / C(n, p), p = twins.
 
     Args:
         counts: float64 [Q] each; queries without a match are left out.
-        k: places that count.
+        k: number of first places.
 
     Returns:
         0-dim float64 in [0, 1].
@@ -241,7 +241,7 @@ def expected_recall_at(counts: RankCounts, k: float) -> Tensor:
 
 
 def expected_mean_rank(counts: RankCounts) -> Tensor:
-    """Return the expected :func:`mean_rank`, if ties fall at random: above + (n + 1) / (twins + 1).
+    """Return the expected :func:`mean_rank` if ties break at random: above + (n + 1) / (twins + 1).
 
     Args:
         counts: float64 [Q] each, n = tied + twins; queries without a match are left out.
@@ -276,7 +276,7 @@ def expected_median_rank(counts: RankCounts) -> Tensor:
             >>> expected_median_rank(RankCounts(above=0 * one, tied=8 * one, twins=one))
             tensor(5., dtype=torch.float64)
     """
-    slack = 1e-9  # what log-gamma loses of an exact half
+    slack = 1e-9  # the error of log-gamma at an exact half
     low = _first_rank(counts, 0.5 - slack)
     high = _first_rank(counts, 0.5 + slack)
     return counts.above.new_tensor((low + high) / 2)
@@ -300,7 +300,7 @@ def refuse_nan(scores: Tensor) -> None:
 def first_nan(scores: Tensor) -> Optional[tuple[int, int]]:
     """Return row and column of the first NaN of float [T, V], None if there is none.
 
-    A sum tells in one fast pass whether a closer look is needed: a NaN always reaches it.
+    A sum tells in one fast pass whether a search is needed: a NaN always reaches it.
 
     Example:
         ::
@@ -318,7 +318,7 @@ def first_nan(scores: Tensor) -> Optional[tuple[int, int]]:
 
 
 def _first_rank(counts: RankCounts, share: float) -> int:
-    """Smallest k with ``expected_recall_at(k) >= share``, by bisection."""
+    """Return the smallest k with ``expected_recall_at(k) >= share``, by bisection."""
     low, high = 0, int((counts.above + counts.tied).max()) + 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -327,7 +327,7 @@ def _first_rank(counts: RankCounts, share: float) -> int:
 
 
 def _log_choose(n: Tensor, k: Tensor) -> Tensor:
-    """log C(n, k), -inf where n < k."""
+    """Return log C(n, k), -inf where n < k."""
     inside = torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma((n - k).clamp(min=0) + 1)
     return inside.where(n >= k, -torch.inf)
 

@@ -1,8 +1,8 @@
 """Metrics for queries with many or graded matches: AP, nDCG@K, precision@1, AUC.
 
 Ties get the expected value over all their orders, so a metric of a constant matrix *is* its chance
-level.  All take scores [T, V] and a ``dim`` as :mod:`.ranks` does, and give NaN to
-queries without a match.
+level.  All take scores [T, V] and a ``dim`` as :mod:`.ranks` does, and return NaN for queries
+without a match.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def average_precision(scores: Tensor, truth: Tensor, *, dim: int = 1) -> Tensor:
     Args:
         scores: float [T, V], higher is better.
         truth: bool [T, V], all true matches.
-        dim: dimension of the candidates: 1 = texts ask for videos, 0 = videos ask for texts.
+        dim: dimension of the candidates: 1 = videos for text queries, 0 = texts for video queries.
 
     Example:
         Matches at ranks 1 and 3 of 3: (1/1 + 2/3) / 2. ::
@@ -73,7 +73,7 @@ def ndcg_at_k(scores: Tensor, relevance: Tensor, *, k: int = 50, dim: int = 1) -
             tensor([0.8597], dtype=torch.float64)
 
     Returns:
-        float64 [Q] in [0, 1]; NaN where nothing is relevant.
+        float64 [Q] in [0, 1]; NaN if nothing is relevant.
 
     Raises:
         ValueError: a score is NaN.
@@ -90,7 +90,7 @@ def _ndcg(scores: Tensor, relevance: Tensor, k: int) -> Tensor:
 
 @arrays_too
 def precision_at_1(scores: Tensor, truth: Tensor, *, dim: int = 1) -> Tensor:
-    """Return if the top-scored candidate is a true match (the share of matches in a tie there).
+    """Return whether the top-scored candidate is a true match (the share of matches if it is tied).
 
     Args:
         scores: float [T, V], higher is better.
@@ -106,7 +106,7 @@ def precision_at_1(scores: Tensor, truth: Tensor, *, dim: int = 1) -> Tensor:
             tensor([0.5000, 1.0000], dtype=torch.float64)
 
     Returns:
-        float64 [Q] in [0, 1]; NaN where a query has no match.
+        float64 [Q] in [0, 1]; NaN if a query has no match.
 
     Raises:
         ValueError: a score is NaN.
@@ -150,7 +150,7 @@ def queries(scores: Tensor, target: Tensor, dim: int) -> Iterator[tuple[Tensor, 
 
     Args:
         scores: float [T, V].
-        target: [T, V], what is known of each pair.
+        target: [T, V], a value of each pair.
         dim: dimension of the candidates.
 
     Returns:
@@ -170,11 +170,11 @@ def queries(scores: Tensor, target: Tensor, dim: int) -> Iterator[tuple[Tensor, 
         scores, target = scores.t(), target.t()
     rows = max(1, TILE // max(1, scores.shape[1]))
     for part in zip(scores.split(rows), target.split(rows)):
-        yield part[0].contiguous(), part[1].contiguous()  # columns are slow to gather from
+        yield part[0].contiguous(), part[1].contiguous()  # gathers from columns are slow
 
 
 class Ranking(NamedTuple):
-    """The candidates of some queries, best first; ties stand in groups of one score.
+    """The candidates of some queries, best first; ties are groups of one score.
 
     Attributes:
         order: int64 [Q, C], the candidate at each place.
@@ -226,11 +226,11 @@ def precision_at_hits(hits: Tensor, gains: Tensor, ranking: Ranking) -> Tensor:
 
     Args:
         hits: 0 or 1, float64 [Q, C], by place.
-        gains: float64 [Q, C], by place; 1 at the hits. The hits themselves for a precision.
+        gains: float64 [Q, C], by place; 1 at the hits. Equal to ``hits`` for a precision.
         ranking: of the queries.
 
     Returns:
-        float64 [Q]; NaN where there is no hit.
+        float64 [Q]; NaN if there is no hit.
 
     Example:
         Hits at ranks 1 and 3: (1/1 + 2/3) / 2. ::
@@ -248,7 +248,7 @@ def precision_by_place(hits: Tensor, gains: Tensor, ranking: Ranking) -> Tensor:
     """Return terms of :func:`precision_at_hits`: (a hit here) x (sum of the gains up to i) / i.
 
     Args:
-        hits, gains, ranking: as there.
+        hits, gains, ranking: see :func:`precision_at_hits`.
 
     Returns:
         float64 [Q, C], by place, expected over ties.
@@ -282,12 +282,12 @@ def expected_gains(gains: Tensor, ranking: Ranking) -> Tensor:
 
 
 def share_of_best_gain(gains: Tensor, relevance: Tensor, depth: Union[int, Tensor]) -> Tensor:
-    """Return nDCG of gains by place: float64 [Q], NaN where nothing is relevant.
+    """Return nDCG of gains by place: float64 [Q], NaN if nothing is relevant.
 
     Args:
         gains: float64 [Q, C], by place.
         relevance: float [Q, C], of the same candidates in any order.
-        depth: places that count, for all queries or int64 [Q, 1].
+        depth: number of places that count, for all queries or int64 [Q, 1].
 
     Example:
         The only relevant candidate is second: log 2 / log 3. ::

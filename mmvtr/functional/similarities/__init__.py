@@ -1,1 +1,1 @@
-"""From embeddings and tokens to scores, at once or tile by tile; the best of them."""
+"""Scores from embeddings and tokens, at once or in tiles, and selection of the best."""

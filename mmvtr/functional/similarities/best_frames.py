@@ -1,8 +1,8 @@
 """The best frame of each video for a text, and its cosine (ARL Eq. 2-3).
 
-Partially relevant retrieval scores a video by its best frame.  All pairs of a batch are done in
-tiles; chosen pairs (a training set's annotated ones) from stored embeddings, video by video.
-Proposals are all runs of neighbouring clips of a video; a selection is the best of a row.
+Partially relevant retrieval scores a video by its best frame.  All pairs of a batch are computed in
+tiles; chosen pairs (such as a training set's annotated ones) from stored embeddings, video by
+video.  Proposals are all runs of neighbouring clips of a video.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = [
 
 
 class BestFrames(NamedTuple):
-    """What each pair of a text and a video has in common.
+    """The best frame of each text-video pair.
 
     Attributes:
         scores: float [T, V] or [P], s of Eq. 3.
-        index: int64, same shape, the frame k-hat; of equal frames the first.
+        index: int64, same shape, the frame k-hat; ties go to the first frame.
     """
 
     scores: Tensor
@@ -44,13 +44,13 @@ class BestFrames(NamedTuple):
 
 @arrays_too
 def best_frames(texts: Tensor, frames: Tensor, mask: Tensor, *, entries: int = 2**22) -> BestFrames:
-    """Return the cosine with, and the place of, the best valid frame, of all pairs; differentiable.
+    """Return the best valid frame and its cosine, for all pairs; differentiable.
 
     Args:
         texts: float [T, D], of any length; half precision is computed in float32.
         frames: float [V, F, D].
         mask: bool [V, F].
-        entries: cosines that exist at a time, at least those of one video.
+        entries: largest number of cosines in memory, at least those of one video.
 
     Returns:
         [T, V] each.
@@ -73,7 +73,7 @@ def best_frames(texts: Tensor, frames: Tensor, mask: Tensor, *, entries: int = 2
 
 
 def _best(texts: Tensor, frames: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """As :func:`best_frames`, of one tile.  Frames come first: a maximum is fastest there."""
+    """Return :func:`best_frames` of one tile.  Frames come first: a maximum is fastest there."""
     frames = F.normalize(at_least_float32(frames), dim=-1).transpose(0, 1)
     with torch.autocast(texts.device.type, enabled=False):
         cosines = frames @ texts.t()
@@ -149,7 +149,7 @@ def _check(texts: Any, frames: Any, mask: Tensor) -> None:
 
 
 def _take(x: Any, index: Tensor) -> Tensor:
-    """Some rows, copied: a memory map may be read-only."""
+    """Return a copy of some rows: a memory map may be read-only."""
     if isinstance(x, Tensor):
         return at_least_float32(x[index.to(x.device)])
     return at_least_float32(torch.tensor(x[index.cpu().numpy()]))
@@ -173,7 +173,7 @@ def sentence_frame_scores(
         frames: float [V, F, D].
         frame_mask: bool [V, F].
         temperature: of the softmax; 0 takes the best frame.
-        entries: similarities that exist at a time (at least those of one pair).
+        entries: largest number of similarities in memory (at least those of one pair).
 
     Returns:
         float [T, V].
@@ -211,7 +211,7 @@ def sentence_frame_scores(
 
 
 def _softmax_pooled(sentences: Tensor, frames: Tensor, mask: Tensor, temperature: float) -> Tensor:
-    """float [t, D], [v, F, D], bool [v, F] -> float [t, v]."""
+    """Return softmax-pooled scores: float [t, D], [v, F, D], bool [v, F] -> float [t, v]."""
     with torch.autocast(sentences.device.type, enabled=False):
         sims = (sentences @ frames.flatten(0, 1).t()).unflatten(1, mask.shape)
     p = (sims / temperature).masked_fill(~mask, -math.inf).softmax(-1)
@@ -225,8 +225,8 @@ def proposal_windows(clips: int) -> Tensor:
         clips: K.
 
     Returns:
-        int64 [K (K + 1) / 2, 2], first clip and the one behind the last; the shortest first, then
-        by their begin.
+        int64 [K (K + 1) / 2, 2], the first clip and the one after the last, by length, then by
+        begin.
 
     Example:
         ::
@@ -267,9 +267,9 @@ def proposal_pooling(clips: int) -> Tensor:
 def clip_pooling(frame_mask: Tensor, clips: int, *, dtype: Optional[torch.dtype] = None) -> Tensor:
     """Return the matrices that average the n valid frames of each video to K clips.
 
-    Clip i averages the frames round(i n / K) up to round((i + 1) n / K), or takes the first of
-    these where there is none between, as MS-SL does.  (Its code never reads the last of more than
-    K frames; here every frame is in one clip.)
+    Clip i averages the frames round(i n / K) up to round((i + 1) n / K), or takes the first of them
+    if that range is empty, as MS-SL does.  (Its code never reads the last of more than K frames;
+    here every frame is in one clip.)
 
     Args:
         frame_mask: bool [V, F]; each row needs a True.
@@ -300,12 +300,12 @@ def clip_pooling(frame_mask: Tensor, clips: int, *, dtype: Optional[torch.dtype]
 
 @arrays_too
 def highest(scores: Tensor, candidates: Tensor, k: int) -> Tensor:
-    """Return the ``k`` best-scored candidates of each row; of equal scores the leftmost come first.
+    """Return the ``k`` best-scored candidates of each row; ties go to the leftmost.
 
     Args:
         scores: float [T, V].
         candidates: bool [T, V].
-        k: most entries a row.
+        k: largest number of entries a row.
 
     Returns:
         bool [T, V], at most ``k`` True in a row, all of them candidates.

@@ -1,4 +1,4 @@
-"""Rows of a matrix that are there more than once: a query log asks the same again and again."""
+"""Duplicate rows of a matrix: query logs repeat the same queries."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mmvtr.functional.values import arrays_too
 
 __all__ = ['distinct_rows', 'row_groups']
 
-#: Rows are equal whose root mean squared difference is at most this share of that of the rows:
-#: encoders that see a text in another batch move it by less.
+#: Rows are equal if their root mean squared difference is at most this share of the rows' root mean
+#: square: encoders that see a text in another batch change it by less.
 STEP = 1e-3
-#: Rows are compared that fall in one cell of this many random directions, of this width in root
-#: mean squares of a row's entries.
+#: Rows are compared if they fall into one cell of this many random directions, of this width in
+#: root mean squares of a row's entries.
 DIRECTIONS, CELL = 8, 0.03
 #: Rows read at a time.
 ROWS = 2**14
@@ -29,8 +29,8 @@ def row_groups(rows: Any) -> Tensor:
     """Return which rows are equal: the number of each row's group.
 
     Args:
-        rows: float [K, ...], numpy or torch; rows count as equal whose root mean squared
-            difference is within a thousandth of the root mean square of all entries.
+        rows: float [K, ...], numpy or torch; rows are equal if their root mean squared difference
+            is at most a thousandth of the root mean square of all entries.
 
     Returns:
         int64 [K], groups numbered in the order of their first rows.
@@ -46,13 +46,13 @@ def row_groups(rows: Any) -> Tensor:
 
 @partial(arrays_too, mapped=True)
 def distinct_rows(rows: Any) -> Tensor:
-    """Return the positions of the first of each group of equal rows.
+    """Return the position of the first row of each group of equal rows.
 
     Args:
-        rows: as :func:`row_groups`.
+        rows: see :func:`row_groups`.
 
     Returns:
-        int64 [U], rising.
+        int64 [U], increasing.
 
     Example:
         ::
@@ -66,12 +66,12 @@ def distinct_rows(rows: Any) -> Tensor:
 
 
 def asked_before(bank: Tensor, queries: Tensor, what: str) -> str:
-    """Return the note that most queries are in their bank (transductive), or ``''``.
+    """Return a note if most queries are in their bank (transductive), else ``''``.
 
     Args:
         bank: float [K, D], queries seen before, or their scores with the items.
-        queries: float [Q, D], those that ask, in the same form.
-        what: name of these, such as ``'texts that ask'``.
+        queries: float [Q, D], the queries asked, in the same form.
+        what: name of the queries, such as ``'texts that ask'``.
 
     Example:
         ::
@@ -93,8 +93,8 @@ def _groups(rows: Any) -> Tensor:
     weights = np.random.default_rng(1).integers(-(2**62), 2**62, DIRECTIONS)
     places = np.arange(len(rows))
     found = places.copy()
-    # Rows on two sides of a cell's wall are not so in the other grid; narrow cells find equal
-    # rows where many others are near.
+    # Equal rows on two sides of a cell border share a cell of the shifted grid; narrow cells find
+    # equal rows in dense regions.
     for cell, shift in ((CELL, 0.0), (CELL, 0.5), (CELL / 100, 0.0), (CELL / 100, 0.5)):
         cells = np.floor(projected / (cell * size) + shift).astype(np.int64)
         _, first, group = np.unique(
@@ -110,7 +110,7 @@ def _groups(rows: Any) -> Tensor:
 
 
 def _projected(rows: Any) -> tuple[np.ndarray, float]:
-    """Float64 [K, DIRECTIONS], rows along random directions; root mean square of all entries."""
+    """Return rows along random directions, float64 [K, DIRECTIONS], and the entries' RMS."""
     width = math.prod(rows.shape[1:])
     directions = np.random.default_rng(0).normal(size=(width, DIRECTIONS))
     directions /= np.linalg.norm(directions, axis=0) + (width == 0)
@@ -124,7 +124,7 @@ def _projected(rows: Any) -> tuple[np.ndarray, float]:
 
 
 def _equal(rows: Any, these: np.ndarray, those: np.ndarray, most: float) -> np.ndarray:
-    """Bool [n], whether rows are equal in pairs."""
+    """Return whether ``these`` and ``those`` rows are equal in pairs, bool [n]."""
     found = np.zeros(len(these), dtype=bool)
     for start in range(0, len(these), ROWS):
         part = slice(start, start + ROWS)
@@ -134,7 +134,7 @@ def _equal(rows: Any, these: np.ndarray, those: np.ndarray, most: float) -> np.n
 
 
 def _read(rows: Any, which: Any) -> np.ndarray:
-    """Float32 [n, D], some of the rows."""
+    """Return some of the rows, float32 [n, D]."""
     if isinstance(rows, Tensor):
         which = torch.from_numpy(which) if isinstance(which, np.ndarray) else which
         part = rows.detach()[which].float().cpu().numpy()

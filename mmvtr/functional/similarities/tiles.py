@@ -1,7 +1,7 @@
-"""A score matrix read in column tiles that are made on demand.
+"""A score matrix that is read in column tiles, which are made on demand.
 
 A bank of 16,384 queries against a million gallery items is 65 GB of scores and 2 GB of embeddings:
-what needs one look at each score takes it from here, tile by tile, never the matrix.
+algorithms that read each score once use tiles and never hold the matrix.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from mmvtr.functional.values import arrays_too, at_least_float32
 
 __all__ = ['Tiles', 'as_tiles', 'inner_products', 'reach']
 
-#: Scores in a tile: 16 MiB of float32 stay in a cache, and a matrix product is still at full speed.
+#: Scores in a tile: 16 MiB of float32 fit a cache, and a matrix product is still at full speed.
 ENTRIES = 2**22
-#: The same on a GPU, which smaller tiles leave idle: on an H100 Sinkhorn of 16,384 x 27,763 scores
+#: The same for a GPU, which smaller tiles leave idle: on an H100 Sinkhorn of 16,384 x 27,763 scores
 #: takes 252 ms with 2**22, 86 ms with 2**25 and 75 ms with 2**27.
 GPU_ENTRIES = 2**25
 #: Bytes of scores that :meth:`Tiles.kept` and :meth:`Tiles.coded` keep.
 KEPT = 384 * 2**20
-#: Scores in a part of a tile that is worked on in the second cache of a CPU.
+#: Scores in a block of a tile that fits a CPU's second-level cache.
 BLOCK = 2**20
-#: Columns of a tile are a multiple of it: a product whose rows begin at odd addresses takes half
-#: as long again.
+#: Columns of a tile are a multiple of it: a product with unaligned rows takes half as long again.
 ALIGNED = 64
 
 
 class _Codes:
-    """Tiles of scores [Q, N] as lowest + step * (0 to 255), those that were written before.
+    """Quantised tiles of scores [Q, N], lowest + step * (0 to 255), written when first made.
 
-    A code is wrong by half a step with either sign: sums of many exponentials hardly change.
+    A code is wrong by at most half a step with either sign: sums of many exponentials hardly
+    change.
     """
 
     def __init__(self, shape: tuple[int, int], width: int) -> None:
@@ -45,11 +45,11 @@ class _Codes:
 
     @property
     def step(self) -> Tensor:
-        """Return the largest so far, 0-dim."""
+        """The largest step so far, 0-dim."""
         return _step(*self._ranges.t()).max() if self._written else torch.tensor(0.0)
 
     def write(self, part: slice, tile: Tensor) -> None:
-        """Keep a whole tile [Q, n], the first time; others are left."""
+        """Keep a whole tile [Q, n] at its first write; ignore other slices."""
         stop = min(part.start + self._width, self._shape[1])
         whole = part.start % self._width == 0 and part.stop == stop
         if not whole or stop > self._columns or part.start in self._written:
@@ -62,10 +62,10 @@ class _Codes:
         low, high = self._ranges[part.start // self._width] = extent(tile)
         step = _step(low, high)
         for block, scores in column_blocks(tile):
-            if not len(self._room):  # the first is the largest
+            if not len(self._room):  # the first block is the largest
                 self._room = torch.empty_like(scores.t(), memory_format=torch.contiguous_format)
             room = torch.sub(scores.t(), low, out=self._room[: scores.shape[1]])
-            room.mul_(1 / step).add_(0.5)  # to integers it is cut off
+            room.mul_(1 / step).add_(0.5)  # the conversion to integers truncates
             self._codes[part.start + block.start : part.start + block.stop] = room
         self._written.add(part.start)
 
@@ -82,11 +82,11 @@ class Tiles(NamedTuple):
 
     Attributes:
         shape: (Q, N).
-        columns: makes the float scores [Q, n] of a slice of n gallery columns, finite or not.
+        columns: returns the float scores [Q, n] of a slice of n gallery columns, finite or not.
         width: gallery columns a tile; the last one may be narrower.
-        name: what error messages call the matrix.
-        stored: whether the scores lie in memory, so that nothing is gained by keeping them.
-        codes: of tiles that were made before, scores in 8 bits; None: there are none.
+        name: name of the matrix in error messages.
+        stored: whether the scores are in memory, so that keeping tiles would gain nothing.
+        codes: 8-bit scores of tiles that were made before; None = no codes.
     """
 
     shape: tuple[int, int]
@@ -106,10 +106,10 @@ class Tiles(NamedTuple):
         entries: Optional[int] = None,
         device: str | torch.device = 'cpu',
     ) -> 'Tiles':
-        """Return tiles of ``entries`` scores each, or of a single column.
+        """Return tiles of ``entries`` scores each, at least one column.
 
         Args:
-            entries: default what suits ``device``, where the tiles are made.
+            entries: default: a size that suits ``device``, where the tiles are made.
         """
         own = ENTRIES if torch.device(device).type == 'cpu' else GPU_ENTRIES
         return cls(shape, columns, tile_width(shape[0], own if entries is None else entries), name)
@@ -121,10 +121,10 @@ class Tiles(NamedTuple):
             yield part, self.columns(part)
 
     def per_column(self, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """``function`` of every tile, [Q, n] -> [n], in one vector [N]; differentiable.
+        """Return ``function`` of every tile, [Q, n] -> [n], in one vector [N]; differentiable.
 
-        Written into place: small results that outlive their tiles leave holes in the heap in which
-        the next tile finds no room, and memory grows by a tile a tile.
+        Written in place: small results that outlive their tiles fragment the heap, the next tile
+        then finds no room, and memory grows with every tile.
         """
         result = torch.empty(0)
         for part, tile in self.parts():
@@ -141,7 +141,7 @@ class Tiles(NamedTuple):
 
         Args:
             k: 1 or more.
-            change: from a tile's columns and its scores to the float [Q, n] that are compared.
+            change: from a tile's columns and its scores to the float [Q, n] to compare.
 
         Returns:
             float [Q, k], best first, and int64 [Q, k].
@@ -156,9 +156,9 @@ class Tiles(NamedTuple):
         return values[0], places[0]
 
     def kept(self) -> 'Tiles':
-        """Return the same tiles; the first are kept when they are made, the others made anew.
+        """Return the same tiles; the first ones are kept in memory, the others made at each use.
 
-        :data:`KEPT` bytes are kept at most, of float32.
+        At most :data:`KEPT` bytes of float32 are kept.
         """
         if self.stored:
             return self
@@ -180,10 +180,9 @@ class Tiles(NamedTuple):
         return self._replace(columns=columns, stored=first == self.shape[1])
 
     def coded(self) -> 'Tiles':
-        """Return the same tiles; those that :meth:`kept` has no room for leave 8 bits a score.
+        """Return the same tiles, kept if they fit :data:`KEPT` bytes, else with 8-bit codes.
 
-        Where the scores fit :data:`KEPT` they are kept; where they do not :attr:`codes` is of the
-        first tiles, once they have been made, in as many bytes.
+        :attr:`codes` then holds the first tiles, once they have been made, in as many bytes.
         """
         kept = self.kept()
         if kept.stored:
@@ -198,7 +197,7 @@ class Tiles(NamedTuple):
         return self._replace(columns=columns, codes=codes)
 
     def finite(self) -> 'Tiles':
-        """Return the same tiles, each refused (ValueError) when made if a score is not finite."""
+        """Return the same tiles; making one raises ValueError if a score is not finite."""
 
         def columns(part: slice) -> Tensor:
             tile = self.columns(part)
@@ -210,11 +209,11 @@ class Tiles(NamedTuple):
 
 @arrays_too
 def as_tiles(scores: Tensor | Tiles, *, entries: Optional[int] = None) -> Tiles:
-    """Return tiles of a stored matrix; tiles stay as they are.
+    """Return tiles of a stored matrix; tiles are returned unchanged.
 
     Args:
         scores: float [Q, N]; half precision is converted to float32 tile by tile.
-        entries: scores a tile, at least one column; default what suits their device.
+        entries: scores a tile, at least one column; the default suits their device.
 
     Raises:
         ValueError: not a float matrix.
@@ -241,10 +240,10 @@ def as_tiles(scores: Tensor | Tiles, *, entries: Optional[int] = None) -> Tiles:
 
 @arrays_too
 def reach(scores: Tensor | Tiles) -> float:
-    """Return how far a query's best score lies above its mean, averaged over the queries.
+    """Return how far a query's best score exceeds its mean, averaged over the queries.
 
-    ``(scores.amax(1) - scores.mean(1)).mean()``: the unit in which temperatures carry over from
-    scores of one model to those of another (docs/judgments.md).
+    ``(scores.amax(1) - scores.mean(1)).mean()``: the unit in which temperatures transfer between
+    the scores of different models (docs/judgments.md).
 
     Args:
         scores: float [Q, N], or its tiles.
@@ -259,7 +258,7 @@ def reach(scores: Tensor | Tiles) -> float:
             0.15
     """
     tiles = as_tiles(scores)
-    # From a row's first score on: of equal scores the sums are 0 to the bit.
+    # Relative to a row's first score: sums of equal scores are then exactly 0.
     first = tiles.columns(slice(0, 1)).clone()
     best, total = torch.full_like(first[:, 0], -torch.inf), torch.zeros_like(first[:, 0]).double()
     for _, tile in tiles.parts():
@@ -286,8 +285,8 @@ def inner_products(
 
     Args:
         queries: Tensor or numpy array [Q, D], held as float32.
-        gallery: Tensor or numpy array [N, D], may be memory-mapped: a tile reads its rows only.
-        entries: scores a tile, at least one column; default what suits the device.
+        gallery: Tensor or numpy array [N, D], may be memory-mapped: a tile reads only its rows.
+        entries: scores a tile, at least one column; the default suits the device.
         device: where tiles are computed; default that of ``queries`` (CPU for numpy arrays).
 
     Returns:
@@ -319,7 +318,7 @@ def inner_products(
 
 
 def refuse_empty(tiles: Tiles) -> None:
-    """Raise ValueError where there are no rows (an empty bank) or no columns.
+    """Raise ValueError if there are no rows (an empty bank) or no columns.
 
     Example:
         ::
@@ -336,12 +335,12 @@ def refuse_empty(tiles: Tiles) -> None:
 def refuse_non_finite(scores: Tensor, *, name: str = 'scores', first_column: int = 0) -> None:
     """Raise ValueError with the row and column of the first score that is NaN or infinite.
 
-    The sum tells in one fast pass whether a closer look is needed: what is not finite reaches it.
+    A sum tells in one fast pass whether a search is needed: it is finite only if all scores are.
 
     Args:
         scores: float [Q, N].
-        name: what the message calls it.
-        first_column: what the first of these columns is of the whole matrix.
+        name: name of the matrix in the message.
+        first_column: position of the first of these columns in the whole matrix.
 
     Example:
         ::
@@ -353,7 +352,7 @@ def refuse_non_finite(scores: Tensor, *, name: str = 'scores', first_column: int
     if scores.detach().sum().isfinite():
         return
     wrong = (~scores.isfinite()).nonzero()
-    if not len(wrong):  # a sum of large numbers may overflow
+    if not len(wrong):  # a sum of large finite numbers may overflow
         return
     row, column = wrong[0].tolist()
     raise ValueError(
@@ -369,7 +368,7 @@ def _float32(x: Any, device: Optional[str | torch.device]) -> Tensor:
 
 
 def extent(tile: Tensor) -> Tensor:
-    """Return the lowest and the highest score of a tile [Q, n], float [2]; NaN where one is.
+    """Return the lowest and the highest score of a tile [Q, n], float [2]; NaN if any is NaN.
 
     Example:
         ::
@@ -385,7 +384,7 @@ def _step(low: Tensor, high: Tensor) -> Tensor:
 
 
 def column_blocks(tile: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """Yield a tile [Q, n] a few columns at a time, which stay in a CPU's second cache.
+    """Yield a tile [Q, n] a few columns at a time, which fit a CPU's second-level cache.
 
     Example:
         ::
@@ -400,7 +399,7 @@ def column_blocks(tile: Tensor) -> Iterator[tuple[slice, Tensor]]:
 
 
 def tile_width(rows: int, entries: int = ENTRIES) -> int:
-    """Return how many columns of so many rows a tile has, at least one.
+    """Return the number of columns of a tile with ``rows`` rows, at least one.
 
     Example:
         ::

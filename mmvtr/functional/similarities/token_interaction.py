@@ -29,7 +29,7 @@ SIDES = ('both', 'words', 'frames')
 def token_weights(logits: Tensor, mask: Tensor) -> Tensor:
     """Return softmax over the valid tokens of each item: float, bool [N, L] -> float [N, L].
 
-    How WTI of DRL weighs tokens.  An item without a valid token gets zeros.
+    These are the weights of DRL's WTI.  An item without a valid token gets zeros.
 
     Example:
         ::
@@ -58,24 +58,24 @@ def token_scores(
 
         s = 1/2 (sum_n a_n max_m <w_n, f_m> + sum_m b_m max_n <w_n, f_m>)
 
-    over valid words n and frames m; tokens are taken as they are, so hand over unit vectors.
-    Where tokens tie, the gradient goes to one of them, as with ``torch.max``.
+    over valid words n and frames m; tokens are not normalised, so pass unit vectors.
+    If tokens tie, the gradient goes to one of them, as with ``torch.max``.
 
-    A backward pass keeps 2 bytes per token and pair (6 where the weights need a gradient).
+    A backward pass keeps 2 bytes per token and pair (6 if the weights need a gradient).
 
     Args:
         words: float [T, L, D]; half precision is computed in float32.
         word_mask: bool [T, L].
         frames: float [V, F, D].
         frame_mask: bool [V, F].
-        side: ``'words'``: the first sum alone, without the half (as ColBERT's MaxSim);
+        side: ``'words'``: the first sum only, without the half (as ColBERT's MaxSim);
             ``'frames'``: the second; ``'both'``.
         word_weights: float [T, L], a; default 1 / number of valid words.  Not read at padding.
         frame_weights: float [V, F], b, likewise.
-        official_mask: as the code of DRL and UATVR, which multiplies the similarities by the
-            masks: a padded token has similarity 0 to all and takes part in each max, so scores
-            depend on whether an item is padded.  To load its weights.
-        entries: similarities that exist at a time (at least those of one pair).
+        official_mask: the masking of DRL's and UATVR's code, which multiplies the similarities by
+            the masks: a padded token has similarity 0 to all and takes part in each max, so scores
+            depend on whether an item is padded.  Needed for their weights.
+        entries: largest number of similarities in memory (at least those of one pair).
 
     Returns:
         float [T, V].
@@ -84,7 +84,7 @@ def token_scores(
         ValueError: an unknown side, shapes that do not fit, or an item without a valid token.
 
     Example:
-        The one frame is like the first of two words: (1/2 + 1) / 2, and 1/2 of words alone. ::
+        The one frame equals the first of two words: (1/2 + 1) / 2, and 1/2 for words only. ::
 
             >>> words, frames = torch.eye(2)[None], torch.tensor([[[1.0, 0.0]]])
             >>> tokens = (words, torch.ones(1, 2).bool(), frames, torch.ones(1, 1).bool())
@@ -121,8 +121,8 @@ def paired_token_scores(
         frames: float [V, F, D].
         frame_mask: bool [V, F].
         columns: int64 [T, k], the videos.
-        side, word_weights, frame_weights, official_mask: as there, and so are the errors.
-        entries: bounds the memory only where no gradient is asked for.
+        side, word_weights, frame_weights, official_mask: see :func:`token_scores`, also for errors.
+        entries: bounds the memory only if no gradient is required.
 
     Returns:
         float [T, k].
@@ -157,11 +157,11 @@ def paired_token_scores(
 
 @arrays_too
 def below_shortlist(pooled: Tensor, columns: Tensor, reranked: Tensor) -> Tensor:
-    """Return scores of a shortlist, and below them the other columns in the order of ``pooled``.
+    """Return scores of a shortlist, with the other columns below it in the order of ``pooled``.
 
-    A column outside gets a whole number: minus the number of columns that ``pooled`` puts before
-    it in its row, less what keeps it below every re-ranked score there.  Nothing is rounded, so
-    no order and no tie is made or lost.  Values compare within a row.
+    A column outside the shortlist gets a whole number: minus the number of columns that ``pooled``
+    ranks above it in its row, minus an offset that keeps it below every re-ranked score.  Nothing
+    is rounded, so orders and ties are preserved.  Compare values only within a row.
 
     Args:
         pooled: float [T, V].
@@ -192,9 +192,9 @@ class _Packed(NamedTuple):
 
     Attributes:
         tokens: float [N, L', D] with L' the longest length.
-        weights: float [N, L'], 0 behind the valid tokens.
-        lengths: N numbers of tokens to look at, falling.
-        order: int64 [N], which item each one is.
+        weights: float [N, L'], 0 after the valid tokens.
+        lengths: N numbers of tokens to read, decreasing.
+        order: int64 [N], the original position of each item.
     """
 
     tokens: Tensor
@@ -206,11 +206,10 @@ class _Packed(NamedTuple):
 def _pack(
     kind: str, tokens: Tensor, mask: Tensor, weights: Optional[Tensor], official: bool
 ) -> _Packed:
-    """Drop the padding, or make it harmless where a longer item forces some.
+    """Drop the padding; neutralise the padding that longer items require.
 
-    What is behind the valid tokens copies the first of them, which changes no max: so no mask has
-    to touch the similarities.  In the official way it is a zero vector, at least one where an
-    item has padding.
+    Places after the valid tokens repeat the first token, which changes no maximum: similarities
+    need no mask.  With ``official`` they are zero vectors, at least one if an item has padding.
     """
     count = _count(kind, tokens, mask)
     length = (count + 1).clamp(max=mask.shape[1]) if official else count
@@ -239,7 +238,7 @@ def _same_width(texts: Tensor, videos: Tensor) -> None:
 
 
 def _count(kind: str, tokens: Tensor, mask: Tensor) -> Tensor:
-    """Number of valid tokens of each item, int64 [N]; an error where there is none."""
+    """Return the number of valid tokens of each item, int64 [N]; ValueError if one has none."""
     if tokens.shape[:2] != mask.shape:
         raise ValueError(
             f'{kind} tokens {tuple(tokens.shape)} need a mask {tuple(tokens.shape[:2])}, '
@@ -253,7 +252,7 @@ def _count(kind: str, tokens: Tensor, mask: Tensor) -> Tensor:
 
 
 def _sides(side: str, a: Tensor, b: Tensor) -> tuple[Optional[Tensor], Optional[Tensor]]:
-    """The weights of the two sums, None for one that is left out."""
+    """Return the weights of the two sums, None for a sum that is left out."""
     check_one_of(SIDES, side=side)
     if side == 'both':
         return a / 2, b / 2
@@ -270,7 +269,7 @@ class _Tile(NamedTuple):
 
 
 def _tiles(texts: Sequence[int], videos: Sequence[int], entries: int) -> Iterator[_Tile]:
-    """Tiles of at most ``entries`` similarities, near square where the sizes allow."""
+    """Yield tiles of at most ``entries`` similarities, near square if the sizes allow."""
     if not texts or not videos:
         return
     width = max(math.isqrt(entries), entries // (len(texts) * texts[0]))
@@ -281,7 +280,7 @@ def _tiles(texts: Sequence[int], videos: Sequence[int], entries: int) -> Iterato
 
 
 def _cut(lengths: Sequence[int], room: int) -> Iterator[slice]:
-    """Runs of items, the longest first, with at most ``room`` tokens; at least one item each."""
+    """Yield runs of items, the longest first, with at most ``room`` tokens, at least one item."""
     start = 0
     while start < len(lengths):
         stop = min(start + max(1, room // lengths[start]), len(lengths))
@@ -293,14 +292,15 @@ def _cut(lengths: Sequence[int], room: int) -> Iterator[slice]:
 
 
 def _pool(sims: Tensor, a: Optional[Tensor], b: Optional[Tensor]) -> Tensor:
-    """float [t, L, F, v], weights of words [t, L, 1] and of frames [t or 1, F, v] -> [t, v]."""
+    """Return pooled scores [t, v] of similarities [t, L, F, v], given weights of words [t, L, 1]
+    and frames [t or 1, F, v]."""
     words = 0 if a is None else (sims.amax(2) * a).sum(1)
     frames = 0 if b is None else (sims.amax(1) * b).sum(1)
     return words + frames
 
 
 class _MaxPooled(torch.autograd.Function):
-    """Packed words [T, L, D], their weights [T, L] or None, frames and theirs -> scores [T, V].
+    """Packed words [T, L, D], weights [T, L] or None, frames and their weights -> scores [T, V].
 
     The forward pass keeps where each maximum was, not the similarities: their gradient is zero
     anywhere else.  Frames are laid out [F, v] in a tile, so that both maxima run over outer
@@ -353,10 +353,10 @@ class _MaxPooled(torch.autograd.Function):
 def _pool_and_keep(
     sims: Tensor, weights: tuple[Optional[Tensor], ...], keep_maxima: tuple[bool, bool]
 ) -> tuple[Tensor, list[Optional[Tensor]]]:
-    """As :func:`_pool`, with what the backward pass needs.
+    """Return :func:`_pool` and the tensors that the backward pass needs.
 
-    That is where the maxima were, int16, over frames and over words, and the maxima themselves
-    where their weights need a gradient: four tensors or None.
+    They are the places of the maxima, int16, over frames and over words, and the maxima themselves
+    if their weights need a gradient: four tensors or None.
     """
     scores, places, values = 0, [], []
     for dim, w, keep in zip((2, 1), weights, keep_maxima):
@@ -386,7 +386,7 @@ def _add_token_grads(
 
 
 def _operands(words: Tensor, frames: Tensor, tile: _Tile) -> tuple[Tensor, Tensor]:
-    """The two matrices of a tile's product: words [t L, D] and frames [F v, D]."""
+    """Return the two matrices of a tile's product: words [t L, D] and frames [F v, D]."""
     left = words[tile.rows, : tile.words].flatten(0, 1)
     right = frames[tile.columns, : tile.frames].transpose(0, 1).flatten(0, 1)
     return left, right
@@ -398,7 +398,7 @@ def _product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _shape(tile: _Tile) -> tuple[int, int, int, int]:
-    """t, L, F, v."""
+    """Return t, L, F, v."""
     rows, columns = tile.rows.stop - tile.rows.start, tile.columns.stop - tile.columns.start
     return rows, tile.words, tile.frames, columns
 
@@ -406,7 +406,7 @@ def _shape(tile: _Tile) -> tuple[int, int, int, int]:
 def _tile_weights(
     a: Optional[Tensor], b: Optional[Tensor], tile: _Tile
 ) -> tuple[Optional[Tensor], Optional[Tensor]]:
-    """Views that broadcast over the maxima of a tile: [t, L, 1] and [1, F, v]."""
+    """Return views that broadcast over the maxima of a tile: [t, L, 1] and [1, F, v]."""
     return (
         None if a is None else a[tile.rows, : tile.words, None],
         None if b is None else b[tile.columns, : tile.frames].t()[None],

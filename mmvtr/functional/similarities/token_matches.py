@@ -1,4 +1,4 @@
-"""What carries a token-wise score: the best partner of each word and each frame, and its weight."""
+"""Contributions to a token-wise score: each token's best partner and its weight."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Partners(NamedTuple):
     """One of the two sums of a token-wise score, token by token.
 
     Attributes:
-        weight: float [T, V, L], what a token counts, 0 at padding: a_n (b_m) of ``token_scores``,
-            halved where there are two sums.
+        weight: float [T, V, L], weight of a token, 0 at padding: a_n (b_m) of ``token_scores``,
+            halved if there are two sums.
         value: float [T, V, L], its similarity with its best partner, 0 at padding.
-        partner: int64 [T, V, L], which token of the other side that is; -1 at padding, and where
+        partner: int64 [T, V, L], index of that token of the other side; -1 at padding, and if
             padding is the best partner (``official_mask``).
     """
 
@@ -31,7 +31,7 @@ class Partners(NamedTuple):
 
     @property
     def share(self) -> Tensor:
-        """Share of each token in the score, float [T, V, L]."""
+        """Contribution of each token to the score, float [T, V, L]."""
         return self.weight * self.value
 
 
@@ -49,21 +49,21 @@ def token_matches(
 ) -> dict[str, Partners]:
     """Return maxima and weights of UATVR Eq. 7-8, whose products sum to the score.
 
-    For a few texts and videos: all T x V x L x F similarities exist at once.
+    For a few texts and videos: all T x V x L x F similarities are in memory at once.
 
     Args:
         words, word_mask, frames, frame_mask, side, word_weights, frame_weights, official_mask: see
             :func:`~mmvtr.functional.similarities.token_interaction.token_scores`.
 
     Returns:
-        ``'words'`` with L words and ``'frames'`` with F frames as tokens, or the one of them that
+        ``'words'`` with L words and ``'frames'`` with F frames as tokens, or only the one that
         ``side`` names; the sum of all their shares is ``token_scores``.
 
     Raises:
         ValueError: an unknown side, or an item without a valid token.
 
     Example:
-        Of two words the second is what the first frame shows. ::
+        The second of two words matches the first frame. ::
 
             >>> words, frames = torch.eye(3)[None, [0, 1]], torch.eye(3)[None, [1, 2]]
             >>> valid = torch.ones(1, 2, dtype=torch.bool)
@@ -95,7 +95,7 @@ def token_matches(
 
 
 def _weights(mask: Tensor, weights: Optional[Tensor]) -> Tensor:
-    """float [N, L], means where there are none."""
+    """Return the weights, float [N, L]; equal weights of sum 1 by default."""
     if weights is None:
         return mask.float() / mask.sum(1, keepdim=True)
     return at_least_float32(weights).masked_fill(~mask, 0.0)
@@ -104,7 +104,7 @@ def _weights(mask: Tensor, weights: Optional[Tensor]) -> Tensor:
 def _partners(
     sims: Tensor, dim: int, own: Tensor, others: Tensor, weight: Tensor, shape: torch.Size
 ) -> Partners:
-    """The best along ``dim`` of [T, V, L, F]; masks and weights broadcast to [T, V, tokens]."""
+    """Return the best along ``dim`` of [T, V, L, F]; masks, weights broadcast to [T, V, tokens]."""
     value, partner = sims.max(dim)
     others = others.expand(*shape, -1)
     own = own.expand_as(value)

@@ -1,1 +1,1 @@
-"""What becomes of score matrices at test time."""
+"""Transforms of score matrices at test time."""

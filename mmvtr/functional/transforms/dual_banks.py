@@ -1,8 +1,8 @@
-"""Transforms that read items, too: two banks, of queries and of items, and InvGC.
+"""Transforms that also read items: with two banks, of queries and of items, and InvGC.
 
-A gallery item may be a hub because it is near to many queries, and because it is near to many items
-that answer them.  The second bank is of items, those that the bank's queries have found in the
-training set, say; it tells the two apart.
+A gallery item may be a hub because it is near to many queries, or because it is near to many items
+that answer them.  The second bank is of items, such as those that the bank's queries find in the
+training set; it separates the two cases.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def dbsn(
 ) -> Tensor:
     """Return ``scores + b`` by dual bank Sinkhorn (DBSN; Pan et al. 2025, arXiv 2508.02538).
 
-    Sinkhorn of the bank's queries with the gallery *and* the bank's own items, [K, N + M]: what a
-    query gives to its own items it need not give to the gallery.  ``b`` is that of the N items;
+    Sinkhorn of the bank's queries with the gallery *and* the bank's own items, [K, N + M]: the mass
+    that a query gives to its own items is not given to the gallery.  ``b`` is that of the N items;
     the others' and the rows' are dropped.  A round begins with the rows (all items alike at first),
-    as published; :func:`.sinkhorn_scores` begins with the columns, and both end at the same biases.
+    as published; :func:`.sinkhorn_scores` begins with the columns, and both have the same limit.
 
     Args:
         scores: float [Q, N] of the queries asked.
@@ -49,11 +49,11 @@ def dbsn(
         iterations: rounds, 1 or more; sharp temperatures (.01 of cosines) need more than 10.
 
     Returns:
-        float [Q, N] in score units, float32 or better.  The constant in b, which leaves ranks as
-        they are, is such that b does not change where every item, of both kinds, comes twice.
+        float [Q, N] in score units, float32 or better.  The constant in b, which does not change
+        ranks, is chosen so that b stays the same if every item of both kinds occurs twice.
 
     Raises:
-        ValueError: as :func:`.sinkhorn_scores`; banks of different queries, no round.
+        ValueError: see :func:`.sinkhorn_scores`; banks of different queries, no round.
 
     Example:
         The first bank query has an item of its own, so item 0 is less of a hub than item 1. ::
@@ -76,18 +76,18 @@ def dbsn_rows(
     temperature: float | Tensor,
     iterations: int = 10,
 ) -> Tensor:
-    """Return row biases of :func:`dbsn`, for which its ``b`` is :func:`.column_biases` of the bank.
+    """Return the row biases from which :func:`.column_biases` gives the biases of :func:`dbsn`.
 
-    So further items get theirs without redoing the others.
+    Further items thus get biases without a new fit of the others.
 
     Args:
-        bank, bank_gallery, temperature, iterations: of :func:`dbsn`.
+        bank, bank_gallery, temperature, iterations: see :func:`dbsn`.
 
     Returns:
         float [K], in score units, float32 or better; exp(rows / temperature) sums to one.
 
     Raises:
-        ValueError: as of :func:`dbsn`.
+        ValueError: see :func:`dbsn`.
 
     Example:
         Query 0 has an item of its own, and asks for less of the gallery. ::
@@ -105,7 +105,8 @@ def dbsn_rows(
     if iterations < 1:
         raise ValueError(f'iterations must be 1 or more, not {iterations}')
     both = _side_by_side(bank.finite(), own.finite())
-    # The rows' part of the first round moves into the scores: sinkhorn then begins with its other.
+    # The first round's row step is moved into the scores: sinkhorn then begins with its column
+    # step.
     first = _row_excess(both, temperature)
     shifted = both._replace(columns=lambda part: both.columns(part) - first[:, None])
     rows = sinkhorn(shifted, temperature=temperature, iterations=iterations - 1).rows - first
@@ -126,17 +127,17 @@ def db_norm(
 ) -> Tensor:
     """Return scores by DBNorm (Wang et al. 2023, arXiv 2310.11612), static or dynamic.
 
-    The product of two inverted softmaxes, DualIS, of the bank's queries g and of items h seen
-    before, at T and U::
+    The product of two inverted softmaxes, DualIS, over the bank's queries g and over items h seen
+    before, at temperatures T and U::
 
         exp(s_ij / T) / sum_k exp(g_kj / T) * exp(s_ij / U) / sum_m exp(h_mj / U)
 
     Its logarithm times T U / (T + U) is returned, which is s plus a bias of each item and ranks
-    alike.  The dynamic form, DualDIS, takes each factor for the queries whose best item is in that
+    alike.  The dynamic form, DualDIS, applies each factor to the queries whose best item is in that
     bank's :func:`.activation_set`.  With both factors a row is as above; with one it is the
-    published product of s and that factor, scaled down as a whole where it would exceed 1 (a
-    negative score then ranks lower the better it fits its column); with none the scores stay as
-    they are, where a product would be their square.  So rows differ in scale: rank within a row.
+    published product of s and that factor, scaled down as a whole if it would exceed 1 (a negative
+    score then ranks lower the better it fits its column); with none the scores are unchanged, while
+    the product would be their square.  Rows differ in scale: compare only within a row.
 
     Args:
         scores: float [Q, N], s, of the queries asked.
@@ -144,17 +145,17 @@ def db_norm(
         item_bank: float [M, N], h, similarities of M items seen before with the same items (videos
             with videos), or its tiles.
         temperature: T, which divides s and g; positive.
-        item_temperature: U, which divides s and h; positive; None = 16 times the share of the
-            items' own :func:`.reach` that T is of the bank's (:func:`own_share`): the items then
-            say little, as less loses ranks on real scores.
+        item_temperature: U, which divides s and h; positive; None = 16 T times the ratio of the
+            items' :func:`.reach` to the bank's (:func:`own_share`): the items then have little
+            influence, as a larger one loses ranks on real scores.
         dynamic: DualDIS.
-        neighbours: how many best items of a row of a bank are active, 1 to N; read if ``dynamic``.
+        neighbours: number of best items of a bank row that are active, 1 to N; read if ``dynamic``.
 
     Returns:
         float [Q, N], float32 or better; in score units unless ``dynamic``.
 
     Raises:
-        ValueError: as :func:`.sinkhorn_scores`, of either bank; ``neighbours`` out of range.
+        ValueError: see :func:`.sinkhorn_scores`, for either bank; ``neighbours`` out of range.
 
     Example:
         Item 0 is near to all queries of the bank, item 1 to all items seen before. ::
@@ -191,15 +192,15 @@ def db_norm(
     return torch.where(active & active_items, raw + both, found)
 
 
-#: How many times the share of the items' reach their temperature is by default: of 1, 2, 4, 8, 16
-#: the best on five of six cells of real scores, whichever is left out.
+#: Factor of the items' default temperature: the best of 1, 2, 4, 8, 16 on any five of six cells of
+#: real scores.
 MILDER = 16
 
 
 def own_share(temperature: float | Tensor, bank: Tensor | Tiles, items: Tiles) -> float | Tensor:
-    """:data:`MILDER` times the share of the items' reach that a temperature is of the bank's.
+    """Return :data:`MILDER` times a temperature, converted from the bank's reach to the items'.
 
-    Where a bank or the items have no reach it is as many times the temperature.
+    If the bank or the items have no reach it is not converted.
 
     Args:
         temperature: divides scores of the bank; positive.
@@ -219,7 +220,7 @@ def own_share(temperature: float | Tensor, bank: Tensor | Tiles, items: Tiles) -
 
 
 def _side_by_side(left: Tiles, right: Tiles) -> Tiles:
-    """[K, N] and [K, M] as tiles [K, N + M]."""
+    """Return tiles [K, N + M] of [K, N] and [K, M]."""
     size = left.shape[1]
 
     def columns(part: slice) -> Tensor:
@@ -235,7 +236,7 @@ def _side_by_side(left: Tiles, right: Tiles) -> Tiles:
 
 
 def _row_excess(tiles: Tiles, temperature: float | Tensor) -> Tensor:
-    """T log sum_j exp(s_kj / T), [K]."""
+    """Return T log sum_j exp(s_kj / T), [K]."""
     total = None
     for _, tile in tiles.parts():
         scale = torch.as_tensor(temperature).to(tile)
@@ -255,20 +256,20 @@ def inverse_convolution(
         x_i - strength / M * sum_j (c_ij - m) b_j            share=None, AvgPool
         x_i - strength / k * sum_(j of the k highest) c_ij b_j    LocalAdj, k = floor(share * M)
 
-    The mean is subtracted as the published code does, in the first form alone.  Similarities are
-    made for a few items at a time, 16 MiB of float32.
+    The mean is subtracted only in the first form, as in the published code.  Similarities are
+    computed for a few items at a time, 16 MiB of float32.
 
     Args:
         gallery: float [N, D], x.
         bank: float [M, D], b, of either modality.
-        strength: the paper's r; 0 = the gallery as it is.
+        strength: the paper's r; 0 = the gallery unchanged.
         share: of the bank, in (0, 1], at least one vector of it; None = all of the bank.
 
     Returns:
         float [N, D], float32 or better, of any length.
 
     Raises:
-        ValueError: no matrices of one width, or empty; a strength that is not finite; a share
+        ValueError: not matrices of one width, or empty; a strength that is not finite; a share
             outside (0, 1], or of less than one vector.
 
     Example:
@@ -301,21 +302,21 @@ def invgc(
 ) -> Tensor:
     """Return a gallery moved by a bank of items and one of queries (InvGC; Jian and Wang 2023).
 
-    The unit vectors of :func:`inverse_convolution` against each bank, halved and summed, and made
-    unit again.  Queries stay as they are.
+    The mean of the unit vectors of :func:`inverse_convolution` against each bank, normalised again.
+    Queries are not changed.
 
     Args:
         gallery: float [N, D].
         items: float [M, D], seen before, of the gallery's modality.
         queries: float [K, D], seen before, of the other modality.
         item_strength, query_strength: the paper's r_g and r_q.
-        share: of each bank, as :func:`inverse_convolution` (LocalAdj); None = AvgPool.
+        share: of each bank, see :func:`inverse_convolution` (LocalAdj); None = AvgPool.
 
     Returns:
         float [N, D], unit vectors, float32 or better.
 
     Raises:
-        ValueError: as :func:`inverse_convolution`.
+        ValueError: see :func:`inverse_convolution`.
 
     Example:
         ::
@@ -334,7 +335,7 @@ def invgc(
 
 
 def _shared(gallery: Tensor, bank: Tensor, mean: Tensor, k: Optional[int]) -> Tensor:
-    """Of some items, the mean of the bank (k of it) weighted by similarity, [n, D]."""
+    """Return the similarity-weighted mean of the bank (or of its k nearest) for items, [n, D]."""
     similar = gallery @ bank.t()
     if k is None:
         return (similar - mean) @ bank / len(bank)

@@ -1,4 +1,4 @@
-"""Sums of exponentials of a score matrix that is read in tiles: what Sinkhorn-Knopp repeats."""
+"""Sums of exponentials of a score matrix read in tiles: the inner loop of Sinkhorn-Knopp."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from torch import Tensor
 
 from mmvtr.functional.similarities.tiles import Tiles, column_blocks, extent
 
-#: Sums of exponentials, the largest of which is 1, are right in linear space from here on: what a
-#: float32 rounds to 0 is below 1e-38.
+#: Sums of exponentials, the largest of which is 1, are accurate in linear space above this value:
+#: float32 rounds only numbers below 1e-38 to 0.
 FLOOR = 1e-26
-#: (step of coded scores) / temperature up to which they stand for the scores in sums: each
+#: Largest (step of coded scores) / temperature at which codes replace the scores in sums: each
 #: exponential is then wrong by 5 % at most, with either sign.
 COARSE = 0.1
-#: How far the logs of row weights may spread for the ratio of their sums to be taken of the codes.
+#: Largest spread of the change of log row weights at which the ratio of sums is taken from codes.
 NEAR = 0.02
 
 
 class Sums(NamedTuple):
-    """Logs of the sums of alpha M over the rows, and of diag(alpha) M diag(beta) over the columns.
+    """Logs of the column sums of diag(alpha) M and of the row sums of diag(alpha) M diag(beta).
 
     Attributes:
-        log_alpha: float [Q], those that they are of.
+        log_alpha: float [Q], the row weights of these sums.
         columns: float [N].
         rows: float [Q].
     """
@@ -35,18 +35,18 @@ class Sums(NamedTuple):
 
 
 class ExpSums:
-    """Sums of M = exp(scores * scale), of scores [Q, N] that are read in tiles, once a call.
+    """Sums of M = exp(scores * scale), of scores [Q, N] that are read in tiles, one pass a call.
 
-    They are taken in linear space, and in log space where that could lose digits or a gradient is
-    asked for.  At most three values a call are waited for on a GPU.
+    They are computed in linear space, or in log space if that could lose digits or a gradient is
+    required.  A call waits for at most three values of a GPU.
 
     Args:
-        tiles: of the scores.
+        tiles: the scores.
         scale: 1 / temperature, 0-dim.
-        like: float [Q, n] of some of the scores.
+        like: float [Q, n], some of the scores, for dtype and device.
 
     Raises:
-        ValueError: at a call, a score that is not finite (its row and column are said).
+        ValueError: (in a call) a score that is not finite; the message has its row and column.
 
     Example:
         >>> from mmvtr.functional.similarities.tiles import as_tiles
@@ -71,9 +71,9 @@ class ExpSums:
 
         Args:
             log_alpha: float [Q].
-            near: exact sums of other weights.  Where the tiles are coded and these weights differ
-                little, the ratio of both sums is taken of the codes: it is near 1, and their error
-                is a part of the difference.
+            near: exact sums with other weights.  If the tiles are coded and these weights differ
+                little, only the ratio of both sums is computed from the codes: it is near 1, and
+                the codes' error is proportional to the difference.
         """
         if near is not None and self._in_linear_space_for(log_alpha) and self._codes() is not None:
             apart = log_alpha - near.log_alpha
@@ -84,16 +84,16 @@ class ExpSums:
     def of_rows(
         self, log_alpha: Tensor, log_c: Tensor, strictness: float, *, rough: bool = False
     ) -> Sums:
-        """Return the sums of diag(alpha) M diag(beta), beta as the columns need it.
+        """Return the sums of diag(alpha) M diag(beta), with the beta that the columns require.
 
-        A tile holds all rows, so its beta = (c / (alpha M))^strictness is exact at once and its
-        share of the row sums can follow.
+        A tile holds all rows, so its beta = (c / (alpha M))^strictness is exact at once, and its
+        share of the row sums is added in the same pass.
 
         Args:
             log_alpha: float [Q].
-            log_c: float [N], of the masses that columns are to get.
+            log_c: float [N], log masses of the columns.
             strictness: 0 to 1.
-            rough: of coded tiles (:meth:`.Tiles.coded`) the codes may be read.
+            rough: whether codes may replace the scores of coded tiles (:meth:`.Tiles.coded`).
         """
         return self._sums(log_alpha, log_c, strictness, rough)
 
@@ -118,8 +118,8 @@ class ExpSums:
     def _in_linear_space(
         self, log_alpha: Tensor, log_c: Optional[Tensor], strictness: float, rough: bool
     ) -> Optional[Sums]:
-        """None where digits could be lost, or a score is not finite."""
-        # Into place: small results that outlive their tile leave holes in the heap.
+        """Return the sums, or None if digits could be lost or a score is not finite."""
+        # In place: small results that outlive their tile fragment the heap.
         alpha = _Weights(log_alpha)
         columns = self._ranges.new_empty(self._tiles.shape[1])
         rows = torch.full_like(log_alpha, -torch.inf)
@@ -133,7 +133,7 @@ class ExpSums:
                 shares = _product(exps, beta.values)
                 torch.minimum(lowest, shares.min(), out=lowest)
                 torch.logaddexp(rows, shares.log_().add_(beta.largest + top), out=rows)
-            if part.start == 0 and not lowest > FLOOR:  # the first tells nearly always
+            if part.start == 0 and not lowest > FLOOR:  # the first tile mostly decides
                 return None
         if not (lowest > FLOOR and (self._ranged or self._ranges.isfinite().all())):
             return None
@@ -155,7 +155,7 @@ class ExpSums:
         return codes
 
     def _exponentials(self, rough: bool) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Yield columns, exp(scores * scale - top) [Q, n] in memory that is used again, and top."""
+        """Yield columns, exp(scores * scale - top) [Q, n] in reused memory, and top * scale."""
         codes = self._codes() if rough else None
         bits = self._scale / math.log(2)
         for number, start in enumerate(range(0, self._tiles.shape[1], self._tiles.width)):
@@ -177,7 +177,7 @@ class ExpSums:
                     room.copy_(scores)
                 room.mul_(factor).exp2_()  # exp_ takes three times as long
                 yield slice(start + block.start, start + block.stop), room, top * self._scale
-            tile = scores = None  # before the next is made
+            tile = scores = None  # freed before the next is made
 
     def _in_log_space(self, log_alpha: Tensor, log_c: Optional[Tensor], strictness: float) -> Sums:
         columns, rows = torch.empty(0), torch.full_like(log_alpha, -torch.inf)
@@ -193,7 +193,7 @@ class ExpSums:
         return Sums(log_alpha, columns, rows)
 
     def _room_for(self, scores: Tensor) -> Tensor:
-        """The same memory for each block, in its order: to ask for it anew costs as much as the
+        """Return reused memory for a block, in its memory order: allocating it costs as much as the
         exponentials."""
         if len(self._room) < scores.numel():
             self._room = self._room.new_empty(scores.numel())
@@ -209,7 +209,7 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
 
 
 class _Weights:
-    """Weights as their logs and, over the largest, as numbers in [0, 1]."""
+    """Weights as logs, and divided by the largest as numbers in [0, 1]."""
 
     def __init__(self, logs: Tensor) -> None:
         logs = logs.detach()

@@ -1,6 +1,6 @@
-"""A transform fitted to a bank: what it adds to each item, and what it makes of a row of scores.
+"""A transform fitted to a bank: the biases of its items, and the transformed scores.
 
-Every place that debiases scores does it by :func:`fit_biases`, so that all of them agree.
+All code that debiases scores uses :func:`fit_biases`, so that all results agree.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class ItemBiases(NamedTuple):
-    """A transform that was fitted to a bank and a gallery of N items.
+    """A transform fitted to a bank and a gallery of N items.
 
     Attributes:
         transform: its name.
-        options: all of them, the temperature in units of scores.
-        items: float [N], what each item gets, of mean 0 where the transform is additive.
-        shift: what was subtracted for that; further items get it subtracted, too.
-        active: bool [N], of a gated transform: queries whose best item is one of these change.
-        rows: float [K], of Sinkhorn's kind: the row biases, by which further items get theirs.
+        options: all its options, the temperature in units of scores.
+        items: float [N], the bias of each item, with mean 0 if the transform is additive.
+        shift: the mean that was subtracted; it is subtracted from further items too.
+        active: bool [N], for a gated transform: queries whose best item is active are changed.
+        rows: float [K], for Sinkhorn and its variants: row biases, from which further items get
+            theirs.
     """
 
     transform: str
@@ -47,7 +48,7 @@ class ItemBiases(NamedTuple):
     rows: Optional[Tensor] = None
 
     def changed(self, scores: Tensor) -> Tensor:
-        """Return what ranks the items of each row: score + bias where the transform is additive.
+        """Return transformed scores: score + bias if the transform is additive.
 
         Args:
             scores: float [Q, N], raw, of queries with all items.
@@ -69,11 +70,12 @@ class ItemBiases(NamedTuple):
         return raw + items
 
     def further(self, bank: Tensor | Tiles, item_bank: Optional[Tensor | Tiles] = None) -> Tensor:
-        """Return the biases of further items, float [n]; those of the others stay as they are.
+        """Return the biases of further items, float [n]; those of the other items do not change.
 
         Args:
-            bank: float [K, n] of the same bank queries with these, or its tiles.
-            item_bank: float [M, n] of the same items seen before with these, where it reads them.
+            bank: float [K, n], scores of the same bank queries with these items, or its tiles.
+            item_bank: float [M, n], scores of the same items seen before with these, if they are
+                read.
         """
         return _columns(self.transform, as_tiles(bank), self.rows, self.options, item_bank) - (
             self.shift
@@ -90,18 +92,18 @@ def fit_biases(
     """Return a transform fitted to a bank.
 
     Args:
-        transform: one of the table that reads a bank.
+        transform: name of a transform that reads a bank.
         bank: float [K, N], scores of K queries seen before with the N items, or its tiles.
-        beside: what else the transform reads, by name: ``bank_gallery`` [K, M], ``item_bank``
-            [M, N].
-        **options: of the transform; None = its default, of ``neighbours`` at most the bank.  A
+        beside: the other matrices that the transform reads, by name: ``bank_gallery`` [K, M],
+            ``item_bank`` [M, N].
+        **options: its options; None = the default, for ``neighbours`` at most the bank.  A
             ``temperature`` is in units of scores, or a share of the bank's :func:`.reach`, such as
             ``'20%'``, its default.
 
     Raises:
-        ValueError: an unknown transform or option, one that is needed and missing, or out of range;
-            no items seen before for one that reads them; the dynamic form of ``db_norm``, which is
-            no bias of each item.
+        ValueError: an unknown transform or option, a missing one without a default, or one out of
+            range; a transform that reads items seen before, without them; the dynamic form of
+            ``db_norm``, which is not a bias of each item.
 
     Example:
         Item 0 is near to both bank queries. ::
@@ -136,7 +138,7 @@ def fit_biases(
 
 
 def _temperature(given: Any, bank: Tiles) -> float:
-    """In units of scores, of a positive number or a share of the bank's reach such as '20%'."""
+    """Return a temperature in units of scores; a share such as '20%' is of the bank's reach."""
     value, is_share = share_of(given)
     if not is_share:
         return value
@@ -166,7 +168,7 @@ def _options(
 def _sinkhorn(
     transform: str, bank: Tiles, options: Mapping[str, Any], read: Mapping[str, Tiles]
 ) -> tuple[Optional[Tensor], Optional[Tensor]]:
-    """Row biases [K] of Sinkhorn's kind, and biases of the items [N] where these come with them."""
+    """Return Sinkhorn-like row biases [K] and, if they come with them, item biases [N]; or None."""
     spec = transform_named(transform)
     if transform == 'dbsn':
         chosen = {name: options[name] for name in ('temperature', 'iterations')}
@@ -187,7 +189,7 @@ def _columns(
     options: Mapping[str, Any],
     item_bank: Optional[Tensor | Tiles],
 ) -> Tensor:
-    """What each item gets, float [n]; that of one item depends on no other."""
+    """Return the bias of each item, float [n]; an item's bias depends on no other item."""
     temperature = options.get('temperature')
     if rows is not None:
         strictness = {**options, **transform_named(transform).as_sinkhorn}['strictness']

@@ -1,8 +1,8 @@
 """Test-time score transforms against hubness, for the scores of any model.
 
 Rows are queries, columns are the gallery, in one direction.  A *bank* of queries, scored against
-the same gallery, says which items are retrieved too often; what the transforms return is to be
-ranked within a row.  A bank of test queries makes any of them transductive.
+the same gallery, tells which items are retrieved too often; transformed scores are to be compared
+within a row.  A bank of test queries makes any of them transductive.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ def sinkhorn_scores(
     tolerance: Optional[float] = None,
     bank_marginals: Optional[Tensor] = None,
 ) -> Tensor:
-    """Return ``scores + b``, with b of the bank: NCL at test time (Park et al. 2022, Sec. 3.4).
+    """Return ``scores + b``, with b from the bank: NCL at test time (Park et al. 2022, Sec. 3.4).
 
     Args:
         scores: float [Q, N] of the queries asked.
         bank: float [K, N] of the bank queries with the same N gallery items, or its tiles.
         temperature: NCL's gamma, which divides scores; positive.
-        iterations, tolerance: as :func:`mmvtr.functional.transforms.sinkhorn.sinkhorn`.
+        iterations, tolerance: see :func:`mmvtr.functional.transforms.sinkhorn.sinkhorn`.
         bank_marginals: float [K], the weight of each bank query, summing to one; default uniform.
 
     Returns:
         float [Q, N] in score units, float32 or better.
 
     Raises:
-        ValueError: a score that is not finite, a matrix that is all one value, an empty bank or
-            gallery, a bank of another gallery; as :func:`.sinkhorn`.
+        ValueError: a score that is not finite, a constant matrix, an empty bank or gallery, a bank
+            of another gallery; see also :func:`.sinkhorn`.
 
     Example:
         Item 0 is near to all queries of the bank, so the second query gets the other one. ::
@@ -80,30 +80,30 @@ def unbalanced_sinkhorn(
     iterations: int = 10,
     bank_marginals: Optional[Tensor] = None,
 ) -> Tensor:
-    """:func:`sinkhorn_scores` whose gallery need not be found evenly: ``scores + b``.
+    """Return ``scores + b`` by Sinkhorn with relaxed column marginals: items may be found unevenly.
 
-    A sharp Sinkhorn forces every item to be found equally often, and so ranks right items low that
-    other queries own.  Here an item that is found too often pays for it in proportion to the
-    logarithm of how much too often, and keeps the rest (:func:`.sinkhorn`
-    has the equations).  On human judgments it gains as much paired recall and loses less of the
-    right items that nobody annotated.
+    A strict Sinkhorn forces every item to be found equally often, and so ranks right items low if
+    they are right for many queries.  Here an item that is found too often is penalised in
+    proportion to the logarithm of the excess only (:func:`.sinkhorn` has the equations).  On human
+    judgments it gains as much paired recall and loses fewer of the right items that were not
+    annotated.
 
     Args:
         scores: float [Q, N] of the queries asked.
         bank: float [K, N] of the bank queries with the same N gallery items, or its tiles.
         temperature: divides scores; positive.
-        strictness: 1 = Sinkhorn, 0 = the scores as they are.
-        iterations: of which each leaves at most a share ``strictness`` of the error.
-        bank_marginals: as :func:`sinkhorn_scores`.
+        strictness: 1 = Sinkhorn, 0 = the scores unchanged.
+        iterations: number of iterations; each multiplies the error by at most ``strictness``.
+        bank_marginals: see :func:`sinkhorn_scores`.
 
     Returns:
         float [Q, N] in score units, float32 or better.
 
     Raises:
-        ValueError: as :func:`sinkhorn_scores`, or a strictness out of range.
+        ValueError: see :func:`sinkhorn_scores`, or a strictness out of range.
 
     Example:
-        Item 0 is near to all queries of the bank, and pays for half of that. ::
+        Item 0 is near to all queries of the bank, and half of that is corrected. ::
 
             >>> bank = torch.tensor([[0.9, 0.1], [0.8, 0.7]])
             >>> scores = torch.tensor([[0.9, 0.2], [0.7, 0.6]])
@@ -137,7 +137,7 @@ def inverted_softmax(
         float [Q, N] in score units, float32 or better.
 
     Raises:
-        ValueError: as :func:`sinkhorn_scores`.
+        ValueError: see :func:`sinkhorn_scores`.
 
     Example:
         ::
@@ -157,20 +157,20 @@ def qb_norm(
     """Return scores by dynamic inverted softmax (QB-Norm, Bogolin et al. 2022).
 
     :func:`inverted_softmax` for the queries whose best item is among the ``neighbours`` best of
-    some bank query; the others keep their raw scores.  So rows differ in scale: rank within a row
-    only.
+    some bank query; the others keep their raw scores.  Rows differ in scale: compare only within a
+    row.
 
     Args:
         scores: float [Q, N] of the queries asked.
         bank: float [K, N] of the bank queries with the same items, or its tiles.
         temperature: divides scores; positive.
-        neighbours: how many best items of a bank query count, 1 to N.
+        neighbours: number of best items of a bank query that count, 1 to N.
 
     Returns:
         float [Q, N], float32 or better.
 
     Raises:
-        ValueError: as :func:`sinkhorn_scores`, or ``neighbours`` out of range.
+        ValueError: see :func:`sinkhorn_scores`, or ``neighbours`` out of range.
 
     Example:
         The bank's queries all find item 0: only the first query, which finds it too, changes. ::
@@ -190,10 +190,10 @@ def dual_softmax(scores: Tensor, bank: Tensor | Tiles, *, temperature: float | T
     """Return scores by dual softmax (CAMoE, Cheng et al. 2021), as its users apply it at test time.
 
     ``K s_ij exp(s_ij / T) / sum_k exp(g_kj / T)``: with the scores themselves as bank,
-    ``s * softmax(s / T, dim=0) * len(s)``.  A row whose exponentials would exceed one, which takes
-    another bank, is scaled down as a whole.  A negative score ranks lower the better it fits its
-    column, and what lies 87 temperatures below the row's best vanishes in float32: so it is
-    published.
+    ``s * softmax(s / T, dim=0) * len(s)``.  If an exponential of a row exceeds 1 (possible only
+    with another bank), the row is scaled down as a whole.  As published, a negative score ranks
+    lower the better it fits its column, and scores 87 temperatures below the row's best vanish in
+    float32.
 
     Args:
         scores: float [Q, N], s, of the queries asked.
@@ -204,7 +204,7 @@ def dual_softmax(scores: Tensor, bank: Tensor | Tiles, *, temperature: float | T
         float [Q, N], no longer in score units, float32 or better.
 
     Raises:
-        ValueError: as :func:`sinkhorn_scores`.
+        ValueError: see :func:`sinkhorn_scores`.
 
     Example:
         The scores as their own bank: item 1 is found by the second query only. ::
@@ -225,7 +225,7 @@ def csls(scores: Tensor, bank: Tensor | Tiles, *, neighbours: int = 10) -> Tenso
     """Return ``2 s_ij - r_i - r_j``: cross-domain similarity local scaling (Conneau et al. 2018).
 
     r_j is the mean of the ``neighbours`` highest bank scores of item j, r_i that of as many highest
-    gallery scores of query i (the same for the whole row: it leaves its ranks as they are).
+    gallery scores of query i (the same for the whole row, so that it does not change ranks).
 
     Args:
         scores: float [Q, N], s, of the queries asked.
@@ -236,7 +236,7 @@ def csls(scores: Tensor, bank: Tensor | Tiles, *, neighbours: int = 10) -> Tenso
         float [Q, N] in score units, float32 or better.
 
     Raises:
-        ValueError: as :func:`sinkhorn_scores`, or ``neighbours`` out of range.
+        ValueError: see :func:`sinkhorn_scores`, or ``neighbours`` out of range.
 
     Example:
         The bank's best are 0.9 and 0.7, the query's is 0.7. ::
@@ -256,14 +256,15 @@ def csls(scores: Tensor, bank: Tensor | Tiles, *, neighbours: int = 10) -> Tenso
 def local_scaling(
     scores: Tensor, bank: Tensor | Tiles, *, strength: float = 0.5, share: float = 0.05
 ) -> Tensor:
-    """Return scores less a part of what an item scores with the queries that it is nearest to.
+    """Return scores minus a multiple of each item's mean score with its nearest bank queries.
 
         s_ij - strength * r_j
 
-    r_j is the mean of the highest ``share`` of item j's bank scores, at least of one.  Above 0
-    items that many queries are near to fall, hubs and general captions; below 0 they rise, and what
-    is true of many is found before what was written for one (docs/agreement.md).  At a half the
-    order, the default's, is that of :func:`csls`, with a share of queries in place of a number.
+    r_j is the mean of the highest ``share`` of item j's bank scores, at least of one.  A positive
+    strength lowers items that are near to many queries, hubs and general captions; a negative one
+    raises them, and ranks what is true of many before what was written for one (docs/agreement.md).
+    At the default, a half, the order is that of :func:`csls`, with a share of the queries instead
+    of a number.
 
     Args:
         scores: float [Q, N], s, of the queries asked.
@@ -275,7 +276,7 @@ def local_scaling(
         float [Q, N] in score units, float32 or better.
 
     Raises:
-        ValueError: as :func:`sinkhorn_scores`; a share out of range or a strength that is not
+        ValueError: see :func:`sinkhorn_scores`; a share out of range or a strength that is not
             finite.
 
     Example:
@@ -298,8 +299,8 @@ def nnn(
     """Return ``s_ij - alpha * r_j``: nearest neighbour normalisation (NNN; Chowdhury et al. 2024).
 
     r_j is the mean of item j's ``neighbours`` highest bank scores: :func:`local_scaling` with a
-    number of queries in place of a share.  The paper chooses both by validation; the authors' code
-    begins with 256 neighbours and alpha = .5.
+    number of queries instead of a share.  The paper chooses both by validation; the authors' code
+    starts with 256 neighbours and alpha = .5.
 
     Args:
         scores: float [Q, N], s, of the queries asked.
@@ -311,7 +312,7 @@ def nnn(
         float [Q, N] in score units, float32 or better.
 
     Raises:
-        ValueError: as :func:`sinkhorn_scores`; ``neighbours`` out of range, an alpha that is not
+        ValueError: see :func:`sinkhorn_scores`; ``neighbours`` out of range, an alpha that is not
             finite.
 
     Example:
@@ -338,30 +339,30 @@ def hedged_scaling(
     places: int = 1,
     share: float = 0.05,
 ) -> Tensor:
-    """Return scores by two :func:`local_scaling`: the first place by one strength, then another.
+    """Return scores by :func:`local_scaling` with one strength for the first places, another below.
 
         1. the ``places`` highest of s_ij - first * r_j, in that order
         2. all others by s_ij - strength * r_j
 
     With ``first`` below 0 and ``strength`` above it, a list begins with what is true of many and
-    goes on with what was written for one (docs/agreement.md).  Precision at 1 asks for the first
-    place only, recall at 5 and 10 for the others.
+    continues with what was written for one (docs/agreement.md).  Precision at 1 depends on the
+    first place only, recall at 5 and 10 on the others.
 
     Args:
         scores: float [Q, N], s, of the queries asked.
         bank: float [K, N] of the bank queries with the same items, or its tiles; r as in
             :func:`local_scaling`.
-        first: strength that gives the first places, of either sign.
-        strength: of the others.
-        places: how many are first, 1 to N.  Of equals the one of the lowest index comes first.
+        first: strength for the first places, of either sign.
+        strength: strength for the others.
+        places: number of first places, 1 to N.  Among equals the lowest index comes first.
         share: of the bank, in (0, 1].
 
     Returns:
-        float [Q, N], float32 or better: s_ij - strength * r_j, and for the first places what is
-        above the row's highest.
+        float [Q, N], float32 or better: s_ij - strength * r_j, with values above the row's highest
+        for the first places.
 
     Raises:
-        ValueError: as :func:`local_scaling`; ``places`` out of range.
+        ValueError: see :func:`local_scaling`; ``places`` out of range.
 
     Example:
         Item 0 is near to many queries of the bank: it comes first, and then item 2. ::
@@ -381,7 +382,7 @@ def hedged_scaling(
 
 
 def times_exp(scores: Tensor, exponent: Tensor) -> Tensor:
-    """Return scores * exp(exponent), a row scaled down where exponentials would exceed one; [Q, N].
+    """Return scores * exp(exponent), [Q, N]; a row with exponentials above 1 is scaled down.
 
     Example:
         ::
@@ -397,7 +398,7 @@ def nearest_mean(bank: Tensor | Tiles, neighbours: int) -> Tensor:
 
     Args:
         bank: float [K, N], or its tiles.
-        neighbours: how many, 1 to K.
+        neighbours: number of bank scores, 1 to K.
 
     Raises:
         ValueError: ``neighbours`` out of range, a score that is not finite.
@@ -459,20 +460,20 @@ def activation_set(bank: Tensor | Tiles, *, k: int = 1) -> Tensor:
 
 
 def _bank_biases(scores: Tensor, bank: Tiles, temperature: float | Tensor) -> Tensor:
-    """-T logsumexp_k(g_kj / T), [N]."""
+    """Return -T logsumexp_k(g_kj / T), [N]."""
     biases = column_biases(bank, torch.zeros(bank.shape[0]), temperature=temperature)
     return biases.to(scores)
 
 
 def checked_scores(scores: Tensor, bank: Tensor | Tiles) -> tuple[Tensor, Tiles]:
-    """Return scores in float32 or better and tiles of the bank, which fit each other.
+    """Return scores in float32 or better and tiles of the bank; raise ValueError unless they fit.
 
     Args:
         scores: float [Q, N].
         bank: float [K, N], or its tiles.
 
     Raises:
-        ValueError: as :func:`sinkhorn_scores`; scores of the bank are read when they are used.
+        ValueError: see :func:`sinkhorn_scores`; scores of the bank are checked when they are used.
 
     Example:
         ::
@@ -494,7 +495,7 @@ def checked_scores(scores: Tensor, bank: Tensor | Tiles) -> tuple[Tensor, Tiles]
 
 
 def _refuse_constant(tiles: Tiles) -> None:
-    """One tile tells, unless the matrix is constant."""
+    """Raise ValueError if all scores are equal; mostly one tile is read."""
     if tiles.shape[0] * tiles.shape[1] < 2:
         return
     value = tiles.columns(slice(0, 1))[0, 0]

@@ -1,4 +1,4 @@
-"""Sinkhorn-Knopp: the biases that make every query and every item count its share.
+"""Sinkhorn-Knopp: biases with which every query and every item has its given share.
 
 NCL (Park et al. 2022), Sec. 3.3-3.4: with rows and columns of exp((s + a_i + b_j) / temperature)
 summing to given marginals, no gallery item is retrieved more often than it should be.
@@ -18,7 +18,7 @@ from mmvtr.functional.values import arrays_too, check_range
 
 __all__ = ['Biases', 'column_biases', 'sinkhorn', 'sinkhorn_by_rows']
 
-#: Scores up to this size must still be finite once the temperature divides them.
+#: Scores up to this size must still be finite after the division by the temperature.
 LEAST_RANGE = 1e6
 
 
@@ -49,23 +49,23 @@ def sinkhorn(
 
     With M = exp(scores / temperature): alpha = 1, beta = c / (alpha M), and ``iterations`` times
     alpha = r / (M beta), beta = c / (alpha M).  So the column marginals always hold, those of the
-    rows in the limit.  0 iterations are the inverted softmax.  Costs ``iterations + 1`` passes
-    over the tiles.  Of coded ones (:meth:`.Tiles.coded`) the last but one reads exact scores and
-    the others the codes, unless a tolerance is given.  Computed in float32 or better;
+    rows in the limit.  0 iterations are the inverted softmax.  Costs ``iterations + 1`` passes over
+    the tiles.  With coded tiles (:meth:`.Tiles.coded`) the last pass but one reads exact scores and
+    the others read codes, unless a tolerance is given.  Computed in float32 or better;
     differentiable in scores and temperature.
 
     With ``strictness`` p below 1 the column marginals need not hold (unbalanced optimal transport,
     one side only): beta = (c / (alpha M))^p.  That is the plan P of the given row sums with the
     largest ``<P, scores> + temperature * entropy(P) - rho * KL(column sums of P, c)`` for
     ``rho = temperature * p / (1 - p)``, and in the limit ``b_j = rho * log(c_j / m_j)`` up to one
-    constant, where m_j is what column j still gets: an item pays rho for each factor e by which it
-    is found more often than its share.  0 leaves the scores as they are.
+    constant, where m_j is the remaining mass of column j: an item's bias falls by rho for each
+    factor e by which it is found more often than its share.  0 leaves the scores unchanged.
 
     Args:
         scores: float [Q, N], unscaled: the temperature divides them here.
         temperature: NCL's gamma, positive.
-        iterations: the most there may be.
-        tolerance: stop at the iteration that finds all row marginals this close, relatively.
+        iterations: largest number of iterations.
+        tolerance: stop at the iteration in which all row marginals have a smaller relative error.
         row_marginals: r, float [Q], positive, summing to one; default uniform.
         column_marginals: c, float [N], likewise.
         strictness: p, 0 to 1.
@@ -124,19 +124,19 @@ def sinkhorn_by_rows(
     whole: Callable[[Tensor], Tensor] = lambda rows: rows,
     joint: Callable[[Tensor], Tensor] = lambda log_sums: log_sums,
 ) -> Biases:
-    """As :func:`sinkhorn`, from blocks of rows, which several processes may share.
+    """Return :func:`sinkhorn` of blocks of rows, which several processes may share.
 
-    Each iteration is one pass: for the beta at hand the alpha of a block's rows is exact at once,
-    and the block's share of the column sums can follow.
+    Each iteration is one pass: for the current beta the alpha of a block's rows is exact at once,
+    and the block's share of the column sums is added in the same pass.
 
     Args:
-        blocks: called for each pass; gives the float scores [q, N] of this process' rows.
+        blocks: called for each pass; returns the float scores [q, N] of this process' rows.
         temperature, iterations, column_marginals: see :func:`sinkhorn`; rows are uniform.
-        whole: from a float [own rows] to that of all rows [Q], over processes.
-        joint: from the logs of column sums over own rows, float [N], to those over all rows.
+        whole: maps a float [own rows] to that of all rows [Q], over processes.
+        joint: maps the logs of column sums over own rows, float [N], to those over all rows.
 
     Returns:
-        Biases of all Q rows and of N columns; not finite where a score is not.
+        Biases of all Q rows and of N columns; not finite if a score is not finite.
 
     Example:
         ::
@@ -172,24 +172,25 @@ def column_biases(
     temperature: float | Tensor,
     column_marginals: Optional[Tensor] = None,
 ) -> Tensor:
-    """Return what each column gets for fixed row biases: one half-step of Sinkhorn-Knopp.
+    """Return the column biases for fixed row biases: one half-step of Sinkhorn-Knopp.
 
     ``b_j = temperature * (log c_j - logsumexp_i((s_ij + a_i) / temperature))``.  A column's bias
-    depends on that column alone, so further gallery items get theirs without redoing the others.
-    For the row biases of :func:`sinkhorn` these are its column biases up to one constant.
+    A column's bias depends on that column only, so further gallery items get theirs without a new
+    fit of the others.  For the row biases of :func:`sinkhorn` these are its column biases up to one
+    constant.
 
     Args:
         scores: float [Q, N].
         row_biases: float [Q], in score units; zeros give the inverted softmax.
         temperature: positive.
-        column_marginals: c, float [N], positive, in any one unit for all calls that are to agree;
+        column_marginals: c, float [N], positive, in any unit that all calls to be compared share;
             default 1 for every column.
 
     Returns:
         float [N], in score units, not shifted.
 
     Raises:
-        ValueError: as :func:`sinkhorn`.
+        ValueError: see :func:`sinkhorn`.
 
     Example:
         Item 0, which both queries are near to, gets the lower bias. ::
@@ -214,13 +215,13 @@ def in_own_unit(
 ) -> Tensor:
     """Return column biases shifted to ``strictness *`` those of :func:`column_biases`.
 
-    Those of :func:`sinkhorn` are normalised over the columns, so all fall by ``temperature *
-    log(2)`` where each column comes twice.  These do not.
+    The column biases of :func:`sinkhorn` are normalised over the columns, so all fall by
+    ``temperature * log(2)`` if each column occurs twice.  The shifted ones do not.
 
     Args:
-        columns: float [N], such biases but for one constant.
+        columns: float [N], such biases up to one constant.
         scores: tiles of float [Q, N], of which one column is read.
-        rows: float [Q], in score units, exp(rows / temperature) of sum one.
+        rows: float [Q], in score units, with exp(rows / temperature) of sum one.
         temperature: positive.
         strictness: 0 to 1.
 
@@ -260,7 +261,7 @@ def _inverse(temperature: float | Tensor, like: Tensor) -> Tensor:
     value = torch.as_tensor(temperature).item()
     if not 0 < value < math.inf:
         raise ValueError(f'temperature must be positive, not {value}')
-    # Scores are divided by it: what is not finite then gives biases that are no numbers.
+    # Scores are divided by it: if that overflows the biases are NaN.
     if value * torch.finfo(like.dtype).max < LEAST_RANGE:
         raise ValueError(f'temperature {value} is too small for {like.dtype}: scores overflow')
     return 1 / torch.as_tensor(temperature, dtype=like.dtype, device=like.device)

@@ -1,6 +1,6 @@
-"""The test-time transforms by name: what hooks, inferencer, galleries and tools offer of them.
+"""The test-time transforms by name, for hooks, inferencer, galleries and tools.
 
-One row a transform; hooks, inferencer, galleries and tools look names up here.
+One row per transform; hooks, inferencer, galleries and tools look names up here.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class _Option(NamedTuple):
     """One option of a transform.
 
     Attributes:
-        name: of it.
-        type: as it is written in the function's signature.
-        default: Parameter.empty where it must be given.
-        unit: what its numbers mean.
+        name: its name.
+        type: its annotation in the function's signature.
+        default: Parameter.empty if it is required.
+        unit: meaning of its numbers.
     """
 
     name: str
@@ -44,22 +44,22 @@ class _Option(NamedTuple):
 
 
 class TransformSpec(NamedTuple):
-    """What is known of a test-time transform; no other place states a name, a default or a form.
+    """Facts about a test-time transform: the only place with its name, defaults and form.
 
     Attributes:
-        function: scores [Q, N] of queries with a gallery, what it reads, and options -> [Q, N].
-        reads: what else it reads: ``'bank'``, scores [K, N] of queries seen before; ``'row'``, the
-            query's scores with the rest of the gallery; ``'truth'`` [Q, N], how surely items hold
-            (:func:`expected_truth`);
-            ``'bank_gallery'``, scores [K, M] of the bank with items seen before, and
-            ``'item_bank'``, scores [M, N] of these with the gallery, each a keyword of its name.
-        form: what its order is by: ``'additive'``: score + b_j, the same b_j for all queries, so
-            that one more dimension of a vector holds it; ``'gated'``: the same for some queries, by
-            their best item, the raw score for the others; ``'row'``: a function of the whole row.
-        claim: what it is for.
-        source: who proposed it.
-        as_sinkhorn: the options of :func:`sinkhorn` that it fixes, of one whose biases are
-            :func:`sinkhorn`'s; else None.
+        function: (scores [Q, N] of queries with a gallery, further inputs, options) -> [Q, N].
+        reads: further inputs: ``'bank'``, scores [K, N] of queries seen before; ``'row'``, the
+            query's scores with the rest of the gallery; ``'truth'`` [Q, N], the probability that
+            items are true (:func:`expected_truth`); ``'bank_gallery'``, scores [K, M] of the bank
+            with items seen before, and ``'item_bank'``, scores [M, N] of these with the gallery,
+            each a keyword of its name.
+        form: ``'additive'``: score + b_j, the same b_j for all queries, so that one more dimension
+            of a vector holds it; ``'gated'``: score + b_j for some queries, depending on their best
+            item, the raw score for the others; ``'row'``: a function of the whole row.
+        claim: its purpose.
+        source: its publication.
+        as_sinkhorn: if its biases are :func:`sinkhorn`'s, the options of :func:`sinkhorn` that it
+            fixes; else None.
 
     Example:
         ::
@@ -95,17 +95,17 @@ class TransformSpec(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Return names and defaults of its options; of :attr:`needs` Parameter.empty."""
+        """Names and defaults of its options; Parameter.empty for those in :attr:`needs`."""
         return {option.name: option.default for option in self.described}
 
     @property
     def reads_items(self) -> bool:
-        """Return whether it reads items seen before, beside queries."""
+        """Whether it reads items seen before, beside queries."""
         return bool({'bank_gallery', 'item_bank'} & {*self.reads})
 
     @property
     def needs(self) -> set[str]:
-        """Return the names of options without a default."""
+        """Names of options without a default."""
         return {name for name, default in self.options.items() if default is Parameter.empty}
 
     def __call__(self, scores: Tensor, read: Tensor | Tiles, **options: Any) -> Tensor:
@@ -114,20 +114,20 @@ class TransformSpec(NamedTuple):
         Args:
             scores: float [Q, N].
             read: the bank, or the truth.
-            **options: those of the function, and what else it reads, by name; a ``temperature`` is
-                dropped where it has none.
+            **options: options of the function, and its further inputs, by name; a ``temperature``
+                is dropped if the function has none.
 
         Raises:
-            ValueError: as of the function.
+            ValueError: see the function.
         """
         if 'temperature' not in self.options:
             options.pop('temperature', None)
         return self.function(scores, read, **options)
 
 
-#: The temperature of a transform where none is given: a share of the bank's :func:`.reach`.
+#: Default temperature of a transform: a share of the bank's :func:`.reach`.
 TEMPERATURE = '20%'
-#: What the numbers of options mean.
+#: Meaning of the numbers of options.
 UNITS = dict(
     temperature="units of scores, or a share of the bank's reach such as '20%'",
     item_temperature="units of scores; None: 16 times the share of the items' reach",
@@ -148,7 +148,7 @@ UNITS = dict(
 _EVEN = 'every item is found equally often by the bank'
 _ROW = ('bank', 'row')
 
-#: All of them.
+#: All transforms.
 TRANSFORMS: Mapping[str, TransformSpec] = dict(
     sinkhorn=TransformSpec(
         sinkhorn_scores, ('bank',), 'additive', _EVEN, 'NCL, Park et al. 2022', dict(strictness=1.0)
@@ -192,7 +192,7 @@ TRANSFORMS: Mapping[str, TransformSpec] = dict(
         'Pan et al. 2025',
         dict(strictness=1.0),
     ),
-    db_norm=TransformSpec(  # the row if dynamic
+    db_norm=TransformSpec(  # of form 'row' if dynamic
         db_norm,
         ('bank', 'row', 'item_bank'),
         'additive',
@@ -206,24 +206,24 @@ TRANSFORMS: Mapping[str, TransformSpec] = dict(
         sure_first, ('row', 'truth'), 'row', 'the first text surely holds', 'ours'
     ),
 )
-#: Names of those that a bank is fitted for, and of these those that need no option.
+#: Names of transforms that are fitted to a bank, and of those without a required option.
 OF_BANK = tuple(name for name, x in TRANSFORMS.items() if 'bank' in x.reads)
 FITTED = tuple(name for name in OF_BANK if not TRANSFORMS[name].needs)
-#: Names of those that are one number for each item, which a gallery can keep, and of these those
-#: that read queries alone, no items seen before.
+#: Names of transforms that are one number for each item, which a gallery can store, and of those
+#: that read only queries, no items seen before.
 ADDITIVE = tuple(name for name in OF_BANK if TRANSFORMS[name].form == 'additive')
 OF_QUERIES = tuple(name for name in ADDITIVE if not TRANSFORMS[name].reads_items)
 
 
 def transform_named(name: str, among: Iterable[str] = tuple(TRANSFORMS)) -> TransformSpec:
-    """Return the transform of a name.
+    """Return the transform with a name.
 
     Args:
-        name: of it.
-        among: those that are offered; default all.
+        name: its name.
+        among: the names to choose from; default all.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: the name is not among them.
 
     Example:
         ::
@@ -237,7 +237,7 @@ def transform_named(name: str, among: Iterable[str] = tuple(TRANSFORMS)) -> Tran
 
 
 def share_of(temperature: Any) -> tuple[float, bool]:
-    """Return a temperature as a number, and whether it is a share of the reach, as ``'20%'`` is.
+    """Return a temperature as a number, and whether it is a share of the reach, such as ``'20%'``.
 
     Args:
         temperature: a number, or a text that ends in ``%``.
@@ -264,7 +264,7 @@ def share_of(temperature: Any) -> tuple[float, bool]:
     return value, share
 
 
-#: What the numbers of options must be; of the temperatures :func:`share_of` says it.
+#: Allowed values of options; for the temperatures see :func:`share_of`.
 _RANGES: Mapping[str, tuple[str, Callable[[Any], bool]]] = dict(
     strictness=('be 0 to 1', lambda x: 0 <= x <= 1),
     share=('lie in (0, 1]', lambda x: 0 < x <= 1),
@@ -277,14 +277,15 @@ _RANGES: Mapping[str, tuple[str, Callable[[Any], bool]]] = dict(
 
 
 def checked_options(transform: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all options of a transform, those that were given and the defaults of the others.
+    """Return all options of a transform: the given ones, and the defaults of the others.
 
     Args:
         transform: its name.
         given: options by name; None = the default.
 
     Raises:
-        ValueError: an unknown transform or option, one that is needed and missing, or out of range.
+        ValueError: an unknown transform or option, a missing one without a default, or out of
+            range.
 
     Example:
         ::
@@ -315,7 +316,7 @@ def _check_range(name: str, value: Any) -> None:
     words, fits = _RANGES[name]
     try:
         good = not isinstance(value, bool) and fits(value)
-    except (TypeError, ValueError, OverflowError):  # a text; int() of what is no number
+    except (TypeError, ValueError, OverflowError):  # a text; int() of NaN or infinity
         good = False
     if not good:
         raise ValueError(f'{name} must {words}, not {str(value)[:80]}')

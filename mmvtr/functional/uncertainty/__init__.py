@@ -1,1 +1,1 @@
-"""Gaussians, and how unsure an item or a pair is."""
+"""Gaussians, and the uncertainty of items and pairs."""

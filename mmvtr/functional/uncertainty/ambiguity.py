@@ -1,6 +1,6 @@
-"""Which pairs are ambiguous, neither match nor negative: ARL's label ambiguity detection.
+"""Detection of ambiguous pairs, neither match nor negative: ARL's label ambiguity detection.
 
-Pair uncertainty (Eq. 5), thresholds, the sets of Eq. 6-7, and what a loss makes of them (Tab. 6).
+Pair uncertainty (Eq. 5), thresholds, the sets of Eq. 6-7, and their use in a loss (Tab. 6).
 Columns are videos, or the frames of the text's own video (text-frame level): the same functions
 serve both.  The dataset-level part (Eq. 4) is in :mod:`.dataset_uncertainty`.
 """
@@ -78,11 +78,11 @@ def frame_uncertainty(texts: Tensor, frames: Tensor) -> Tensor:
 
 
 class Moments:
-    """Mean and standard deviation of numbers met in parts, for the thresholds of ARL Eq. 6-7.
+    """Mean and standard deviation of numbers added in parts, for the thresholds of ARL Eq. 6-7.
 
     Attributes:
-        totals: float64 [3]: how many, their sum, the sum of their squares.  Add those of another
-            process (all-reduce) to have both.
+        totals: float64 [3]: count, sum, sum of squares.  Add those of another process
+            (all-reduce) to combine both.
 
     Example:
         ::
@@ -103,12 +103,12 @@ class Moments:
         self.totals += torch.stack(sums).to(self.totals.device)
 
     def threshold(self, spread: float = 0.0) -> float:
-        """Return ``mean + spread * standard deviation``; ValueError where nothing was added.
+        """Return ``mean + spread * standard deviation``; ValueError if nothing was added.
 
         The paper's rule is the mean (``spread=0``): tau_s over s of the annotated pairs, tau_u over
         u of "the train set" (here of the annotated pairs, which is linear, or of all pairs of
-        a sample).  About half of the matches are above such a tau_s, and where
-        ambiguity is high so are many others; ``spread=1`` is the sounder choice.
+        a sample).  About half of the matches are above such a tau_s, and so are many other pairs if
+        ambiguity is high; ``spread=1`` is the safer choice.
         """
         count, total, squares = self.totals.tolist()
         if not count:
@@ -167,8 +167,8 @@ def ambiguous_set(
         positives: bool, same shape: every annotated match of the batch, so that neither a text's
             own video nor a sibling caption of a video gets in; at text-frame level the best frame.
         tau_s, tau_u: thresholds that broadcast to the scores.
-        mask: bool, same shape, or None: False where there is nothing (padded frames).
-        cap: the most entries a row, the best-scored ones (ties: the leftmost); None = all.
+        mask: bool, same shape, or None: False at padded frames.
+        cap: largest number of entries a row, the best-scored ones (ties: the leftmost); None = all.
 
     Returns:
         bool, same shape.
@@ -203,12 +203,12 @@ def ambiguous_set(
 def apply_strategy(
     strategy: str, positives: Tensor, ambiguous: Tensor, weights: Optional[Tensor] = None
 ) -> dict[str, Any]:
-    """Return what the losses make of the ambiguous pairs (ARL Tab. 6).
+    """Return the inputs of a loss that treats ambiguous pairs by a strategy (ARL Tab. 6).
 
     Args:
-        strategy: ``'ours'``: they stay what they are (numerator and denominator of the contrast, a
-            smaller margin); ``'positive'``: they are matches (the paper's contrast then is SupCon,
-            ``form='outer_sum'``); ``'ignore'``: they are nothing, weight 0.
+        strategy: ``'ours'``: they stay ambiguous (in numerator and denominator of the contrast,
+            with a smaller margin); ``'positive'``: they are matches (the paper's contrast then is
+            SupCon, ``form='outer_sum'``); ``'ignore'``: they have weight 0.
         positives: bool [T, V].
         ambiguous: bool [T, V].
         weights: float [T, V] or None (= 1).

@@ -1,7 +1,7 @@
 """From scores to the probability that a text and a video match.
 
-A cosine of .3 says nothing by itself.  Judged pairs, or a bank with its own pairs, say which share
-of the pairs with that score match: Platt's line, an isotonic step function, or a temperature.
+A cosine of .3 means nothing by itself.  Judged pairs, or a bank with its own pairs, tell which
+share of the pairs with that score match: Platt's line, an isotonic step function, or a temperature.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ class Calibration:
     """A fitted map from scores to P(match).
 
     Attributes:
-        method: ``'platt'``: sigmoid(slope * score + offset); ``'isotonic'``: between knots, a line;
-            ``'temperature'``: softmax(score / temperature) over a query's gallery, which takes it
-            that one item of it matches.
+        method: ``'platt'``: sigmoid(slope * score + offset); ``'isotonic'``: linear between knots;
+            ``'temperature'``: softmax(score / temperature) over a query's gallery, which assumes
+            that exactly one of its items matches.
         fitted: float64: (slope, offset); knots, scores [K] and probabilities [K], as [2, K]; or
             (temperature,).
-        scores: float64 [G], of the scores it was fitted on, rising; closer at the upper end.
-        lower, upper: float64 [G], bounds of P at these scores; of a temperature its own bounds [1].
-        candidates: of a fit on all pairs of a bank: among how many items one matched, else None.
-        debiased: fitted on scores with a transform, not on raw ones.
-        counts: float64 [G], for how many pairs each of ``scores`` stands, down to it from the next
+        scores: float64 [G], some of the scores it was fitted on, increasing; denser at the upper
+            end.
+        lower, upper: float64 [G], bounds of P at these scores; for a temperature, its bounds [1].
+        candidates: if fitted to all pairs of a bank, the size of its gallery, else None.
+        debiased: fitted on transformed scores, not on raw ones.
+        counts: float64 [G], number of pairs that each of ``scores`` represents, up to the next
+            higher one; None: one each.
             above; None: one each.
 
     Example:
@@ -68,11 +70,11 @@ class Calibration:
         """Return P(match) of scores.
 
         Args:
-            scores: float [...]; of a temperature [Q, n].
-            log_sums: of a temperature: float [Q], logsumexp of each query's scores over the
-                temperature with the whole gallery; default: ``scores`` are all of it.
-            candidates: size of the gallery.  Where the fit knows of how many its matches were one,
-                the odds are divided by how many times larger this is.
+            scores: float [...]; for a temperature [Q, n].
+            log_sums: for a temperature: float [Q], logsumexp over the whole gallery of each query's
+                scores / temperature; default: ``scores`` are the whole gallery.
+            candidates: size of the gallery.  If the fit knows its own gallery's size, the odds are
+                divided by the ratio of the two.
 
         Returns:
             float64 [...] in [0, 1].
@@ -103,15 +105,16 @@ class Calibration:
 
     @property
     def temperature(self) -> float:
-        """Of the method of that name, in score units."""
+        """The temperature of that method, in score units."""
         return self.fitted[0].item()
 
     @arrays_too
     def interval(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """Return bounds of P(match) (of 95 % of the bootstrap's fits), float64 [...] each.
+        """Return 95 % bounds of P(match) over the bootstrap's fits, float64 [...] each.
 
         Raises:
-            ValueError: of a temperature, whose bounds are its own (``lower`` and ``upper``).
+            ValueError: the method is a temperature, which has its own bounds (``lower``,
+                ``upper``).
         """
         if self.method == 'temperature':
             raise ValueError('a temperature has bounds of its own, lower and upper')
@@ -122,20 +125,20 @@ class Calibration:
     def threshold(
         self, precision: float, scores: Optional[Tensor] = None, *, candidates: Optional[int] = None
     ) -> float:
-        """Return the lowest score from which on a wanted share of pairs matches, by their mean P.
+        """Return the lowest score above which the wanted share of pairs matches, by their mean P.
 
         Args:
             precision: the wanted share, in (0, 1).
-            scores: float [M], of the pairs that are met; default: those that it was fitted on.
-            candidates: size of the gallery, as of :meth:`probabilities`.
+            scores: float [M], scores of the pairs to expect; default: those that it was fitted on.
+            candidates: size of the gallery, see :meth:`probabilities`.
 
         Returns:
-            A score.  Of Platt's line always a finite one, which may lie above all that are met, so
-            that none is answered.  Infinite where an isotonic fit never has that precision.
+            A score.  Platt's line always gives a finite one, which may exceed all scores, so that
+            no pair is accepted.  Infinite if an isotonic fit never reaches the precision.
 
         Raises:
-            ValueError: a precision out of range; a calibration by temperature, whose P is not one
-                of a score alone.
+            ValueError: a precision out of range; a calibration by temperature, whose P does not
+                depend on one score alone.
         """
         check_range('(0, 1)', precision=precision)
         if self.method == 'temperature':
@@ -147,14 +150,14 @@ class Calibration:
         if scores is None and self.counts is not None:
             counts = self.counts[order]
         pairs, matches = counts.cumsum(0), _sums(self.probabilities(x), counts).cumsum(0)
-        # Of a larger gallery more do not match.
+        # A larger gallery has more pairs that do not match.
         reached = matches / (matches + (pairs - matches) * self._growth(candidates))
-        last = torch.cat([x[1:] != x[:-1], x.new_ones(1, dtype=torch.bool)])  # of equal scores
+        last = torch.cat([x[1:] != x[:-1], x.new_ones(1, dtype=torch.bool)])  # among equal scores
         good = ((reached >= precision) & last).nonzero().flatten()
         return x[good[-1]].item() if len(good) else self._beyond(precision, candidates)
 
     def _beyond(self, precision: float, candidates: Optional[int]) -> float:
-        """The score, above all that are met, at which Platt's line itself has a precision."""
+        """Return the score, above all known ones, at which Platt's line itself has a precision."""
         if self.method != 'platt' or not self.fitted[0] > 0:
             return math.inf
         slope, offset = self.fitted.tolist()
@@ -165,13 +168,13 @@ class Calibration:
     def accepts(
         self, scores: Tensor, *, precision: float, candidates: Optional[int] = None
     ) -> Tensor:
-        """Return which pairs may be shown: bool [...].
+        """Return which pairs reach the precision's threshold: bool [...].
 
-        A query without any is one to abstain from: ``~fit.accepts(scores, precision=.9).any(1)``.
+        Abstain from queries without one: ``~fit.accepts(scores, precision=.9).any(1)``.
 
         Args:
             scores: float [...].
-            precision, candidates: of :meth:`threshold`.
+            precision, candidates: see :meth:`threshold`.
         """
         return scores.double() >= self.threshold(precision, candidates=candidates)
 
@@ -182,10 +185,10 @@ class Calibration:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Calibration:
-        """Return what :meth:`to_dict` gave.
+        """Return the calibration that :meth:`to_dict` wrote.
 
         Raises:
-            ValueError: something else (names what is wrong).
+            ValueError: malformed values (names what is wrong).
         """
         names = {field.name for field in dataclasses.fields(cls)}
         needed = {'method', 'fitted', 'scores', 'lower', 'upper'}
@@ -222,24 +225,24 @@ class Calibration:
         return fit
 
     def _shifted(self, p: Tensor, candidates: Optional[int]) -> Tensor:
-        """The odds in a gallery of another size."""
+        """Return P after scaling its odds to a gallery of another size."""
         return p / (p + (1 - p) * self._growth(candidates))
 
     def _growth(self, candidates: Optional[int]) -> float:
-        """How many times as many items do not match in a gallery of another size."""
+        """Return the ratio of non-matching items in a gallery to those in the fitted one."""
         if candidates is None or self.candidates is None:
             return 1.0
         return max(1, candidates - 1) / max(1, self.candidates - 1)
 
 
 def _sums(p: Tensor, counts: Tensor) -> Tensor:
-    """Sums of P over the pairs that falling scores stand for, [G], on lines between these."""
+    """Return sums of interpolated P over the pairs that each decreasing score represents, [G]."""
     above = torch.cat([p[:1], p[:-1]])
     return counts * (above + p) / 2 + (p - above) / 2
 
 
 def _refuse_values(fit: Calibration) -> None:
-    """Raise ValueError where lists of the right lengths hold what no fit gives."""
+    """Raise ValueError if a list has values that no fit produces."""
     if (fit.scores.diff() < 0).any():
         raise ValueError('scores must not fall')
     if (fit.lower > fit.upper).any():
@@ -257,5 +260,5 @@ def _refuse_values(fit: Calibration) -> None:
         raise ValueError('probabilities and their bounds must lie in [0, 1]')
 
 
-#: Dimensions of ``fitted``, and its length.
+#: Number of dimensions of ``fitted``, and its length.
 _SHAPES = dict(platt=(1, 2), isotonic=(2, 2), temperature=(1, 1))

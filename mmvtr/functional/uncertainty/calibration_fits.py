@@ -1,4 +1,4 @@
-"""Fits of P(match): to judged pairs, or to a bank with its own pairs, with bounds."""
+"""Fits of P(match) to judged pairs, or to a bank with its own pairs, with bounds."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ['fit_calibration', 'fit_to_pairs']
 
 #: Scores at which bounds are kept.
 GRID = 256
-#: Of more pairs than ``WHOLE`` the bootstrap reads so many bins of scores, not the pairs.
+#: With more pairs than ``WHOLE`` the bootstrap reads this many bins of scores instead of pairs.
 WHOLE, BINS = 2**16, 1024
-#: Temperatures that are tried, as shares of the reach.
+#: Candidate temperatures, as shares of the reach.
 SHARES = torch.logspace(-3, 1, 161, dtype=torch.float64)
-#: Rounds of Newton's method, which needs about eight.
+#: Largest number of rounds of Newton's method, which needs about eight.
 ROUNDS = 50
 
 
@@ -45,10 +45,11 @@ def fit_calibration(
         matches: bool [M], or float in [0, 1]: a grade as the share of people who say yes.
         method: ``'platt'``: two numbers, for a hundred pairs or more; ``'isotonic'``: any rising
             function, for thousands.
-        queries: int [M], of which query a pair is: the bounds then draw queries, not pairs.
-        draws: of the bootstrap that gives the bounds (95 %); of many pairs it reads bins of scores.
-        seed: of it.
-        debiased: whether these are scores with a transform, which is only noted.
+        queries: int [M], the query of each pair: the bootstrap then draws queries, not pairs.
+        draws: draws of the bootstrap for the bounds (95 %); with many pairs it reads bins of
+            scores.
+        seed: random seed of the bootstrap.
+        debiased: whether these are transformed scores; it is only recorded.
 
     Raises:
         ValueError: shapes that differ, no pairs, a score that is not finite, matches outside
@@ -94,21 +95,21 @@ def fit_to_pairs(
 ) -> Calibration:
     """Fit P(match) to the scores of a bank's texts with its own videos.
 
-    What nobody annotated counts as no match: where several videos fit a text, P is too low.
+    Unannotated pairs count as no match: if several videos fit a text, P is too low.
 
     Args:
         scores: float [Q, N].
         positives: bool [Q, N]; default: text i belongs to video i.
         method: ``'platt'``, ``'isotonic'``, or ``'temperature'``, one number per gallery and a
             probability per query (a query's probabilities sum to one).
-        draws, seed, debiased: as :func:`fit_calibration`; queries are drawn.
+        draws, seed, debiased: see :func:`fit_calibration`; the bootstrap draws queries.
 
     Returns:
-        A calibration that knows among how many items a match was one.
+        A calibration that knows the size of its gallery.
 
     Raises:
-        ValueError: as :func:`fit_calibration`; a matrix that is not square without positives; for a
-            temperature a query without a match is left out, and there must be one with.
+        ValueError: see :func:`fit_calibration`; a matrix that is not square without positives; for
+            a temperature, no query with a match (queries without one are left out).
 
     Example:
         ::
@@ -133,14 +134,14 @@ def fit_to_pairs(
 
 
 def platt_line(x: Tensor, y: Tensor) -> Tensor:
-    """Return Platt's line (slope, offset), which does not fall.
+    """Return Platt's line (slope, offset) with a slope of at least 0.
 
     Args:
         x: float64 [M].
         y: float64 [M], 0 or 1.
 
     Returns:
-        float64 [2]; a slope of 0 where matches do not lie higher.
+        float64 [2]; a slope of 0 if matches do not score higher.
 
     Example:
         ::
@@ -163,7 +164,7 @@ def _curve(method: str, fitted: Tensor, grid: Tensor) -> Tensor:
 
 
 def _platt(x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
-    """(slope, offset) by Newton's method, of Platt's targets, which no separable data blow up."""
+    """Return (slope, offset) by Newton's method; Platt's targets keep them finite."""
     yes, total = (weight * y).sum(), weight.sum()
     no = total - yes
     target = y * (yes + 1) / (yes + 2) + (1 - y) / (no + 2)
@@ -228,7 +229,7 @@ def _own_loss(x: Tensor, own: Tensor) -> Tensor:
 
 
 def _lowest(tried: Tensor, losses: Tensor) -> Tensor:
-    """The temperatures [R] at the lowest of losses [R, S], between those tried by a parabola."""
+    """Return the temperatures [R] of lowest loss, losses [R, S], refined by a parabola."""
     place = losses.argmin(1, keepdim=True).clamp(1, len(tried) - 2)
     left, mid, right = (losses.gather(1, place + d)[:, 0] for d in (-1, 0, 1))
     curve = left - 2 * mid + right
@@ -244,7 +245,7 @@ def _refuse_one_class(y: Tensor) -> None:
 
 
 def _refuse_falling(x: Tensor, y: Tensor) -> None:
-    """The slope of Platt's line, whose loss is convex, has the sign of this difference."""
+    """Raise ValueError if matches score lower: then Platt's line, whose loss is convex, falls."""
     matched, others = ((w * x).sum() / w.sum() for w in (y, 1 - y))
     if matched < others:
         raise ValueError(
@@ -255,10 +256,10 @@ def _refuse_falling(x: Tensor, y: Tensor) -> None:
 
 
 def _kept(x: Tensor, most: int) -> tuple[Tensor, Tensor]:
-    """At most so many of M scores, rising, and for how many each stands; sums to M.
+    """Return at most ``most`` of M scores, increasing, and how many each represents; sums to M.
 
-    Half of them have as many scores beside each.  The others are closer the higher they are, as few
-    of all pairs of a bank match: the n-th, the n * 1.1-th ... from the top.
+    Half of them are evenly spaced.  The others are denser the higher they are, as few of all pairs
+    of a bank match: the n-th, the n * 1.1-th ... from the top.
     """
     ordered = x.sort().values
     size = len(x)
@@ -280,19 +281,19 @@ def _groups(queries: Optional[Tensor], x: Tensor) -> Tensor:
 
 
 def _drawn(count: int, random: torch.Generator) -> Tensor:
-    """How often each of so many is drawn in one round of the bootstrap, float64 [count]."""
+    """Return how often each of ``count`` is drawn in a bootstrap round, float64 [count]."""
     drawn = torch.randint(count, (count,), generator=random)
     return torch.bincount(drawn, minlength=count).double()
 
 
 class _Cells(NamedTuple):
-    """Pairs of each group in each bin of scores: what the bootstrap reads of them.
+    """Numbers of pairs of each group in each bin of scores, which the bootstrap reads.
 
     Attributes:
         scores: float64 [B], mean of each bin.
-        groups: how many there are.
-        group, bin: int64 [C], of each cell.
-        pairs, matched: float64 [C], how many pairs it holds, and the sum of their matches.
+        groups: number of groups.
+        group, bin: int64 [C], group and bin of each cell.
+        pairs, matched: float64 [C], its number of pairs, and the sum of their matches.
     """
 
     scores: Tensor
@@ -303,7 +304,7 @@ class _Cells(NamedTuple):
     matched: Tensor
 
     def drawn(self, often: Tensor) -> tuple[Tensor, Tensor]:
-        """Return pairs and matches in each bin, float64 [B] each, of groups drawn so often [G]."""
+        """Return pairs and matches per bin, float64 [B] each, with groups drawn ``often`` [G]."""
         weight = often.to(self.pairs)[self.group]
         return tuple(
             _sums(weight * x, self.bin, len(self.scores)) for x in (self.pairs, self.matched)
@@ -311,7 +312,7 @@ class _Cells(NamedTuple):
 
 
 def _cells(x: Tensor, y: Tensor, group: Tensor) -> _Cells:
-    """Of scores, matches and groups [M]; each score is a bin of its own where pairs are few."""
+    """Return the cells of scores, matches and groups [M]; few scores are a bin each."""
     edges = (x if len(x) <= WHOLE else _kept(x, BINS)[0]).unique()
     place = torch.searchsorted(edges, x, right=True) - 1
     pairs = torch.bincount(place, minlength=len(edges))

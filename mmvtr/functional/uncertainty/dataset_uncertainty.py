@@ -18,12 +18,12 @@ from mmvtr.functional.values import arrays_too, at_least_float32
 
 __all__ = ['PairMoments', 'Uncertainty', 'UnitMean', 'dataset_uncertainty', 'mean_cosines']
 
-#: Numbers read at a time: a core's cache holds them while they are used three times.
+#: Numbers read at a time: they stay in a core's cache while they are used three times.
 ENTRIES = 2**19
 
 
 class UnitMean:
-    """Mean of the unit vectors of many embeddings, met in parts (for ARL Eq. 4).
+    """Mean of the unit vectors of many embeddings, added in parts (for ARL Eq. 4).
 
     A zero vector counts as a vector whose cosines are 0.
 
@@ -33,7 +33,7 @@ class UnitMean:
 
     Attributes:
         totals: float64 [D + 1], the sum and the number of vectors.  Add those of another process
-            (all-reduce) to have both.
+            (all-reduce) to combine both.
 
     Example:
         ::
@@ -49,17 +49,17 @@ class UnitMean:
 
     @property
     def sum(self) -> Tensor:
-        """float64 [D]."""
+        """The sum of the unit vectors, float64 [D]."""
         return self.totals[:-1]
 
     @property
     def count(self) -> int:
-        """Number of vectors."""
+        """The number of vectors."""
         return int(self.totals[-1])
 
     @property
     def mean(self) -> Tensor:
-        """float64 [D]; ValueError where nothing was added."""
+        """The mean unit vector, float64 [D]; ValueError if nothing was added."""
         if not self.count:
             raise ValueError('the mean of no vectors: nothing was added, or nothing was valid')
         return self.sum / self.totals[-1]
@@ -72,15 +72,15 @@ class UnitMean:
     def add(
         self, x: Any, mask: Optional[Any] = None, *, against: Optional[Tensor] = None
     ) -> Optional[Tensor]:
-        """Add embeddings; on the way take their cosines with ``against``.
+        """Add embeddings; return their cosines with ``against``, if given.
 
         Args:
             x: float Tensor or numpy array [..., D], may be half precision and memory-mapped.
             mask: bool [...] or None, the valid ones.
-            against: float [D], the mean of the other side (Eq. 4 while the vectors are at hand).
+            against: float [D], the mean of the other side (for Eq. 4 in the same pass).
 
         Returns:
-            As :func:`mean_cosines`; None without ``against``.
+            See :func:`mean_cosines`; None without ``against``.
 
         Raises:
             ValueError: shapes that do not fit, or an item that is not finite; nothing is added.
@@ -97,7 +97,7 @@ class UnitMean:
 
 
 class PairMoments:
-    """First and second moments of pairs of unit vectors, met in parts.
+    """First and second moments of pairs of unit vectors, added in parts.
 
     Pair uncertainty (ARL Eq. 5) is linear in a pair's two vectors, so its mean and deviation over
     any number of pairs follow from these, for means of the dataset that are known only later.
@@ -108,10 +108,10 @@ class PairMoments:
 
     Attributes:
         totals: float64 [2 D + 1, 2 D + 1], the sum of z z' with z = (text, frame, 1).  Add those of
-            another process (all-reduce) to have both.
+            another process (all-reduce) to combine both.
 
     Example:
-        Of two pairs one is (1 + 1) / 2 uncertain, the other 0. ::
+        One of two pairs is (1 + 1) / 2 uncertain, the other 0. ::
 
             >>> pairs, mean = PairMoments(2), torch.tensor([1.0, 0.0])
             >>> pairs.add(torch.eye(2), torch.eye(2))
@@ -179,7 +179,7 @@ def mean_cosines(x: Any, mean: Tensor, mask: Optional[Any] = None) -> Tensor:
 
 
 class Uncertainty(NamedTuple):
-    """Eq. 4 of a dataset.
+    """Uncertainty of the texts and frames of a dataset (ARL Eq. 4).
 
     Attributes:
         texts: float [N_q], U^q.

@@ -194,12 +194,12 @@ def mean_unit_sample(
     """Return the mean of an item's unit samples; the inner product of two items' is Eq. 8's.
 
     The mean cosine over all S x S sample pairs of two items is the inner product of these means.
-    Many items are done in parts, which are drawn once more in the backward pass: the samples of all
-    are never held.  The numbers drawn are those of all at once.
+    Many items are processed in parts, which are drawn again in the backward pass: the samples of
+    all are never held.  The random numbers equal those of a single draw.
 
     Args:
         mean, log_std, num_samples, generator: see :func:`sample`.
-        entries: numbers that the samples of a part may have; a part is 16 items at least.
+        entries: largest number of entries of a part's samples; a part has 16 items at least.
 
     Returns:
         float [N, D].
@@ -211,7 +211,7 @@ def mean_unit_sample(
             >>> mean_unit_sample(mean, log_std, 2, torch.Generator().manual_seed(0))
             tensor([[0.6000, 0.8000]])
     """
-    # Of 16 items: torch draws normal numbers 16 at a time, so parts have the numbers of the whole.
+    # 16 items: torch draws normal numbers 16 at a time, so parts get the same numbers as the whole.
     size = 16 * max(1, entries // max(1, 16 * num_samples * mean.shape[-1]))
 
     def draw(mean: Tensor, log_std: Tensor, state: Tensor) -> Tensor:
@@ -259,8 +259,8 @@ def mean_sample_dot(t: Tensor, v: Tensor) -> Tensor:
 def bounded(x: Tensor, low: float, high: float) -> Tensor:
     """Return ``x.clamp(low, high)`` with gradients back into the range: float [...] -> [...].
 
-    Outside the range the plain clamp has no gradient, so a log_std that once ran away would stay
-    where it is.  Here a gradient passes there if descending along it leads back to the range.
+    Outside the range the plain clamp has no gradient, so a log_std that once left it would stay
+    there.  Here a gradient passes if descending along it leads back to the range.
 
     Example:
         Descending leads -9 further away, and 9 back. ::
@@ -276,7 +276,7 @@ def bounded(x: Tensor, low: float, high: float) -> Tensor:
 class _Bounded(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, low: float, high: float) -> Tensor:
-        # A value that was stored in float32 at its limit is at it in any type and on any device.
+        # A float32 value stored at its limit is at it in any type and on any device.
         kind = torch.float32 if x.dtype == torch.float64 else x.dtype
         low_end, high_end = torch.tensor([low, high], dtype=kind).tolist()
         ctx.save_for_backward(x.to(kind) < low_end, x.to(kind) > high_end)
@@ -289,7 +289,7 @@ class _Bounded(torch.autograd.Function):
         return grad.masked_fill(further, 0.0), None, None
 
 
-#: Bounds of a residual over its scale in the official code, and its constant added to 1 / alpha and
+#: Bounds of residual / scale in the official code, and the constant that it adds to 1 / alpha and
 #: beta.
 BOUNDS, EPS = (1e-4, 1e3), 1e-4
 

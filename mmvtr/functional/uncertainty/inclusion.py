@@ -1,7 +1,7 @@
-"""Which Gaussian lies within which: ProLIP's inclusion measure and loss (Chun et al., ICLR 2025).
+"""Inclusion of one Gaussian in another: ProLIP's measure and loss (Chun et al., ICLR 2025).
 
 ``H(a in b) = log of the integral of p_a^2 p_b`` is large where b has mass at the peak of a; a is
-taken to be included in b where ``H(a in b) > H(b in a)``: in a text that is general lie videos.
+taken to be included in b if ``H(a in b) > H(b in a)``: a general text includes its videos.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def inclusion(
             precision is computed in float32.
         eps: variances are multiplied by e^-eps first; the official code has -10 or -20, which
             hides differences of the means, and 0 in its test.
-        form: ``'exact'``, the integral.  ``'official'``: up to a constant what ProLIP's code has,
-            which takes log variances for log sigmas before the exponential: a large variance is
-            punished twice as hard.
+        form: ``'exact'``, the integral.  ``'official'``: ProLIP's code up to a constant, which uses
+            log variances as log sigmas before the exponential: a large variance is penalised twice
+            as much.
 
     Returns:
         float [..., D]; D independent dimensions add up.
@@ -78,7 +78,7 @@ def inclusion_matrix(
     eps: float = 0.0,
     form: str = 'exact',
 ) -> Tensor:
-    """Return H(a in b) of all pairs, summed over D; a lies in b where it exceeds H(b in a).
+    """Return H(a in b) of all pairs, summed over D; a lies in b if it exceeds H(b in a).
 
     Args:
         mean_a, log_std_a: float [A, D].
@@ -120,13 +120,13 @@ def inclusion_loss(
 
     Args:
         mean_a, log_std_a, mean_b, log_std_b: float [N, D], N pairs.
-        scale: of the difference.
+        scale: factor of the difference.
         eps: see :func:`inclusion`.
         form: ``'exact'``: H of the D dimensions together.  ``'official'``: ProLIP's code, its H and
             a sigmoid for each dimension.
 
     Returns:
-        0-dim tensor; 0 of no pairs.
+        0-dim tensor; 0 without pairs.
 
     Example:
         Two equal Gaussians include each other as well as not: log 2. ::

@@ -1,4 +1,4 @@
-"""Isotonic regression: the rising function that is nearest to what was seen."""
+"""Isotonic regression: the closest non-decreasing function."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ['between_knots', 'isotonic']
 
 @arrays_too
 def isotonic(x: Tensor, y: Tensor, weight: Optional[Tensor] = None) -> tuple[Tensor, Tensor]:
-    """Return knots of the least-squares function of x that never falls (pool adjacent violators).
+    """Return knots of the least-squares non-decreasing function of x (pool adjacent violators).
 
-    Neighbouring blocks whose means fall are pooled, all runs of them in one round, while rounds
-    shorten the list by a quarter; then one by one, in linear time.  The order does not change the
-    result.
+    Neighbouring blocks with decreasing means are pooled, all runs of them in one round, while
+    rounds shorten the list by a quarter; then one by one, in linear time.  The order does not
+    change the result.
 
     Args:
         x: float [M], finite.
@@ -26,8 +26,8 @@ def isotonic(x: Tensor, y: Tensor, weight: Optional[Tensor] = None) -> tuple[Ten
         weight: float [M], at least 0; default ones.
 
     Returns:
-        Knots: x float64 [K], rising, and the function there, float64 [K]; the first and the last x
-        of each block.  Between knots it is a line.
+        Knots: x float64 [K], increasing, and the function there, float64 [K]; the first and the
+            last x of each block.  The function is linear between knots.
 
     Raises:
         ValueError: no entry of positive weight, shapes that differ.
@@ -73,11 +73,11 @@ def isotonic(x: Tensor, y: Tensor, weight: Optional[Tensor] = None) -> tuple[Ten
 
 @arrays_too
 def between_knots(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
-    """Return values on lines between knots, and beyond them the first and the last value.
+    """Return values interpolated linearly between knots, and constant beyond them.
 
     Args:
         x: float [...].
-        knots: float [K], rising.
+        knots: float [K], increasing.
         values: float [K].
 
     Returns:
@@ -101,7 +101,7 @@ def between_knots(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
 
 
 def _pooled_one_by_one(mass: Tensor, total: Tensor) -> Tensor:
-    """Of blocks [K], by a stack: the number of the pool that each is in, int64 [K]."""
+    """Return the pool of each of the blocks [K], int64 [K], by a stack."""
     pools: list[tuple[float, float, int]] = []  # mass, total, blocks
     for weight, summed in zip(mass.tolist(), total.tolist()):
         size = 1

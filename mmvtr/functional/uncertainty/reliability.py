@@ -1,4 +1,4 @@
-"""How well probabilities are calibrated, and whether an uncertainty knows the errors."""
+"""How well probabilities are calibrated, and whether an uncertainty predicts errors."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Reliability(NamedTuple):
 
     @property
     def noise(self) -> float:
-        """Expected error of so many pairs if every probability is right.
+        """Expected :attr:`error` with this many pairs if every probability is right.
 
-        An :attr:`error` near it says that no more can be seen, not that something is wrong.
+        An error near it is no evidence of miscalibration.
         """
         spread = (
             (2 / math.pi * self.predicted * (1 - self.predicted) / self.pairs).clamp_min(0).sqrt()
@@ -41,7 +41,7 @@ class Reliability(NamedTuple):
 
     @property
     def error(self) -> float:
-        """Expected calibration error: the mean distance of the two, by pairs."""
+        """Expected calibration error: the mean distance of the two, weighted by pairs."""
         held = self.pairs > 0
         distance = (self.predicted - self.true).abs()[held] * self.pairs[held]
         return (distance.sum() / self.pairs.sum()).item()
@@ -49,7 +49,7 @@ class Reliability(NamedTuple):
 
 @arrays_too
 def reliability(probabilities: Tensor, matches: Tensor, *, bins: int = 10) -> Reliability:
-    """Compare probabilities with what came true (Guo et al. 2017).
+    """Return predicted and observed shares of matches by bin (Guo et al. 2017).
 
     Args:
         probabilities: float [M] in [0, 1].
@@ -84,7 +84,7 @@ def check_pairs(scores: Tensor, matches: Tensor, *, name: str = 'scores') -> tup
     Args:
         scores: float [M].
         matches: bool [M], or float in [0, 1].
-        name: what errors call the scores.
+        name: name of the scores in errors.
 
     Raises:
         ValueError: shapes that differ, no pairs, a score that is not finite, matches out of range.
@@ -113,7 +113,7 @@ def risk_coverage(uncertainty: Tensor, risk: Tensor) -> Tensor:
 
     Args:
         uncertainty: float [N], higher is less certain.
-        risk: float [N], e.g. 1 where the first answer is wrong.
+        risk: float [N], e.g. 1 if the first answer is wrong.
 
     Example:
         The error is the most uncertain of three. ::
@@ -157,7 +157,7 @@ def rejection_ratio(uncertainty: Tensor, risk: Tensor) -> Tensor:
             tensor(1., dtype=torch.float64)
 
     Returns:
-        0-dim float64; 0 where all risks are equal, as nothing can be gained.
+        0-dim float64; 0 if all risks are equal, as nothing can be gained.
 
     Raises:
         ValueError: no items, lengths that differ, or a NaN.
@@ -184,7 +184,7 @@ def spearman(x: Tensor, y: Tensor) -> Tensor:
             tensor(0.5000, dtype=torch.float64)
 
     Returns:
-        0-dim float64 in [-1, 1]; 0 where one of them is constant.
+        0-dim float64 in [-1, 1]; 0 if one of them is constant.
 
     Raises:
         ValueError: no items, lengths that differ, or a NaN.

@@ -45,7 +45,7 @@ class HiTEncoder(ExpertTransformer):
         feature_layer: the lower layer of both sides, counted from 1.
 
     Raises:
-        ValueError: no experts, a ``dim`` that is no multiple of ``heads``, a text tower without
+        ValueError: no experts, a ``dim`` that is not a multiple of ``heads``, a text tower without
             ``states``, or a ``feature_layer`` that a side does not have.
     """
 

@@ -48,7 +48,7 @@ class MMTEncoder(ExpertTransformer):
         max_seconds: rows of the time embedding table.
 
     Raises:
-        ValueError: no experts, or a ``dim`` that is no multiple of ``heads``.
+        ValueError: no experts, or a ``dim`` that is not a multiple of ``heads``.
     """
 
     level_names: ClassVar[tuple[str, ...]] = ('global',)

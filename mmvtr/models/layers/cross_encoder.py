@@ -24,7 +24,8 @@ class CrossEncoder(nn.Module):
         positions: maximal number of tokens of a text, and of a video.
 
     Raises:
-        ValueError: a ``dim`` that is no multiple of ``heads``, or fewer than one layer or position.
+        ValueError: a ``dim`` that is not a multiple of ``heads``, or fewer than one layer or
+            position.
     """
 
     def __init__(

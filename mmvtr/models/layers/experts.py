@@ -171,7 +171,7 @@ class ExpertTransformer(nn.Module):
         max_seconds: rows of the time embedding table for seconds.
 
     Raises:
-        ValueError: no experts, or a ``dim`` that is no multiple of ``heads``.
+        ValueError: no experts, or a ``dim`` that is not a multiple of ``heads``.
     """
 
     def __init__(

@@ -52,8 +52,8 @@ def check_mask(mask: Tensor, name: str) -> None:
 
 
 def nothing_to_mask(mask: Tensor) -> bool:
-    """Return whether a bool mask is known to be all True: on a CPU, where a look is cheaper than
-    the copies that it saves."""
+    """Return whether a bool mask is known to be all True; False on a GPU, where reading it would
+    cost more than the copies that this saves."""
     return not torch.compiler.is_compiling() and mask.device.type == 'cpu' and bool(mask.all())
 
 
@@ -79,7 +79,7 @@ def mean_of_units(tokens: Tensor, mask: Tensor) -> Tensor:
 
 
 def masked(tokens: Tensor, mask: Tensor) -> Tensor:
-    """Return ``tokens`` [N, L, D] with zeros where ``mask`` [N, L] is False, or themselves."""
+    """Return ``tokens`` [N, L, D] with 0 where ``mask`` [N, L] is False; uncopied if all True."""
     tokens = at_least_float32(tokens)
     return tokens if nothing_to_mask(mask) else tokens.masked_fill(~mask[..., None], 0)
 

@@ -85,7 +85,7 @@ class SelfAttention(nn.Module):
         padded_windows: whether the windows also span the padding.
 
     Raises:
-        ValueError: ``dim`` is no multiple of ``heads``.
+        ValueError: ``dim`` is not a multiple of ``heads``.
     """
 
     def __init__(

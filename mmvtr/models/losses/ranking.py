@@ -153,7 +153,7 @@ class RelevantRankingLoss(MatrixLoss):
     official code, so that few relevant positives make a small loss.  RANP (Falcon et al., ICIAP
     2022) is this loss plus a RankingLoss on the hardest negatives, with the same weight, both with
     a RelevanceSupervision of the same threshold.  Weights of the target apply to n; an entry of
-    weight 0 is no negative.
+    weight 0 is not a negative.
 
     Args:
         threshold: the official configs take .4 on EPIC-KITCHENS-100 and .1 or .4 on MSR-VTT; the
@@ -274,7 +274,7 @@ class AdaptiveMaxMarginLoss(MatrixLoss):
         [margin c_tp + s_tn - s_tp]_+       ``margin_of='positive'`` (EgoVLP's)
         [margin (1 - c_tn) + s_tn - s_tp]_+ ``margin_of='negative'``
 
-    over each annotated pair (t, p) and all n that are no match of t; c is the relevance.  The loss
+    over each annotated pair (t, p) and all n that do not match t; c is the relevance.  The loss
     is the mean over all terms, then over rows and columns (equal to the official code's joint mean
     if both have equally many terms).  Other matches of an anchor, which the official code uses as
     negatives, are neither positives nor negatives.

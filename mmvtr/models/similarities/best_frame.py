@@ -65,7 +65,7 @@ class BestFrameSimilarity(nn.Module):
         entries: maximal number of cosines at a time (at least those of one pair).
 
     Raises:
-        ValueError: not one weight a level, or weights without a positive sum.
+        ValueError: not one weight per level, or weights without a positive sum.
     """
 
     needs_tokens = True
@@ -232,7 +232,7 @@ def largest(texts: Tensor, frames: Frames, *, entries: int = 2**22) -> Tensor:
     Args:
         texts: float [T, D].
         frames: of V videos, each with a valid one.
-        entries: inner products that exist at a time, at least those of one text.
+        entries: largest number of inner products in memory, at least those of one text.
 
     Returns:
         float [T, V].

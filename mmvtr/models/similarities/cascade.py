@@ -14,7 +14,7 @@ from mmvtr.models.layers.cross_encoder import CrossEncoder
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
-#: A side's vectors and tokens, and their weights.
+#: Level of a side's vectors and tokens, and level of the tokens' weights.
 GLOBAL, INTEREST = 'global', 'interest'
 
 
@@ -24,28 +24,27 @@ class CascadeSimilarity(nn.Module):
 
     - ``'global'``: the vectors of level ``'global'``;
     - ``'token'``: the best row of the video for each word, summed with the weights of level
-      ``'interest'`` (a text without a word of interest: 0).  That the sum is weighted at test time,
-      too, is our reading of TACo;
+      ``'interest'`` (0 for a text without a word of interest).  That the sum is weighted at test
+      time too is our reading of TACo;
     - ``'fusion'``: the score of a :class:`~mmvtr.models.layers.cross_encoder.CrossEncoder`.
 
-    The first two are the first stage, and in training ``'scores'`` is their sum only: a
-    CascadeRetriever then chooses the pairs to fuse.
+    The first two are the first stage; in training ``'scores'`` is their sum only, and a
+    CascadeRetriever chooses the pairs to fuse.
 
     Args:
         dim: D.
-        layers, heads, feedforward, dropout: of the fusion; ``feedforward`` default 4 D.  The paper
-            says two layers.
-        positions: the most words of a text, and rows of a video.
-        shortlist: k of a two-stage search, from texts to videos and for evaluation only: the fusion
-            reads each text's k best videos of the first stage and ranks them by all three scores,
-            the others follow below in the order of the first stage
-            (:func:`.below_shortlist`).  Read its rows only.
-            None: all pairs are fused, as TACo is tested.
-        pairs: that are fused at a time; in training their activations are made again in the
+        layers, heads, feedforward, dropout: settings of the fusion; ``feedforward`` default 4 D.
+            The paper says two layers.
+        positions: maximal number of words of a text, and of rows of a video.
+        shortlist: k of a two-stage search, from texts to videos and for evaluation only: each
+            text's k best videos of the first stage are fused and ranked by the sum of three scores,
+            the others follow below in the order of the first stage (:func:`.below_shortlist`); such
+            scores are comparable within rows only.  None: all pairs are fused, as TACo is tested.
+        pairs: number of pairs fused at a time; in training their activations are recomputed in the
             backward pass.
 
     Attributes:
-        exact: whether the last scores were the sum of three throughout.
+        exact: whether the last scores were the sum of three for all pairs.
 
     Raises:
         ValueError: ``shortlist`` or ``pairs`` below 1; see also the CrossEncoder.
@@ -86,7 +85,7 @@ class CascadeSimilarity(nn.Module):
         """Map levels of T texts and of V videos -> matrices [T, V], at least float32.
 
         In training ``'global'``, ``'token'`` and ``'scores'``, their sum; in evaluation also
-        ``'fusion'``, which ``'scores'`` then holds; with a shortlist that leaves out videos
+        ``'fusion'``, which is then part of ``'scores'``; with a shortlist that leaves out videos
         ``'first'``, the first stage, and ``'scores'``.
 
         Raises:
@@ -153,21 +152,21 @@ class CascadeSimilarity(nn.Module):
 
 
 def _cut(mask: Tensor) -> Tensor:
-    """bool [P, L] -> [P, L'], without columns at the end that are padding in all rows."""
+    """Return bool [P, L] without trailing columns that are padding in all rows, [P, L']."""
     return mask[:, : int(mask.any(0).nonzero().max()) + 1]
 
 
 def _weights(texts: Levels) -> Tensor:
-    """float [T, L]."""
+    """Return the weights of the words, float [T, L]."""
     return at_least_float32(texts[INTEREST].tokens).squeeze(-1)
 
 
 def _sum_of_best_rows(t: Embedding, v: Embedding, weights: Tensor) -> Tensor:
-    """Sum over words of a weight above 0 of their best row, float [T, V]."""
+    """Return the weighted sum of the best rows of the words of interest, float [T, V]."""
     if not len(t.mean) or not len(v.mean):
         return at_least_float32(t.mean).new_zeros(len(t.mean), len(v.mean))
     looked_at = weights > 0
-    # Of a text without any the first word is looked at, with weight 0.
+    # A text without such a word uses its first word, with weight 0.
     nothing = ~looked_at.any(1)
     looked_at = torch.cat([looked_at[:, :1] | nothing[:, None], looked_at[:, 1:]], 1)
     words, frames = at_least_float32(t.tokens), at_least_float32(v.tokens)

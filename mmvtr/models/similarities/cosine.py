@@ -39,7 +39,7 @@ class CosineSimilarity(nn.Module):
 
     @property
     def cosines(self) -> dict[str, tuple[str, ...]]:
-        """Matrices that are cosines, and of which levels each is."""
+        """Names of the matrices that are cosines -> the levels of each."""
         return {**{name: (name,) for name in self.weights}, 'scores': self.levels}
 
     def flat(self, items: Levels) -> Tensor:
@@ -97,11 +97,11 @@ class GaussianSimilarity(nn.Module):
     Args:
         form: ``'distance'``: minus the mean squared distance of samples (PCME++;
             :func:`.closed_form_distance`).  ``'product'``: ``mu_t . mu_v - sum_d (sigma_td^2 +
-            sigma_vd^2) / 2`` (ProLIP).  Of unit means the first is twice the second less 2.
+            sigma_vd^2) / 2`` (ProLIP).  For unit means the first is twice the second minus 2.
         level: level made by a head (``model.heads``).
 
     Raises:
-        ValueError: unknown form; (called) the level is no Gaussian.
+        ValueError: unknown form; (called) the level is not a Gaussian.
     """
 
     needs_tokens = False

@@ -14,7 +14,7 @@ from mmvtr.models.layers.pooling import check_mask, masked, unit
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
 
-#: What is below this is no length to divide by, as in ``torch.nn.functional.normalize``.
+#: Smallest length that divides, as in ``torch.nn.functional.normalize``.
 EPSILON = 1e-12
 
 
@@ -22,14 +22,14 @@ EPSILON = 1e-12
 class HGRSimilarity(nn.Module):
     """Cosine of sentences, scores of verbs and of nouns, and the mean of the three.
 
-    The mean as in HGR's code.  The sum of the frame-length paper (Satar et al., BMVC 2023, Eq. 3)
-    would make a margin of .2 one of .067.  A text without any verb has a verb score of 0 with all
-    videos, which still counts in the mean.
+    HGR's code also takes the mean.  With the sum of the frame-length paper (Satar et al., BMVC
+    2023, Eq. 3) a margin of .2 would act like .067.  A text without verbs has a verb score of 0
+    with all videos, which still counts in the mean.
 
     Args:
         weights: of sentence, verbs and nouns, normalised to sum to 1.
         sharpness: sigma of :func:`phrase_scores`.
-        entries: numbers that exist at a time, see :func:`phrase_scores`.
+        entries: largest number of entries in memory, see :func:`phrase_scores`.
 
     Raises:
         ValueError: not three weights, or weights without a positive sum.
@@ -105,7 +105,7 @@ def phrase_scores(
         frames: float [V, F, D].
         frame_mask: bool [V, F].
         sharpness: sigma.
-        entries: inner products that exist at a time (at least those of one node and one video).
+        entries: largest number of inner products in memory (at least those of one node and video).
 
     Returns:
         float [T, V]; 0 for a text without a node.
@@ -121,14 +121,14 @@ def phrase_scores(
     columns = list(zip(frames.split(width), frame_mask.split(width)))
     scores = phrases.new_zeros(len(nodes), len(frames))
     for rows, part in zip(owner.split(height), phrases.split(height)):
-        # Checkpointed: what a tile needs is made again in the backward pass.
+        # Checkpointed: the intermediate values of a tile are recomputed in the backward pass.
         tiles = [recomputed(_attend, part, *column, sharpness) for column in columns]
         scores = scores.index_add(0, rows, torch.cat(tiles, 1))
     return scores / node_mask.sum(1, keepdim=True).clamp(min=1)
 
 
 def _attend(nodes: Tensor, frames: Tensor, mask: Tensor, sharpness: float) -> Tensor:
-    """Unit vectors [n, D], [v, F, D], bool [v, F] -> cosines [n, v]."""
+    """Return cosines [n, v] of unit vectors [n, D] with attended [v, F, D], mask bool [v, F]."""
     frames = masked(frames, mask)
     with torch.autocast(nodes.device.type, enabled=False):
         dots = (nodes @ frames.flatten(0, 1).t()).unflatten(1, mask.shape)

@@ -17,10 +17,10 @@ class ExpertSimilarity(nn.Module):
 
         s(t, v) = sum_e w_e(t) <phi_e(t), psi_e(v)> / sum_e w_e(t),    e among the experts of v
 
-    Tokens of level ``'global'`` are experts: psi_e those of a video, w_e phi_e those of a text,
-    phi_e being of unit length, so that w_e is the token's length.  Sums over the experts of a video
-    are sums over all of them with zeros for those that are missing: two matrix products, one of
-    vectors of length E D and one of length E, are all there is.
+    Tokens of level ``'global'`` are experts: psi_e for a video, w_e phi_e for a text, with phi_e of
+    unit length, so that w_e is the token's length.  Sums over the experts of a video are sums over
+    all experts with zeros for missing ones: two matrix products, of vectors of length E D and of
+    length E.
     """
 
     needs_tokens = True
@@ -50,12 +50,12 @@ class ExpertSimilarity(nn.Module):
 
 
 def _tokens(t: Embedding, v: Embedding) -> tuple[Tensor, Tensor, Tensor]:
-    """w phi [T, E, D], psi [V, E, D], zero where the mask [V, E] says missing."""
+    """Return w phi [T, E, D], psi [V, E, D], zero for missing experts, and the mask [V, E]."""
     for side, embedding in dict(text=t, video=v).items():
         if embedding.tokens is None:
             raise ValueError(f"level 'global' of the {side}s carries no tokens")
     count = max(t.tokens.shape[1], v.tokens.shape[1])
-    # Levels of no items have one token, whatever the encoder.
+    # Levels of zero items have one token, whatever the encoder.
     phrases, vectors, available = (
         x if len(x) else pad_tokens(x, count) for x in (t.tokens, v.tokens, v.mask)
     )

@@ -1,4 +1,4 @@
-"""MS-SL's scores: the best of 528 proposals, and the frames that it attends to."""
+"""MS-SL's scores: the best of 528 proposals, and frames attended to by that proposal."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from mmvtr.models.layers.pooling import check_mask
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, pad_tokens
 
-#: What is below this is no length to divide by, as in ``torch.nn.functional.normalize``.
+#: Smallest length that divides, as in ``torch.nn.functional.normalize``.
 EPSILON = 1e-12
 
 
 class MSSLGallery(NamedTuple):
-    """Precomputed vectors of V videos, to be searched with any text.
+    """Precomputed vectors of V videos, for a search with any text.
 
     Attributes:
         clips: float [V, K, D].
         lengths: float [V, P], of the P = K (K + 1) / 2 proposals.
-        attended: float [V, P, D], the frame vector that each proposal guides attention to.
+        attended: float [V, P, D], the frame vector pooled with each proposal's attention.
         attended_lengths: float [V, P].
     """
 
@@ -42,15 +42,16 @@ class MSSLSimilarity(nn.Module):
 
         sum_f softmax_f(<K f, p>) V f,    p the pair's best proposal, not normalised.
 
-    A proposal's attention does not depend on the text: it is computed for all 528 of a video, and a
-    pair looks up its own.  Pooling is linear: a text is compared with 32 clips, not 528 proposals.
+    A proposal's attention does not depend on the text: it is computed for all 528 proposals of a
+    video, and a pair uses that of its best one.  Pooling is linear: a text is compared with 32
+    clips, not 528 proposals.
 
     Args:
-        dim: D, of the maps K and V, which have no bias.
+        dim: D, width of the maps K and V, which have no bias.
         clips: K.
         weights: of clip and frame score (Charades: .5 each), normalised to sum to 1.
-        entries: numbers that exist at a time beyond the results (at least those of one video, or of
-            one text and all videos in :meth:`search`).
+        entries: largest number of entries in memory beyond the results (at least those of one
+            video, or of one text and all videos in :meth:`search`).
 
     Raises:
         ValueError: not two weights, or weights without a positive sum.
@@ -83,8 +84,8 @@ class MSSLSimilarity(nn.Module):
 
         Returns:
             float [T, V] each, at least float32: cosines ``'clip'`` and ``'frame'``, ``'scores'``;
-            inner products ``'clip_dot'`` (of the proposal where that is largest) and
-            ``'frame_dot'``, which MS-SL contrasts.
+            inner products ``'clip_dot'`` (the largest over proposals) and ``'frame_dot'``, which
+            MS-SL contrasts.
 
         Raises:
             ValueError: a level of the videos carries no tokens, another number of clips, or a video
@@ -95,7 +96,7 @@ class MSSLSimilarity(nn.Module):
         def scores(*tile: Tensor) -> tuple[Tensor, ...]:
             return self._compare(queries, self._gallery(*tile))
 
-        # Checkpointed: what a tile needs is made again in the backward pass.
+        # Checkpointed: the intermediate values of a tile are recomputed in the backward pass.
         parts = [recomputed(scores, *tile) for tile in self._tiles(videos, len(queries))]
         return self._named([torch.cat(matrix, 1) for matrix in zip(*parts)])
 
@@ -134,19 +135,19 @@ class MSSLSimilarity(nn.Module):
         return MSSLGallery(clips, self._lengths(clips), attended, _length(attended))
 
     def _lengths(self, clips: Tensor) -> Tensor:
-        """Of the proposals, float [V, P]."""
+        """Return the lengths of the proposals, float [V, P]."""
         with torch.autocast(clips.device.type, enabled=False):
             return _length(self.pooling @ clips)
 
     def _proposals(self, queries: Tensor, clips: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """Inner products with proposals, and the same over the proposals' lengths, [T, V, P]."""
+        """Return inner products with proposals, and these over the lengths, [T, V, P]."""
         with torch.autocast(clips.device.type, enabled=False):
             dots = (queries @ clips.flatten(0, 1).t()).unflatten(1, clips.shape[:2])
             dots = dots @ self.pooling.t()
         return dots, dots / lengths
 
     def _compare(self, queries: Tensor, gallery: MSSLGallery) -> tuple[Tensor, ...]:
-        """Clip cosines, frame cosines, clip dots, frame dots, [T, V] each."""
+        """Return clip cosines, frame cosines, clip dots and frame dots, [T, V] each."""
         clips, lengths, attended, attended_lengths = gallery
         dots, scaled = self._proposals(queries, clips, lengths)
         clip, best = scaled.max(-1)
@@ -162,7 +163,7 @@ class MSSLSimilarity(nn.Module):
         return named
 
     def _tiles(self, videos: Levels, texts: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Some videos at a time: clips [v, K, D], frames [v, F, D] and the mask of frames."""
+        """Yield some videos at a time: clips [v, K, D], frames [v, F, D] and the mask of frames."""
         for name in self.levels:
             if videos[name].tokens is None:
                 raise ValueError(f'level {name!r} of the videos carries no tokens')

@@ -1,4 +1,4 @@
-"""Two-stage search: a cheap score of all videos, an expensive one of the best."""
+"""Two-stage search: a cheap score of all videos, an expensive one of the best of them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class ShortlistSimilarity(nn.Module):
     """Base class of similarities that can score only a shortlist of each text's best videos.
 
     Args:
-        level: level whose vectors and tokens it reads.
+        level: level whose vectors and tokens are read.
         shortlist: k: each text's k best videos by the cosine of the level's vectors are ranked by
             the scores, the others follow below in the order of that cosine; for evaluation only.
-            None: all are.
+            None: all videos are ranked by the scores.
 
     Attributes:
-        exact: whether the last scores were the similarity's own throughout (no shortlist, or one
-            that held every video).  Whatever normalises scores over a gallery needs this.
+        exact: whether all of the last scores were the similarity's own (no shortlist, or one with
+            all videos).  Normalisation of scores over a gallery requires this.
 
     Raises:
         ValueError: a shortlist below 1.

@@ -27,30 +27,31 @@ from mmvtr.structures import Embedding, Levels
 class TokenSimilarity(ShortlistSimilarity):
     """Cosines of words and frames, pooled to one score a pair.
 
-    Without ``weights`` the means of UATVR Eq. 7 (of Eq. 8 where the encoder adds tokens), with
-    them DRL's weighted token-wise interaction.  Weights are made once per item, not per pair: a
-    small share of what the cosines of a tile cost.
+    Without ``weights`` the means of UATVR Eq. 7 (Eq. 8 if the encoder adds tokens), with them DRL's
+    weighted token-wise interaction.  Weights are computed once per item, not per pair, at a small
+    share of the cost of a tile's cosines.
 
     Args:
-        level: whose ``tokens`` and ``mask`` it reads.
+        level: level whose ``tokens`` and ``mask`` are read.
         mode: ``'both'``, ``'words'`` (each word's best frame), ``'frames'`` (each frame's best
-            word), see :func:`.token_scores`; ``'sentence'``:
-            the level's vector against frames, softmax pooled (X-CLIP).
+            word), see :func:`.token_scores`; ``'sentence'``: the level's vector against frames,
+            pooled by a softmax (X-CLIP).
         weights: None (means), or weights learnt by Linear-ReLU-Linear and a softmax over valid
-            tokens: ``'drl'`` from the tokens as they are, ``'uatvr'`` from unit tokens.
+            tokens: ``'drl'`` from the tokens as given, ``'uatvr'`` from unit tokens.
         dim: D, needed for weights.
         hidden: width of the weights' MLPs, default ``dim``.
         official_mask: padded tokens have cosine 0 and take part in each max, as in the code of
-            DRL and UATVR (to load its weights); by default padding is not seen.
-        frame_temperature: of the softmax in mode ``'sentence'``; 0 takes the best frame.
+            DRL and UATVR (needed for its weights); by default padding is ignored.
+        frame_temperature: temperature of the softmax in mode ``'sentence'``; 0 takes the best
+            frame.
         shortlist: k of a two-stage search, from texts to videos and for evaluation only: each
             text's k best videos by the cosine of the level's vectors are ranked by tokens, the
-            others follow below in the order of that cosine.  Read its rows only.
-        entries: cosines that exist at a time, see ``token_scores``.
+            others follow below in the order of that cosine; scores are comparable within rows only.
+        entries: largest number of cosines in memory, see ``token_scores``.
 
     Attributes:
-        exact: whether the last scores were token-wise throughout (no shortlist, or one that held
-            every video).  Whatever normalises scores over a gallery needs this.
+        exact: whether all of the last scores were token-wise (no shortlist, or one with all
+            videos).  Normalisation of scores over a gallery requires this.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class TokenSimilarity(ShortlistSimilarity):
         self.weights = weights
         self.weighers = nn.ModuleDict()
         if weights is not None:
-            # No parameters that the mode leaves unused: distributed training stops at them.
+            # No parameters that the mode does not use: distributed training refuses them.
             for side in dict(words=['text'], frames=['video'], both=['text', 'video'])[mode]:
                 self.weighers[side] = _mlp(dim, hidden or dim)
 
@@ -104,7 +105,7 @@ class TokenSimilarity(ShortlistSimilarity):
         See :func:`~mmvtr.functional.similarities.token_matches.token_matches`.
 
         Raises:
-            ValueError: mode ``'sentence'``, whose words are not matched; see :meth:`forward`.
+            ValueError: mode ``'sentence'``, whose words are not matched.
         """
         if self.mode == 'sentence':
             raise ValueError("mode 'sentence' compares whole texts: no word has a partner")
@@ -141,7 +142,7 @@ class TokenSimilarity(ShortlistSimilarity):
         return at_least_float32(embedding.tokens)
 
     def _weigh(self, side: str, tokens: Tensor, mask: Tensor) -> Optional[Tensor]:
-        """Weights of tokens, float [N, L, D] -> [N, L]; None: means, or not needed."""
+        """Return weights of tokens, float [N, L, D] -> [N, L]; None: equal weights, or not used."""
         if side not in self.weighers:
             return None
         tokens = unit(tokens) if self.weights == 'uatvr' else tokens
@@ -161,7 +162,7 @@ def _mlp(dim: int, hidden: int) -> nn.Sequential:
 
 @MODELS.register_module()
 class TokenVectorSimilarity(TokenSimilarity):
-    """A :class:`TokenSimilarity` beside the cosine of the level's vectors.
+    """A :class:`TokenSimilarity` combined with the cosine of the level's vectors.
 
     NeighborRetr's two matrices: tokens are its local level, vectors its global one.
 
@@ -180,7 +181,7 @@ class TokenVectorSimilarity(TokenSimilarity):
 
     @property
     def cosines(self) -> dict[str, tuple[str, ...]]:
-        """Matrices that are cosines, and of which level."""
+        """Names of the matrices that are cosines -> the levels of each."""
         return {'global': (self.level,)}
 
     def forward(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:

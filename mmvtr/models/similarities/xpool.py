@@ -1,4 +1,4 @@
-"""X-Pool (Gorti et al., CVPR 2022): each text pools the frames of each video for itself."""
+"""X-Pool (Gorti et al., CVPR 2022): each text pools the frames of each video separately."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from mmvtr.structures import Embedding
 
 @MODELS.register_module()
 class XPoolSimilarity(ShortlistSimilarity):
-    """Cosine of a text with the frames that it has pooled by cross-attention.
+    """Cosine of a text with a video's frames, pooled by the text's cross-attention.
 
         a_tv = softmax over frames of <Q n(t), K n(f)> / sqrt(D / heads)
         o    = n'(O sum_k a_tvk V n(f_k)),    z_tv = n''(o + dropout(L o)),    s_tv = cos(t, z_tv)
 
     with layer norms n, n' and n'', the first one shared by both sides.  The maps start as
     identities, to keep CLIP's features at the start.  There is a vector z for each *pair*: the
-    score is no inner product of per-item vectors, so no nearest-neighbour index can search it.  Use
-    a shortlist for a gallery.
+    score is not an inner product of per-item vectors, so no nearest-neighbour index can search it.
+    Use a shortlist for a gallery.
 
     Args:
         dim: D.
-        level: whose ``mean`` (of texts) and ``tokens`` and ``mask`` (of videos) it reads.
-        heads: of the attention (official: 1).
-        dropout: of L's output (official: .3), drawn from the number of the training step: the same
-            on all processes and after a resume.
+        level: level whose ``mean`` (of texts), ``tokens`` and ``mask`` (of videos) are read.
+        heads: attention heads (official: 1).
+        dropout: dropout of L's output (official: .3), drawn from the number of the training step:
+            the same on all processes and after a resume.
         shortlist: k of a two-stage search, from texts to videos and for evaluation only: each
             text's k best videos by the cosine of the level's vectors, which the encoder has
             mean-pooled, are ranked by z, the others follow below in the order of that cosine.
-        entries: numbers of z that exist at a time, at least those of one text and one video.
+        entries: largest number of entries of z in memory, at least those of one text and one video.
 
     Attributes:
-        exact: whether the last scores were X-Pool's throughout (no shortlist, or one that held
-            every video).  Whatever normalises scores over a gallery needs this.
+        exact: whether all of the last scores were X-Pool's (no shortlist, or one with all videos).
+            Normalisation of scores over a gallery requires this.
 
     Raises:
-        ValueError: ``dim`` is no multiple of ``heads``, a dropout outside [0, 1), a shortlist
+        ValueError: ``dim`` is not a multiple of ``heads``, a dropout outside [0, 1), a shortlist
             below 1.
     """
 
@@ -87,16 +87,16 @@ class XPoolSimilarity(ShortlistSimilarity):
         frames = self.norm_in(at_least_float32(v.tokens).masked_fill(~v.mask[..., None], 0.0))
         queries = self.query(self.norm_in(texts))
         state = (texts, queries, self.key(frames), self.value(frames))
-        step = int(self.step)  # as it is now, also when a tile is made again
+        step = int(self.step)  # its value now, also when a tile is recomputed
         count = columns.numel()
-        # What exists of a pair: its vector, and copies of the keys and values of its video.
+        # Memory of a pair: its vector, and copies of the keys and values of its video.
         size = max(1, self.entries // (texts.shape[-1] * (1 + 2 * frames.shape[1])))
         rows = torch.arange(len(texts), device=columns.device)[:, None].expand_as(columns)
         parts = []
         for first in range(0, count, size):
             part = slice(first, first + size)
             pairs = rows.reshape(-1)[part], columns.reshape(-1)[part]
-            # Checkpointed: the vectors of a tile are made again in the backward pass.
+            # Checkpointed: the vectors of a tile are recomputed in the backward pass.
             parts.append(recomputed(self._pairs, *state, v.mask, *pairs, (step, first)))
         found = torch.cat(parts) if parts else queries.sum() * 0.0 + texts.new_zeros(0)
         return found.view(columns.shape)
@@ -112,7 +112,7 @@ class XPoolSimilarity(ShortlistSimilarity):
         column: Tensor,
         draw: tuple[int, int],
     ) -> Tensor:
-        """Scores of pairs, float [P]; ``draw`` are the step and the first of them."""
+        """Return the scores of pairs, float [P]; ``draw``: the step, the first pair's place."""
         q, k, v = (
             x.unflatten(-1, (self.heads, -1)) for x in (queries[row], keys[column], values[column])
         )

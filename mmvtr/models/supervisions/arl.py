@@ -26,7 +26,7 @@ from mmvtr.models.target import Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
-#: Which frames and texts of a video the text-frame triplets can push.
+#: Frames and texts of a video that the text-frame triplets can use as negatives.
 FRAME_NEGATIVES = ('all', 'hardest', 'semi_hard')
 
 
@@ -36,8 +36,8 @@ class Statistics(NamedTuple):
     Attributes:
         texts: mean unit text (for U^v of Eq. 4).
         frames: mean unit frame (for U^q).
-        pairs: moments of the annotated pairs, each a text and the frame it matches at (Eq. 3).
-        scores: of the annotated pairs.
+        pairs: moments of the annotated pairs, each a text and its matched frame (Eq. 3).
+        scores: moments of the scores of the annotated pairs.
     """
 
     texts: UnitMean
@@ -67,14 +67,14 @@ class Statistics(NamedTuple):
 
 
 class Branch(nn.Module):
-    """One branch's thresholds and means of the training set, in the checkpoint.
+    """One branch's thresholds and training-set means, saved in the checkpoint.
 
     Args:
         dim: D.
-        spread: of tau_s, see :class:`ARLSupervision`.
-        u_spread: of tau_u.
-        frame_u_spread: of the tau_u of frames, kept as ``frame_tau_u``; None: they have none of
-            their own.
+        spread: spread of tau_s, see :class:`ARLSupervision`.
+        u_spread: spread of tau_u.
+        frame_u_spread: spread of the tau_u of frames, kept as ``frame_tau_u``; None: frames have no
+            threshold of their own.
     """
 
     def __init__(
@@ -91,11 +91,11 @@ class Branch(nn.Module):
 
     @property
     def tau_u_of_frames(self) -> Tensor:
-        """0-dim: what u^f of an ambiguous frame exceeds."""
+        """The threshold of u^f above which a frame is ambiguous, 0-dim."""
         return self.tau_u if self.frame_u_spread is None else self.frame_tau_u
 
     def refresh(self, statistics: Statistics) -> None:
-        """Take over the means; tau_s, and tau_u over the annotated pairs (Eq. 5), from them.
+        """Take the means, and compute tau_s and tau_u over the annotated pairs (Eq. 5) from them.
 
         u needs no second pass, since it is linear in the pairs' unit vectors.
         """
@@ -106,7 +106,7 @@ class Branch(nn.Module):
         self.set_tau_u(lambda spread: mean + spread * deviation)
 
     def set_tau_u(self, threshold: Callable[[float], float]) -> None:
-        """Set tau_u of pairs and of frames, from what a spread makes of a distribution of u."""
+        """Set tau_u of pairs and of frames by a function from a spread to a threshold of u."""
         self.tau_u.fill_(threshold(self.u_spread))
         if self.frame_u_spread is not None:
             self.frame_tau_u.fill_(threshold(self.frame_u_spread))
@@ -124,43 +124,45 @@ class ARLSupervision(nn.Module):
 
     An AmbiguityHook refreshes the means and thresholds before each epoch after the warm-up, in one
     pass over the training set that keeps D numbers a branch (Eq. 4 is linear).  Sets (Eq. 6-7) are
-    then made for the joint batch and never stored.  Losses read ``target[level]``: the losses of
-    one branch get the sets of the other (cross-model detection), unless ``exchange=False``.
+    then computed for the joint batch and never stored.  Losses read ``target[level]``: the losses
+    of one branch get the sets of the other (cross-model detection), unless ``exchange=False``.
 
     The text-frame losses (Eq. 8-12 on the frames of a text's own video) are computed here.  They
-    start with the sets: without them every frame but the best would be pushed away.
+    start with the sets: without sets every frame except the best would be a negative.
 
     Args:
         dim: D.
         levels: the branches; one level = self-training.
-        exchange: each branch learns from what the other finds (Tab. 5, C.L.).
+        exchange: each branch learns from the sets of the other (Tab. 5, C.L.).
         warmup: share of the training before the first sets, in [0, 1); default .3.
-        warmup_epochs: instead of ``warmup``, so many epochs (the paper: "a few"); the AmbiguityHook
-            says of how many.
-        rule: tau_s.  ``'own'`` (default): the text's own best score, so that what is ambiguous
-            outranks the annotated video whatever the level of scores; ``'mean'``: mean score of
-            annotated pairs plus ``spread`` standard deviations; 0 is the paper's, which feeds
-            itself where ambiguity is high (docs/arl.md).
+        warmup_epochs: alternative to ``warmup``: a number of epochs (the paper: "a few"); the
+            AmbiguityHook provides the total number.
+        rule: tau_s.  ``'own'`` (default): the text's own best score, so that ambiguous videos
+            outrank the annotated one whatever the level of scores; ``'mean'``: mean score of
+            annotated pairs plus ``spread`` standard deviations; 0 is the paper's, which reinforces
+            itself if ambiguity is high (docs/arl.md).
         spread: see ``rule``.
-        u_spread: tau_u is the mean of u plus so many standard deviations.  The paper's is 0; what
-            is ambiguous is far more common than the average pair, and 1.5 finds it more surely.
+        u_spread: tau_u is the mean of u plus this many standard deviations.  The paper's is 0;
+            ambiguous pairs have a far larger u than the average pair, and 1.5 finds them more
+            precisely.
         frame_u_spread: the same for the frames of a text's own video; None: their tau_u is that of
-            the pairs.  Whether a frame shows the moment of its neighbour has little to do with how
-            common it is, so that a tau_u which few pairs pass leaves next to no frame ambiguous
-            and pushes the neighbours away (docs/arl.md).
-        sample: None: tau_u is over the annotated pairs (linear and exact); a number: over all pairs
-            of so many texts and videos, drawn by the run's seed (another reading of the paper's
+            the pairs.  Whether a frame shows its neighbour's moment has little to do with its u, so
+            that a tau_u passed by few pairs leaves almost no frame ambiguous and makes the
+            neighbours negatives (docs/arl.md).
+        sample: None: tau_u is over the annotated pairs (linear and exact); a number n: over all
+            pairs of n texts and n videos, drawn by the run's seed (another reading of the paper's
             mean of u "over the train set").
-        lead: with ``rule='own'``, by how much a video must outrank the annotated one.
-        cap: most ambiguous videos of a text in a batch, the best-scored; None = all (paper).
+        lead: with ``rule='own'``, the margin by which a video must outrank the annotated one.
+        cap: largest number of ambiguous videos of a text in a batch; None = all (paper).
         strategy: of text-video pairs, ``'ours'``, ``'positive'`` or ``'ignore'`` (Tab. 6);
             ambiguous frames always are ``'ours'``.
         frame_weight: weight of the text-frame losses; 0 leaves them out (Tab. 5, T-F).
         frame_slack: with ``rule='own'``, a frame is ambiguous within this distance of the best.
-        frame_negatives: which frames (texts) of the own video the text-frame triplets push,
-            ``'all'``, ``'hardest'`` or ``'semi_hard'`` (:func:`mmvtr.functional.losses.ranking`).
+        frame_negatives: frames (texts) of the own video that are negatives of the text-frame
+            triplets, ``'all'``, ``'hardest'`` or ``'semi_hard'``
+            (:func:`mmvtr.functional.losses.ranking`).
         lambda_nce: weight of the contrast beside the triplets in the text-frame losses.
-        temperature, margin, ambiguous_margin: of the text-frame losses; the paper names no
+        temperature, margin, ambiguous_margin: of the text-frame losses; the paper gives no
             temperature and no values of m and m_a, only m_a < m.
 
     Attributes:
@@ -233,12 +235,12 @@ class ARLSupervision(nn.Module):
         return tuple(self.branches)
 
     def plan(self, epochs: int) -> None:
-        """Make ``warmup`` the share that ``warmup_epochs``, if given, are of a training."""
+        """Set ``warmup`` from ``warmup_epochs``, if given, and the training's ``epochs``."""
         if self.warmup_epochs is not None:
             self.warmup = self.warmup_epochs / epochs
 
     def refresh(self, statistics: dict[str, Statistics]) -> None:
-        """Take over what a pass over the training set has found, by branch."""
+        """Take the statistics of a pass over the training set, by branch."""
         for level, branch in self.branches.items():
             branch.refresh(statistics[level])
         self.ready.fill_(True)
@@ -309,7 +311,7 @@ class ARLSupervision(nn.Module):
     def _frame_loss(
         self, units: dict[str, tuple[Tensor, Tensor, Tensor]], rows: Tensor, columns: Tensor
     ) -> Tensor:
-        """Mean over the branches of lambda_nce L_nce + L_a + L_n on the frames of own videos."""
+        """Return the branches' mean of lambda_nce L_nce + L_a + L_n on the frames of own videos."""
         losses = []
         for level in self.levels:
             ambiguous = self.frame_sets(self._teacher(level), units, rows, columns)
@@ -343,7 +345,8 @@ class ARLSupervision(nn.Module):
     ) -> Tensor:
         """Return the ambiguous frames, Eq. 6 on s^f and u^f (Eq. 2, 5): bool [P, F].
 
-        The branch's own best frame may be among them: who learns from the set may have another.
+        The branch's own best frame may be among them: the branch that learns from the set may have
+        another.
         """
         branch = self.branches[level]
         texts, frames, mask = units[level]
@@ -370,6 +373,6 @@ def units_of(texts: Embedding, videos: Embedding) -> tuple[Tensor, Tensor, Tenso
 
 
 def _own_frames(texts: Tensor, frames: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """s^f (Eq. 2) of P pairs: float [P, F]."""
+    """Return s^f (Eq. 2) of P pairs: float [P, F]."""
     with torch.autocast(texts.device.type, enabled=False):
         return torch.einsum('pd,pfd->pf', texts[rows], frames[columns])

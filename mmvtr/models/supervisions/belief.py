@@ -1,6 +1,6 @@
 """Targets from a frozen copy of the model, taken before it memorises its training pairs.
 
-A supervision that learns from the labels which it corrects learns the wrong ones, too, once the
+A supervision that learns from the labels which it corrects also learns the wrong labels once the
 model memorises its training pairs: DVTR's eta of a false negative then goes to 1, and no negative
 is down-weighted any more.  The copy's predictions are those of early training.
 """
@@ -30,9 +30,9 @@ PARTS = ('encoder', 'heads', 'supervision')
 PREFIX = 'belief.'
 #: The largest power of calibrated weights.
 LIMIT = 1e7
-#: Limits of ``1 - weight`` of a pair before the power is taken: no power changes 1.
+#: Limits of ``1 - weight`` of a pair before the power is taken, as no power changes 1.
 SUREST, LEAST = 1 - 1e-6, 1e-12
-#: Decay of the counts of earlier batches, and their number of bins, when the power is found.
+#: Decay of the counts of earlier batches, and number of bins, for the choice of the power.
 KEPT, BINS = 0.95, 512
 
 
@@ -42,45 +42,43 @@ class Belief(nn.Module):
 
     A copy of encoder, heads and supervision (the attribute ``believer``) encodes each training
     batch without gradient, and its supervision makes the target that the losses read.  The losses
-    by which the supervision learns stay those of the model itself, which goes on from where it was;
-    before the copy is taken, the model's own supervision makes the target.  The copy's weights
-    apply in full at once, whatever the ramp.
+    that train the supervision remain those of the model itself, which trains on without
+    interruption; before the copy is taken, the model's own supervision makes the target.  The
+    copy's weights apply in full at once, whatever the ramp.
 
-    It suits every supervision that makes a target of levels: DVTR and its kin with PCME and with
-    triplets, ARL (its thresholds are those at the time of the copy; taken as soon as there are
-    sets), relative scores.  No gradient flows through the target, so a supervision of columns is
-    refused.
+    It works with every supervision that computes a target from levels: DVTR, its variants with PCME
+    and with triplets, ARL (with the thresholds at the time of the copy, which is taken as soon as
+    there are sets), relative scores.  No gradient flows through the target, so a supervision of
+    columns is refused.
 
     Memory: encoder, heads and supervision once more (without gradients and optimizer state), and
     the copy's vectors of a joint batch; time: one more forward pass a step.
 
-    Logs of what acts: the supervision's figures; ``spared_share``, the mean of 1 - weight over the
-    unannotated pairs; ``spared_per_text``, negatives of a text that weigh less than 1/2 (0 where
-    many weigh a little less than 1); with ``share`` beside them ``stated_share``,
-    ``stated_per_text`` and the power.  The figures of the model's own supervision are
-    ``live_<name>``.
+    Logs the acting supervision's figures; ``spared_share``, the mean of 1 - weight over the
+    unannotated pairs; ``spared_per_text``, negatives of a text with a weight below 1/2 (0 if many
+    weights are slightly below 1); with ``share`` also ``stated_share``, ``stated_per_text`` and the
+    power.  The figures of the model's own supervision are ``live_<name>``.
 
     Args:
         at: share of the training at which the copy is taken and begins to act, in [0, 1).
-        momentum: None: the copy stays as it was at ``at``; m in [0, 1): it is the moving
-            average ``m copy + (1 - m) model`` over all training batches so far, and goes on
-            following (its buffers are those of the model).
-        share: of the unannotated pairs, how many are false negatives, in (0, 1), or None.  With it
+        momentum: None: the copy does not change after ``at``; m in [0, 1): it is the moving
+            average ``m copy + (1 - m) model`` over all training batches so far, and keeps following
+            (its buffers are those of the model).
+        share: share of false negatives among the unannotated pairs, in (0, 1), or None.  With it
             ``1 - weight`` is raised to the power whose mean over the last batches (some 20) would
-            have been this share, from the second batch on: a belief that excludes 6 pairs a text
-            where .75 are false negatives excludes the surest .75.  Pairs of which a weight of 0
-            says no more (DVTR's, likelier than an own pair) share it where they are more than
-            these.
+            have been this share, from the second batch on: if a belief excludes 6 pairs a text but
+            .75 are false negatives, it then excludes the surest .75.  Pairs with equal weights of 0
+            (DVTR's, likelier than an own pair) share it if they are more than that.
 
     Attributes:
-        progress: share of the training done; ProgressHook sets it, a loop of your own must.
+        progress: share of the training done; ProgressHook sets it, a custom loop must.
         believer: encoder, heads and supervision of the copy, saved with the model; None before it
             is taken.
 
     Raises:
         ValueError: an argument outside its range; a retriever without a supervision, or with one
             of columns; ``momentum`` for a supervision that looks up thresholds (ARL).
-        RuntimeError: (in training) nobody has set ``progress``.
+        RuntimeError: (in training) ``progress`` was never set.
     """
 
     def __init__(
@@ -99,7 +97,7 @@ class Belief(nn.Module):
         self.register_buffer('counts', torch.zeros(BINS))  # of 1 - weight in the last batches
 
     def of(self, model: nn.Module) -> None:
-        """Set the retriever that is copied, which keeps this as ``model.belief``."""
+        """Set the retriever to copy, which holds this module as ``model.belief``."""
         supervision = model.supervision
         if supervision is None:
             raise ValueError('a belief says what a supervision says, but the retriever has none')
@@ -113,7 +111,7 @@ class Belief(nn.Module):
                 f'the thresholds of {type(supervision).__name__} are those of one model, not of an '
                 'average: leave momentum away'
             )
-        object.__setattr__(self, '_model', model)  # no child: it is the other way round
+        object.__setattr__(self, '_model', model)  # not a child: the model is the parent
 
     @property
     def supervision(self) -> nn.Module:
@@ -122,7 +120,7 @@ class Belief(nn.Module):
 
     @property
     def acts(self) -> bool:
-        """Whether the copy makes the target by now."""
+        """Whether the copy currently makes the target."""
         late = self.believer is not None and (self.progress or 0.0) >= self.at
         return late and self._model.stage != 'uncertainty'
 
@@ -139,14 +137,14 @@ class Belief(nn.Module):
 
     @property
     def found(self) -> dict[str, Tensor]:
-        """Sets of the last batch by branch, of an ARLSupervision."""
+        """The acting ARLSupervision's sets of the last batch, by branch."""
         return self.acting.found
 
     # -- the copy --------------------------------------------------------------------------------
 
     @torch.no_grad()
     def _keep_up(self) -> None:
-        """Take the copy when it is time, or move the average."""
+        """Take the copy when it is due, or update the average."""
         if self.progress is None:
             raise RuntimeError(
                 'a Belief must know how far the training is: add a ProgressHook, or set '
@@ -189,13 +187,13 @@ class Belief(nn.Module):
             self._take()
         super()._load_from_state_dict(state_dict, prefix, *args)
 
-    # -- what the believer sees ------------------------------------------------------------------
+    # -- the believer's inputs -------------------------------------------------------------------
 
     @torch.no_grad()
     def own_levels(self, inputs: dict[str, Tensor], data_samples: dict) -> tuple[Levels, Levels]:
         """Return the copy's levels of this process' texts and videos, ``'belief.<name>'``.
 
-        None of them before it acts.  Called once a training batch, in which the copy is taken.
+        Empty before it acts.  Called once a training batch, in which the copy may be taken.
         """
         if self._model.training:
             self._keep_up()
@@ -271,7 +269,7 @@ class Belief(nn.Module):
         return {**_together(logs, figures), **self._figures(sums)}
 
     def weigh(self, texts: Levels, videos: Levels, same: Tensor, **where: slice) -> Tensor:
-        """Return weights alone, of pairs with a bank, whose levels are those of :meth:`seen`."""
+        """Return only the weights, of pairs with a bank, from the levels of :meth:`seen`."""
         if not self.acts:
             return self.supervision.weigh(texts, videos, same, **where)
         weights = self._believer().weigh(texts, videos, same, **where)
@@ -322,7 +320,7 @@ class Belief(nn.Module):
 
 
 def _counts(excluded: Tensor) -> Tensor:
-    """Return how many of N shares in [0, 1] lie in each of :data:`BINS` (:func:`_places`)."""
+    """Return the histogram of N shares in [0, 1] over :data:`BINS` bins (:func:`_places`)."""
     least, most = (math.log(-math.log(x)) for x in (SUREST, LEAST))
     place = (-excluded.clamp(LEAST, SUREST).log()).log()
     place = ((place - least) * (BINS / (most - least))).long().clamp(0, BINS - 1)
@@ -330,7 +328,7 @@ def _counts(excluded: Tensor) -> Tensor:
 
 
 def _places(like: Tensor) -> Tensor:
-    """Return -log(1 - weight) at the middle of each bin, float [BINS]; bins grow by one ratio."""
+    """Return -log(1 - weight) at the middle of each bin, float [BINS]; bins are log-spaced."""
     least, most = (math.log(-math.log(x)) for x in (SUREST, LEAST))
     middle = (torch.arange(BINS, device=like.device, dtype=like.dtype) + 0.5) / BINS
     return (least + middle * (most - least)).exp()
@@ -344,7 +342,7 @@ def power_of(counts: Tensor, share: float) -> Tensor:
         share: in (0, 1).
 
     Returns:
-        0-dim, within 1 / :data:`LIMIT` and :data:`LIMIT`, of which it is one where no power does.
+        0-dim, between 1 / :data:`LIMIT` and :data:`LIMIT`, and one of them if no power fits.
     """
     places, total = _places(counts), counts.sum()
     low, high = (counts.new_tensor(x) for x in (-math.log(LIMIT), math.log(LIMIT)))
@@ -356,7 +354,7 @@ def power_of(counts: Tensor, share: float) -> Tensor:
 
 
 def _together(live: Mapping[str, Tensor], believed: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the losses of one and the figures of both; those of the one are ``live_<name>``."""
+    """Return the losses of ``live`` and the figures of both; its own get the prefix ``live_``."""
     losses = {name: x for name, x in live.items() if 'loss' in name}
     figures = {f'live_{name}': x for name, x in live.items() if 'loss' not in name}
     return {**losses, **figures, **{n: x for n, x in believed.items() if 'loss' not in n}}

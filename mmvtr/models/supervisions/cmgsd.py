@@ -1,4 +1,4 @@
-"""CMGSD's margins: from what the model learns, and from what is known before."""
+"""CMGSD's margins, from the model's own embeddings and from a frozen sentence encoder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mmvtr.models.target import Filled, Hinge, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
 
-#: Over which entries margins are standardised.
+#: Entries over which margins are standardised.
 OVER = ('matrix', 'negatives')
 
 
@@ -29,47 +29,48 @@ class CMGSDSupervision(Ramped):
         [alpha + d]_+ + lambda ([m(omega) + d]_+ + [m(tau) + d]_+) + (1 - lambda) [m(sigma) + d]_+
         m(x) = [alpha + beta (x - mean x) / std x]_+,      d = s_tn - s_tp
 
-    omega and tau say how unlike the videos and the texts of t and n are *now* (dynamic), sigma how
-    unlike their texts are to a frozen sentence encoder (static; no code knows a static half of
-    videos), all as 1 - cosine.  lambda goes from 0 to 1 over ``ramp``.
+    omega and tau are the *current* dissimilarities of the videos and of the texts of t and n
+    (dynamic), sigma that of their texts by a frozen sentence encoder (static; no code has a static
+    dissimilarity of videos), all as 1 - cosine.  lambda goes from 0 to 1 over ``ramp``.
 
-    The authors have published no code.  The equations are those of the only code found, by third
-    parties for retrieval of motions (MOT++), and so are the defaults, but for these:
+    The authors have published no code.  The equations and defaults are those of the only code
+    found, by third parties for motion retrieval (MOT++), with these differences:
 
-    - a batch is V videos and T texts: of several texts of a video, or videos of a text, the mean
-      cosine counts, and what has none gets alpha;
-    - ``project`` reads a level of the encoder, there the output of the backbone below it; None
-      compares the level as it is, with which ``gradient=False`` goes;
+    - a batch is V videos and T texts: with several texts of a video, or videos of a text, the mean
+      cosine counts, and an item without a partner gets alpha;
+    - ``project`` reads a level of the encoder, in that code the output of the backbone below it;
+      None compares the level itself, which requires ``gradient=False``;
     - dropout of the projections is drawn from the step number: the same on all processes;
-    - ``ramp`` are shares of the training, there epochs 20 and 50 whatever its length.
+    - ``ramp`` are shares of the training, in that code epochs 20 and 50 whatever its length.
 
-    With a gradient through the margins the loss falls when everything becomes alike; and where
-    ``beta`` is as large as there some 40 % of the margins are 0.  ``gradient=False`` with
-    ``beta=0.1``, ``over='negatives'`` and ``unbiased=False`` is what AdaptiveMarginSupervision
-    does, which puts the mean of m(omega) and m(tau) into one hinge.
+    With a gradient through the margins the loss falls when all embeddings become alike; and with
+    ``beta`` as in that code some 40 % of the margins are 0.  ``gradient=False`` with ``beta=0.1``,
+    ``over='negatives'`` and ``unbiased=False`` is like AdaptiveMarginSupervision, which puts the
+    mean of m(omega) and m(tau) into one hinge.
 
     Logs ``lambda`` and the mean margins ``margin_omega``, ``margin_tau`` and ``margin_static``.
 
     Args:
-        level: of the embeddings compared.
-        sentences: the name that the text pipeline of the training set gives the sentence vectors
+        level: level of the embeddings compared.
+        sentences: name of the sentence vectors in the text pipeline of the training set
             (``dict(type='LoadVectors', side='text', stores={name: path})``, or ``WordCounts``);
             None: no static hinge.
         project: ``dict(in_dim=..., dim=256, dropout=.1)``: a ReLU, dropout and a linear map of
             ``in_dim`` to ``dim`` for videos, and one for texts.
-        gradient: whether one passes through the margins.
+        gradient: whether a gradient passes through the margins.
         alpha: margin of an average pair, and of the first hinge.
-        beta: how far one standard deviation moves it.
-        over: mean and deviation are those of the whole ``'matrix'``, or of the ``'negatives'``.
+        beta: change of the margin per standard deviation.
+        over: whether mean and deviation are those of the whole ``'matrix'`` or of the
+            ``'negatives'``.
         unbiased: whether the deviation divides by one less than the number of entries.
         ramp: (start, end) of lambda as shares of the training.
 
     Raises:
-        ValueError: an argument outside its range, or a projection that no gradient trains; in
-            training: the batch lacks the sentence vectors.
+        ValueError: an argument outside its range, or a projection without a gradient; in training:
+            the batch lacks the sentence vectors.
     """
 
-    #: The slot that is there for certain losses alone (models/target.py: check_read).
+    #: Slot that needs a loss which reads it (models/target.py: check_read).
     fills = 'hinges'
 
     def __init__(
@@ -123,7 +124,7 @@ class CMGSDSupervision(Ramped):
         return target.put(hinges=hinges), figures
 
     def _margins(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Tensor]:
-        """Of each kind of dissimilarity, float [T, V]."""
+        """Return the margins of each kind of dissimilarity, float [T, V]."""
         t, v = self._compared(texts, videos)
         options = dict(alpha=self.alpha, beta=self.beta, over=self.over, unbiased=self.unbiased)
         margins = dict(
@@ -136,7 +137,7 @@ class CMGSDSupervision(Ramped):
         return margins
 
     def _compared(self, texts: Levels, videos: Levels) -> list[Tensor]:
-        """Unit vectors, float [T, D] and [V, D]."""
+        """Return unit vectors, float [T, D] and [V, D]."""
         generator = torch.Generator().manual_seed(int(self.step))
         self.step += self.training
         units = []
@@ -159,24 +160,24 @@ def margins_by_own(
     over: str = 'negatives',
     unbiased: bool = False,
 ) -> Tensor:
-    """Return margins by how unlike a text's videos are to each video, or texts to each text.
+    """Return margins from the dissimilarity of a text's own videos and each video, or of texts.
 
     Args:
-        units: of ``'videos'`` float [V, D], of ``'texts'`` float [T, D].
-        pairs: the annotated ones.
-        of: the side.
+        units: float [V, D] for ``'videos'``, float [T, D] for ``'texts'``.
+        pairs: the annotated pairs.
+        of: the side that is compared.
         alpha, beta, over, unbiased: see :class:`CMGSDSupervision`.
 
     Returns:
-        float [T, V], margins; alpha where a text has no video, or a video no text.
+        float [T, V], margins; alpha for a text without a video, or a video without a text.
     """
     index, partner = (pairs.rows, pairs.columns)[:: 1 if of == 'videos' else -1]
     known = index.bincount(minlength=pairs.shape[of == 'texts']) > 0
-    # Not NaN where there are none, which in a product would reach the gradient of all others.
+    # 0, not NaN, without a partner: in a product a NaN would reach the gradients of all others.
     own = torch.where(known[:, None], pairs.means(units, of=of), 0.0)
-    place = known.cumsum(0) - 1  # who has no partner is in no pair
+    place = known.cumsum(0) - 1  # items without a partner are in no pair
     left_out = (place[index], partner) if over == 'negatives' else (index[:0], partner[:0])
-    # What is left of 1 - a cosine near 1 is lost in half precision.
+    # Half precision would lose 1 - a cosine near 1.
     with torch.autocast(units.device.type, enabled=False):
         by = standard_of_products(own[known], units, left_out, unbiased=unbiased)
         x = 1 - (own @ units.t() if of == 'videos' else units @ own.t())
@@ -185,12 +186,12 @@ def margins_by_own(
 
 
 class Projection(nn.Module):
-    """ReLU, dropout and a linear map: what dissimilarities are read from.
+    """ReLU, dropout and a linear map, whose outputs are compared.
 
     Args:
-        in_dim: of what it is given.
-        dim: of what it gives.
-        dropout: share of numbers that a training leaves out.
+        in_dim: width of the input.
+        dim: width of the output.
+        dropout: share of entries set to 0 in training.
 
     Raises:
         ValueError: a dropout outside [0, 1).
@@ -215,26 +216,27 @@ class Projection(nn.Module):
 class AdaptiveMarginSupervision(Ramped):
     """Margins that grow with dissimilarity (CMGSD; He et al., SIGIR 2021), for a RankingLoss.
 
-    For text t and another video n, whose own texts are t_n, and t's own video p:
+    For text t with its own video p, and another video n with its own texts t_n:
 
         omega_tn = 1 - cos(video_p, video_n)        tau_tn = 1 - cos(text_t, text_{t_n})
         m = [alpha + beta (x - mean x) / std x]_+   for x = omega and x = tau
 
     on the model's own embeddings (the paper's dynamic supervision), standardised over the joint
-    batch's pairs that are no match.  No gradient passes through a margin: it would let the loss
-    fall by making everything alike.
+    batch's non-matching pairs.  No gradient passes through a margin: it would reduce the loss by
+    making all embeddings alike.
 
-    What differs: the slot of margins holds one a pair, the mean of both, where CMGSD adds a hinge
-    for each; and its static supervision, tau of a frozen sentence encoder, is left out
-    (CMGSDSupervision has both).  CMGSD starts with the latter and fades the dynamic one in from
-    epoch 20 to 50: before, embeddings say little.  ``ramp`` fades margins in from alpha.
+    Differences: the target has one margin a pair, the mean of both, while CMGSD adds a hinge for
+    each; and CMGSD's static supervision, tau of a frozen sentence encoder, is left out
+    (CMGSDSupervision has both).  CMGSD starts with the static one and fades the dynamic one in
+    from epoch 20 to 50, as early embeddings carry little information.  ``ramp`` fades margins in
+    from alpha.
 
-    Logs ``margin_std``, the standard deviation of the margins over the pairs that are no match.
+    Logs ``margin_std``, the standard deviation of the margins over the non-matching pairs.
 
     Args:
-        level: of the embeddings compared.
+        level: level of the embeddings compared.
         alpha: margin of an average pair.
-        beta: how far one standard deviation moves it.
+        beta: change of the margin per standard deviation.
         ramp: (start, end) as shares of the training: margins go linearly from alpha to m.
 
     Raises:
@@ -242,7 +244,7 @@ class AdaptiveMarginSupervision(Ramped):
             within [0, 1].
     """
 
-    #: The slot that is there for certain losses alone (models/target.py: check_read).
+    #: Slot that needs a loss which reads it (models/target.py: check_read).
     fills = 'margins'
 
     def __init__(
@@ -269,7 +271,7 @@ class AdaptiveMarginSupervision(Ramped):
         return target._replace(margins=margins), {'margin_std': std.to(margins.dtype)}
 
     def _margins(self, texts: Levels, videos: Levels, pairs: Pairs) -> Tensor:
-        """alpha, on the way to the mean of m(omega) and m(tau): float [T, V]."""
+        """Return margins between alpha and the mean of m(omega) and m(tau): float [T, V]."""
         t, v = (unit(side[self.level].mean) for side in (texts, videos))
         options = dict(alpha=self.alpha, beta=self.beta)
         omega = margins_by_own(v, pairs, of='videos', **options)

@@ -19,14 +19,14 @@ KINDS = ('own', 'partner', 'reverse')
 
 
 class Entries(NamedTuple):
-    """Which items a kind of columns compares, in one direction.
+    """Items that a kind of columns compares, in one direction.
 
     Attributes:
         rows: int64 [M], items of ``side``, one a row.
-        side: 0 where rows are texts, 1 where they are videos.
-        against: the same of the columns, all N items of it.
+        side: 0 if rows are texts, 1 if they are videos.
+        against: side of the columns, all its N items.
         among: bool [M, N], which of them are compared.
-        anchor: int64 [M], text (t2v) or video (v2t) whose row it is.
+        anchor: int64 [M], text (t2v) or video (v2t) that the row belongs to.
     """
 
     rows: Tensor
@@ -41,30 +41,30 @@ class ColumnSupervision(BlockSupervision):
     """Supervision that adds same-modality scores to the denominators of a contrastive loss.
 
     =========  ========================================  ==========================================
-    kind       of a text t, beside its scores s(t, .)    what is left out
+    kind       further scores of a text t                what is left out
     =========  ========================================  ==========================================
     own        s(t, t'), other texts                     texts that share a video with t
     partner    s(v_t, v'), videos of other texts         videos of t, videos of no text
     reverse    s(v_t, t'), all texts                     other texts of v_t
     =========  ========================================  ==========================================
 
-    And the same of videos, the sides changed.  All in one softmax, GTE's improved contrastive loss
-    (Li et al., 2023; sentence-transformers' ``partition_mode='joint'``): ``reverse`` has the pair
-    itself once more in its denominator.  An anchor of several partners has the mean over these.
-    Mined negatives need none of this: they are videos of the batch without a text.
+    Likewise for videos, with the sides exchanged.  All are in one softmax, GTE's improved
+    contrastive loss (Li et al., 2023; sentence-transformers' ``partition_mode='joint'``): with
+    ``reverse`` the pair itself is in its denominator once more.  An anchor with several partners
+    takes their mean.  Mined negatives need no columns: they are videos of the batch without a text.
 
     Scores are cosines, with their gradients; the loss divides them by its temperature.  So it must
     read cosines of these levels (:func:`check_columns`).
 
-    In a ``CombinedSupervision`` with others that judge negatives, columns are left out as pairs
-    are (:func:`spared_columns`).
+    In a ``CombinedSupervision`` with others that weight negatives, columns are down-weighted as
+    pairs are (:func:`spared_columns`).
 
     Args:
         kinds: one or more of the above.
         levels: the levels whose cosines are averaged.
 
     Raises:
-        ValueError: no kind, an unknown one, or one twice.
+        ValueError: no kind, an unknown one, or a duplicate.
     """
 
     fills = 'columns'  # models/target.py: check_read
@@ -81,7 +81,7 @@ class ColumnSupervision(BlockSupervision):
         self.similarity = CosineSimilarity(levels=levels)
 
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> tuple[Levels, Levels]:
-        """Return unit vectors by level, of both sides."""
+        """Return the unit vectors of both sides by level."""
         return self.similarity.prepare(texts), self.similarity.prepare(videos)
 
     def block(self, begun: tuple[Levels, Levels], rows: slice, target: Target) -> Filled:
@@ -91,7 +91,7 @@ class ColumnSupervision(BlockSupervision):
 
 
 def check_kinds(kinds: Sequence[str]) -> None:
-    """Raise ValueError for an unknown kind of columns, or one twice."""
+    """Raise ValueError for an unknown or duplicate kind of columns."""
     wrong = [kind for kind in kinds if kind not in KINDS or [*kinds].count(kind) > 1]
     if wrong:
         raise ValueError(f'kinds must be some of {[*KINDS]}, each once, not {wrong[0]!r}')
@@ -107,9 +107,9 @@ def columns_of(
 
     Args:
         positives: bool [T, V].
-        kinds: of columns.
-        scores: gives float [M, N] of entries.
-        judged: gives further weights of a direction's entries, float [M, N].
+        kinds: kinds of columns.
+        scores: returns the scores of entries, float [M, N].
+        judged: returns further weights of a direction's entries, float [M, N].
     """
     columns: dict[str, list[Columns]] = {}
     for way in WAYS:
@@ -120,7 +120,7 @@ def columns_of(
             weights = entries.among / _rows_of_anchor(anchor).to(found.dtype)
             if judged is not None:
                 pair_weights = judged(way, entries)
-                if kind == 'reverse':  # the pair itself is none to be judged
+                if kind == 'reverse':  # the pair itself is not down-weighted
                     pair_weights = pair_weights.scatter(1, anchor[:, None], 1.0)
                 weights = weights * pair_weights
             columns[way].append(Columns(found, weights, anchor))
@@ -134,24 +134,24 @@ def spared_columns(
     pair_weights: Mapping[str, Tensor],
     rule: Callable[[Tensor, Tensor], Tensor],
 ) -> dict[str, list[Columns]]:
-    """Return columns with their weights combined with those of the pairs behind them.
+    """Return columns with their weights combined with those of the pairs they correspond to.
 
     ========  =================  ===================================================================
-    kind      of a text t        the weight that is combined
+    kind      score of a text t  the weight that is combined
     ========  =================  ===================================================================
-    own       s(t, t')           w(t, .) of the videos of t', their mean; 1 where t' has none
+    own       s(t, t')           mean of w(t, .) over the videos of t'; 1 if t' has none
     partner   s(v_t, v')         w(t, v')
     reverse   s(v_t, t')         w(t', v_t) of the other direction
     ========  =================  ===================================================================
 
     Args:
-        columns, kinds: of both directions, as :func:`columns_of` makes them.
+        columns, kinds: of both directions, as from :func:`columns_of`.
         positives: bool [T, V].
         pair_weights: by direction float [T, V], weights of pairs; 1 at positives.
-        rule: of the weight that a column has and of this one.
+        rule: combines the weight of a column with this weight.
 
     Raises:
-        ValueError: there are other columns than these kinds.
+        ValueError: the columns are not of these kinds.
     """
     made: dict[str, list[Columns]] = {}
     for way, other in zip(WAYS, reversed(WAYS)):
@@ -181,13 +181,13 @@ def spared_columns(
 def check_columns(
     supervision: Optional[nn.Module], similarity: nn.Module, losses: Mapping[str, nn.Module]
 ) -> None:
-    """Raise ValueError if a loss reads scores that are no cosines, as columns are.
+    """Raise ValueError if a loss reads scores that are not cosines, as columns are.
 
-    A similarity says in ``cosines`` which of its matrices are such, and of which levels.  Each of
-    several supervisions (``parts``) is looked at.
+    A similarity's ``cosines`` lists its matrices that are cosines, and their levels.  The parts of
+    a combined supervision are checked one by one.
 
     Raises:
-        ValueError: a loss reads columns beside a matrix that is no cosine of their levels.
+        ValueError: a loss reads columns beside a matrix that is not a cosine of their levels.
     """
     for part in getattr(supervision, 'parts', nn.ModuleDict()).values():
         check_columns(part, similarity, losses)
@@ -210,7 +210,7 @@ def check_columns(
 
 
 def _rows_of_anchor(anchor: Tensor) -> Tensor:
-    """How many rows the anchor of each row has, int64 [M] -> [M, 1]."""
+    """Return the number of rows of each row's anchor, int64 [M] -> [M, 1]."""
     return anchor.bincount()[anchor, None]
 
 
@@ -233,7 +233,7 @@ def entries_of(kind: str, positives: Tensor, way: str) -> Entries:
 def cosines_of(
     similarity: CosineSimilarity, sides: tuple[Levels, Levels]
 ) -> Callable[[Entries], Tensor]:
-    """Return a function of entries to scores, by unit vectors of texts and of videos."""
+    """Return a function from entries to scores, given unit vectors of texts and of videos."""
 
     def scores(entries: Entries) -> Tensor:
         rows = take(sides[entries.side], entries.rows)

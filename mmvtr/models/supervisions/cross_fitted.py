@@ -1,7 +1,7 @@
 """Cross-fitting: weights of a pair from a model that was not trained on it.
 
-Two models are trained on a half of the items each, and the weight of a pair of one half comes from
-the model of the other half, which cannot have memorised it.
+Two models are trained, each on one half of the items, and the weight of a pair of one half comes
+from the model of the other half, which cannot have memorised it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mmvtr.registry import MODELS
 from mmvtr.storage.weights import check_weights, read_checkpoint
 from mmvtr.structures import Embedding, Levels, drop_tokens, under
 
-#: Name of the level that says in which half an item is: float [N, 1], 0 or 1.
+#: Name of the level with the half of each item: float [N, 1], 0 or 1.
 HALF = 'half'
 
 
@@ -28,33 +28,33 @@ HALF = 'half'
 class CrossFittedBelief(Belief):
     """Target with weights from two models, each trained on a half of the items.
 
-    A pair of one half has the weight that the model of the other half gives it; a pair across the
-    halves, which neither was trained on, the mean of both.  They act from the first step on, at
-    full ramp, in evaluation mode and without gradient.  As in a :class:`Belief`, the losses by
-    which the supervision learns stay those of the model itself, ``spared_share`` and its kin are
-    logged, and figures of the model's own supervision are ``live_<name>``.
+    A pair of one half gets its weight from the model of the other half; a pair across the halves,
+    on which neither was trained, the mean of both.  They act from the first step on, at full ramp,
+    in evaluation mode and without gradient.  As in a :class:`Belief`, the losses that train the
+    supervision are those of the model itself, ``spared_share`` and the related figures are logged,
+    and figures of the model's own supervision are ``live_<name>``.
 
-    The training set, and that of either half, has the record transform
-    :class:`~mmvtr.datasets.Halves`, by which a batch knows its halves.  Encoder, heads and
-    supervision of the two are read from their checkpoints when a training begins, also when it is
-    resumed, and are no part of the model that learns: no optimizer and no checkpoint of it has
-    their weights, and a trained model needs none of them.
+    The training set, and that of either half, needs the record transform
+    :class:`~mmvtr.datasets.Halves`, which tells a batch its halves.  Encoder, heads and supervision
+    of the two are read from their checkpoints when a training begins or is resumed, and are not
+    part of the trained model: its optimizer and checkpoints do not include them, and inference does
+    not need them.
 
-    It suits a supervision that fills weights and nothing else (DVTR, PCME, relative scores).
+    It works with supervisions that fill weights only (DVTR, PCME, relative scores).
 
     Memory: encoder, heads and supervision twice more, without gradients and optimizer state, and
     their vectors of a joint batch; time: two more forward passes a step, and two trainings before.
 
     Args:
         halves: checkpoints of the models trained on half 0 and on half 1, of the same config.
-        share: of the unannotated pairs, how many are false negatives, as of a :class:`Belief`.
+        share: share of false negatives among the unannotated pairs, see :class:`Belief`.
 
     Raises:
         ValueError: ``halves`` are not two different files; a retriever without a supervision, with
             one of sets or columns, or with memory banks; in training: a batch without halves, a
             supervision that fills more than weights, a model whose parameters are sharded.
-        FileNotFoundError, RuntimeError: at the beginning of a training: a checkpoint that is not
-            there, damaged, or of another model (names the weights).
+        FileNotFoundError, RuntimeError: at the beginning of a training: a checkpoint that is
+            missing, damaged, or of another model (names the weights).
     """
 
     def __init__(self, *, halves: Sequence[str], share: Optional[float] = None) -> None:
@@ -66,7 +66,7 @@ class CrossFittedBelief(Belief):
                 f'half 1, not {str(halves)[:160]}'
             )
         self.halves = names
-        # In a list they are no submodules: this is how they stay out of what is learnt and saved.
+        # In a list they are not submodules, and so are neither trained nor saved.
         self._copies: list[nn.Module] = []
 
     def of(self, model: nn.Module) -> None:
@@ -87,7 +87,7 @@ class CrossFittedBelief(Belief):
 
     @property
     def copies(self) -> list[nn.Module]:
-        """Encoder, heads and supervision of the two, frozen and faded in."""
+        """Encoder, heads and supervision of the two, frozen and at full ramp."""
         if not self._copies:
             self._copies = [self._read(path) for path in self.halves]
         return self._copies
@@ -111,12 +111,12 @@ class CrossFittedBelief(Belief):
         return copy.requires_grad_(False).eval()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
-        """To another device or type, with the two if they are there."""
+        """Apply ``fn`` (a move to a device or dtype) to the two as well, if they are loaded."""
         for copy in self._copies:
             copy._apply(fn)
         return super()._apply(fn, recurse)
 
-    # -- in place of one believer ----------------------------------------------------------------
+    # -- overridden: two believers instead of one ------------------------------------------------
 
     @property
     def acts(self) -> bool:
@@ -151,11 +151,11 @@ class CrossFittedBelief(Belief):
 
 
 class Judges:
-    """Two supervisions as one that fills weights alone and has no figures.
+    """Two supervisions combined into one that fills weights only and has no figures.
 
     Args:
-        each: of the models trained on half 0 and on half 1.  Levels ``'<k>.<name>'`` are those that
-            model k has made, the level :data:`HALF` tells the halves of the items.
+        each: supervisions of the models trained on half 0 and on half 1.  Levels ``'<k>.<name>'``
+            are those of model k, the level :data:`HALF` has the halves of the items.
     """
 
     def __init__(self, each: Sequence[nn.Module]) -> None:
@@ -181,7 +181,7 @@ class Judges:
         return self._joined(made, target, begun['texts'][rows], begun['videos']), {}
 
     def finish(self, begun: dict[str, Any], sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return no figures."""
+        """Return an empty dict of figures."""
         return {}
 
     def _joined(

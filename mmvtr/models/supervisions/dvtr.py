@@ -1,4 +1,4 @@
-"""Who may change positives, weights and margins of a score matrix during training.
+"""DVTR's supervision: negatives weighted by their matching uncertainty.
 
 A supervision reads the embeddings of the joint batch and the annotation's :class:`Target`, and
 returns a new target together with the losses by which it trains its own parameters.
@@ -23,41 +23,40 @@ from mmvtr.structures import Embedding, Levels
 
 #: What p of a pair can be compared with, see :func:`relative_uncertainty`.
 REFERENCES = ('max', 'mean', 'min', 'text', 'video')
-#: Above it a negative counts as sure (DVTR Fig. 4: over 95 % of them).
+#: Eta above which a negative counts as sure (DVTR Fig. 4: over 95 % of them).
 SURE = 0.9
 
 
 @MODELS.register_module()
 class DVTRSupervision(Ramped, BlockSupervision):
-    """Matching uncertainty eta as the weight of each negative: DVTR, read soundly.
+    """Matching uncertainty eta as the weight of each negative: DVTR with a sound reading.
 
     The match probability of a pair of Gaussians is ``p = sigmoid(b - a W / D)`` with W of Eq. 9
     and a > 0 (Eq. 10 with a monotone slope, divided by D so that it is not saturated), trained on
     positives and in-batch negatives, since Eq. 11 has no term that keeps p of a negative low.
-    Eq. 8 is the mean cosine of samples, less W / D in place of the KL divergence (as the text
+    Eq. 8 is the mean cosine of samples, minus W / D in place of the KL divergence (as the text
     below Eq. 8 says), without the undefined logarithm.  The weight of a negative is its
-    uncertainty relative to what the text and the video reach with their own partners,
+    uncertainty relative to the best p of the text and of the video with their own partners,
 
         eta_tv = max(1 - (p_tv / reference(p_t, p_v))^sharpness, floor),
         p_t = max over t's positives,   p_v = max over v's,
 
-    and carries no gradient: the loss only falls as eta falls, so a gradient drives eta to 0.
+    and carries no gradient: the loss decreases with eta, so a gradient would drive eta to 0.
 
     Args:
         level: the Gaussian level it reads (written by the model's heads).
         num_samples: K of Eq. 8.
-        sharpness: above 1 down-weights the likeliest matches only.
+        sharpness: above 1 down-weights only the likeliest matches.
         floor: smallest weight of a negative: how far semantics may gain at the cost of paired
             recall (docs/dvtr.md).  Eq. 13 has none: 0.
         reference: what p of a pair is compared with, one of :data:`REFERENCES`.  A general caption
             has a low p_t: ``'max'`` down-weights few of its soft positives, ``'text'`` most, and
             more true negatives (docs/dvtr.md).
-        match_weight: of the loss of p (Eq. 11).
-        align_weight: of Eq. 8.  Where the heads move the encoders (``detach_heads=False``,
-            Algorithm 1, line 7) the two weights dose that; elsewhere no more than their ratio
-            counts.
-        ramp: (start, end) as shares of the training: the weight goes linearly from 1 to eta.  The
-            heads need a while before their word counts.
+        match_weight: weight of the loss of p (Eq. 11).
+        align_weight: weight of Eq. 8.  If the heads move the encoders (``detach_heads=False``,
+            Algorithm 1, line 7) the two weights set how much; otherwise only their ratio matters.
+        ramp: (start, end) as shares of the training: the weight goes linearly from 1 to eta, as
+            the heads are unreliable at first.
 
     Raises:
         ValueError: an argument outside its range.
@@ -90,8 +89,8 @@ class DVTRSupervision(Ramped, BlockSupervision):
         self.reference = reference
         self.match_weight = match_weight
         self.align_weight = align_weight
-        # Means are LayerNorm'ed, so W / D is about 2 for unrelated and 0 for equal vectors:
-        # p starts at .88 for the one and .12 for the other.
+        # Means are LayerNorm'ed, so W / D is about 2 for unrelated and 0 for equal vectors: p
+        # starts at .12 for unrelated and .88 for equal vectors.
         self.slope = nn.Parameter(torch.tensor(math.log(math.expm1(2.0))))
         self.bias = nn.Parameter(torch.tensor(2.0))
         self.register_buffer('step', torch.zeros((), dtype=torch.long))
@@ -101,7 +100,7 @@ class DVTRSupervision(Ramped, BlockSupervision):
         return self._logits(*self._prepared(texts, videos))
 
     def matrices(self, texts: Levels, videos: Levels) -> dict[str, Tensor]:
-        """Return ``eta`` [T, V] for evaluation: 1 - p, as no annotated partner is known there."""
+        """Return ``eta`` [T, V] for evaluation: 1 - p, as no partners are annotated there."""
         return {'eta': 1 - self.match_logits(texts, videos).sigmoid()}
 
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Tensor]:
@@ -140,15 +139,15 @@ class DVTRSupervision(Ramped, BlockSupervision):
         rows: slice = slice(None),
         columns: slice = slice(None),
     ) -> Tensor:
-        """Return the weights alone, of pairs that p is not trained on (those with a bank).
+        """Return only the weights, of pairs that p is not trained on (those with a bank).
 
         Args:
             texts, videos: levels of T texts and V videos.
-            same: bool [T, V], which are of one video: p_t and p_v are the best p among them.
-            rows, columns: whose weights are wanted, R texts and C videos.
+            same: bool [T, V], pairs of one video: p_t and p_v are the best p among them.
+            rows, columns: rows and columns to return, R texts and C videos.
 
         Returns:
-            float [R, C], ramped as those of :meth:`forward`.
+            float [R, C], ramped like those of :meth:`forward`.
         """
         t, v = self._prepared(texts, videos)
         best_t, best_v = self._best(t, v, Pairs.of(same))
@@ -159,47 +158,47 @@ class DVTRSupervision(Ramped, BlockSupervision):
 
     @torch.no_grad()
     def _best(self, t: Tensor, v: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor]:
-        """p_t, float [T], and p_v, float [V]: the best p among the pairs, 0 where there is none."""
+        """Return p_t, float [T], and p_v, float [V]: the best p among the pairs, 0 if none."""
         best = pairs.best(of_pairs(self._logits_of_pairs, (t,), (v,), pairs).sigmoid())
         return best[0].clamp_min(0), best[1].clamp_min(0)
 
-    # -- what PCME and single steps towards the letter have otherwise ----------------------------
+    # -- overridden by PCMESupervision and by variants closer to the paper's equations -----------
 
     def _probabilities(self, logits: Tensor) -> Tensor:
-        """p of the weights, [T, V], which carries no gradient."""
+        """Return p for the weights, [T, V], without a gradient."""
         return logits.detach().sigmoid()
 
     def _match_sums(self, logits: Tensor, pairs: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
-        """What a block adds to the loss of p (Eq. 11)."""
+        """Return a block's sums for the loss of p (Eq. 11)."""
         loss = binary_cross_entropy_sum(logits, pairs)
         return dict(loss_match=loss, entries=loss.new_tensor(logits.numel()))
 
     def _match_loss(self, sums: dict[str, Tensor]) -> Tensor:
-        """The loss of p, from the sums of all blocks: 0-dim."""
+        """Return the loss of p from the sums of all blocks: 0-dim."""
         return sums['loss_match'] / sums['entries'].clamp_min(1)
 
     def _prepared(self, texts: Levels, videos: Levels) -> tuple[Tensor, Tensor]:
-        """What pairs are compared by: [mu, sigma], float [T, 2D] and [V, 2D] (Eq. 9)."""
+        """Return the vectors that are compared: [mu, sigma], float [T, 2D] and [V, 2D] (Eq. 9)."""
         t, v = texts[self.level], videos[self.level]
         return tuple(torch.cat([e.mean, e.log_std.exp()], -1) for e in (t, v))
 
     def _logits(self, t: Tensor, v: Tensor) -> Tensor:
-        """Log odds of a match of all pairs, [T, V]."""
+        """Return the log odds of a match of all pairs, [T, V]."""
         return self._of_distance(gaussian.squared_distances(t, v), t.shape[-1] // 2)
 
     def _match(self, t: Tensor, v: Tensor) -> Tensor:
-        """p of all pairs, [T, V], where no gradient is asked."""
+        """Return p of all pairs, [T, V], for use without gradient."""
         return self._logits(t, v).sigmoid()
 
     def _logits_of_pairs(self, t: Tensor, v: Tensor) -> Tensor:
-        """Of row p with row p: [P]."""
+        """Return the log odds of row i of ``t`` with row i of ``v``: [P]."""
         return self._of_distance((t - v).square().sum(-1), t.shape[-1] // 2)
 
     def _of_distance(self, w2: Tensor, dim: int) -> Tensor:
         return self.bias - F.softplus(self.slope) * w2 / dim
 
     def _align(self, t: Tensor, v: Tensor, texts: Levels, videos: Levels, pairs: Pairs) -> Tensor:
-        """Eq. 8 over the annotated pairs: W / D less the mean cosine of K x K samples."""
+        """Return Eq. 8 over the annotated pairs: W / D minus the mean cosine of K x K samples."""
         generator = torch.Generator().manual_seed(int(self.step))
         self.step += self.training
         units = (
@@ -212,17 +211,17 @@ class DVTRSupervision(Ramped, BlockSupervision):
 
 
 def _distance_less_cosine(t: Tensor, unit_t: Tensor, v: Tensor, unit_v: Tensor) -> Tensor:
-    """Eq. 8 of P pairs, from [mu, sigma] and the mean unit samples: [P, 2D], [P, D] ... -> [P]."""
+    """Return Eq. 8 of P pairs, [P], from [mu, sigma] [P, 2D] and the mean unit samples [P, D]."""
     return (t - v).square().sum(-1) / unit_t.shape[-1] - (unit_t * unit_v).sum(-1)
 
 
 @MODELS.register_module()
 class LiteralDVTRSupervision(nn.Module):
-    """DVTR's matching uncertainty as printed, to be seen failing (Eq. 8, 10, 11).
+    """DVTR's matching uncertainty as printed, to demonstrate its failure (Eq. 8, 10, 11).
 
     ``eta = sigmoid(-MLP(W))`` on the undivided W, ``L_eta = -eta`` on positives only, and
-    ``L_U = -1/K^2 sum v_i . t_j + KL(z_t || z_v)`` (the last line of Eq. 8, which has dropped the
-    logarithm).  The gradient flows through eta.  What happens is shown in docs/dvtr.md.
+    ``L_U = -1/K^2 sum v_i . t_j + KL(z_t || z_v)`` (the last line of Eq. 8, which drops the
+    logarithm).  The gradient flows through eta.  docs/dvtr.md shows the result.
 
     Args:
         level: the Gaussian level it reads.
@@ -246,7 +245,7 @@ class LiteralDVTRSupervision(nn.Module):
         return {'eta': self._eta(t.mean, t.log_std, v)}
 
     def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
-        """Return the target and the losses, as :class:`DVTRSupervision`."""
+        """Return the target and the losses, see :class:`DVTRSupervision`."""
         t, v = texts[self.level], videos[self.level]
         pairs = target.positives.nonzero(as_tuple=True)
         align = self._align(t, v, *pairs)
@@ -262,7 +261,8 @@ class LiteralDVTRSupervision(nn.Module):
 
     def _eta(self, mean: Tensor, log_std: Tensor, videos: Embedding) -> Tensor:
         w2 = gaussian.wasserstein2(mean, log_std, videos.mean, videos.log_std)
-        # Autocast's MLP ends in half precision, in which sums over a batch are lost or overflow.
+        # Under autocast the MLP's output is half precision, in which sums over a batch lose
+        # digits or overflow.
         return (-at_least_float32(self.mlp(w2[..., None]).squeeze(-1))).sigmoid()
 
     def _align(self, t: Embedding, v: Embedding, row: Tensor, column: Tensor) -> Tensor:
@@ -280,15 +280,15 @@ def relative_uncertainty(
     """Return ``max(1 - (p_tv / reference(p_t, p_v))^sharpness, floor)``, [T, V] in [floor, 1].
 
     p_t and p_v are the best match probabilities of a text and of a video with its own positives.
-    Where one of them has none the other's stands for both, where neither has one the denominator
-    is 1.
+    If only one of the two has positives, its value is used for both; if neither has, the
+    denominator is 1.
 
     Args:
         p: float [T, V] in [0, 1].
         positives: bool [T, V].
         floor, sharpness: see :class:`DVTRSupervision`.
-        reference: ``'max'``, ``'mean'`` or ``'min'`` of p_t and p_v, ``'text'``: p_t alone,
-            ``'video'``: p_v alone.
+        reference: ``'max'``, ``'mean'`` or ``'min'`` of p_t and p_v, ``'text'``: p_t only,
+            ``'video'``: p_v only.
 
     Raises:
         ValueError: unknown reference.
@@ -302,7 +302,7 @@ def relative_uncertainty(
 def uncertainty(
     p: Tensor, text: Tensor, video: Tensor, *, floor: float, sharpness: float, reference: str
 ) -> Tensor:
-    """Return :func:`relative_uncertainty` from p_t, float [T, 1], and p_v, float [V]; 0: none."""
+    """Return :func:`relative_uncertainty` from p_t, float [T, 1], and p_v, float [V]; 0 = none."""
     check_one_of(REFERENCES, reference=reference)
     text, video = torch.where(text > 0, text, video), torch.where(video > 0, video, text)
     best = dict(
@@ -317,7 +317,7 @@ def uncertainty(
 
 
 def eta_sums(eta: Tensor, p: Tensor, pairs: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
-    """Return a block's sums for :func:`eta_figures`, of float [T, V] twice and the positives."""
+    """Return a block's sums for :func:`eta_figures`, from eta, p, float [T, V], and positives."""
     own, p_own = eta[pairs], p[pairs]
     sure = (eta > SURE).sum() - (own > SURE).sum()
     return dict(

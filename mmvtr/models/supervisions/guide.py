@@ -1,4 +1,4 @@
-"""A guide says which unannotated videos are no negatives of a text (GISTEmbed; Solatorio, 2024)."""
+"""Guides that find false negatives among unannotated videos (GISTEmbed; Solatorio, 2024)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mmvtr.registry import MODELS
 from mmvtr.storage.arrays import load_h5py, name_in_hdf5
 from mmvtr.structures import Levels, take
 
-#: Where a guide's scores may come from.
+#: Sources of a guide's scores.
 GUIDES = ('vectors', 'agreement', 'scores')
 
 
@@ -37,52 +37,52 @@ class GuideSupervision(BlockSupervision):
 
         w_tv = 0 where g_tv > b_t, else 1       b_t by the rule: see :func:`.guide_weights`
 
-    g is of a guide that is not the model, or of the model itself:
+    g are the scores of a guide other than the model, or of the model itself:
 
-    - ``'vectors'``: cosines of stored vectors, such as a frozen sentence encoder's.  Where only
-      one side has such, ``by`` says which, and an item of the other side stands where its own
-      partners of the batch do: with ``by='texts'`` two texts are compared, with ``'videos'`` two
-      videos.  g_t is 1 then where a text has one partner, and the margin says how unlike two items
-      may be.
-    - ``'agreement'``: how well the text goes with the captions of the video (``Annotation``).
-    - ``'scores'``: the model's own cosines, which carry no gradient here; with ``rule='self'`` that
-      is the self-mask of Qwen3-Embedding.
+    - ``'vectors'``: cosines of stored vectors, such as a frozen sentence encoder's.  If only one
+      side has vectors, ``by`` names it, and an item of the other side is represented by its own
+      partners in the batch: with ``by='texts'`` two texts are compared, with ``'videos'`` two
+      videos.  g_t is then 1 for a text with one partner, and the margin is the allowed
+      dissimilarity of two items.
+    - ``'agreement'``: how well the text agrees with the captions of the video (``Annotation``).
+    - ``'scores'``: the model's own cosines, without gradient here; with ``rule='self'`` that is the
+      self-mask of Qwen3-Embedding.
 
-    g_t is the best score of the text with an own video.  Both directions have the same weights and
-    the bar is a text's; with ``bar_of='anchor'`` videos have bars of their own, and weights are by
-    direction.  Logs ``guided_per_text``, how many videos a text loses as negatives (weights
-    below 1/2).
+    g_t is the best score of the text with an own video.  Both directions have the same weights,
+    with the text's bar; with ``bar_of='anchor'`` videos have their own bars, and weights are by
+    direction.  Logs ``guided_per_text``, the number of videos that a text loses as negatives
+    (weights below 1/2).
 
-    With ``treat='positive'`` what a guide finds is pulled (ours): a soft positive y = 1 - w, beside
-    the annotated ones, in place of a weight.  With ``rule='threshold'`` y is P(match) of a
+    With ``treat='positive'`` the videos that a guide finds become soft positives y = 1 - w beside
+    the annotated ones, instead of a weight (ours).  With ``rule='threshold'`` y is P(match) of a
     calibrated guide.
 
-    With ``columns`` the model's own cosines of texts with texts, and of videos with videos, stand
-    in the denominators, too, where the guide's of the same items are not above the bar of the
-    anchor (GISTEmbed's ``contrast_anchors`` and ``contrast_positives``).  As with those, a pair of
-    an own text and video is not judged.
+    With ``columns`` the model's own cosines of texts with texts, and of videos with videos, are in
+    the denominators too, unless the guide's score of the same items is above the bar of the anchor
+    (GISTEmbed's ``contrast_anchors`` and ``contrast_positives``).  As there, a pair of an own text
+    and video is never excluded.
 
     Args:
         guide: ``'vectors'``, ``'agreement'``, ``'scores'``, an encoder or a file.
         rule: ``'threshold'``, ``'absolute'``, ``'relative'``, ``'share'`` or ``'self'``.
         margin: in the guide's unit, or a share of g_t.
-        softness: in the guide's unit; above 0 weights are a sigmoid about the bar (ours).
+        softness: in the guide's unit; above 0 weights are a sigmoid around the bar (ours).
         bar_of: ``'text'``, or ``'anchor'`` of either direction.
-        columns: kinds of :class:`.ColumnSupervision`; of vectors or scores that guide.
-        treat: what an entry above the bar is, ``'ignore'``: no negative, or ``'positive'``.
-        name: of the vectors that pipelines of the training set read
+        columns: kinds of :class:`.ColumnSupervision`, for a guide by vectors or scores.
+        treat: an entry above the bar is ``'ignore'``: not a negative, or ``'positive'``.
+        name: name of the vectors in the pipelines of the training set
             (``dict(type='LoadVectors', side=..., stores={name: path})``).
-        by: None, both sides have vectors; ``'texts'`` or ``'videos'``, only these have.  An encoder
-            and a file are of texts.
-        levels: of the model's own scores.
+        by: None: both sides have vectors; ``'texts'`` or ``'videos'``: only these have.  The
+            vectors of an encoder and of a file are of texts.
+        levels: levels of the model's own scores.
 
     Raises:
-        ValueError: an argument outside of its range, ``'self'`` of a guide that is not the model,
+        ValueError: an argument outside of its range, ``'self'`` with a guide other than the model,
             an encoder or a file with ``by='videos'``; in training: the batch lacks the vectors,
-            captions or the agreement, or vectors of texts and of videos are not equally long.
+            captions or the agreement, or vectors of texts and of videos differ in length.
 
     Example:
-        A sentence encoder judges the captions. ::
+        A sentence encoder compares the captions. ::
 
             guide = 'sentence-transformers/all-MiniLM-L6-v2'
             supervision = dict(type='GuideSupervision', guide=guide, margin=0.3)
@@ -146,8 +146,8 @@ class GuideSupervision(BlockSupervision):
 
     @property
     def own_levels(self) -> Callable[..., tuple[Levels, Levels]]:
-        """What is read of this process' items beside the encoder's levels; missing where nothing
-        is."""
+        """Function that returns further levels of this process' items; missing for a guide without
+        vectors."""
         if self.guide in ('agreement', 'scores'):
             raise AttributeError(f'a guide by {self.guide} reads no vectors', name='own_levels')
         return self._own_levels
@@ -166,8 +166,8 @@ class GuideSupervision(BlockSupervision):
         )
 
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> Any:
-        """Return the guide's unit vectors of both sides, None for the agreement; and the
-        model's, None where no columns are made of them."""
+        """Return the guide's unit vectors of both sides (None for the agreement), and the model's
+        (None without columns)."""
         model = None
         if self.kinds:
             model = tuple(self.similarity.prepare(side) for side in (texts, videos))
@@ -227,14 +227,14 @@ class GuideSupervision(BlockSupervision):
 
     @torch.no_grad()
     def _among(self, guides: Any, entries: Entries) -> Tensor:
-        """The guide's scores of items that columns compare, float [M, N]."""
+        """Return the guide's scores of the items that columns compare, float [M, N]."""
         if self.guide == 'scores':
             return cosines_of(self.similarity, guides)(entries)
         with torch.autocast(guides[0].device.type, enabled=False):
             return guides[entries.side][entries.rows] @ guides[entries.against].T
 
     def _scores(self, begun: Any, rows: slice, target: Target) -> Tensor:
-        """The guide's, float [R, V]."""
+        """Return the guide's scores of the texts ``rows``, float [R, V]."""
         if self.guide == 'agreement':
             if target.known.agreement is None:
                 raise ValueError(
@@ -251,7 +251,7 @@ class GuideSupervision(BlockSupervision):
 
 
 def _best(scores: Tensor, positives: Tensor) -> Tensor:
-    """The best score of each row with a positive, -inf where it has none: [N, M] -> [N]."""
+    """Return the best score of each row with a positive, -inf if it has none: [N, M] -> [N]."""
     if not scores.numel():
         return scores.new_full((len(scores),), -torch.inf)
     return scores.masked_fill(~positives, -torch.inf).amax(1)
@@ -259,24 +259,24 @@ def _best(scores: Tensor, positives: Tensor) -> Tensor:
 
 @MODELS.register_module()
 class HardnessSupervision(BlockSupervision):
-    """Weight e^(alpha s) of a negative, s the model's own cosine without its gradient.
+    """Weight e^(alpha s) of a negative, with s the model's own cosine without its gradient.
 
-    See :func:`.hardness_weights`.  The hardest negatives are where unannotated right answers are:
-    beside a guide or a self-mask, ``CombinedSupervision(spared_by='product')`` weighs what these
-    leave (as RzenEmbed does).  Logs ``hardness``, the mean weight of a negative.
+    See :func:`.hardness_weights`.  Unannotated true pairs are among the hardest negatives: with a
+    guide or a self-mask, ``CombinedSupervision(spared_by='product')`` weights the remaining ones
+    (like RzenEmbed).  Logs ``hardness``, the mean weight of a negative.
 
     Args:
-        alpha: per unit of cosine; .5 in LLaVE's code, 9 in its paper, says sentence-transformers.
-        over: None, or whose negatives have a mean weight of 1 (HN-NCE): ``'t2v'`` of texts,
-            ``'v2t'`` of videos, ``'both'`` of either in its own direction.
+        alpha: per unit of cosine; .5 in LLaVE's code, 9 in its paper (per sentence-transformers).
+        over: None, or the anchors whose negatives have a mean weight of 1 (HN-NCE): ``'t2v'``
+            texts, ``'v2t'`` videos, ``'both'`` either in its own direction.
         levels: the levels whose cosines are averaged.
 
     Raises:
-        ValueError: an ``alpha`` that is not finite, another ``over``.
+        ValueError: an ``alpha`` that is not finite, an unknown ``over``.
     """
 
     fills = 'weights'  # models/target.py: check_read
-    #: Its weights are no shares of 1: a smallest or a largest weight would lose what they say.
+    #: Its weights are not shares of 1: their minimum or maximum with others would be meaningless.
     exceeds_one = True
 
     def __init__(
@@ -297,7 +297,7 @@ class HardnessSupervision(BlockSupervision):
 
     @torch.no_grad()
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> tuple[Levels, Levels]:
-        """Return unit vectors by level, of both sides."""
+        """Return the unit vectors of both sides by level."""
         return self.similarity.prepare(texts), self.similarity.prepare(videos)
 
     @torch.no_grad()
@@ -321,22 +321,22 @@ class HardnessSupervision(BlockSupervision):
         return {'hardness': sums['hardness'] / sums['negatives'].clamp_min(1)}
 
 
-#: From the data samples of a process, and the device of its model, to vectors of its texts, float
-#: [T, D]; None of no texts.
+#: Function from the data samples of a process and the device of its model to vectors of its texts,
+#: float [T, D], or None without texts.
 Reader = Callable[[dict[str, Any], torch.device], Optional[Tensor]]
 
 
 class EncodedCaptions:
-    """Captions by a frozen encoder of sentence-transformers, each encoded once.
+    """Caption vectors by a frozen sentence-transformers encoder; each caption is encoded once.
 
-    It is no module: its weights are not trained and not in the checkpoint.  It is loaded when the
-    first captions come, and runs on the model's device; vectors are kept on the CPU.
+    It is not a module: its weights are not trained and not in the checkpoint.  It is loaded with
+    the first captions, and runs on the model's device; vectors are kept on the CPU.
 
     Args:
-        name: on the hub, or a local folder.
+        name: name on the hub, or a local folder.
 
     Raises:
-        ImportError, RuntimeError: (with the first captions) as of
+        ImportError, RuntimeError: (with the first captions) see
             :class:`~mmvtr.models.SentenceTransformerEncoder`.
     """
 
@@ -347,10 +347,10 @@ class EncodedCaptions:
 
     @torch.no_grad()
     def __call__(self, data_samples: dict[str, Any], device: torch.device) -> Optional[Tensor]:
-        """``text_captions`` -> float32 [T, D].
+        """Return the vectors of ``text_captions``, float32 [T, D].
 
         Raises:
-            ValueError: the batch has texts without their captions.
+            ValueError: the batch has texts without captions.
         """
         captions = data_samples.get('text_captions', [])
         if len(captions) != len(data_samples['text_ids']):
@@ -369,14 +369,14 @@ class EncodedCaptions:
 
 
 class StoredCaptions:
-    """Vectors by text id of a hdf5 file, a dataset [D] or [E, D] for each id (their mean).
+    """Vectors of an hdf5 file by text id, a dataset [D] or [E, D] for each id (averaged).
 
     Args:
-        path: of the file.
+        path: path of the file.
 
     Raises:
         ImportError: h5py is not installed.
-        FileNotFoundError: (with the first texts) no such file.
+        FileNotFoundError: (with the first texts) the file does not exist.
     """
 
     def __init__(self, path: str) -> None:
@@ -384,10 +384,10 @@ class StoredCaptions:
         self._known: dict[str, Tensor] = {}
 
     def __call__(self, data_samples: dict[str, Any], device: torch.device) -> Optional[Tensor]:
-        """``text_ids`` -> float32 [T, D].
+        """Return the vectors of ``text_ids``, float32 [T, D].
 
         Raises:
-            ValueError: a text that the file has not.
+            ValueError: a text that is not in the file.
         """
         ids = data_samples['text_ids']
         new = [name for name in ids if name not in self._known]

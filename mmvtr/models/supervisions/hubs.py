@@ -1,4 +1,4 @@
-"""Centrality of a batch's items in their modality, and hubness for the other modality."""
+"""Centrality of a batch's items in their own modality, and hubness in the other modality."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from mmvtr.structures import Embedding, Levels
 
 @MODELS.register_module()
 class HubSupervision(nn.Module):
-    """What a :class:`~mmvtr.models.losses.NeighborRetrLoss` reads of the items of a batch.
+    """Centrality and hubness of the items, for :class:`~mmvtr.models.losses.NeighborRetrLoss`.
 
-    ``counts`` by direction, e^(scale c) of texts and of videos, c the mean cosine of an item with
-    all tokens of its modality in the batch; and ``hubness`` beside the target, by direction: of
-    videos (t2v) their mean cosine with the texts of a bank, of texts (v2t) with its videos.  Both
+    ``counts`` by direction: e^(scale c) of texts and of videos, with c the mean cosine of an item
+    with all tokens of its modality in the batch.  ``hubness`` by direction, in the target's extras:
+    mean cosine of videos (t2v) with the texts of a bank, and of texts (v2t) with its videos.  Both
     have gradients, as in the official code.
 
-    The banks hold the last vectors of batches before; while they are empty, the batch stands for
-    them.  The official code compares tokens there, and fills its banks ahead of the training.
-    Where the level has no tokens, vectors stand for these.
+    The banks hold the vectors of the latest batches; while they are empty, the batch itself is
+    used.  The official code compares tokens there, and fills its banks before the training.  If the
+    level has no tokens, its vectors are used.
 
     Args:
         dim: D of the level.
-        level: whose vectors and tokens are read.
-        scale: of the centrality, .3 in the official code; 0: all count alike.
+        level: level whose vectors and tokens are read.
+        scale: scale of the centrality, .3 in the official code; 0: equal counts.
         bank_size: K, 512 in the official code.
         official_mask: padding counts in the mean over tokens, as cosines of 0.
 
@@ -77,7 +77,7 @@ class HubSupervision(nn.Module):
         return target._replace(counts=counts).put(hubness=hubness), figures
 
     def _centrality(self, items: Embedding) -> Tensor:
-        """Float [N]."""
+        """Return the centrality weights of items, float [N]."""
         others = items.mean
         if items.tokens is not None:
             others = items.tokens[items.mask]
@@ -86,7 +86,7 @@ class HubSupervision(nn.Module):
         return centrality_weights(items.mean, others, scale=self.scale)
 
     def _hubness(self, items: Embedding, side: str, batch: Embedding) -> Tensor:
-        """Mean cosine of the items with the bank of a side, or with that side's batch: [N]."""
+        """Return the mean cosine of items with the bank of a side, or that side's batch: [N]."""
         bank = self.banks[side]
         others = batch.mean
         if len(bank):
@@ -99,5 +99,5 @@ class HubSupervision(nn.Module):
 
 
 def _spread(values: Tensor) -> Tensor:
-    """The standard deviation of [N] numbers, 0-dim; 0 of none."""
+    """Return the standard deviation of [N] numbers, 0-dim; 0 if N = 0."""
     return values.detach().std(correction=0) if len(values) else values.detach().sum()

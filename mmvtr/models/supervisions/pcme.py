@@ -16,24 +16,24 @@ from mmvtr.models.supervisions.dvtr import DVTRSupervision
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
-#: Distances of samples that are in memory at once, K x K a pair, where a bank of thousands of items
-#: is weighed.
+#: Largest number of sample distances in memory, K x K a pair, when pairs with a bank of thousands
+#: of items are weighted.
 ENTRIES = 2**22
 
 
 @MODELS.register_module()
 class PCMESupervision(DVTRSupervision):
-    """Weights of negatives from PCME's match probability in place of DVTR's.
+    """Weights of negatives from PCME's match probability instead of DVTR's.
 
     ``p = mean over K x K sample pairs of sigmoid(bias - slope |z_t - z_v|)``, trained by PCME's
-    soft contrastive loss alone (the cross-entropy of p); DVTR's Eq. 8 is left out.  From p to the
-    weights all is as in :class:`DVTRSupervision`.  It goes with ``PCMEGaussianHead``.
+    soft contrastive loss only (the cross-entropy of p); DVTR's Eq. 8 is left out.  The weights are
+    computed from p as in :class:`DVTRSupervision`.  Use it with ``PCMEGaussianHead``.
 
     All texts share their K noise vectors, and all videos theirs: p of a pair then does not depend
-    on the other items of its batch or tile, and chance disturbs the comparison of pairs less.
+    on the other items of its batch or tile, and pairs are compared with less noise.
 
     Args:
-        **kwargs: see :class:`DVTRSupervision`; there is no Eq. 8 for an ``align_weight``.
+        **kwargs: see :class:`DVTRSupervision`; there is no Eq. 8, and so no ``align_weight``.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -44,7 +44,7 @@ class PCMESupervision(DVTRSupervision):
             self.bias.fill_(10.0)
 
     def _prepared(self, texts: Levels, videos: Levels) -> tuple[Tensor, Tensor]:
-        """K samples of each item, float [T, K, D] and [V, K, D]."""
+        """Return K samples of each item, float [T, K, D] and [V, K, D]."""
         generator = torch.Generator().manual_seed(int(self.step))
         return tuple(self._samples(side[self.level], generator) for side in (texts, videos))
 
@@ -53,9 +53,9 @@ class PCMESupervision(DVTRSupervision):
         return yes - no
 
     def _match(self, t: Tensor, v: Tensor) -> Tensor:
-        """The mean itself, a sigmoid an entry, where :meth:`_logits` takes logarithms of two."""
+        """Return the mean of one sigmoid an entry; :meth:`_logits` needs two logarithms."""
         if len(t) < len(v):
-            return self._match(v, t).t()  # p is symmetric; the longer side is cut
+            return self._match(v, t).t()  # p is symmetric; the longer side is split
         entries = t.shape[1] * v.shape[1] * max(len(v), 1)  # of a row
         return torch.cat([self._of_some(part, v) for part in t.split(max(1, ENTRIES // entries))])
 
@@ -71,12 +71,12 @@ class PCMESupervision(DVTRSupervision):
         return yes - no
 
     def _align(self, t: Tensor, v: Tensor, texts: Levels, videos: Levels, pairs: Pairs) -> Tensor:
-        """Eq. 8 is left out; the step is counted."""
+        """Return no Eq. 8; count the step."""
         self.step += self.training
         return pairs.rows.new_zeros((), dtype=torch.float32)
 
     def finish(self, begun: dict[str, Tensor], sums: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return losses and figures as :class:`DVTRSupervision`, without Eq. 8."""
+        """Return losses and figures like :class:`DVTRSupervision`, without Eq. 8."""
         losses = super().finish(begun, sums)
         del losses['loss_align']
         return losses

@@ -1,4 +1,4 @@
-"""Debiasing without heads: lower weights by relative scores, or by what the captions imply."""
+"""Debiasing without heads: weights of negatives from relative scores or caption implication."""
 
 from __future__ import annotations
 
@@ -22,30 +22,29 @@ class RelativeScoreSupervision(Ramped, BlockSupervision):
 
         eta_tv = 1 - min(1, exp((s_tv + slack + agreement a_tv - (s_t + s_v) / 2) / softness))
 
-    s is the model's own cosine, s_t and s_v what the text and the video reach with their own
-    partners: the pair itself says what a match looks like for this text and this video, general or
-    not.  A negative whose s_tv + slack + agreement a_tv reaches their mean weighs ``floor``.
+    s is the model's own cosine, s_t and s_v the best scores of the text and of the video with their
+    own partners: the annotated pair shows what a match scores for this text and this video, general
+    or not.  A negative whose s_tv + slack + agreement a_tv reaches their mean has weight ``floor``.
 
-    a is a second view that errs in other places: how well the text goes with the video's captions
+    a is a second view with different errors: how well the text agrees with the video's captions
     (``Annotation.agreement``, of a dataset with
     ``records=dict(agreement=dict(type='CaptionAgreement'))``).
 
-    The weights carry no gradient; there are no heads and no losses.  It goes with
+    The weights carry no gradient; there are no heads and no losses.  Use it with
     ``ContrastiveLoss(weighted='v2t')`` (docs/agreement.md).
 
     Args:
         levels: the levels whose cosines are averaged.
-        slack: added to s_tv: above 0 more negatives get a low weight, below 0 fewer, but more
-            surely.
-        agreement: cosines that a standard deviation of a is worth; 0 = the scores alone.
-        softness: in cosines; how fast eta rises below.
+        slack: added to s_tv: above 0 more negatives get a low weight, below 0 fewer but surer ones.
+        agreement: cosine equivalent of a standard deviation of a; 0 = the scores only.
+        softness: in cosines; how fast eta rises as the score falls.
         floor: smallest eta: how far semantics may gain at the cost of paired recall.
         ramp: (start, end) as shares of the training: the weight goes linearly from 1 to eta.
 
     Raises:
         ValueError: a softness that is not positive, a floor outside [0, 1], a ramp that is not
-            ascending within [0, 1]; in training: ``agreement`` is not 0, and the
-            target has none.
+            ascending within [0, 1]; in training: a target without agreement if ``agreement`` is not
+            0.
     """
 
     fills = 'weights'  # models/target.py: check_read
@@ -93,7 +92,7 @@ class RelativeScoreSupervision(Ramped, BlockSupervision):
         return spared(sums)
 
     def _slack(self, target: Target) -> Scalar:
-        """What is added to the scores."""
+        """Return the number or matrix that is added to the scores."""
         if not self.agreement:
             return self.slack
         if target.known.agreement is None:
@@ -112,13 +111,13 @@ def relative_eta(
     Args:
         scores: float [T, V].
         positives: bool [T, V]; s_t and s_v are the best scores of a text and of a video with their
-            own ones.
+            own positives.
         softness: in the unit of the scores.
-        slack: the same; one, or float [T, V].
+        slack: in the unit of the scores; a number, or float [T, V].
 
     Returns:
-        float [T, V] in [0, 1]; 1 where the text or the video has no positive, since nothing says
-        what a match of theirs looks like.
+        float [T, V] in [0, 1]; 1 if the text or the video has no positive, as the score of its
+        matches is then unknown.
 
     Example:
         Text 0 scores as high with the other video as the annotated pairs do. ::
@@ -137,7 +136,7 @@ def relative_eta(
 def eta_of(
     scores: Tensor, text: Tensor, video: Tensor, *, softness: float, slack: Scalar
 ) -> Tensor:
-    """Return :func:`relative_eta` from s_t, float [T, 1], and s_v, float [V]; -inf: none."""
+    """Return :func:`relative_eta` from s_t, float [T, 1], and s_v, float [V]; -inf = none."""
     reference = (text + video) / 2
     unknown = reference.isinf()
     lead = (scores + slack - reference.masked_fill(unknown, 0.0)) / softness
@@ -146,24 +145,25 @@ def eta_of(
 
 @MODELS.register_module()
 class ImplicationSupervision(Ramped):
-    """A negative is pushed the less, the more surely the captions of its video say that it is true.
+    """Weights of negatives that decrease with the probability that the text is true of the video.
 
         p_tv = exp(min(0, a_tv))                        eta_tv = max(floor, 1 - p_tv)
         n_t = 1 + sum of p_tv over negatives of t       count of t in t2v = n_t ^ -specific
 
-    a is the log of how surely the text holds (``Annotation.agreement``, of a dataset with
-    ``records=dict(agreement=dict(type='CaptionImplication'))``).  The model's scores are not asked:
-    they are what pushing soft positives spoils, and nothing has to be learnt before weights count.
+    a is the log of the probability that the text is true, given the video's captions
+    (``Annotation.agreement``, of a dataset with
+    ``records=dict(agreement=dict(type='CaptionImplication'))``).  The model's scores are not read,
+    as pushing soft positives corrupts them; so nothing has to be learnt before the weights apply.
 
-    n_t is how many videos of the batch are right answers to t.  As long as one of them is called
-    right, a general text asks what nobody can answer, and its loss is noise: it counts less.
+    n_t is the number of videos of the batch that are right answers to t.  As only one of them is
+    annotated, the loss of a general text cannot be minimised and is noisy: it gets a lower count.
 
-    Weights and counts carry no gradient; there are no heads and no losses.  It goes with
+    Weights and counts carry no gradient; there are no heads and no losses.  Use it with
     ``ContrastiveLoss(weighted='v2t')`` (docs/agreement.md).
 
     Args:
         floor: smallest eta: how far semantics may gain at the cost of paired recall.
-        specific: 0 = all texts count alike in t2v, 1 = a text of n right answers one n-th.
+        specific: 0 = all texts count equally in t2v, 1 = a text with n right answers counts 1 / n.
         ramp: (start, end) as shares of the training: the weight goes linearly from 1 to eta.
 
     Raises:

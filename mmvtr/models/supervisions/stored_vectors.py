@@ -1,4 +1,4 @@
-"""Levels of a supervision's own, from vectors that the dataset has read beside the items."""
+"""Levels of vectors that the dataset reads beside the items, for supervisions."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from mmvtr.models.target import Filled, Target
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
-#: What ``LoadVectors`` has read under a name is, flat, the level of this and the name.
+#: Prefix of the level that holds the vectors of a name, flattened, from ``LoadVectors``.
 PREFIX = 'vectors.'
 
 
 def stored_levels(
     data_samples: dict[str, Any], side: str, names: Sequence[str], device: torch.device, reader: str
 ) -> Levels:
-    """Return stored vectors of this process' own items, to be gathered.
+    """Return stored vectors of this process' own items as levels, to be gathered.
 
     Args:
-        data_samples: of this process.
+        data_samples: data samples of this process.
         side: ``'text'`` or ``'video'``.
-        names: those that are read.
-        device: where they go.
-        reader: who reads them, for the error.
+        names: names of the vectors to read.
+        device: device of the result.
+        reader: name of the reading class, for the error.
 
     Returns:
         ``'vectors.<name>'`` -> Embedding of float32 [N, E D], E rows of D numbers each.
@@ -52,12 +52,12 @@ def stored_levels(
             )
         width = _width(found, device)
         flat = torch.zeros(0, width) if found is None or not count else found.flatten(1)
-        levels[f'{PREFIX}{name}'] = Embedding(flat.to(device, torch.float32))  # everywhere
+        levels[f'{PREFIX}{name}'] = Embedding(flat.to(device, torch.float32))  # in every process
     return levels
 
 
 def read_level(name: str, vectors: Optional[Tensor], device: torch.device) -> Levels:
-    """Return vectors read otherwise, float [T, D] or None of no texts, as a level of a name."""
+    """Return vectors from another source, float [T, D] or None without texts, as a named level."""
     width = _joint_width(0 if vectors is None else vectors.shape[1], device)
     found = torch.zeros(0, width) if vectors is None else vectors
     return {f'{PREFIX}{name}': Embedding(found.to(device, torch.float32))}
@@ -73,11 +73,11 @@ def stored_frames(
     """Return stored vectors of the frames of this process' own videos, to be gathered.
 
     Args:
-        inputs: of the student: ``frame_mask`` bool [V, F] where there are videos.
-        data_samples: of this process.
-        name: which.
-        device: where they go.
-        reader: who reads them, for the error.
+        inputs: the student's inputs: ``frame_mask`` bool [V, F] if there are videos.
+        data_samples: data samples of this process.
+        name: name of the vectors.
+        device: device of the result.
+        reader: name of the reading class, for the error.
 
     Returns:
         ``'vectors.<name>'`` -> Embedding of tokens float32 [V, F, D], mask bool [V, F] and their
@@ -115,51 +115,51 @@ def stored_frames(
 
 
 def _width(vectors: Optional[Tensor], device: torch.device) -> int:
-    """E D; of a process without items that of the others."""
+    """Return E D; a process without items takes that of the others."""
     own = 0 if vectors is None else vectors[0].numel() if len(vectors) else 0
     return _joint_width(own, device)
 
 
 def _joint_width(own: int, device: torch.device) -> int:
-    """The largest of all processes."""
+    """Return the largest width of all processes."""
     if world_size() == 1:
         return own
     return int(gather_rows(torch.tensor([own], device=device)).max())
 
 
-#: The level that brings a number for each item.
+#: Level with a random number for each item.
 DRAWS = 'draws'
 
 
 @MODELS.register_module()
 class StoredFrameTeacher(nn.Module):
-    """Fills the slot ``teacher`` with what CLIP's stored vectors say of texts and videos (DL-DKD).
+    """Fills the slot ``teacher`` with CLIP's scores from stored vectors (DL-DKD).
 
         teacher_tv = scale max over frames k of <text_t, frame_vk>
 
-    of the vectors as they are, whose softmax the soft labels of a
-    :class:`~mmvtr.models.losses.distillation.SoftLabelContrastiveLoss` are.  The vectors themselves
-    are level ``'vectors.<name>'`` for objectives, which
+    of the vectors as stored; the soft labels of a
+    :class:`~mmvtr.models.losses.distillation.SoftLabelContrastiveLoss` are their softmax.  The
+    vectors themselves are level ``'vectors.<name>'``, which the objective
     :class:`~mmvtr.models.losses.distillation.FrameDistillation` reads.  Nothing is learnt.
 
-    Beside it the slot ``draws``: a number for each text and video that is a function of
+    It also fills the slot ``draws``: a number for each text and video that depends only on
     (seed, epoch, annotation row), from which that loss chooses its hard rows.
 
     Args:
-        name: that both pipelines of the training set give the vectors:
+        name: name of the vectors in both pipelines of the training set:
             ``dict(type='LoadFrameVectors', stores={name: path})`` for videos, and for texts
             ``dict(type='LoadVectors', side='text', stores={name: path})``.
-        scale: of its inner products: vectors that were stored with unit length have a softmax that
-            tells nothing apart.  CLIP's are stored as they are, and DL-DKD++ has none.
-        seed: of the draws.
-        epochs: into which the training is divided for the draws.
+        scale: factor of the inner products: with unit vectors their softmax would be nearly
+            uniform.  CLIP's are stored unnormalised, and DL-DKD++ uses no factor.
+        seed: random seed of the draws.
+        epochs: number of epochs into which the training is divided for the draws.
 
     Attributes:
         progress: share of the training done; ProgressHook sets it, 1 without the hook.
 
     Raises:
         ValueError: a scale that is not positive; in training: the batch lacks the vectors, those of
-            a video have other frames than the student's, or texts and videos are not equally wide.
+            a video have other frames than the student's, or texts and videos differ in width.
     """
 
     def __init__(

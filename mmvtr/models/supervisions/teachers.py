@@ -1,7 +1,7 @@
-"""Teachers say what the scores of a batch should be (TeachText; Croitoru et al., ICCV 2021).
+"""Teachers, whose scores of a batch the model is to follow (TeachText; Croitoru et al., 2021).
 
-They are other retrievers whose training is over.  Either their vectors have been stored
-(:class:`StoredTeachers`), or they are there and see the same batch (:class:`FrozenTeachers`).
+They are trained retrievers.  Either their vectors have been stored (:class:`StoredTeachers`), or
+they are loaded and see the same batch (:class:`FrozenTeachers`).
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from mmvtr.structures import Levels, drop_tokens, under
 class Teachers(nn.Module):
     """Fills the slot ``teacher`` of the target with the mean of the teachers' scores.
 
-    Subclasses say what their teachers know of a batch (``own_levels``) and how they score it
+    Subclasses provide the teachers' levels of a batch (``own_levels``) and their scores
     (``scores``).  Nothing here is learnt and no gradient passes.  The slot is read by a
     :class:`~mmvtr.models.losses.distillation.DistillationLoss`.
 
-    Logs ``teacher_match`` and ``teacher_other``, their mean score of annotated pairs and of all
-    others.
+    Logs ``teacher_match`` and ``teacher_other``, the mean teacher score of annotated pairs and of
+    all others.
     """
 
-    #: The slot that is there for certain losses alone (models/target.py: check_read).
+    #: Slot that needs a loss which reads it (models/target.py: check_read).
     fills = 'teacher'
 
     def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
@@ -51,29 +51,29 @@ class Teachers(nn.Module):
         return target.put(teacher=teacher), figures
 
     def scores(self, texts: Levels, videos: Levels) -> Tensor:
-        """Mean of the teachers' scores, float [T, V]."""
+        """Return the mean of the teachers' scores, float [T, V]."""
         raise NotImplementedError(f'{type(self).__name__} must define scores()')
 
 
 @MODELS.register_module()
 class StoredTeachers(Teachers):
-    """Teachers of whom vectors of the training texts and videos have been stored, by id.
+    """Teachers whose vectors of the training texts and videos are stored, by id.
 
         teacher_tv = 1/N sum_n sum_e <text_nte, video_nve>
 
-    over N teachers and the experts e of each, as the official code has it: no weights and no
-    availability, so that stored text vectors must hold the weights w_e(t), and those of experts
-    that a video lacks must be zeros.  There is no division by the weights of the experts that are
-    there.  ``tools/export_teacher.py`` writes such vectors of any model of ours whose scores are
+    over N teachers and the experts e of each, like the official code: without weights and
+    availability, so that stored text vectors must include the weights w_e(t), and those of experts
+    that a video lacks must be zeros.  There is no division by the weights of the available experts.
+    ``tools/export_teacher.py`` writes such vectors of any model of this library whose scores are
     inner products.
 
     Args:
-        teachers: the names that both pipelines of the training set give their vectors,
+        teachers: names of their vectors in both pipelines of the training set,
             ``dict(type='LoadVectors', side=..., stores={name: path})``.
 
     Raises:
-        ValueError: no teachers, or one twice; in training: the batch lacks the vectors of one, or
-            those of its texts and of its videos are not equally many numbers.
+        ValueError: no teachers, or a duplicate; in training: the batch lacks the vectors of one, or
+            those of texts and of videos differ in length.
     """
 
     def __init__(self, *, teachers: Sequence[str]) -> None:
@@ -101,7 +101,7 @@ class StoredTeachers(Teachers):
                     f'teacher {name!r}: its texts have {t.shape[1]} numbers and its videos '
                     f'{v.shape[1]}: their stores are of different models'
                 )
-            width = max(t.shape[1], v.shape[1])  # of no items it may not be known
+            width = max(t.shape[1], v.shape[1])  # unknown on a side without items
             for vectors, x in zip(sides, (t, v)):
                 vectors.append(x if len(x) else x.new_zeros(0, width))
         return mean_products(*sides)
@@ -110,24 +110,25 @@ class StoredTeachers(Teachers):
 @MODELS.register_module()
 @names_code('members')
 class FrozenTeachers(Teachers):
-    """Teachers that see the same batch: other retrievers, whose weights stay as they are.
+    """Teachers that see the same batch: other retrievers with fixed weights.
 
         teacher_tv = 1/N sum_n s_n(t, v)
 
-    with the fused scores of each.  They are in evaluation mode and have no gradient.  They are no
-    part of the model that learns: no optimizer and no checkpoint of it has their weights, and a
-    trained model needs none of them.  A training reads them when it begins (``init_weights``).
+    with the fused scores of each.  They are in evaluation mode and have no gradient.  They are not
+    part of the trained model: its optimizer and checkpoints do not include them, and inference does
+    not need them.  They are loaded when a training begins (``init_weights``).
 
     Args:
         members: N retrievers that read the same frames and words as the student.  Each is a dict of
-            ``config`` (a config file of its training, or ``mmvtr::NAME.py`` of ours) and
-            ``checkpoint``, or a built one.
+            ``config`` (a config file of its training, or ``mmvtr::NAME.py`` of this library) and
+            ``checkpoint``, or a built retriever.
 
     Raises:
-        ValueError: no members, a member of other keys, or one with a shortlist, whose scores below
-            it are none; at the beginning of a training: a member of frames normalised otherwise.
+        ValueError: no members, a member with other keys, or one with a shortlist, which does not
+            score all pairs; at the beginning of a training: a member with another normalisation of
+            frames.
         FileNotFoundError, RuntimeError: at the beginning of a training: a config or a checkpoint
-            that is not there, damaged, or of another model.
+            that is missing, damaged, or of another model.
     """
 
     def __init__(self, *, members: Sequence[Union[dict, nn.Module]]) -> None:
@@ -140,12 +141,12 @@ class FrozenTeachers(Teachers):
                     f'member {k} must be dict(config=..., checkpoint=...), not {str(member)[:80]}'
                 )
         self._given = list(members)
-        # In a list they are no submodules: this is how they stay out of what is learnt and saved.
+        # In a list they are not submodules, and so are neither trained nor saved.
         self._members: Optional[list[nn.Module]] = None
         self._student: list[nn.Module] = []
 
     def sees(self, preprocessor: nn.Module) -> None:
-        """Take the data preprocessor of the student, whose frames they are given."""
+        """Store the data preprocessor of the student, whose frames the teachers get."""
         self._student = [preprocessor]
 
     @property
@@ -160,11 +161,11 @@ class FrozenTeachers(Teachers):
         return self._members
 
     def init_weights(self) -> None:
-        """Read them now; mmengine calls this when a training begins, before its first step."""
+        """Load the teachers; mmengine calls this when a training begins, before its first step."""
         len(self.members)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
-        """To another device or type, with those of them that are there."""
+        """Apply ``fn`` (a move to a device or dtype) to the loaded teachers as well."""
         for member in self._members or []:
             member._apply(fn)
         return super()._apply(fn, recurse)
@@ -193,10 +194,10 @@ class FrozenTeachers(Teachers):
 
 
 def check_frames(k: int, member: nn.Module, student: nn.Module) -> None:
-    """Raise ValueError if a teacher's frames are normalised unlike the student's.
+    """Raise ValueError if a teacher's frames are normalised differently from the student's.
 
     Raises:
-        ValueError: it was on others.
+        ValueError: they are.
     """
     for name in ('mean', 'std'):
         theirs, ours = (getattr(one, name, None) for one in (member, student))
@@ -211,7 +212,7 @@ def check_frames(k: int, member: nn.Module, student: nn.Module) -> None:
 
 
 def frozen(k: int, member: Union[dict, nn.Module]) -> nn.Module:
-    """Return a retriever in evaluation mode without a gradient, from a config or built.
+    """Return a retriever in evaluation mode without gradients, from a config or built.
 
     Raises:
         ValueError, FileNotFoundError, RuntimeError: see :class:`FrozenTeachers`.
@@ -221,7 +222,7 @@ def frozen(k: int, member: Union[dict, nn.Module]) -> nn.Module:
         cfg = _config(k, str(member['config'])).model
         forget_pretrained(cfg)
         weights = read_checkpoint(checkpoint)['state_dict']
-        with torch.random.fork_rng(devices=[]):  # a student's weights are those of its own seed
+        with torch.random.fork_rng(devices=[]):  # keeps the student's random initial weights
             member = MODELS.build(cfg)
         member.load_state_dict(check_weights(member, weights, checkpoint))
     shortlist = getattr(member.similarity, 'shortlist', None)
@@ -249,18 +250,17 @@ def _prefix(k: int) -> str:
 class RelevanceTeacher(nn.Module):
     """Fills the slot ``teacher`` with the relevance of verbs and nouns, for a DistillationLoss.
 
-    A model that follows it learns the very grades that nDCG is measured by: how much can be gained
-    where relevance is the aim, beside RAN and RANP, which see it through a threshold.  It knows
-    what they know.
+    A model that follows it learns the very grades that nDCG measures: an upper reference for
+    methods that aim at relevance, beside RAN and RANP, which use it through a threshold.
 
     Args:
-        scale: of the relevance, which lies in [0, 1]: the score of what is fully relevant.
+        scale: score of a fully relevant pair; the relevance lies in [0, 1].
 
     Raises:
         ValueError: a scale that is not positive; in training: a target without relevance.
     """
 
-    #: The slot that is there for certain losses alone (models/target.py: check_read).
+    #: Slot that needs a loss which reads it (models/target.py: check_read).
     fills = 'teacher'
 
     def __init__(self, *, scale: float = 1.0) -> None:

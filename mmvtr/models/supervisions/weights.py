@@ -1,4 +1,4 @@
-"""How supervisions lower weights of negatives, and the two that need nothing but the annotation."""
+"""Weights of negatives, and two supervisions that read only the annotation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mmvtr.structures import Levels
 
 
 class Ramped(nn.Module):
-    """What fades in over a training.
+    """Base class of supervisions that fade in over a training.
 
     Args:
         ramp: (start, end) as shares of the training.
@@ -38,7 +38,7 @@ class Ramped(nn.Module):
 
     @property
     def faded_in(self) -> float:
-        """The share faded in: 0 before the start, 1 after the end, linear in between."""
+        """Share of the fade-in: 0 before the start, 1 after the end, linear in between."""
         start, end = self.ramp
         if self.progress >= end:
             return 1.0
@@ -46,13 +46,13 @@ class Ramped(nn.Module):
 
 
 def spare(target: Target, eta: Tensor, *, floor: float, share: float) -> Filled:
-    """Return some texts' target with weights, and sums over its entries.
+    """Return the target of some texts with weights from eta, and sums over its entries.
 
     Args:
         target: of R texts and V videos.
-        eta: float [R, V] in [0, 1], 0 = surely no negative.
+        eta: float [R, V] in [0, 1], 0 = surely not a negative.
         floor: smallest eta.
-        share: of the way from weights of 1 to those.
+        share: interpolation between weights of 1 (0) and eta (1).
 
     Returns:
         The target with weights [R, V], and sums for :func:`spared`.
@@ -69,7 +69,7 @@ def spare(target: Target, eta: Tensor, *, floor: float, share: float) -> Filled:
 
 
 def spared(sums: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the mean eta of a negative, and how many a text has below 1/2, from sums."""
+    """Return the mean eta of a negative, and the number per text with eta below 1/2, from sums."""
     return {
         'eta_negative': sums['eta'] / sums['negatives'].clamp_min(1),
         'spared_per_text': sums['spared'] / sums['texts'].clamp_min(1),
@@ -84,9 +84,9 @@ class OracleSupervision(nn.Module):
     ``soft_share``, the share of true pairs among the unannotated ones of the joint batch.
 
     Args:
-        treat: what a soft positive (true, not annotated) is. ``'ignore'``: a negative of weight
+        treat: role of a soft positive (true, not annotated). ``'ignore'``: a negative of weight
             ``floor``; ``'positive'``: a match like the annotated ones.
-        floor: for ``'ignore'``; 0 takes soft positives out of the loss.
+        floor: for ``'ignore'``; 0 removes soft positives from the loss.
 
     Raises:
         ValueError: an unknown ``treat``, a floor outside [0, 1], or one for ``'positive'``; in
@@ -123,20 +123,20 @@ class OracleSupervision(nn.Module):
 class RelevanceSupervision(BlockSupervision):
     """Relevance-aware negatives (RAN; Falcon et al., ICIAP 2022): weight 0 for relevant entries.
 
-    An entry that is not annotated and whose relevance (mean over verbs and nouns of the classes'
-    intersection over union) reaches the threshold leaves every loss, and is ``relevant`` in the
-    target.  RAN itself is this with HGR's triplet on the hardest negative, RANP this and a
+    An unannotated entry whose relevance (mean over verbs and nouns of the classes' intersection
+    over union) reaches the threshold is removed from every loss, and is ``relevant`` in the target.
+    RAN is this supervision with HGR's triplet on the hardest negative, RANP the same with a
     RelevantRankingLoss.
 
-    Logs ``relevant_per_text``, how many videos of the joint batch a text loses as negatives.
+    Logs ``relevant_per_text``, the number of videos of the joint batch a text loses as negatives.
 
     Args:
         negatives_below: the threshold.  RAN: .75 in the official configs, and in the frame-length
             paper (Sec. 4), whose "negative and positive sampling thresholds .75 and .20" we read
             as RAN .75 and RANP .20, since a run of the official code has only one.  None: see
             ``quantile``.
-        quantile: instead of a threshold, ours: relevant is what exceeds this quantile of the
-            relevance of the joint batch's unannotated entries, so at most 1 - ``quantile`` of them.
+        quantile: alternative to a threshold (ours): entries above this quantile of the relevance of
+            the joint batch's unannotated entries are relevant, at most 1 - ``quantile`` of them.
             For captions with few verbs and nouns, of which a fixed threshold takes too many.
 
     Raises:
@@ -185,6 +185,6 @@ class RelevanceSupervision(BlockSupervision):
         values = relevance[unannotated]
         if not len(values):
             return torch.zeros_like(unannotated)
-        # The k-th smallest, k = ceil(quantile n): torch.quantile takes no 4,096 x 4,096 entries.
+        # The k-th smallest, k = ceil(quantile n): torch.quantile refuses 4,096 x 4,096 entries.
         k = max(1, math.ceil(self.quantile * len(values) - 1e-9))
         return relevance > values.kthvalue(k).values

@@ -1,4 +1,4 @@
-"""Towers: from frames and words to their vectors, pretrained or read from files."""
+"""Towers, which map frames and words to vectors, pretrained or read from files."""
 
 from mmvtr.models.towers.features import FeatureFrames, FeatureWords, WordVectors
 from mmvtr.models.towers.open_clip import OpenCLIPFrames, OpenCLIPText

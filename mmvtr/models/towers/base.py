@@ -15,7 +15,7 @@ class Tower(nn.Module):
     dropout) whatever the model around it does.
 
     Attributes:
-        dim: D, width of what ``forward`` returns.
+        dim: D, width of the output of ``forward``.
         frozen: whether the backbone is fixed.
     """
 
@@ -31,7 +31,7 @@ class Tower(nn.Module):
         return self
 
     def apply_frozen(self) -> None:
-        """Freeze the backbone; to be called once it is there."""
+        """Freeze the backbone; call it once the backbone exists."""
         if self.frozen:
             self.backbone.requires_grad_(False)
             self.train(self.training)
@@ -44,7 +44,7 @@ class Tower(nn.Module):
 
 
 def check_frames(x: Tensor, size: tuple[int, int]) -> None:
-    """Refuse frames that a frame tower was not made for.
+    """Raise ValueError for frames that a frame tower was not made for.
 
     Args:
         x: [N, 3, H, W].
@@ -63,14 +63,14 @@ def check_frames(x: Tensor, size: tuple[int, int]) -> None:
 def check_text(
     ids: Tensor, mask: Tensor, *, positions: Optional[int], vocabulary: int, name: str
 ) -> None:
-    """Refuse texts that a text tower would misread; of a graph that is exported, too long ones.
+    """Raise ValueError for texts that a tower would misread; in an export, only for too long ones.
 
     Args:
         ids: int64 [T, L].
         mask: bool [T, L].
-        positions: rows of the tower's position table, None where positions are relative.
+        positions: rows of the tower's position table, None if positions are relative.
         vocabulary: rows of its token table.
-        name: of the tower, for the message.
+        name: name of the tower, for the message.
 
     Raises:
         ValueError: the mask is not bool, L > positions, an id outside the vocabulary, a text
@@ -100,7 +100,7 @@ def check_text(
 
 
 def check_transformer_text(ids: Tensor, mask: Tensor, config: Any, tower: nn.Module) -> None:
-    """Run :func:`check_text` by a transformers config, on int64 and bool [T, L]."""
+    """Run :func:`check_text` with a transformers config, on int64 and bool [T, L]."""
     check_text(
         ids,
         mask,

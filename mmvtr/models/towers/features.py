@@ -17,17 +17,17 @@ from mmvtr.storage import read_array, read_plain
 
 @MODELS.register_module()
 class WordVectors(nn.Module):
-    """Trained vectors of words, from GloVe's if there is a file of them.
+    """Trained vectors of words, initialised from a file such as GloVe's if given.
 
     Args:
-        words: rows of the table, at least as many as the vocabulary has.
+        words: rows of the table, at least the size of the vocabulary.
         dim: width of a vector.
-        pretrained: file of the first rows, float [n, dim] with n <= ``words``: ``.npy`` (what
-            ``tools/dataset_converters/word_vocabulary.py`` makes), or of ``torch.save``.
+        pretrained: file of the first rows, float [n, dim] with n <= ``words``: ``.npy`` (from
+            ``tools/dataset_converters/word_vocabulary.py``), or from ``torch.save``.
 
     Raises:
-        FileNotFoundError: no such file.
-        ValueError, RuntimeError: it holds something else.
+        FileNotFoundError: the file does not exist.
+        ValueError, RuntimeError: the file has other content.
     """
 
     def __init__(self, words: int, dim: int = 300, *, pretrained: Optional[str] = None) -> None:
@@ -40,7 +40,7 @@ class WordVectors(nn.Module):
                 self.table.weight[: len(vectors)] = vectors
 
     def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Map int64, bool [T, L] -> vectors [T, L, dim], and the mean of unit ones [T, dim].
+        """Map int64, bool [T, L] -> vectors [T, L, dim], and the mean of unit vectors [T, dim].
 
         Raises:
             ValueError: see :func:`~mmvtr.models.towers.base.check_text`.
@@ -52,7 +52,7 @@ class WordVectors(nn.Module):
 
 
 def read_vectors(path: Path, words: int, dim: int) -> Tensor:
-    """Return float32 [n, dim] of a file, n <= ``words``; errors as of :class:`WordVectors`."""
+    """Return float32 [n, dim] of a file, n <= ``words``; errors of :class:`WordVectors`."""
     if path.suffix == '.npy':
         array = read_array(path)
         if array.dtype.kind not in 'fiu':
@@ -75,12 +75,12 @@ def read_vectors(path: Path, words: int, dim: int) -> Tensor:
 
 @MODELS.register_module()
 class FeatureFrames(nn.Module):
-    """Takes frame features as they are, or projects them linearly.
+    """Frame tower that returns stored features unchanged, or projects them linearly.
 
     Args:
         in_dim: width of the stored features.
         dim: width D of the joint space; None keeps the features unchanged.
-        identity: the projection begins as the identity, where frames and texts begin in one space.
+        identity: start the projection as the identity, if frames and texts share one space.
 
     Raises:
         ValueError: ``identity`` between different widths.
@@ -113,13 +113,13 @@ class FeatureFrames(nn.Module):
 
 @MODELS.register_module()
 class FeatureWords(nn.Module):
-    """A text tower that takes stored word features as they are (RoBERTa's or CLIP's in PRVR).
+    """A text tower that returns stored word features unchanged (RoBERTa's or CLIP's in PRVR).
 
     Args:
         in_dim: width of the stored features.
 
     Attributes:
-        dim: the same, as of every text tower.
+        dim: the same width.
     """
 
     def __init__(self, in_dim: int) -> None:

@@ -17,21 +17,21 @@ from mmvtr.models.towers.base import (
 from mmvtr.models.towers.open_clip_weights import build_open_clip
 from mmvtr.registry import MODELS
 
-if TYPE_CHECKING:  # imports in seconds
+if TYPE_CHECKING:  # its import takes seconds
     from open_clip.hf_model import HFTextEncoder
     from open_clip.transformer import TextTransformer
 
 
 @MODELS.register_module()
 class OpenCLIPFrames(Tower):
-    """The image tower of a model of open_clip (CLIP, SigLIP, CoCa ...): one vector a frame.
+    """The image tower of an open_clip model (CLIP, SigLIP, CoCa ...): one vector a frame.
 
     Args:
         model: open_clip name (OpenAI's weights need a quickgelu variant:
             ``'ViT-B-16-quickgelu'``, ``'RN50-quickgelu'``), ``local-dir:FOLDER`` or config dict,
             see :func:`~mmvtr.open_clip_configs.model_config`.
-        pretrained: tag, or local checkpoint of the whole CLIP; None: those of the folder, and of
-            any other model random ones; False: random ones, also of a folder.
+        pretrained: tag, or local checkpoint of the whole CLIP; None: the folder's weights, and
+            random ones for any other model; False: random ones, for a folder too.
         frozen: no gradients, always in eval mode.
         grad_checkpointing: recompute activations in the backward pass (not for ResNets, and not
             for all networks of timm).
@@ -43,8 +43,8 @@ class OpenCLIPFrames(Tower):
     Attributes:
         dim: D.
         image_size: (height, width) that the frames must have, pixels.
-        image_mean, image_std: 3 floats each, RGB, of values in 0-1: what the weights expect; None
-            of a local file, where the tags of its model's name differ in them.
+        image_mean, image_std: 3 floats each, RGB, for values in 0-1, as the weights expect; None
+            for a local file if the tags of its model's name differ in them.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class OpenCLIPFrames(Tower):
 
 
 def _checkpoint(visual: nn.Module) -> None:
-    from open_clip.modified_resnet import ModifiedResNet  # imports in seconds
+    from open_clip.modified_resnet import ModifiedResNet  # its import takes seconds
     from open_clip.timm_model import TimmModel
 
     if isinstance(visual, ModifiedResNet):
@@ -84,7 +84,7 @@ def _checkpoint(visual: nn.Module) -> None:
     if not isinstance(visual, TimmModel):
         visual.set_grad_checkpointing(True)
         return
-    try:  # open_clip's own method goes on without, and only logs it
+    try:  # open_clip's own method only logs the failure, and goes on without
         visual.trunk.set_grad_checkpointing(True)
     except (AssertionError, AttributeError) as error:
         name = type(visual.trunk).__name__
@@ -93,28 +93,28 @@ def _checkpoint(visual: nn.Module) -> None:
 
 @MODELS.register_module()
 class OpenCLIPText(Tower):
-    """The text tower of a model of open_clip: all words in the joint space, and the text.
+    """The text tower of an open_clip model: all words, and the text, in the joint space.
 
     There are three kinds.  The parameters keep open_clip's names (``token_embedding``,
     ``transformer`` ...).
 
-    - ``'causal'`` (CLIP, PE, EVA): no word sees what is behind it, so padding is never reached.
+    - ``'causal'`` (CLIP, PE, EVA): no word attends to later ones, so padding has no effect.
     - ``'padded'`` (SigLIP, CLIPA, MobileCLIP, CoCa): the tower was trained on texts of one length
-      and reads their padding.  It wants all of it, as
-      :class:`~mmvtr.datasets.words.tokenizers.OpenCLIPTokenize` gives it.
+      and reads their padding.  It requires all of it, as from
+      :class:`~mmvtr.datasets.words.tokenizers.OpenCLIPTokenize`.
     - ``'masked'`` (RoBERTa, mT5, NLLB): an encoder of transformers, which masks the padding.
 
     Args:
-        model, pretrained, frozen, grad_checkpointing: as in
+        model, pretrained, frozen, grad_checkpointing: see
             :class:`~mmvtr.models.towers.open_clip.OpenCLIPFrames`.
 
     Attributes:
         dim: D, of the joint space.
         kind: see above.
-        heads: attention heads (not of the kind ``'masked'``).
+        heads: attention heads (missing for kind ``'masked'``).
 
     Raises:
-        ValueError: a text tower that pools no vector; see also
+        ValueError: a text tower without a pooled vector; see also
             :func:`~mmvtr.models.towers.open_clip_weights.build_open_clip`.
     """
 
@@ -162,15 +162,15 @@ class OpenCLIPText(Tower):
         """Encode T texts.
 
         Args:
-            ids: int64 [T, L].  Of the kind ``'padded'`` L is the model's context length, and the
-                padding is its tokenizer's; elsewhere what stands at padding has no meaning.
+            ids: int64 [T, L].  For kind ``'padded'`` L is the model's context length, with its
+                tokenizer's padding; otherwise values at padding are ignored.
             mask: bool [T, L], True on the words (SOT ... EOT).
 
         Returns:
             tokens float [T, L, D], every hidden state through the tower's last norm and projection
-            (as CLIP4Clip's ``hidden @ text_projection``), and pooled float [T, D], the text: what
-            open_clip's ``encode_text`` gives.  A causal tower pools the last valid token, EOT (CLIP
-            takes the highest id, which is the same for its own vocabulary only).
+            (as CLIP4Clip's ``hidden @ text_projection``), and pooled float [T, D], the text: the
+            output of open_clip's ``encode_text``.  A causal tower pools the last valid token, EOT
+            (CLIP takes the highest id, which is EOT only in its own vocabulary).
 
         Raises:
             ValueError: a text without its padding, or see
@@ -186,7 +186,7 @@ class OpenCLIPText(Tower):
         x = self.token_embedding(ids) + self.positional_embedding[:length]
         x = self.ln_final(self.transformer(x, attn_mask=_causal_mask(x)))
         tokens = self._project(x)
-        # shape[0], as len() would be a constant of a graph that is exported.
+        # shape[0]: len() would be a constant in an exported graph.
         return tokens, tokens[torch.arange(ids.shape[0], device=ids.device), last_valid(mask)]
 
     def _padded(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -206,10 +206,10 @@ class OpenCLIPText(Tower):
         return tokens, text_global_pool(tokens, ids, self.pool_type, eos_token_id=self.eos_id)
 
     def _with_class_token(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """CoCa: a learnt token behind the padding is the text.
+        """Encode for CoCa, whose learnt token after the padding is the text.
 
-        Its weights were trained with a padding mask that is late by one position: the first key is
-        never masked, and key i + 1 is where token i is padding.
+        Its weights were trained with a padding mask that is shifted by one position: the first key
+        is never masked, and key i + 1 is masked if token i is padding.
         """
         last = self.cls_emb.expand(ids.shape[0], 1, -1)
         x = torch.cat([self.token_embedding(ids), last], 1) + self.positional_embedding
@@ -226,7 +226,7 @@ class OpenCLIPText(Tower):
     def _masked(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         config = self.transformer.config
         check_transformer_text(ids, mask, config, self)
-        ids = ids.masked_fill(~mask, config.pad_token_id)  # RoBERTa counts positions by it
+        ids = ids.masked_fill(~mask, config.pad_token_id)  # RoBERTa counts positions from it
         attention = (ids != config.pad_token_id).long()
         hidden = self.transformer(input_ids=ids, attention_mask=attention)
         pooled = self.pooler(hidden, attention)
@@ -250,7 +250,7 @@ class OpenCLIPText(Tower):
 
 
 def kind_of(text: nn.Module) -> str:
-    """Return 'causal', 'padded' or 'masked': how open_clip's text tower treats padding."""
+    """Return 'causal', 'padded' or 'masked': how an open_clip text tower treats padding."""
     from open_clip.hf_model import HFTextEncoder
 
     if isinstance(text, HFTextEncoder):
@@ -260,5 +260,5 @@ def kind_of(text: nn.Module) -> str:
 
 
 def _causal_mask(x: Tensor) -> Tensor:
-    """What is added to the attention of [T, L, W]: float [L, L], -inf above the diagonal."""
+    """Return the additive attention mask for [T, L, W]: float [L, L], -inf above the diagonal."""
     return x.new_full((x.shape[1], x.shape[1]), -torch.inf).triu(1)

@@ -1,7 +1,7 @@
 """open_clip models by name or config, with weights from a tag or a local file.
 
-One place for what can go wrong before training starts: unknown names and tags, QuickGELU
-mismatches, no network, checkpoints of another model.
+All errors are raised here, before training starts: unknown names and tags, QuickGELU mismatches, no
+network, checkpoints of another model.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mmvtr.open_clip_configs import FOLDER, model_config, preprocessings, tag_co
 from mmvtr.storage.weights import check_weights, read_checkpoint, refuse_not_finite, unwrapped
 
 _HUB_FILES = ('open_clip_model.safetensors', 'open_clip_pytorch_model.bin')
-#: How open_clip calls the weights in a folder, the first of which it takes.
+#: open_clip's names of weight files in a folder; the first that exists is loaded.
 _FOLDER_FILES = (
     'open_clip_model.safetensors', 'open_clip_pytorch_model.safetensors',
     'open_clip_pytorch_model.bin', 'open_clip_pytorch_model.pth',
@@ -38,8 +38,8 @@ _FILE_SUFFIXES = ('.pt', '.pth', '.bin', '.safetensors', '.npz')
 class OpenCLIP(NamedTuple):
     """A CLIP with separate towers ``clip.visual`` and ``clip.text``, float32, on the CPU.
 
-    ``mean`` and ``std``: per RGB channel, of values in 0-1, that the frames are normalised with;
-    None of a local file, where the tags of its model's name differ in them.
+    ``mean`` and ``std``: per RGB channel, for values in 0-1, normalisation of the frames; None for
+    a local file if the tags of its model's name differ in them.
     """
 
     clip: nn.Module
@@ -55,12 +55,13 @@ def build_open_clip(model: str | dict, pretrained: str | Literal[False] | None =
         model: see :func:`~mmvtr.open_clip_configs.model_config`.
         pretrained: tag of that model (``'openai'``), local checkpoint of a whole CLIP (in
             open_clip's or OpenAI's own format), or None: the weights in the folder of
-            ``local-dir:FOLDER``, as ``open_clip.create_model`` has them, and random ones of any
-            other model.  False: random ones, also of a folder.
+            ``local-dir:FOLDER``, like ``open_clip.create_model``, and random ones for any other
+            model.  False: random ones, for a folder too.
 
     Raises:
         ValueError: unknown model or tag, QuickGELU mismatch, or weights of another model.
-        FileNotFoundError: ``pretrained`` looks like a file and is none; a folder without weights.
+        FileNotFoundError: ``pretrained`` looks like a file but does not exist; a folder without
+            weights.
         RuntimeError: the tag, or the config of a text tower of transformers, cannot be downloaded.
     """
     config = model_config(model)
@@ -79,7 +80,7 @@ def build_open_clip(model: str | dict, pretrained: str | Literal[False] | None =
 
 
 def _refuse_code(name: str) -> None:
-    """Raise ValueError where a text tower of transformers needs code of its own: open_clip asks."""
+    """Raise ValueError if a text tower of transformers needs its own code: open_clip would ask."""
     from transformers import AutoConfig
 
     with refusing_code(name):
@@ -87,10 +88,10 @@ def _refuse_code(name: str) -> None:
 
 
 def folder_weights(folder: Path) -> Path:
-    """Return the file of weights that ``open_clip.create_model`` takes of a folder.
+    """Return the weight file in a folder that ``open_clip.create_model`` loads.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: the folder has none.
         ValueError: there are several, and none has a name that open_clip knows.
     """
     for name in _FOLDER_FILES:
@@ -123,12 +124,12 @@ def _mean_and_std(
 
 
 def _build(config: dict) -> nn.Module:
-    """Both towers of a config, with random weights."""
+    """Return both towers of a config, with random weights."""
     import open_clip  # takes seconds
 
     config = {key: value for key, value in config.items() if key != 'custom_text'}
     if config['text_cfg'].get('hf_model_name'):
-        # Else it downloads weights that those of the whole CLIP replace.
+        # Otherwise it downloads weights that those of the whole CLIP replace.
         config['text_cfg'] = {**config['text_cfg'], 'hf_model_pretrained': False}
     kind = open_clip.CoCa if 'multimodal_cfg' in config else open_clip.CustomTextCLIP
     try:
@@ -149,7 +150,7 @@ def _build(config: dict) -> nn.Module:
 
 
 def _checked_tag(model: str | dict, tag: str, config: dict) -> dict:
-    """open_clip's entry of a pretrained tag, checked against the model."""
+    """Return open_clip's entry of a pretrained tag, after checks against the model."""
     if '/' in tag or os.path.splitext(tag)[1] in _FILE_SUFFIXES:
         raise FileNotFoundError(f'pretrained={tag!r}: there is no such file')
     found = tag_config(model, tag)
@@ -164,7 +165,7 @@ def _checked_tag(model: str | dict, tag: str, config: dict) -> dict:
 
 
 def _fetch(model: str, tag: str, config: dict) -> str:
-    """Path of a tag's weights: from the Hugging Face cache, else downloaded."""
+    """Return the path of a tag's weights: in the Hugging Face cache, or downloaded."""
     import open_clip  # takes seconds
 
     repository = os.path.dirname(config.get('hf_hub', ''))
@@ -189,38 +190,39 @@ def _fetch(model: str, tag: str, config: dict) -> str:
 
 
 def _check_network() -> None:
-    """Ask the hub once: its own client takes a minute of retries to give up."""
+    """Send one request to the hub: its own client retries for a minute before it fails."""
     request = urllib.request.Request(constants.ENDPOINT, method='HEAD')
     try:
         urllib.request.urlopen(request, timeout=10).close()
     except urllib.error.HTTPError:
-        pass  # it answers: let the client find out what it says
+        pass  # the hub answers: leave the error to the client
     except urllib.error.URLError as error:
-        # The client may have certificates of its own.
+        # The client may use other certificates.
         if not isinstance(error.reason, ssl.SSLError):
             raise
 
 
-#: Of Google's big_vision (SigLIP).
+#: File suffixes of Google's big_vision (SigLIP).
 _ARRAYS = ('.npz', '.npy')
-#: Which no tower reads: a file may be without them.
+#: Weights that no tower reads: a file may lack them.
 _SCALES = ('logit_scale', 'logit_bias')
-#: How the names of MobileCLIP's own files begin.
+#: Prefixes of the names in MobileCLIP's own files.
 _MOBILE = ('image_encoder.', 'text_encoder.')
 
 
 def load_file(clip: nn.Module, path: str, *, name: str) -> None:
-    """Fill a CLIP from a file, as ``open_clip.load_checkpoint`` does, from all of it.
+    """Load all weights of a CLIP from a file, like ``open_clip.load_checkpoint``.
 
-    Position tables of another size are interpolated, which the log says.
+    Position tables of another size are interpolated, which is logged.
 
     Args:
-        clip: of open_clip, with separate towers.
-        path: of the file.
-        name: of the model, for the error.
+        clip: an open_clip model with separate towers.
+        path: path of the file.
+        name: name of the model, for the error.
 
     Raises:
-        ValueError: weights of another model (names what differs), not finite ones, or no weights.
+        ValueError: weights of another model (names what differs), weights that are not finite, or
+            none.
     """
     import open_clip  # takes seconds
 
@@ -248,7 +250,7 @@ def is_torchscript(path: str) -> bool:
 
 def _torchscript_state(path: str) -> dict[str, Tensor]:
     with warnings.catch_warnings():
-        warnings.simplefilter('ignore', FutureWarning)  # of torch.jit.load
+        warnings.simplefilter('ignore', FutureWarning)  # from torch.jit.load
         state = torch.jit.load(path, map_location='cpu').state_dict()
     for key in ('input_resolution', 'context_length', 'vocab_size'):
         state.pop(key, None)
@@ -256,7 +258,7 @@ def _torchscript_state(path: str) -> dict[str, Tensor]:
 
 
 def _converted(clip: nn.Module, state: dict[str, Tensor], path: str) -> dict[str, Tensor]:
-    """A file's weights by the names of a CLIP with separate towers, as open_clip converts them."""
+    """Return a file's weights under the names of a CLIP with separate towers, as open_clip does."""
     from open_clip.convert import convert_state_dict
     from open_clip.model import resize_pos_embed, resize_text_pos_embed
 
@@ -266,12 +268,12 @@ def _converted(clip: nn.Module, state: dict[str, Tensor], path: str) -> dict[str
         return name in own or f'text.{name}' in own or name.startswith(_MOBILE)
 
     state = convert_state_dict(clip, unwrapped(state, fits, path))
-    # Of OpenAI's layout the text tower is not called text.
+    # OpenAI's layout has no prefix text. for the text tower.
     state = {f'text.{k}' if f'text.{k}' in own and k not in own else k: x for k, x in state.items()}
     for key in _SCALES:
-        if key in own:  # a number in some files, a vector of one in others
+        if key in own:  # a number in some files, a vector of length 1 in others
             state[key] = state.get(key, own[key]).reshape(own[key].shape)
-    # Numbers 0, 1, 2 ... that transformers has stored before 4.31.
+    # Position ids 0, 1, 2 ... that transformers stored before 4.31.
     state = {k: x for k, x in state.items() if k in own or not k.endswith('.position_ids')}
     before = {key: tuple(x.shape) for key, x in state.items()}
     resize_pos_embed(state, clip)

@@ -26,11 +26,12 @@ class TransformersFrames(Tower):
     Attributes:
         dim: D.
         image_size: (height, width) of the frames, pixels.
-        image_mean, image_std: 3 floats each, RGB, of values in 0-1, of the model's image processor;
-            None of a dict.
+        image_mean, image_std: 3 floats each, RGB, for values in 0-1, from the model's image
+            processor; None for a dict.
 
     Raises:
-        ValueError: a model of another type; a file that lacks weights of the tower, or has others.
+        ValueError: a model of another type; a file that lacks weights of the tower, or has unknown
+            ones.
         RuntimeError: see :func:`~mmvtr.models.towers.transformers_weights.load_transformer`.
     """
 
@@ -67,18 +68,18 @@ class TransformersFrames(Tower):
 class TransformersDualText(Tower):
     """The text tower of transformers' CLIPModel, XCLIPModel or SiglipModel.
 
-    SigLIP's reads the padding of a text, as in its training: it wants texts from
+    SigLIP's reads the padding of a text, as in its training: it requires texts from
     ``HFTokenize(model, max_length=64, padded=True)``.
 
     Args:
-        model: as in :class:`TransformersFrames`, or the whole model, built.
-        frozen, grad_checkpointing: as there.
+        model: see :class:`TransformersFrames`; or the whole model, built.
+        frozen, grad_checkpointing: see :class:`TransformersFrames`.
 
     Attributes:
         dim: D, of the joint space.
 
     Raises:
-        ValueError, RuntimeError: see there.
+        ValueError, RuntimeError: see :class:`TransformersFrames`.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class TransformersDualText(Tower):
         self.text_model = dual.text_model
         self.padded = dual.config.model_type == 'siglip'
         self.projection = nn.Identity() if self.padded else dual.text_projection
-        # SigLIP's own is called head, and is a part of its text_model.
+        # SigLIP's projection is called head, and is part of its text_model.
         self.dim = self.text_model.head.out_features if self.padded else dual.config.projection_dim
         self.apply_frozen()
 
@@ -112,7 +113,7 @@ class TransformersDualText(Tower):
 
         Returns:
             tokens float [T, L, D], every hidden state through the projection, and pooled float
-            [T, D], what ``get_text_features`` gives.
+            [T, D], the output of ``get_text_features``.
 
         Raises:
             ValueError: a text without its padding, or see
@@ -140,16 +141,16 @@ def load_dual(
     used: Sequence[str],
     grad_checkpointing: bool = False,
 ) -> nn.Module:
-    """Return a dual encoder of transformers, of one of ``types``; a built one as it is.
+    """Return a transformers dual encoder of one of ``types``; a built one is returned unchanged.
 
     Args:
-        model: as in :class:`TransformersDualText`.
-        types: of model.
-        used: names of its parts that are read, where it has them; others need no weights.
+        model: see :class:`TransformersDualText`.
+        types: allowed model types.
+        used: names of the parts that are read, if it has them; others need no weights.
         grad_checkpointing: recompute activations in the backward pass.
 
     Raises:
-        ValueError: of another type; see also below.
+        ValueError: a model of another type; see also below.
         RuntimeError: see :func:`~mmvtr.models.towers.transformers_weights.load_transformer`.
     """
 
@@ -172,12 +173,12 @@ def _statistics(
 ) -> tuple[Optional[tuple[float, ...]], Optional[tuple[float, ...]]]:
     if not isinstance(model, str):
         return None, None
-    from transformers import AutoImageProcessor  # only configs with such a model need it
+    from transformers import AutoImageProcessor  # imported only for configs with such a model
 
     try:
         with refusing_code(model):
             processor = AutoImageProcessor.from_pretrained(model, trust_remote_code=False)
-    except OSError:  # a folder of weights alone: the preprocessor asks for numbers
+    except OSError:  # a folder with weights only: the preprocessor asks for mean and std
         return None, None
     return tuple(processor.image_mean), tuple(processor.image_std)
 
@@ -186,14 +187,15 @@ def _statistics(
 class TransformersText(Tower):
     """Hidden states of a transformers encoder and their maximum, projected to the joint space.
 
-    DVTR (Sec. IV-B.2) takes "the hidden state of BERT" as local features and "the highest number
-    in each hidden state" as the global one.  Read here as the maximum of each dimension over the
-    valid tokens.  (In CLIP's code the same words describe the EOT token, which has the highest
-    id; BERT has no such token.)
+    DVTR (Sec. IV-B.2) takes "the hidden state of BERT" as local features and "the highest number in
+    each hidden state" as the global one; here that is the maximum of each dimension over the valid
+    tokens.  (In CLIP's code the same words describe the EOT token, which has the highest id; BERT
+    has no such token.)
 
     Args:
         model: name on the hub, local folder, or a dict for ``AutoConfig.for_model`` (``model_type``
-            and its settings), which gives random weights.  Of an encoder-decoder (T5) the encoder.
+            and its settings), which gives random weights.  For an encoder-decoder (T5), its
+            encoder.
         dim: D, width of the joint space; a linear layer projects to it.  None keeps the model's
             own width, without a projection.
         frozen: fix the transformer (the projection still trains).
@@ -250,15 +252,15 @@ class TransformersText(Tower):
 
     @property
     def depth(self) -> int:
-        """Layers of the transformer."""
+        """Number of layers of the transformer."""
         return self.transformer.config.num_hidden_layers
 
     def states(self, ids: Tensor, mask: Tensor, layers: Sequence[int]) -> list[Tensor]:
-        """Return tokens behind some of its layers, each projected as those of :meth:`forward`.
+        """Return tokens after some of its layers, each projected like those of :meth:`forward`.
 
         Args:
             ids, mask: see :meth:`forward`.
-            layers: their numbers, counted from 1; 0 is what the first one reads.
+            layers: numbers of the layers, counted from 1; 0 is the input of the first one.
 
         Returns:
             float [T, L, D] of each.
@@ -274,7 +276,7 @@ class TransformersText(Tower):
 
 
 def _encoder(transformer: nn.Module) -> nn.Module:
-    # Of a folder of the encoder alone (T5EncoderModel) the config says that there is no decoder.
+    # The config of a folder with the encoder alone (T5EncoderModel) says that there is no decoder.
     if transformer.config.is_encoder_decoder or hasattr(transformer, 'decoder'):
         transformer = transformer.get_encoder()
     # The pooler reads the first token only; we pool ourselves, and unused parameters break DDP.

@@ -1,7 +1,7 @@
-"""Models of transformers whose weights are all their file's.
+"""Loading of transformers models, all of whose weights must come from their files.
 
-transformers makes random what a file lacks, and leaves out what it has too much; here both are
-errors that name it.
+transformers initialises missing weights randomly, and ignores unexpected ones; here both are errors
+that name them.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ def load_transformer(
 ) -> nn.Module:
     """Return a transformers model by name or from a config.
 
-    What stands in the file and is no weight of it may only be of a head that transformers knows for
-    this type of model (BERT's ``cls.predictions``), which the log says; so it does of names behind
-    wrappers (``module.``, ``0.auto_model.``).
+    Unexpected weights in the file may only belong to a head that transformers knows for this type
+    of model (BERT's ``cls.predictions``), which is logged; so are wrapper prefixes of names
+    (``module.``, ``0.auto_model.``), which are removed.
 
     Args:
         model: name on the hub, local folder, or a dict for ``AutoConfig.for_model``, which gives
             random weights.
-        kind: the auto class of transformers that knows it.
+        kind: transformers' auto class for it.
         used: parts of the built model that are read; nothing else has to be in the file.
 
     Raises:
         RuntimeError: the model is neither a local folder nor cached nor can it be downloaded, its
-            files are damaged, or weights stand there twice or are not finite.
+            files are damaged, or weights occur twice or are not finite.
         ValueError: weights are missing, unexpected or of another shape (names them).
     """
-    import transformers  # takes seconds, and only configs with such a model need it
+    import transformers  # takes seconds, and is imported only for configs with such a model
 
     auto = getattr(transformers, kind)
     if not isinstance(model, str):
@@ -67,7 +67,7 @@ def load_transformer(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without transformers' own report of what it has made random."""
+    """Suppress transformers' own report of randomly initialised weights."""
     from transformers.utils import logging as theirs
 
     level = theirs.get_verbosity()
@@ -81,14 +81,14 @@ def _quiet() -> Iterator[None]:
 def _read(
     auto: type, model: str, mapping: dict[str, str] | None = None
 ) -> tuple[nn.Module, dict[str, Any]]:
-    """The model, and names that are ``missing_keys``, ``unexpected_keys``, ``mismatched_keys``."""
+    """Return the model, and ``missing_keys``, ``unexpected_keys``, ``mismatched_keys`` by name."""
     try:
         with refusing_code(model):
             return auto.from_pretrained(
                 model,
                 dtype=torch.float32,
                 key_mapping=mapping,
-                ignore_mismatched_sizes=True,  # they are refused below, by name
+                ignore_mismatched_sizes=True,  # refused below, by name
                 output_loading_info=True,
                 trust_remote_code=False,
             )
@@ -107,7 +107,7 @@ def _read(
 
 
 def _renaming(network: nn.Module, report: dict[str, Any], model: str) -> dict[str, str]:
-    """Of names behind wrappers, patterns of what goes; mostly none."""
+    """Return patterns of wrapper prefixes to remove from names; mostly none."""
     own = network.state_dict(keep_vars=True)
     base = '' if hasattr(network, network.base_model_prefix) else f'{network.base_model_prefix}.'
     lacking = {id(own[name]) for name in _lacking(report) if name in own}
@@ -117,13 +117,13 @@ def _renaming(network: nn.Module, report: dict[str, Any], model: str) -> dict[st
         lambda name: name in own or name.removeprefix(base) in own,
         model,
     )
-    # A head's base first: the first pattern that fits is the only one.
+    # A head's base first: only the first matching pattern applies.
     return {f'^{re.escape(start + b)}': '' for b in dict.fromkeys((base, ''))} if start else {}
 
 
 def _lacking(report: dict[str, Any]) -> list[str]:
-    """Names that transformers has made random."""
-    # With their shapes since transformers 5.
+    """Return the names of weights that transformers initialised randomly."""
+    # Since transformers 5 with their shapes.
     shapes = [x if isinstance(x, str) else x[0] for x in report['mismatched_keys']]
     return sorted([*report['missing_keys'], *shapes])
 
@@ -132,7 +132,7 @@ def _refuse_lacking(
     network: nn.Module, report: dict[str, Any], weights: dict[str, Tensor], model: str
 ) -> None:
     missing, lacking = set(report['missing_keys']), set(_lacking(report))
-    # Tied weights once, by their first name.
+    # Report tied weights once, by their first name.
     first = {id(x): name for name, x in reversed(weights.items()) if name in lacking}
     names = sorted(first.values())
     if names:
@@ -148,7 +148,7 @@ def _refuse_lacking(
 
 
 def _refuse_unexpected(network: nn.Module, names: Iterable[str], model: str) -> None:
-    # Older versions have stored these numbers 0, 1, 2 ...
+    # Position ids 0, 1, 2 ... that older versions stored.
     left = sorted(name for name in names if not name.endswith('position_ids'))
     strange = _of_no_head(network, left)
     if strange:
@@ -163,7 +163,7 @@ def _refuse_unexpected(network: nn.Module, names: Iterable[str], model: str) -> 
 
 
 def _of_no_head(network: nn.Module, names: Sequence[str]) -> list[str]:
-    """Names that no model of transformers on the same config has."""
+    """Return the names that no transformers model with the same config has."""
     from transformers import PreTrainedModel
 
     base = f'{network.base_model_prefix}.'
@@ -178,7 +178,7 @@ def _of_no_head(network: nn.Module, names: Sequence[str]) -> list[str]:
         try:
             with torch.device('meta'):
                 other = kind(copy.deepcopy(network.config))
-        except Exception:  # not every head can be built of every config: then it explains nothing
+        except Exception:  # not every head can be built from every config: skip it
             continue
         known = other.state_dict().keys()
         left = [name for name in left if not {_renamed(name), base + _renamed(name)} & known]
@@ -186,5 +186,5 @@ def _of_no_head(network: nn.Module, names: Sequence[str]) -> list[str]:
 
 
 def _renamed(name: str) -> str:
-    """TensorFlow's words for LayerNorm, which older files have, as transformers reads them."""
+    """Return a name with TensorFlow's LayerNorm terms, as in older files, replaced."""
     return re.sub(r'\.gamma$', '.weight', re.sub(r'\.beta$', '.bias', name))
