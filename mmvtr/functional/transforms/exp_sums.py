@@ -65,6 +65,7 @@ class ExpSums:
         self._ranges = like.detach().new_full((count, 2), torch.nan)  # lowest and highest of a tile
         self._ranged = False
         self._room = like.detach().new_empty(0)
+        self._whole: Optional[tuple[slice, Tensor, Tensor]] = None  # of a matrix of one block
 
     def of_columns(self, log_alpha: Tensor, near: Optional[Sums] = None) -> Tensor:
         """Return the log of sum_i alpha_i exp(s_ij * scale), float [N], of log alpha [Q].
@@ -156,6 +157,9 @@ class ExpSums:
 
     def _exponentials(self, rough: bool) -> Iterator[tuple[slice, Tensor, Tensor]]:
         """Yield columns, exp(scores * scale - top) [Q, n] in reused memory, and top * scale."""
+        if self._whole is not None:
+            yield self._whole
+            return
         codes = self._codes() if rough else None
         bits = self._scale / math.log(2)
         for number, start in enumerate(range(0, self._tiles.shape[1], self._tiles.width)):
@@ -176,7 +180,10 @@ class ExpSums:
                 else:
                     room.copy_(scores)
                 room.mul_(factor).exp2_()  # exp_ takes three times as long
-                yield slice(start + block.start, start + block.stop), room, top * self._scale
+                made = slice(start + block.start, start + block.stop), room, top * self._scale
+                if room.shape[1] == self._tiles.shape[1] and coded is None:
+                    self._whole = made
+                yield made
             tile = scores = None  # freed before the next is made
 
     def _in_log_space(self, log_alpha: Tensor, log_c: Optional[Tensor], strictness: float) -> Sums:
