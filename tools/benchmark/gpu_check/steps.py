@@ -74,8 +74,9 @@ def _changed(
 def differences(
     mine: tuple[Tensor, dict[str, Tensor]], reference: tuple[Tensor, dict[str, Tensor]]
 ) -> dict[str, float]:
-    """Return the relative difference of the loss, and of gradients over the largest entry of
-    all.
+    """Return the relative difference of the loss, and the largest one of the gradients.
+
+    The latter is relative to the largest entry of all reference gradients.
     """
     (loss, gradients), (expected, known) = mine, reference
     if gradients.keys() != known.keys():
