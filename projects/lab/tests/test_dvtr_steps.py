@@ -1,4 +1,4 @@
-"""Each step between DVTR's letter and its sound reading, against loops over pairs."""
+"""Each step between DVTR as printed and its sound reading, compared with loops over pairs."""
 
 import math
 
@@ -102,7 +102,7 @@ def test_all_pairs_move_what_positives_are_measured_by(batch):
         return module(*sides, target)[1]['loss_match']
 
     assert torch.autograd.gradcheck(loss, leaves(texts, videos))
-    # So that nothing is won by drawing all pairs together: a scale of all leaves it as it is.
+    # Drawing all pairs together gains nothing: a common scale does not change the loss.
     doubled = [
         x * 2 if k % 2 == 0 else x + math.log(2) for k, x in enumerate(leaves(texts, videos))
     ]
@@ -110,7 +110,7 @@ def test_all_pairs_move_what_positives_are_measured_by(batch):
 
 
 def test_only_a_joint_batch_is_measured(batch):
-    """Pairs with a bank, and a batch of nothing, change nothing that a test reads."""
+    """Pairs with a bank, and an empty batch, do not change what a test reads."""
     texts, videos, target = batch
     module = DVTRStepsSupervision(match='positives').double()
     module(texts, videos, target)
@@ -162,7 +162,7 @@ def test_kl_takes_the_place_of_the_distance(batch):
 
 
 def test_the_loss_may_move_eta(batch):
-    """As Eq. 13 is printed: the gradient is that of the weights, their references held."""
+    """With Eq. 13 as printed, the gradient is that of the weights, with fixed references."""
     texts, videos, target = batch
     module = DVTRStepsSupervision(through_eta=True, floor=0.0).double()
     weights = module(texts, videos, target)[0].weights
