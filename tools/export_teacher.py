@@ -87,9 +87,7 @@ def refuse_without_vectors(model: Any) -> None:
 
 
 def vectors(model: Any, levels: Any, kind: str = 'text') -> Any:
-    """Return float32 [E, D] for each of N items: E experts or frames if there are any, else E =
-    1.
-    """
+    """Return float32 [E, D] for each of N items: E experts or frames if any, else E = 1."""
     similarity = model.similarity
     if hasattr(similarity, 'flat_frames'):
         if kind == 'text':

@@ -1,5 +1,4 @@
-"""Decode a config's videos once into tar shards of resized JPEGs, to train on instead of the
-videos.
+"""Decode a config's videos once into tar shards of resized JPEGs, to train on instead.
 
     python tools/extract_frames.py CONFIG --out DIR [--processes 8]
 

@@ -8,8 +8,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def config_file(name: str) -> str:
-    """Return a config's file relative to the repository root, from projects/lab/configs or
-    configs.
-    """
+    """Return a config's path from the repository root, in projects/lab/configs or configs."""
     own = f'projects/lab/configs/{name}.py'
     return own if (ROOT / own).is_file() else f'configs/{name}.py'

@@ -130,9 +130,7 @@ def measure(cfg: Config, args: argparse.Namespace) -> dict[str, float]:
 
 
 def word_rows(cfg: Config) -> Optional[int]:
-    """Return the size of the word table that a config trains, as a simulated table is smaller; else
-    None.
-    """
+    """Return the size of the word table that a config trains (a simulated one is smaller)."""
     texts = (one.encoder.get('text') or {} for one in retrievers(cfg.model))
     return next((text.words for text in texts if 'words' in text), None)
 
@@ -201,9 +199,7 @@ def counted(run: Callable[[], Any], model: Optional[nn.Module] = None) -> tuple[
 
 
 def step_time(model: nn.Module, batches: Iterator[Any], args: argparse.Namespace) -> float:
-    """Return the median seconds of forward, loss, backward and an Adam step, after a warm-up
-    step.
-    """
+    """Return the median seconds of forward, loss, backward and Adam step, after a warm-up."""
     model.train()
     optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.0)
     times = []
@@ -223,9 +219,7 @@ def step_time(model: nn.Module, batches: Iterator[Any], args: argparse.Namespace
 
 
 def towers_of(cfg: Config) -> dict[str, float]:
-    """Return parameters and FLOPs of open_clip's towers, for all frames of a video and for a
-    text.
-    """
+    """Return parameters and FLOPs of open_clip's towers, for a video's frames and a text."""
     encoder = (cfg.model.get('member') or cfg.model).get('encoder') or {}
     kinds = {side: encoder.get(side) for side in ('frames', 'text')}
     kinds = {side: kind for side, kind in kinds.items() if kind and 'OpenCLIP' in bare_name(kind)}

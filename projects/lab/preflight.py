@@ -163,9 +163,7 @@ def files(
 
 
 def paths_in(part: Any, key: str = '') -> Iterator[str]:
-    """Yield files that a dataset's config names: values of ``path``, ``..._file`` and
-    ``..._dir``.
-    """
+    """Yield the files in a dataset's config: values of ``path``, ``..._file`` and ``..._dir``."""
     if isinstance(part, dict):
         for name, inner in part.items():
             yield from paths_in(inner, name if isinstance(name, str) else key)
@@ -177,9 +175,7 @@ def paths_in(part: Any, key: str = '') -> Iterator[str]:
 
 
 def batches_of(cfg: Config, train: Optional[Dataset]) -> Optional[int]:
-    """Return the batches per epoch of the dataset, at the config's own batch size; None without
-    one.
-    """
+    """Return the dataset's batches per epoch at the config's batch size; None without one."""
     if train is None:
         return None
     loader = dict(cfg.train_dataloader, dataset=train, num_workers=0)
@@ -189,9 +185,7 @@ def batches_of(cfg: Config, train: Optional[Dataset]) -> Optional[int]:
 
 
 def anchor(title: str) -> str:
-    """Return the anchor of a heading: 'Charades-STA' -> 'charades-sta', without text in
-    brackets.
-    """
+    """Return the anchor of a heading, without brackets: 'Charades-STA' -> 'charades-sta'."""
     return title.partition(' (')[0].lower().replace(' ', '-')
 
 
@@ -269,9 +263,7 @@ def batch(
 
 
 def remedy(base: int, gpus: int, turns: int) -> str:
-    """Return options that make a joint batch of ``base`` items, with as many of the GPUs as
-    possible.
-    """
+    """Return options that make a joint batch of ``base`` items, on as many GPUs as possible."""
     if base % turns:
         return f'{turns} batches a step do not divide it: optim_wrapper.accumulative_counts=1'
     fit = next(n for n in range(gpus, 0, -1) if not base % (n * turns))

@@ -83,9 +83,7 @@ def main() -> None:
 
 
 def rehearse_one(args: argparse.Namespace) -> int:
-    """Rehearse one config; write its results and ``NAME.png``, and return an index in
-    :data:`STATUS`.
-    """
+    """Rehearse one config, and write its results; return an index in :data:`STATUS`."""
     from mmvtr.utils import load_config
     from simulation.simulated_model import Unknown
 
@@ -137,9 +135,7 @@ def keep(folder: Path, new: dict[str, dict]) -> None:
 
 
 def configs() -> list[Path]:
-    """Return the configs of real trainings, including rows with presets, without those of
-    minutes.
-    """
+    """Return the configs of real trainings, including presets, but not those of minutes."""
     left_out = ('planted', 'captions', 'zeroshot')
     files = [
         yaml.safe_load(path.read_text()) for path in (ROOT / 'configs').glob('metafiles/*.yml')

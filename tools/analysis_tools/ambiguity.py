@@ -167,9 +167,7 @@ def pairs_of(arl: ARLSupervision, level: str, sample: Sample) -> Pairs:
 
 
 def kinds_of(sample: Sample) -> dict[str, Tensor]:
-    """Return kinds of pairs by name, bool [T, V]; with ground truth, true unannotated pairs
-    separately.
-    """
+    """Return kinds of pairs by name, bool [T, V]; true unannotated pairs are separate."""
     paired = sample.positives
     if sample.truth is None:
         return dict(paired=paired, unpaired=~paired)
@@ -183,9 +181,7 @@ def note(arl: ARLSupervision) -> str:
 
 
 def table(pairs: Pairs, kinds: dict[str, Tensor]) -> str:
-    """Return a row per kind of pairs: count, mean and deviation of s and u, and shares of the
-    sets.
-    """
+    """Return a row per kind of pairs: count, mean and deviation of s and u, shares."""
     head = ('', 'pairs', 's', 'u', 's > tau_s', 'u > tau_u', 'ambiguous')
     rows = [head]
     for name, kind in kinds.items():
@@ -228,9 +224,7 @@ def draw(path: Path, level: str, pairs: Pairs, kinds: dict[str, Tensor], said: s
 def examples(
     branches: dict[str, Pairs], sample: Sample, count: int, seed: int
 ) -> list[dict[str, Any]]:
-    """Return texts drawn from those with an ambiguous video, with these videos of all branches
-    (Fig. 5).
-    """
+    """Return texts with an ambiguous video, drawn at random, with these videos (Fig. 5)."""
     found = torch.stack([pairs.ambiguous for pairs in branches.values()]).any(0)
     rows = found.any(1).nonzero().flatten().numpy()
     drawn = sorted(np.random.default_rng(seed).permutation(rows)[:count].tolist())

@@ -163,9 +163,7 @@ def load_all(args: argparse.Namespace) -> tuple[Relation, dict[str, Directed]]:
 
 
 def in_order(path: Path, scores: Tensor, file: ScoreFile, ids: Ids) -> Tensor:
-    """Return scores with rows and columns ordered like ``ids``; unlisted pairs of a run rank
-    last.
-    """
+    """Return scores ordered like ``ids``; unlisted pairs of a run rank last."""
     shape = tuple(len(names) for names in ids)
     if scores.shape != shape:
         raise ValueError(

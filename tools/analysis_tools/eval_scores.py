@@ -181,9 +181,7 @@ def main() -> None:
 
 
 def check_options(args: argparse.Namespace) -> None:
-    """Raise ValueError for options that contradict each other, before anything is read or
-    computed.
-    """
+    """Raise ValueError for contradictory options, before anything is read or computed."""
     banks = [args.bank_t2v, args.bank_v2t]
     if args.transform and args.query_source is None:
         raise ValueError(
@@ -497,9 +495,7 @@ def plot(
     positives: Tensor,
     temperature: float,
 ) -> None:
-    """Plot, for each direction, the k-occurrence of all matrices and the raw error rates by
-    mass.
-    """
+    """Plot the k-occurrence of all matrices and the raw error rates, for each direction."""
     # Import here: only needed with a plot.
     from drawings.spreads import occurrence_and_errors
     from mmvtr.visualization import save

@@ -158,9 +158,7 @@ def table(only: set[str], *, everything: bool = False) -> str:
 
 
 def spelt(names: list[str]) -> str:
-    """Return config names in short form, "`a_{b,c}`", or one by one if they have no common
-    prefix.
-    """
+    """Return config names in short form, "`a_{b,c}`", or one by one without a common prefix."""
     begin = commonprefix(names).rpartition('_')[0]
     if not begin or len(names) < 2:
         return ', '.join(f'`{name}`' for name in names)

@@ -44,9 +44,7 @@ MAX_NAMED = 5
 
 
 class Tried(NamedTuple):
-    """Result of reading items: their number, the first readable one, and why others are not
-    readable.
-    """
+    """Result of reading items: their number, the first readable one, reasons of the others."""
 
     count: int
     first: Optional[dict[str, Any]]
@@ -232,9 +230,7 @@ def _shape(x: Any) -> str:
 
 
 def decode(args: argparse.Namespace) -> dict[str, str]:
-    """Read all videos, write the list of broken ones, and print how to use it; return reasons by
-    id.
-    """
+    """Read all videos, write and explain the list of broken ones; return reasons by id."""
     from mmvtr.datasets.videos.missing import write_broken
 
     jobs = jobs_of(_datasets)

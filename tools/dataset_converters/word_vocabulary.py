@@ -39,8 +39,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def training_words(dataset_cfg: Mapping[str, Any], min_count: int) -> tuple[Path, dict[str, int]]:
-    """Return the vocabulary file of the text pipeline, and ids of the words of all training
-    captions.
+    """Return the text pipeline's vocabulary file, and ids of all words in training captions.
 
     Raises:
         ValueError: no transform of the text pipeline makes a role graph.

@@ -229,8 +229,7 @@ HEADS = ('fc', 'classifier', 'head')
 
 @MODELS.register_module()
 class TorchvisionClips(Tower):
-    """A video model of torchvision (R3D, R(2+1)D, MC3, S3D, MViT, Video Swin) without its
-    classifier.
+    """A torchvision video model (R3D, R(2+1)D, MC3, S3D, MViT, Video Swin) without classifier.
 
     Its windows come from :class:`LoadClips` with the same ``model``.  The parameters keep
     torchvision's names, prefixed with ``net.``.
@@ -309,9 +308,7 @@ def _width(head: nn.Module) -> int:
 
 
 def _local(model: str, pretrained: str) -> str:
-    """Return the file of a tag's weights, downloaded if not in torch's cache; a file is returned as
-    is.
-    """
+    """Return the file of a tag's weights, downloaded if missing; a file is returned as is."""
     if os.path.isfile(pretrained):
         return pretrained
     if '/' in pretrained or os.path.splitext(pretrained)[1]:

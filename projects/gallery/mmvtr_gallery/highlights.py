@@ -1,6 +1,4 @@
-"""QVHighlights: human saliency ratings of the parts of a video for a text, and Moment-DETR's
-metrics.
-"""
+"""QVHighlights: human saliency ratings of parts of videos for a text; Moment-DETR's metrics."""
 
 from __future__ import annotations
 

@@ -13,8 +13,7 @@ from mmvtr.arrays.debiaser import Debiaser
 
 
 class DebiasedIndex:
-    """An ``index_backend`` for MTEB's ``SearchEncoderWrapper`` whose scores are debiased with a
-    bank.
+    """An ``index_backend`` for MTEB's ``SearchEncoderWrapper``, debiased with a query bank.
 
     A score is the cosine of query and document plus the document's bias.  Without a bank it is the
     cosine alone, the raw baseline of the debiased scores.

@@ -90,9 +90,7 @@ def calibration(request: FigureRequest) -> 'canvas.Figure':
 
 
 def push(logits: Tensor, positives: Tensor, weights: Tensor) -> Tensor:
-    """Return -log(1 - q) of each entry, q its share of its row's weighted softmax; float64 [T,
-    V].
-    """
+    """Return -log(1 - q), q an entry's share of its row's weighted softmax; float64 [T, V]."""
     weighted = logits.double() + weights.double().clamp_min(1e-30).log().masked_fill(positives, 0.0)
     return -torch.log1p(-weighted.softmax(1).clamp_max(1 - 1e-12))
 

@@ -1,6 +1,4 @@
-"""Figure 3 of UATVR, for any model with probabilistic heads; 4 and 5 for models that match
-tokens.
-"""
+"""Figure 3 of UATVR, for models with probabilistic heads; 4 and 5 for models that match tokens."""
 
 from __future__ import annotations
 
@@ -56,9 +54,7 @@ def sigma_and_recall(request: FigureRequest) -> 'canvas.Figure':
 
 @picture('uatvr4', 'UATVR Fig. 4', needs='a TokenSimilarity and words')
 def extra_tokens(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figure']]:
-    """Draw the contributions of a video's frames and extra tokens to the scores of several
-    texts.
-    """
+    """Draw the contributions of a video's frames and extra tokens for several texts."""
     model = request.model
     refuse_without_matches(model.model)
     scores, positives = model.scores, model.evaluation.relation.positives

@@ -105,9 +105,7 @@ AT_ANY_TIME = {
 
 
 def shared(full: Part, narrow: Part) -> Iterator[Check]:
-    """Check that gradients exist everywhere, losses fall, the temperature is in range, and it
-    learns.
-    """
+    """Check gradients everywhere, falling losses, the temperature's range, and learning."""
     for part, where in ((full, 'full width'), (narrow, 'own schedule')):
         norms = {g: [n for _, n in values] for g, values in part['gradients'].items()}
         bad = [g for g, values in norms.items() if not all(map(math.isfinite, values))]
@@ -188,8 +186,7 @@ def last(narrow: Part, name: str) -> list[float]:
 
 
 def uncertainty(model: ConfigDict, narrow: Part) -> Iterator[Check]:
-    """Check that eta finds soft positives, down-weights them, and keeps true negatives (DVTR Fig.
-    4).
+    """Check that eta finds and down-weights soft positives, not true negatives (DVTR Fig. 4).
 
     The share of negatives above .9, over 95 % for one query on MSVD in the figure, is shown but not
     required: with a high sharpness any eta reaches it.
@@ -237,9 +234,7 @@ def uncertainty(model: ConfigDict, narrow: Part) -> Iterator[Check]:
 
 
 def reach(narrow: Part) -> Iterator[Check]:
-    """Check that slope and bias can move far enough in the whole schedule, even if only part of it
-    ran.
-    """
+    """Check that slope and bias can move far enough in the whole schedule."""
     numbers = {name: one for name, one in narrow['scalars'].items() if 'supervision' in name}
     if not numbers:
         return
@@ -294,8 +289,7 @@ def ambiguity(model: ConfigDict, narrow: Part) -> Iterator[Check]:
 
 
 def spread(model: ConfigDict, narrow: Part) -> Iterator[Check]:
-    """Check that sigma differs between items, and has collapsed neither to the prior nor to a
-    constant.
+    """Check that sigma differs between items: neither the prior nor a constant.
 
     How often a general text has the larger sigma (UATVR Fig. 3) is shown but not required: in the
     simulation specific texts may have it (docs/uatvr.md).

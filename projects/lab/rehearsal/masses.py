@@ -60,9 +60,7 @@ def masses(
 def size_of_gradient(
     loss: MatrixLoss, matrices: dict[str, Tensor], target: Target, temperature: Tensor
 ) -> Tensor:
-    """Return ``|dL / ds|`` of each pair, summed over the matrices that a loss reads, float [T,
-    V].
-    """
+    """Return ``|dL / ds|`` of each pair, summed over a loss's matrices, float [T, V]."""
     with torch.enable_grad():
         leaves = {name: matrices[name].detach().requires_grad_() for name in loss.reads}
         value = loss(leaves, target, temperature.detach())

@@ -65,9 +65,7 @@ def draw(path: Path, title: str, narrow: dict[str, Any], checks: Sequence[Check]
 
 
 def panel(judged: dict[str, list]) -> tuple[str, dict[str, list]]:
-    """Return title and curves of the panel that suits the config's method, from all judged
-    figures.
-    """
+    """Return title and curves of the panel that suits the config's method."""
     for title, names in PANELS:
         if _with(judged, names[0]):
             return title, {k: v for name in names for k, v in _with(judged, name)}

@@ -89,9 +89,7 @@ class RehearsalHook(Hook):
         self._step = runner.iter
 
     def _look(self, optimizer: Any, *_: Any) -> None:
-        """Record the rates of every step and the gradients of some; called with gradients in
-        place.
-        """
+        """Record all rates and some gradients; called with gradients in place."""
         for group, names in zip(optimizer.param_groups, self._names):
             for name in names:
                 self.rates[name] += group['lr']

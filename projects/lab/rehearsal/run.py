@@ -144,8 +144,7 @@ def stores(runner: Runner) -> Iterator[tuple[str, str, int, int]]:
 
 
 def whole_sums(runner: Runner, hook: RehearsalHook) -> dict[str, float]:
-    """Return how far each parameter of one element can move in the whole schedule: the sum of its
-    rates.
+    """Return how far each scalar parameter can move in the whole schedule: the sum of its rates.
 
     AdamW, Adam and BertAdam move a weight by at most about its rate per step.  The rates of the
     steps that were run are added to those of the rest of the schedule.

@@ -230,9 +230,7 @@ class SimulatedDataset(VideoTextDataset):
         return items
 
     def _expert_rows(self, numbers: np.ndarray) -> tuple[list[torch.Tensor], list[dict]]:
-        """Return experts' features, each in its own space; a fifth of the videos lack some
-        experts.
-        """
+        """Return experts' features in separate spaces; a fifth of the videos lack some."""
         widths, count = list(self.experts.values()), self.expert_rows
         there = uniform(self.world.seed, 14, numbers, len(widths)) > 0.2
         there[:, 0] = True
@@ -285,9 +283,7 @@ class SimulatedDataset(VideoTextDataset):
 
 
 def _members(facts: np.ndarray, texts: int, group: int) -> list[list[int]]:
-    """Return the videos of each text, up to ``group`` with one verb and noun; all videos are
-    used.
-    """
+    """Return each text's videos, up to ``group`` with one verb and noun; all are used."""
     order = np.lexsort((facts[:, 1], facts[:, 0]))
     meaning = facts[order, 0] * 10_000 + facts[order, 1]
     borders = np.flatnonzero(np.diff(meaning)) + 1

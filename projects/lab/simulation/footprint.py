@@ -142,9 +142,7 @@ def open_clip_towers(cfg: Config, *, plain: bool = False) -> Iterator[tuple]:
 
 
 def towers_of(cfg: Config, amp: bool) -> tuple[Need, float]:
-    """Return an item's cost in open_clip's towers (all frames and a text), and the towers'
-    bytes.
-    """
+    """Return an item's cost in open_clip's towers (all frames and a text), and their bytes."""
     need, fixed = Need(0.0, 0.0), 0.0
     for tower, one, times, checkpointing in open_clip_towers(cfg, plain=True):
         found = tried(tower, amp, *one)

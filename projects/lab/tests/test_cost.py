@@ -93,9 +93,7 @@ def small(config):
     ],
 )
 def test_parameters_are_those_of_the_built_model(tool, config):
-    """Towers are measured separately, stand-ins excluded, and the word table is as long as the
-    config's.
-    """
+    """Towers are measured separately, without stand-ins; the word table is the config's."""
     row = tool['measure'](small(config), SimpleNamespace(steps=1, device='cpu', no_towers=False))
     cfg = small(config)
     forget_pretrained(cfg.model)

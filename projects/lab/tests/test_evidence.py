@@ -35,9 +35,7 @@ def table_of_verdicts(path):
 
 
 def agrees(short, cell):
-    """Return whether 't2v mAP **-3.6**' stands for 't2v mAP -3.6 [-4.4, -2.7] s': bold excludes
-    0.
-    """
+    """Return whether 't2v mAP **-3.6**' stands for '-3.6 [-4.4, -2.7] s'; bold excludes 0."""
     measure, mean, low, high = re.fullmatch(INTERVAL, cell).groups()
     plain, bold = f'{measure}{mean}', f'{measure}**{mean}**'
     if low != high and 0 in (float(low), float(high)):  # an end rounded to 0, which decides nothing
@@ -73,8 +71,7 @@ def test_links_into_its_pages_lead_to_a_place():
 
 
 def test_each_method_is_trained_as_its_cells_say(effects, monkeypatch):
-    """The config of each method's training has not changed since; a changed one must be trained
-    anew.
+    """The config of each method's training is unchanged; a changed one must be trained anew.
 
     Fix the config, not this test: a cell has measured the config of its day.
     """

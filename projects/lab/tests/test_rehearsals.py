@@ -688,9 +688,7 @@ def test_all_of_them_tell_a_crash_from_an_unmet_expectation(
 
 
 def test_all_of_them_write_one_file_and_a_page(tool, tmp_path, monkeypatch):
-    """Results of other configs are kept; a config that was met and is unchanged is not run
-    again.
-    """
+    """Other configs' results are kept; a met, unchanged config is not run again."""
     (tmp_path / 'configs').mkdir()
     for name in ('mine', 'other', 'mine_planted'):
         (tmp_path / 'configs' / f'{name}.py').write_text('model = dict()\n')

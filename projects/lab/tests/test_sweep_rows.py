@@ -12,9 +12,7 @@ from sweeps import read_sweep, sweep_names
 
 
 def rows() -> list:
-    """Return a parameter per row; by default the last one of each single-model sweep, nightly
-    all.
-    """
+    """Return a parameter per row, all nightly but the last one of each single-model sweep."""
     found = []
     for name in sweep_names():
         changed = [run for run in read_sweep(name).runs if run.options]

@@ -10,9 +10,7 @@ from simulation.world import SCENES, VOCABULARY, World, uniform
 
 
 def encoded(width: int, count: int = 800):
-    """Return the world, the texts' meaning, cosines of mean words with mean frames, and the
-    truth.
-    """
+    """Return the world, meanings, cosines of mean words with mean frames, and the truth."""
     world, items = World(), np.arange(count)
     meaning = world.texts_of(items, items)
     sentences = world.words(items, meaning)
@@ -30,9 +28,7 @@ def encoded(width: int, count: int = 800):
 
 @pytest.mark.parametrize('width', [64, 512])
 def test_mean_pooled_tokens_have_the_cosines_of_clip(width):
-    """Pairs have about .25, others about .1, and one in a hundred is above .2 (a few at width
-    64).
-    """
+    """Pairs have about .25, others about .1, one in a hundred above .2 (more at width 64)."""
     world, meaning, cosines, truth = encoded(width)
     own = torch.eye(len(cosines)).bool()
     assert 0.22 < cosines[own].mean() < 0.29

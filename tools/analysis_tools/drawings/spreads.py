@@ -129,9 +129,7 @@ def absolute_gaps(gaps: Any, thresholds: Sequence[float], *, unit: str) -> 'canv
 
 
 def _ranked(axis: 'canvas.Axes', gaps: np.ndarray, linear: float) -> None:
-    """Set whole-number action ticks, and a log scale beyond ``linear`` so that outliers hide no
-    others.
-    """
+    """Set whole-number action ticks, and a log scale beyond ``linear`` for outliers."""
     axis.margins(x=0)
     axis.xaxis.get_major_locator().set_params(integer=True)
     if abs(gaps).max() > linear:

@@ -58,9 +58,7 @@ def run(
 
 
 def _weighted(x: Tensor) -> Tensor:
-    """Return a sum with distinct weights for all entries; entries that are not finite count as
-    0.
-    """
+    """Return a sum with distinct weights; entries that are not finite count as 0."""
     weight = torch.linspace(1, 2, max(x.numel(), 1), device=x.device)[: x.numel()].view(x.shape)
     x = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
     return (x.masked_fill(~x.isfinite(), 0.0) * weight.to(x.dtype)).sum()
@@ -76,9 +74,7 @@ def rounded(case: Case, dtype: torch.dtype) -> Case:
 
 
 def error(mine: Found, reference: Found) -> dict[str, float]:
-    """Return the largest relative error of values and of gradients; infinite if shapes do not
-    match.
-    """
+    """Return the largest relative errors of values and gradients; infinite if shapes differ."""
     values = [_error(a, b) for a, b in zip(mine.values, reference.values)]
     if len(mine.values) != len(reference.values):
         values = [float('inf')]

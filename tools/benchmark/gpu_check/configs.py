@@ -84,9 +84,7 @@ def agrees(found: dict[str, Any]) -> bool:
 
 
 def check(setting: Setting, path: Path) -> dict[str, Any]:
-    """Compare a config with the CPU; ``skipped`` or ``stopped`` is the reason if that was not
-    possible.
-    """
+    """Compare a config with the CPU; ``skipped`` or ``stopped`` is the reason of a failure."""
     from simulation.simulated import simulate
     from simulation.simulated_model import NARROW, Unknown
 

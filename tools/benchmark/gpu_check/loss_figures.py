@@ -1,6 +1,4 @@
-"""Timings of the contrastive loss from 1,024 to 65,536 pairs: matrix, blocks, torch's own
-InfoNCE.
-"""
+"""Timings of the contrastive loss, 1,024 to 65,536 pairs: matrix, blocks, torch's own InfoNCE."""
 
 from __future__ import annotations
 

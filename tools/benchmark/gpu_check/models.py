@@ -34,9 +34,7 @@ def dvtr(setting: Setting, *, debiased: bool = True) -> VideoTextRetriever:
 
 
 def clips(setting: Setting, count: int) -> dict[str, Any]:
-    """Return inputs and samples of ``count`` pairs with 12 frames and 32 tokens, as in that
-    config.
-    """
+    """Return inputs and samples of ``count`` pairs, of that config's 12 frames and 32 tokens."""
     frames, size, words = (3, 64, 8) if setting.smoke else (12, 224, 32)
     generator = torch.Generator(setting.device).manual_seed(0)
     how = dict(generator=generator, device=setting.device)

@@ -79,8 +79,7 @@ def training_step(
 
 
 def largest_batch(setting: Setting, models: Sequence[VideoTextRetriever], size: int) -> int:
-    """Return the largest of ``size``, its half, quarter ... with which a step of all models fits in
-    memory.
+    """Return ``size``, or the first half, quarter ... of it with which all models' steps fit.
 
     Raises:
         RuntimeError: not even one pair fits.

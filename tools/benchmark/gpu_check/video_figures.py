@@ -58,9 +58,7 @@ def _rate(read: Callable[[str], int], files: list[str]) -> float:
 
 
 def towers(setting: Setting) -> Part:
-    """Time ViT-B/32 and ViT-B/16 with random weights, eager and under autocast, without
-    gradients.
-    """
+    """Time ViT-B/32 and ViT-B/16 with random weights, eager and autocast, without gradients."""
     names = {'tiny ViT': TINY}
     if not setting.smoke:
         names = {'ViT-B/32': 'ViT-B-32-quickgelu', 'ViT-B/16': 'ViT-B-16-quickgelu'}

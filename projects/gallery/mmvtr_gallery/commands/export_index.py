@@ -90,9 +90,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def check_options(args: argparse.Namespace) -> None:
-    """Raise ValueError for options that contradict each other, before reading anything; set
-    defaults.
-    """
+    """Raise ValueError for contradictory options, before reading anything; set defaults."""
     if not args.replace:
         refuse_gallery(args)
     if (args.rows is None) != (args.videos is None):
@@ -231,9 +229,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
 def keep_windows(
     args: argparse.Namespace, cfg: Config, model: Any, bank: Optional[Any], seen: Optional[Any]
 ) -> None:
-    """Write the windows of the videos to the store beside them; remove those of a replaced
-    gallery.
-    """
+    """Write the windows of the videos; remove those of a replaced gallery."""
     from mmvtr_gallery.extraction.windows import encoder_of_parts, windows_of
     from mmvtr_gallery.store import open_store
     from mmvtr_gallery.store.moments import MomentStore, Windowing, beside
@@ -341,9 +337,7 @@ def stored(args: argparse.Namespace, model: Any) -> tuple[dict, Iterator[dict]]:
 
 
 def read_queries(args: argparse.Namespace, kind: str) -> Any:
-    """Return the bank's texts or videos; raise ValueError if the requested queue or file is
-    missing.
-    """
+    """Return the bank's texts or videos; raise ValueError if its source is missing."""
     from mmvtr.engine.loop.checkpoint import read_checkpoint
     from mmvtr.engine.transforms.query_queue import Queries
     from mmvtr.engine.transforms.stored_queries import read_bank
@@ -362,9 +356,7 @@ def read_queries(args: argparse.Namespace, kind: str) -> Any:
 
 
 def check_installed(server: Optional[str]) -> None:
-    """Raise ImportError if the package that stores the vectors (faiss or qdrant_client) is
-    missing.
-    """
+    """Raise ImportError if the package that stores the vectors is missing."""
     module, extra = ('faiss', 'index') if server is None else ('qdrant_client', 'qdrant')
     if importlib.util.find_spec(module) is None:
         raise ImportError(f"an index needs {module}: pip install -e 'projects/gallery[{extra}]'")

@@ -102,9 +102,7 @@ class NpyStore:
 
 
 class Hdf5Store:
-    """``features.h5`` with one dataset per video, written in one step from a folder of npy
-    files.
-    """
+    """``features.h5`` with one dataset per video, written at the end from a folder of npy files."""
 
     def __init__(self, folder: Path) -> None:
         from mmvtr.storage.arrays import load_h5py
@@ -240,9 +238,7 @@ def videos_of(cfg: Config) -> list[dict[str, Any]]:
 
 
 def build_model(cfg: Config, args: argparse.Namespace, device: str) -> Any:
-    """Return the config's model; its requested tower has random weights only with
-    --random-weights.
-    """
+    """Return the config's model; raise if the requested tower would be random without consent."""
     from mmvtr.apis import load_retriever
     from mmvtr.engine.launch.zero_shot import admit_random, refuse_random
 
@@ -255,8 +251,7 @@ def build_model(cfg: Config, args: argparse.Namespace, device: str) -> Any:
 
 
 def build_datasets(cfg: Config, kind: str) -> list[Any]:
-    """Return the datasets of all dataloaders, with the test dataset's pipeline for one kind of
-    items.
+    """Return all dataloaders' datasets; items of one kind use the test dataset's pipeline.
 
     Items of the other kind are not loaded: extracting texts needs no video files.
     """
@@ -291,8 +286,7 @@ def check_origin(path: Path, tower: Any, pipeline: list[Any]) -> None:
 
 
 def missing(datasets: list[Any], store: Any, kind: str, share: Any) -> list[tuple[Any, list[int]]]:
-    """Return for each dataset the indices of this process's items not yet stored, without
-    duplicates.
+    """Return the indices of this process's items to compute, for each dataset, without duplicates.
 
     Raises:
         SystemExit: an id that is no file name, as the file would be written outside the folder.

@@ -55,8 +55,7 @@ def run_on_ray(
     actors: int = 0,
     advance: Callable[[int], None] = lambda rows: None,
 ) -> int:
-    """Extract on a Ray cluster, or on this machine: tasks decode, actors with one GPU each
-    encode.
+    """Extract on a Ray cluster, or on this machine: tasks decode, actors with a GPU each encode.
 
     Ray restarts failed tasks and actors, so that no video is lost.
 

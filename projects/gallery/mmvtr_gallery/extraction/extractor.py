@@ -78,8 +78,7 @@ class Reader:
         self.pipeline = self.cfg.test_dataloader.dataset.video_pipeline
 
     def __call__(self, batch: Batch) -> dict[str, list[Any]]:
-        """Decode videos: columns ``id``, ``path`` and, in seconds, ``start`` and ``end`` -> ``id``,
-        ``item``.
+        """Decode columns ``id``, ``path``, ``start`` and ``end`` (seconds) -> ``id`` and ``item``.
 
         Raises:
             ValueError: a column is missing or unknown, an id is empty.

@@ -37,8 +37,7 @@ class Vectors(NamedTuple):
 
 
 def listed_videos(path: Union[str, Path]) -> list[dict[str, Any]]:
-    """Read a csv with a header that lists videos: ``id``, ``path`` and, in seconds, ``start``,
-    ``end``.
+    """Read a csv with a header: ``id``, ``path`` and, in seconds, ``start`` and ``end``.
 
     It is read by :func:`mmvtr.datasets.tables.rows.read_raw`, so it may also be a .jsonl or
     .parquet file.

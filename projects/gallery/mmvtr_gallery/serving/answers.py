@@ -23,8 +23,7 @@ class InQuarantine(LookupError):
 
 
 class Cut(NamedTuple):
-    """Token count of a text that exceeds the model's context length, including begin and end
-    tokens.
+    """Token counts of a text longer than the model reads, including begin and end tokens.
 
     Attributes:
         read: tokens that the model was given.

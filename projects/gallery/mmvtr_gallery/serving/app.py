@@ -167,9 +167,7 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
     async def answer_of(
         query: Asked, body: Search | SearchTexts, request: Request, began: float, like: bool = False
     ) -> Found:
-        """Search and answer; ``like``: the query is an item of the gallery, which is never
-        sampled.
-        """
+        """Search and answer; a query ``like`` an item of the gallery is never sampled."""
         asker = None
         if not like:
             address = request.client.host if request.client else None
@@ -266,9 +264,7 @@ def _add_video_searches(app: FastAPI, gallery: Gallery, uploads: Uploads, writer
 
     @app.post('/moment')
     async def moment(body: When, request: Request) -> dict[str, Optional[float]]:
-        """Find when in an item's file a text matches best, in seconds; null if the model cannot
-        tell.
-        """
+        """Find when in an item's file a text matches best, in seconds; null if unknown."""
         trusted = writers.knows(request)
         item = await run_in_threadpool(gallery.seen, body.id, trusted=trusted)
         frames = await asyncio.wrap_future(gallery.decoders(lambda: gallery.frames(item)))
@@ -353,9 +349,7 @@ def _add_media(app: FastAPI, gallery: Gallery, strips: Strips, writers: Writers)
 
     @app.get('/video', response_class=Response)
     def video(request: Request, id: Id) -> Response:
-        """Send the file of an item, or the part that a Range header requests; a quarantined item
-        needs the token.
-        """
+        """Send an item's file, or the requested range; a quarantined item needs the token."""
         item = gallery.seen(id, trusted=writers.knows(request))
         file = gallery.files.open(item)
         size = os.fstat(file.fileno()).st_size

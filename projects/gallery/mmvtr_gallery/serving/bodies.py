@@ -61,9 +61,7 @@ def _examples(*bodies: dict[str, Any]) -> ConfigDict:
 
 
 def _options_of(transforms: Iterable[str]) -> type[Body]:
-    """Return a body with all numeric options of the transforms, described by their table; null:
-    default.
-    """
+    """Return a body with all numeric options of the transforms, null for the default."""
     fields: dict[str, Any] = {}
     for name in transforms:
         for option in TRANSFORMS[name].described:

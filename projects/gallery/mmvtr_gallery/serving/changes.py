@@ -41,9 +41,7 @@ class Changes(ABC):
 
     @contextmanager
     def _changed(self) -> Iterator[Union[GalleryStore, MomentStore]]:
-        """Yield the store, with its windows, for one change, saved at the end of the block or not
-        at all.
-        """
+        """Yield the store, with its windows, for one change that is saved as a whole or not."""
         with self._changes:
             self._take()
             with (self.moments or self.store).kept() as both:
@@ -201,16 +199,15 @@ class Changes(ABC):
     @property
     @abstractmethod
     def moments(self) -> Optional[MomentStore]:
-        """Return the windows beside the store; None: it has none, or has lost them to another
-        export.
+        """Return the windows beside the store; None: it has none, or another export removed
+        them.
         """
 
     @abstractmethod
     def read(
         self, path: Union[str, Path], start: Optional[float] = None, end: Optional[float] = None
     ) -> dict[str, Any]:
-        """Read the frames of a video or a part of it, for :meth:`encode`; not in the model's
-        thread.
+        """Read the frames of a video or a part of it; not to be called in the model's thread.
 
         Raises:
             BrokenVideoError, FileNotFoundError: it cannot be read.

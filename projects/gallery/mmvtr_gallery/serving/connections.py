@@ -33,9 +33,7 @@ _FULL = (
 
 
 def most_connections() -> int:
-    """Return the number of connections this process can hold; each may need a file beside its
-    socket.
-    """
+    """Return the number of connections this process can hold, with a file for each."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if limit == resource.RLIM_INFINITY:
         return MOST
@@ -67,8 +65,7 @@ class Connections:
         return Limited(self, *args, **kwargs)
 
     def make_room(self) -> bool:
-        """Close the connection that has been idle longest, or else one whose client reads no
-        answer.
+        """Close the connection that has been idle longest, or else a stalled one.
 
         Returns:
             False if all are being answered.

@@ -195,9 +195,7 @@ async def _of_http(request: Request, error: HTTPException) -> JSONResponse:
 
 
 async def _gone(request: Request, error: ClientDisconnect) -> Response:
-    """Answer 400: the client has disconnected, so nobody reads it, and the service is not at
-    fault.
-    """
+    """Answer 400 to a disconnected client, which is no fault of the service."""
     return Response(status_code=400)
 
 

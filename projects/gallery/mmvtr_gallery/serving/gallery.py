@@ -334,9 +334,7 @@ class Gallery(Changes):
         return self.store.search(vector, k, **options, record=False)[0]
 
     def drift(self) -> Optional[Drift]:
-        """Return how far served queries have drifted from the bank of the biases; None if
-        unknown.
-        """
+        """Return the drift of served queries from the bank of the biases; None if unknown."""
         self._drift = drift_of(self.store)
         return self._drift
 
@@ -418,9 +416,7 @@ def _best_windows(
     hits: Sequence[Union[Hit, MomentHit]],
     transform: bool,
 ) -> list[Optional[BestWindow]]:
-    """Return the best window of each hit; for a hit ranked by moments, the window that ranked
-    it.
-    """
+    """Return the best window of each hit, or the window that ranked it."""
     best = moments.best(vector, [hit.item for hit in hits], transform=transform)
     return [
         window._replace(**{name: getattr(hit, name) for name in _OF_HIT})

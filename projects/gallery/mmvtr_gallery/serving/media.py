@@ -59,9 +59,7 @@ def byte_range(header: Optional[str], size: int) -> Optional[Range]:
 
 
 def read_range(file: BinaryIO, first: int, length: int) -> Iterator[bytes]:
-    """Yield ``length`` bytes of an open file from offset ``first`` on in chunks; close it at the
-    end.
-    """
+    """Yield ``length`` bytes of an open file from offset ``first`` on in chunks; close it."""
     with file:
         file.seek(first)
         while length > 0:

@@ -70,8 +70,7 @@ class Overview:
         offset: int = 0,
         limit: int = 24,
     ) -> Listed:
-        """Return items ``offset`` to ``offset + limit`` of those that match; missing values come
-        last.
+        """Return items ``offset`` to ``offset + limit`` of the matches; missing values come last.
 
         Args:
             filter: see :meth:`~mmvtr_gallery.store.protocol.GalleryStore.search`.

@@ -108,8 +108,7 @@ class Sampler:
     def offer(
         self, store: GalleryStore, vector: np.ndarray, text: Optional[str], client: Client
     ) -> bool:
-        """Offer a query to the sample; errors of this, or of a refit that it triggers, are only
-        logged.
+        """Offer a query to the sample; errors, also of a refit it triggers, are only logged.
 
         Args:
             store: the store with the sample.

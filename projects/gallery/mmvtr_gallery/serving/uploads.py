@@ -55,8 +55,7 @@ class Uploads:
 
     @contextmanager
     def decoding(self) -> Iterator[None]:
-        """Apply the decoding limits within the block to each actual frame, whatever the headers
-        say.
+        """Apply the decoding limits to each frame within the block, whatever headers say.
 
         Raises:
             TooMuchToDecode: (within) a frame is too large, or the frames are too many or take too
@@ -66,8 +65,7 @@ class Uploads:
             yield
 
     def check_all(self, path: str) -> None:
-        """Raise unless a video to be stored passes :meth:`check` and can be decoded whole in the
-        limits.
+        """Raise unless a video to be stored passes :meth:`check` and decodes within limits.
 
         Raises:
             BrokenVideoError: no video file, or it cannot be decoded to its end.

@@ -44,8 +44,7 @@ class Drift(NamedTuple):
 
 
 def drift_of(store: GalleryStore, *, seed: int = 0) -> Optional[Drift]:
-    """Compare the sample of served queries with the same number of queries of the last refit's
-    bank.
+    """Compare the sample of served queries with as many queries of the last refit's bank.
 
     With good biases hardly any item is found much more often than others; with stale ones a few
     items take the places of the others (projects/gallery/docs/store.md, "Queries that drift").

@@ -73,8 +73,7 @@ def read_fit(
 def of_rows(
     held: Mapping[str, Tensor], geometry: Geometry, refit: Optional[Mapping[str, Any]]
 ) -> Debiaser:
-    """Return the Debiaser for the row biases of an older version; the mean of its biases is
-    arbitrary.
+    """Return the Debiaser for an older version's row biases, whose mean is arbitrary.
 
     Args:
         held: ``queries`` float [K, D], ``row_biases`` [K], ``temperature``, ``strictness``, and

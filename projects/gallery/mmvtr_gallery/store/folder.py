@@ -250,9 +250,7 @@ class FolderStore(InMemory, GalleryStore):
     # -- states ------------------------------------------------------------------------------
 
     def _current(self) -> Manifest:
-        """Return the valid manifest; a reader first checks whether another process has changed
-        it.
-        """
+        """Return the valid manifest; a reader re-reads it if another process changed it."""
         # No stamp: this store is no longer a file, but an old index in memory.
         if not self.writable and self._stamp and stamp(self.folder) != self._stamp:
             with self._changing:
@@ -363,9 +361,7 @@ class FolderStore(InMemory, GalleryStore):
         self._debiaser = fit.debiaser
 
     def _written_fit(self, fit: Fit) -> dict[str, Any]:
-        """Write the Debiaser; return the manifest's entries for it, for the previous one and for
-        undo.
-        """
+        """Write the Debiaser; return the manifest's entries for it and for undo."""
         old, name = self._manifest, None
         if fit.debiaser is not None:
             name = f'normaliser-{old.commit + 1}.safetensors'

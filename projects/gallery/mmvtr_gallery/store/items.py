@@ -141,8 +141,7 @@ def check_geometry(geometry: str) -> None:
 
 
 def in_geometry(vectors: np.ndarray, geometry: Geometry, *, what: str) -> np.ndarray:
-    """Return vectors as a store keeps them, float32 [N, D]: scaled to length 1 for cosines, else as
-    is.
+    """Return vectors as a store keeps them, float32 [N, D]: at length 1 for cosines, else as is.
 
     Rows that have length 1 up to rounding are not changed.
 
@@ -273,9 +272,7 @@ def norms_of(vectors: np.ndarray, before: Optional[Sequence[float]]) -> list[flo
 
 
 def said_of_lengths(norms: Optional[Sequence[float]]) -> Optional[str]:
-    """Return a note if an older store, without a geometry, has vectors of different norms; else
-    None.
-    """
+    """Return a note if an older store without a geometry has different norms; else None."""
     if norms is None or norms[0] > 0.999 and norms[1] < 1.001:
         return None
     return (
@@ -286,9 +283,7 @@ def said_of_lengths(norms: Optional[Sequence[float]]) -> Optional[str]:
 
 
 def refuse_several_norms(norms: Sequence[float], store: Any) -> None:
-    """Raise ValueError if the norms differ, so that nearest neighbours by L2 and inner product
-    differ.
-    """
+    """Raise ValueError if norms differ, as L2 and inner product then rank differently."""
     if norms[1] - norms[0] > 1e-4 * norms[1]:
         raise ValueError(
             f'an index by L2 ranks as inner products where all vectors have one norm; those of '
@@ -311,9 +306,7 @@ def _column(
 
 
 def _kind(values: Sequence[Any]) -> Optional[str]:
-    """Return the type of a new column: that of its first value, or float for ints and floats
-    mixed.
-    """
+    """Return the type of a new column: its first value's, or float for mixed ints and floats."""
     kinds = [type(value).__name__ for value in values if value is not None]
     return 'float' if set(kinds) == {'int', 'float'} else next(iter(kinds), None)
 

@@ -81,9 +81,7 @@ class LiftedIndex:
         return self._index.ntotal
 
     def add(self, vectors: np.ndarray, biases: np.ndarray) -> bool:
-        """Add items; return False if their norms are too large, so that the index must be
-        rebuilt.
-        """
+        """Add items; return False if their norms are too large and the index must be rebuilt."""
         if ((vectors**2).sum(1) + self._square(biases)).max() > self._most:
             return False
         self._index.add(self._lift(vectors, biases))

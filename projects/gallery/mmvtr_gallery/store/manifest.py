@@ -284,9 +284,7 @@ def _types(value: Any) -> bool:
 
 
 def _refit(value: Any) -> bool:
-    """Return whether a value is a refit with numeric options; older versions had other transforms
-    too.
-    """
+    """Return whether a value is a refit with numeric options; older ones had other transforms."""
     transform = value['transform']
     others = ('transform', 'num_queries', 'online', 'asked')
     options = {k: x for k, x in value.items() if k not in others}

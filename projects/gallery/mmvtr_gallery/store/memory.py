@@ -41,8 +41,7 @@ class Held(NamedTuple):
         index: Optional[Mapping[str, Any]] = None,
         lifted: Optional[LiftedIndex] = None,
     ) -> 'Held':
-        """Return items with their index, which is built by the options ``index`` unless given as
-        ``lifted``.
+        """Return items with their index, ``lifted`` or else built by the options ``index``.
 
         Raises:
             ImportError: faiss is missing; says what to install.
@@ -119,9 +118,7 @@ class Held(NamedTuple):
         ]
 
     def leaders(self, rows: np.ndarray, column: str) -> list[int]:
-        """Return the positions in rows int64 [n] of the first occurrence of each value of a
-        column.
-        """
+        """Return the positions in rows int64 [n] where a value of a column occurs first."""
         firsts: dict[Any, int] = {}
         for place, row in enumerate(rows.tolist()):
             value = self.columns[column][row]
@@ -132,9 +129,7 @@ class Held(NamedTuple):
     def listed(
         self, conditions: Sequence[Condition], columns: Sequence[str]
     ) -> tuple[list[int], dict[str, list[Any]]]:
-        """Return the rows that match, and their values of the columns, ``'vector'`` or
-        ``'bias'``.
-        """
+        """Return the rows that match, and their values of columns, ``'vector'`` or ``'bias'``."""
         rows = [*range(len(self.both))]
         if conditions:
             rows = np.flatnonzero(self.coded.mask(conditions)).tolist()
@@ -163,8 +158,7 @@ class Held(NamedTuple):
         transform: bool,
         exact: bool,
     ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return for each query scores float32 [n] and rows int64 [n] of its k best items, best
-        first. first.
+        """Return scores float32 [n] and rows int64 [n] of each query's k best items, best first.
 
         Args:
             queries: float32 [Q, D].

@@ -284,8 +284,7 @@ class MomentStore:
             self.items.add(ids, vectors, added=added, **given)
 
     def delete(self, ids: Sequence[str]) -> None:
-        """Remove items; their windows are removed by the next change, as an undo may restore the
-        items.
+        """Remove items; the next change removes their windows, as an undo may restore the items.
 
         Raises:
             ValueError, PermissionError, OSError: see
@@ -529,9 +528,7 @@ def _to_come(
 
 
 def _entries(store: GalleryStore, name: str, entry: str) -> list[tuple[str, float]]:
-    """Return id and time of entry of each item, or of each window's item, including quarantined
-    ones.
-    """
+    """Return id and time of entry of each item, or of each window's item, in quarantine or not."""
     if not store.count():
         return []
     columns = store.table([name, entry])[1]

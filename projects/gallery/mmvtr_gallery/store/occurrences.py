@@ -1,6 +1,4 @@
-"""Hubness of a gallery: how often queries find each item, with hubs and items that are never
-found.
-"""
+"""Hubness of a gallery: how often queries find each item, hubs, and items never found."""
 
 from __future__ import annotations
 
@@ -45,9 +43,7 @@ class Occurrences(NamedTuple):
 
     @property
     def expected(self) -> float:
-        """Return the mean count: queries that would find each item if all were found equally
-        often.
-        """
+        """Return the mean count: queries per item if all items were found equally often."""
         return self.k * self.queries / len(self.ids)
 
     @property
@@ -109,9 +105,7 @@ def _known_queries(store: 'GalleryStore') -> tuple[str, Optional[np.ndarray]]:
 def _placed(
     store: 'GalleryStore', place: dict[Any, int]
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield rows, vectors and biases of items in batches, without items that were added
-    meanwhile.
-    """
+    """Yield rows, vectors and biases in batches, without items that were added meanwhile."""
     for keys, vectors, biases in store._batches():
         rows = np.array([place.get(key, -1) for key in keys.tolist()], int)
         there = rows >= 0

@@ -12,8 +12,7 @@ from mmvtr.storage import read_tensors, write_tensors
 
 
 class Reservoir:
-    """A reservoir sample of up to ``capacity`` query vectors, determined by the seed and their
-    order.
+    """A reservoir sample of up to ``capacity`` queries, determined by the seed and their order.
 
     With ``memory=None`` each query ever offered is kept with the same probability (Vitter's
     algorithm R).  With a memory of M queries, the probability to keep

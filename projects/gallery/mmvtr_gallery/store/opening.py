@@ -77,9 +77,7 @@ def open_store(location: Union[str, Path], *, write: bool = False) -> GallerySto
 
 
 def opened(location: Union[str, Path], *, write: bool = False) -> GalleryStore:
-    """Open a store without the warnings of :func:`open_store`: for windows, whose items gave
-    them.
-    """
+    """Open a store without the warnings of :func:`open_store`, which its items have given."""
     if is_url(location):
         from mmvtr_gallery.store.qdrant import QdrantStore
 

@@ -113,9 +113,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     @property
     @abstractmethod
     def geometry(self) -> Geometry:
-        """Return ``'cosine'`` (vectors are stored scaled to length 1) or ``'inner_product'`` (as
-        they are).
-        """
+        """Return ``'cosine'`` (vectors have length 1) or ``'inner_product'`` (unscaled)."""
 
     @property
     @abstractmethod
@@ -134,8 +132,8 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
 
     @property
     def state(self) -> Hashable:
-        """Return a cache key that differs after every change; the key of a failed change is never
-        used again in this process.
+        """Return a cache key that differs after every change and is never reused, even after
+        failures.
         """
         return self.version
 
@@ -284,16 +282,15 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
 
     @contextmanager
     def kept(self) -> Iterator['GalleryStore']:
-        """Make all changes within the block one change, saved if the block succeeds, else
-        discarded.
+        """Make all changes within the block one change, discarded after an error.
 
         On a server each change is saved by itself.
         """
         yield self
 
     def persist(self) -> None:
-        """Write the sample of served queries; end the filling of a new store, which :meth:`undo`
-        does not undo.
+        """Write the sample of served queries; end the filling of a new store, which cannot be
+        undone.
 
         Raises:
             PermissionError, OSError: see :meth:`add`.
@@ -477,9 +474,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
 
     @abstractmethod
     def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield the engine's keys [n], vectors float32 [n, D] and biases float32 [n] of all items,
-        in batches.
-        """
+        """Yield keys [n], vectors float32 [n, D] and biases float32 [n] of all items in batches."""
 
     @abstractmethod
     def _switch(self, fit: Fit, biases: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
@@ -564,9 +559,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         return debiaser.biases_of(vectors).float().numpy()
 
     def _reversal(self, gone: Sequence[str], new: Sequence[str]) -> Union[Reversal, Change, None]:
-        """Return what will undo a change that removes items and adds others; see
-        :meth:`_change`.
-        """
+        """Return what will undo a change of removed and added items; see :meth:`_change`."""
         if self._filling:
             return None
         if len(gone) + len(new) > MOST:

@@ -212,8 +212,7 @@ class QdrantStore(GalleryStore):
         return self._fitted[1]
 
     def index(self, *, candidates: int = 100, effort: int = 128) -> None:
-        """Search with the server's HNSW graph from now on, and rescore ``candidates`` with their
-        biases.
+        """Search with the server's HNSW graph from now on, and rescore ``candidates``.
 
         Before this call each search compares with every item.  Qdrant's embedded mode has no graph.
 
@@ -282,9 +281,7 @@ class QdrantStore(GalleryStore):
 
     @contextmanager
     def _asked(self) -> Iterator[Any]:
-        """Yield the client; errors on the way to the server become ConnectionErrors of one
-        sentence.
-        """
+        """Yield the client; turn errors of the connection into ConnectionErrors."""
         from qdrant_client.http.exceptions import ApiException
 
         try:
@@ -384,9 +381,7 @@ class QdrantStore(GalleryStore):
     def _add_points(
         self, rows: Rows, biases: np.ndarray, old: State, taken: Mapping[str, str]
     ) -> None:
-        """Write points that are not visible yet, beside those of the same ids that will be
-        removed.
-        """
+        """Write points that are not visible yet, beside older ones of the same ids."""
         models = qdrant_models()
         for start in range(0, len(rows.ids), BATCH):
             points = []

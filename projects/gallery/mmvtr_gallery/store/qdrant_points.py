@@ -155,9 +155,7 @@ def key_of(name: str) -> str:
 
 
 def both_keys(name: str) -> tuple[str, str]:
-    """Return the two possible keys of an item; the second is for replacing an item in one
-    change.
-    """
+    """Return an item's two possible keys; the second is used if one change replaces it."""
     return key_of(name), key_of(f'{name}\0')  # an id contains no null character
 
 

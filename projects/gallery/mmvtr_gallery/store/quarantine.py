@@ -16,9 +16,7 @@ from mmvtr_gallery.store.items import checked_ids, refuse_unknown
 
 
 class Quarantine(ABC):
-    """The part of :class:`~mmvtr_gallery.store.protocol.GalleryStore` that excludes items from
-    searches.
-    """
+    """The part of GalleryStore that excludes items from searches."""
 
     @property
     def quarantined(self) -> list[str]:

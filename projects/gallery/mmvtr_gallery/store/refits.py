@@ -186,9 +186,7 @@ class Refits:
             raise ValueError("refit: 'auto' reads items as pairs: paired=True, row i of both one")
 
     def _seen(self, items: Optional[Vectors], transform: str, paired: bool) -> Optional[Tensor]:
-        """Return the items seen before, given or of the last refit; None: the transform needs
-        none.
-        """
+        """Return the items seen before, given or of the last refit; None: not needed."""
         spec = TRANSFORMS.get(transform)  # None: 'auto'
         reads = spec is not None and spec.reads_items
         if items is not None:
@@ -227,9 +225,7 @@ class Refits:
         return lambda vectors: there.biases_of(vectors).float().cpu().numpy()
 
     def _switched(self, fit: Fit, anew: Callable[[np.ndarray], np.ndarray]) -> Moved:
-        """Set the biases of all items to those of ``anew``; return how much that changes the
-        ranking.
-        """
+        """Set all biases to those of ``anew``; return how much that changes the ranking."""
         asked = self.debiaser if fit.debiaser is None else fit.debiaser
         moves = Moves(None if asked is None else asked.bank_.texts.numpy())
 

@@ -66,8 +66,7 @@ class Windowing(NamedTuple):
 
 
 def sliding(begin: float, end: float, length: float, step: float) -> list[tuple[float, float]]:
-    """Return start and end of the windows over a video, in seconds; the last one ends with the
-    video.
+    """Return start and end, in seconds, of windows over a video; the last ends with the video.
 
     Args:
         begin, end: begin and end of the video.
