@@ -2,9 +2,9 @@
 
     python projects/lab/flickr8k_words.py DATA [--out data/flickr8k_words]
 
-DATA has Flickr8k.token.txt and the lists of images.  Only the item
-captions (#0 and #1) of the 6,000 train images are used, neither the captions that are queries in
-training nor any test caption.  Takes half a minute.  Writes words.txt and words.npy.
+DATA has Flickr8k.token.txt and the lists of images.  Only the item captions (#0 and #1) of the
+6,000 train images are used, neither the captions that are queries in training nor any test caption.
+Takes half a minute.  Writes words.txt and words.npy.
 """
 
 from __future__ import annotations

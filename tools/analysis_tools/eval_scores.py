@@ -5,9 +5,9 @@
 
 SCORES.npy holds T x V scores: rows are texts, columns are videos, higher is better.  It may also be
 an .npz file (scores, text_ids, video_ids), a TREC run (any other suffix), or with --gallery the
-embeddings of the texts.  Every
-transform needs queries that show which items are found too often: those of a bank (for example of
-the training set), or the test queries themselves, which makes the numbers transductive.
+embeddings of the texts.  Every transform needs queries that show which items are found too often:
+those of a bank (for example of the training set), or the test queries themselves, which makes the
+numbers transductive.
 """
 
 from __future__ import annotations

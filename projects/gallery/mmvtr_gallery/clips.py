@@ -109,8 +109,8 @@ def windows(times: np.ndarray, *, length: int, rate: float, stride: float) -> np
     """Return windows of equally spaced frames that cover a clip, about one every ``stride`` s.
 
     Window k of n stands for k/n to (k + 1)/n of the clip and is centred there.  One that would
-    begin before the clip, or end after it, is moved inside; if the clip is
-    shorter than a window, the first and the last frame are repeated.
+    begin before the clip, or end after it, is moved inside; if the clip is shorter than a window,
+    the first and the last frame are repeated.
 
     Args:
         times: seconds, float64 [N]; the last frame lasts as long as the others do on average.

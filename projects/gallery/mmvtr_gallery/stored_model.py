@@ -46,8 +46,8 @@ def load_stored_retriever(
 ) -> tuple[nn.Module, Config]:
     """Return the retriever that made a store's vectors, and its config.
 
-    A store's folder is not trusted: its config is read as plain data, and runs no code.
-    The test set is decoded in this process (:func:`decode_here`).
+    A store's folder is not trusted: its config is read as plain data, and runs no code. The test
+    set is decoded in this process (:func:`decode_here`).
 
     Args:
         location: location of the store.

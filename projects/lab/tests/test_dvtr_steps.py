@@ -84,7 +84,7 @@ def test_positives_alone_read_a_standardised_distance(batch):
             eta = max(1 - p[t][v] / best, 0.0)
             assert out.weights[t, v].item() == pytest.approx(eta, rel=1e-9, abs=1e-12)
     assert not module.slope.requires_grad and not module.bias.requires_grad
-    # A test reads the last batch's mean and deviation, whatever it is asked in one go.
+    # A test uses the last batch's mean and deviation, however many items it gets at once.
     module.eval()
     eta = module.matrices(texts, videos)['eta']
     some = {'gaussian': texts['gaussian'].map(lambda x: x[:2])}

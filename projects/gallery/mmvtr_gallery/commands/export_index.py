@@ -4,8 +4,8 @@
         [--bank FILE] [--temperature X] [--iters N] [--split test | --rows ROWS --videos CSV]
 
 With a transform, a search ranks by the transformed text-to-video scores: the bias of each video is
-stored with it. The bias comes from train texts (the checkpoint's queue, or a bank file
-that tools/export_bank.py wrote), never from test queries.
+stored with it. The bias comes from train texts (the checkpoint's queue, or a bank file that
+tools/export_bank.py wrote), never from test queries.
 
 With --rows the vectors are read from what mmvtr extract_features --format parquet wrote, for the
 videos that the CSV lists; nothing is decoded.

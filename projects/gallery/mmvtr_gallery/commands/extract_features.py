@@ -6,17 +6,17 @@
 
 The frame tower ``model.encoder.frames`` sees the frames of the test dataset's video pipeline, for
 the videos of the train, val and test datasets alike. ``LoadFeatures`` reads the result: ``DIR``
-(npy: ``VIDEO_ID.npy``, float32 [F, D]) or ``DIR/features.h5``. Features that are
-stored already are not computed again. For a tower that takes windows (``TorchvisionClips``, with
-``LoadClips``) a row is one window.
+(npy: ``VIDEO_ID.npy``, float32 [F, D]) or ``DIR/features.h5``. Features that are stored already are
+not computed again. For a tower that takes windows (``TorchvisionClips``, with ``LoadClips``) a row
+is one window.
 
 With ``--texts`` the text tower ``model.encoder.text`` encodes their texts instead: ``TEXT_ID.npy``,
 float32 [L, D], a row per word and special token, which ``LoadTextFeatures`` reads.
 
-``--format parquet`` writes the whole model's output for a gallery, a row per video: id,
-the vector that is searched, its variance if the model has one, with ``--features`` also the frame
-features; a broken video is a row with an ``error``.  ``--videos``: a csv of id, path and, if need
-be, start and end in seconds, in place of the config's datasets.
+``--format parquet`` writes the whole model's output for a gallery, a row per video: id, the vector
+that is searched, its log standard deviation if the model has one, with ``--features`` also the
+frame features; a broken video is a row with an ``error``.  ``--videos``: a csv of id, path and, if
+need be, start and end in seconds, in place of the config's datasets.
 
 Under torchrun each process encodes its share (npy and parquet).  A killed run resumes where it
 stopped.
@@ -238,7 +238,7 @@ def videos_of(cfg: Config) -> list[dict[str, Any]]:
 
 
 def build_model(cfg: Config, args: argparse.Namespace, device: str) -> Any:
-    """Return the config's model; raise if the requested tower would be random without consent."""
+    """Return the config's model; refuse a random requested tower without --random-weights."""
     from mmvtr.apis import load_retriever
     from mmvtr.engine.launch.zero_shot import admit_random, refuse_random
 

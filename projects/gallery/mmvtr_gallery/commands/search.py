@@ -6,12 +6,12 @@
     mmvtr search DIR --suspects TEXTS    # videos that look made to be found by everybody
     mmvtr search DIR --quarantine ID     # no search finds it, until --release ID
 
-Prints rank, id, score and file of the best videos of each text; if the gallery has a
-calibration also P, the probability that a video matches. Added videos are named after their
-files; they get a bias if the gallery has biases, without changing those of the others, and windows
-if the gallery has windows. --refit and --undo change windows, too.
-Removing and adding in one call is one change: if it fails, nothing has changed. On a
-Qdrant server, DIR is http://HOST:PORT/NAME, and --config the config.json of the export.
+Prints rank, id, score and file of the best videos of each text; if the gallery has a calibration
+also P, the probability that a video matches. Added videos are named after their files; they get a
+bias if the gallery has biases, without changing those of the others, and windows if the gallery has
+windows. --refit and --undo change windows, too. Removing and adding in one call is one change: if
+it fails, nothing has changed. On a Qdrant server, DIR is http://HOST:PORT/NAME, and --config the
+config.json of the export.
 """
 
 from __future__ import annotations

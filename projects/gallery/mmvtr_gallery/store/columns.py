@@ -43,7 +43,7 @@ class Columns:
         return np.flatnonzero(self._fits(Condition(column, values=list(values)))).tolist()
 
     def _refused(self, condition: Condition) -> np.ndarray:
-        """Return which items a search may return, bool [N]; cached, as all searches ask the same."""
+        """Return which items a search may return, bool [N]; cached, as all searches ask it."""
         last, mask = self._refusal
         if last != condition:
             mask = self._fits(condition)

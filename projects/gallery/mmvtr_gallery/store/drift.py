@@ -54,8 +54,8 @@ def drift_of(store: GalleryStore, *, seed: int = 0) -> Optional[Drift]:
         seed: seed for drawing queries.
 
     Returns:
-        None if there are no biases, no sample, fewer than :data:`LEAST_ITEMS` items
-        or :data:`LEAST_QUERIES` queries.
+        None if there are no biases, no sample, fewer than :data:`LEAST_ITEMS` items or
+        :data:`LEAST_QUERIES` queries.
     """
     debiaser, sample = store.debiaser, store.online
     if debiaser is None or sample is None:

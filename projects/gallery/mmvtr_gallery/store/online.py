@@ -15,8 +15,8 @@ class Reservoir:
     """A reservoir sample of up to ``capacity`` queries, determined by the seed and their order.
 
     With ``memory=None`` each query ever offered is kept with the same probability (Vitter's
-    algorithm R).  With a memory of M queries, the probability to keep
-    a query that is t queries old decays as exp(-t / M), so the sample follows a drift.
+    algorithm R).  With a memory of M queries, the probability to keep a query that is t queries old
+    decays as exp(-t / M), so the sample follows a drift.
 
     Only vectors are stored: no text, no time, no user.
 
