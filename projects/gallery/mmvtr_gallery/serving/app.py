@@ -167,7 +167,7 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
     async def answer_of(
         query: Asked, body: Search | SearchTexts, request: Request, began: float, like: bool = False
     ) -> Found:
-        """Search and answer; a query ``like`` an item of the gallery is never sampled."""
+        """Search and answer; a query ``like`` an item is not sampled, by default without biases."""
         asker = None
         if not like:
             address = request.client.host if request.client else None
