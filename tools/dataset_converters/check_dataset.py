@@ -302,7 +302,7 @@ def run_pool(
                 if reason is not None:
                     found[waiting[done]] = reason
         except BrokenProcessPool:
-            pass  # the remaining jobs tell
+            pass  # the caller sees the remaining jobs
     return [*left]
 
 

@@ -32,7 +32,7 @@ TRACED, COMPARED = 2, (1, 5)
 
 
 class Side(NamedTuple):
-    """One of the two graphs.
+    """The input of one of the two graphs.
 
     Attributes:
         kind: 'video' or 'text'.
@@ -65,7 +65,7 @@ class Side(NamedTuple):
 
 
 class Vectors(nn.Module):
-    """One side of a retriever as a function of tensors."""
+    """The encoder of one side of a retriever as a function of tensors."""
 
     def __init__(self, model: nn.Module, kind: str) -> None:
         super().__init__()

@@ -34,8 +34,7 @@ GENERAL, HUBS = 0.3, 0.03
 #: Content of a moment: weights of verb, noun, scene and of each word of its name.
 WEIGHTS = (0.45, 0.45, 0.3, 0.5, 0.5)
 #: Lengths of the parts of a unit item: common to both modalities, content, modality gap, and noise
-#: of
-#: the item and of each token. Cosines are then about .25 for pairs and .1 for others.
+#: of the item and of each token. Cosines are then about .25 for pairs and .1 for others.
 COMMON, CONTENT, GAP, ITEM_NOISE, TOKEN_NOISE = 0.28, 0.4, 0.6, 0.45, 0.8
 #: Factors of a hub's content and common part, and of a general text's common part.
 HUB_CONTENT, HUB_COMMON, GENERAL_COMMON = 0.5, 1.7, 1.2

@@ -15,8 +15,7 @@ from gpu_check.cases import Case
 #: Largest allowed error of a value or gradient, relative to the reference's largest entry.
 BAR = 1e-4
 #: The same under autocast, with inputs rounded for both computations: 2^-8 and 2^-11 are half a
-#: step
-#: of one rounding.
+#: step of one rounding.
 LOW_BARS = {torch.bfloat16: 2e-2, torch.float16: 5e-3}
 
 

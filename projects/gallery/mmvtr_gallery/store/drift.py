@@ -1,4 +1,4 @@
-"""Whether served queries have moved away from those that gave a gallery its biases."""
+"""Detect that served queries have drifted from those that gave a gallery its biases."""
 
 from __future__ import annotations
 

@@ -447,7 +447,7 @@ class MomentStore:
         columns = self.windows.table(names, filter=owners)[1]
         added, rows = {item.id: item.added for item in items}, {}
         for row, (name, entry) in enumerate(zip(columns[OWNER], columns[ENTRY])):
-            if added[name] == entry:  # else of a replaced item, as old as another one
+            if added[name] == entry:  # else it is of a replaced item
                 rows.setdefault(name, []).append(row)
         return [self._best(query[0], columns, rows.get(item.id), transform) for item in items]
 
