@@ -48,8 +48,8 @@ AS_PRIOR = 0.02
 MASS = 1.0
 #: Smallest R@1 on the simulated test set, in percent; chance is a third of one.
 LEARNS = 5.0
-#: A dataset of a few hundred videos (a small one, scaled to a small batch) counts as memorised if R@1
-#: on training items reaches this. Then ten times chance on unseen items is enough.
+#: A dataset of a few hundred videos (a small one, scaled to a small batch) counts as memorised if
+#: R@1 on training items reaches this. Then ten times chance on unseen items is enough.
 BY_HEART, LEARNS_BY_HEART = 25.0, 10 * 100 / TEST_VIDEOS
 
 
