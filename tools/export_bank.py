@@ -1,8 +1,8 @@
-"""Write a bank of train queries, encoded with the final weights, to normalise scores with.
+"""Write a bank of train queries, encoded with the final weights, for test-time score transforms.
 
     python tools/export_bank.py CONFIG CHECKPOINT --out FILE [--max N]
 
-The texts and videos of the train set are read as those of the test set are. A score-transform hook
+The texts and videos of the train set are read like those of the test set.  A score-transform hook
 reads the file with ``queries='bank', bank_file=FILE``, mmvtr export_index with ``--bank FILE``.
 """
 
@@ -62,7 +62,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
 
 
 def draw(count: int, most: int, seed: int) -> list[int]:
-    """At most so many of the first ``count`` numbers, in ascending order."""
+    """Return at most ``most`` of the first ``count`` numbers, in ascending order."""
     import torch
 
     order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
@@ -70,7 +70,7 @@ def draw(count: int, most: int, seed: int) -> list[int]:
 
 
 def queries_of(encoded: Any, kind: str, model: Any, dataset: Any) -> Any:
-    """Encoded items as bank queries: the levels that the similarity reads."""
+    """Return encoded items as bank queries, with the levels that the similarity reads."""
     import torch
 
     from mmvtr.engine.transforms.query_queue import Queries

@@ -1,19 +1,19 @@
-"""Write what a trained retriever makes of a set's texts and videos, to teach another one.
+"""Write a trained retriever's vectors of a dataset's texts and videos, to teach another retriever.
 
     python tools/export_teacher.py CONFIG CHECKPOINT --out DIR [--split train] [--format npy|hdf5]
 
 Writes ``DIR/text`` and ``DIR/video`` (npy: ``ID.npy``, float32 [E, D]; hdf5: ``DIR/text.h5`` and
-``DIR/video.h5``), one row an expert, or one for the whole item. ``LoadVectors`` reads them in the
+``DIR/video.h5``), one row per expert, or one for the whole item. ``LoadVectors`` reads them in the
 pipelines of the student's training set, and a ``StoredTeachers`` supervision makes the scores.
-Items are read as those of the test set are: nothing is random.
+Items are read with the test pipeline, without randomness.
 
-Of a model that scores a video by its best frame a text has one row and a video one a frame, for
-``LoadFrameVectors`` and a ``StoredFrameTeacher``; of several levels set
+For a model that scores a video by its best frame, a text has one row and a video one per frame, for
+``LoadFrameVectors`` and a ``StoredFrameTeacher``; if it has several levels, set
 ``--cfg-options model.similarity.shared_frame=True``.
 
-The sum over rows of inner products is the teacher's score. Of a model with experts the texts' rows
-hold its weights, and what a video lacks is zero; a division by the weights of those that are there
-is left out, as in TeachText.
+The sum over rows of inner products is the teacher's score. For a model with experts the texts' rows
+include its weights, and a video's missing experts are zero; scores are not renormalised by the
+weights of the available experts, as in TeachText.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
 
 
 def refuse_without_vectors(model: Any) -> None:
-    """Raise ValueError where scores are no sums of inner products."""
+    """Raise ValueError unless scores are sums of inner products."""
     similarity = model.similarity
     known = any(hasattr(similarity, name) for name in ('experts', 'flat', 'flat_frames'))
     if not known or not getattr(similarity, 'exact', True):
@@ -87,7 +87,7 @@ def refuse_without_vectors(model: Any) -> None:
 
 
 def vectors(model: Any, levels: Any, kind: str = 'text') -> Any:
-    """Of N items, float32 [E, D] each: of experts or frames where there are any, else E = 1."""
+    """Return float32 [E, D] for each of N items: E experts or frames if any, else E = 1."""
     similarity = model.similarity
     if hasattr(similarity, 'flat_frames'):
         if kind == 'text':
@@ -100,7 +100,7 @@ def vectors(model: Any, levels: Any, kind: str = 'text') -> Any:
 
 
 def write_npy(folder: Path, kind: str, items: Iterable[tuple[str, Any]]) -> Path:
-    """``FOLDER/KIND/ID.npy`` each."""
+    """Write ``FOLDER/KIND/ID.npy`` for each item."""
     from mmvtr.datasets.folders import file_of
     from mmvtr.storage.arrays import write_array
 
@@ -110,7 +110,7 @@ def write_npy(folder: Path, kind: str, items: Iterable[tuple[str, Any]]) -> Path
 
 
 def write_hdf5(folder: Path, kind: str, items: Iterable[tuple[str, Any]]) -> Path:
-    """``FOLDER/KIND.h5`` with a dataset each."""
+    """Write ``FOLDER/KIND.h5`` with a dataset for each item."""
     from mmvtr.storage.arrays import name_in_hdf5, new_hdf5
 
     path = folder / f'{kind}.h5'

@@ -1,11 +1,11 @@
-"""Decode a config's videos once: resized JPEGs in tar shards, to train on in place of the videos.
+"""Decode a config's videos once into tar shards of resized JPEGs, to train on instead.
 
     python tools/extract_frames.py CONFIG --out DIR [--processes 8]
 
-For the videos of the train, val and test datasets alike.  ``LoadFrames`` reads ``DIR``
-(docs/media.md says how a config is switched to it).  What is stored is what the config's sampling
-could ask for: of 'per_second' a frame a second, of any other all frames.  A run that was killed
-goes on with the shards that are missing.
+It covers the videos of the train, val and test datasets.  ``LoadFrames`` reads ``DIR``
+(docs/media.md explains how to switch a config to it).  It stores the frames that the config's
+sampling can request: with 'per_second' one frame per second, otherwise all frames.  A killed run
+resumes with the missing shards.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def settings_of(cfg: Config, args: argparse.Namespace) -> Any:
-    """How frames are stored, by the arguments and the config's video pipelines."""
+    """Return how frames are stored, from the arguments and the config's video pipelines."""
     from mmvtr.datasets.videos.frame_store import Settings
     from mmvtr.engine.launch.launching import LOADERS
     from mmvtr.registry import bare_name
@@ -93,15 +93,15 @@ def settings_of(cfg: Config, args: argparse.Namespace) -> Any:
 
 
 def videos_of(cfg: Config) -> list[dict[str, Any]]:
-    """The records of all datasets, each video once.
+    """Return the records of all datasets, each video once.
 
     Raises:
-        SystemExit: a dataset cannot be built, or two of them mean different clips by one id.
+        SystemExit: a dataset cannot be built, or two of them use one id for different clips.
     """
     from mmvtr.engine.launch.launching import LOADERS, check_datasets
 
     for name in filter(cfg.get, LOADERS):
-        cfg[name].dataset.text_pipeline = []  # needs vocabularies
+        cfg[name].dataset.text_pipeline = []  # it would need vocabularies
     videos: dict[str, dict[str, Any]] = {}
     for name, dataset in check_datasets(cfg).items():
         for record in dataset.videos:
@@ -125,10 +125,10 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def check_settings(folder: Path, settings: Any) -> None:
-    """Note the settings of a new store; another must have the same.
+    """Record the settings of a new store, or check that they equal those of an existing one.
 
     Raises:
-        SystemExit: it has others.
+        SystemExit: they differ.
     """
     from mmvtr.datasets.videos.frame_store import read_settings, write_settings
 
@@ -146,13 +146,13 @@ def check_settings(folder: Path, settings: Any) -> None:
 
 
 def extract(args: argparse.Namespace, videos: list[dict[str, Any]], settings: Any) -> None:
-    """Write the shards that are missing, and say what cannot be read."""
+    """Write the missing shards, and report videos that cannot be read."""
     from mmvtr.datasets.videos.frame_store import FrameStore
 
     remove_torn(args.out)
     try:
         there = FrameStore(args.out).clips
-    except ValueError as error:  # a shard is damaged
+    except ValueError as error:  # a damaged shard
         raise SystemExit(f'error: {error}') from error
     todo = [video for video in videos if video['video_id'] not in there]
     print(f'{args.out}: {len(todo)} videos to do, {len(videos) - len(todo)} are there')
@@ -166,7 +166,7 @@ def extract(args: argparse.Namespace, videos: list[dict[str, Any]], settings: An
 
 
 def remove_torn(folder: Path) -> None:
-    """Remove what a killed run has left of shards that it did not finish."""
+    """Remove unfinished shards of a killed run."""
     from mmvtr.datasets.videos.frame_store import complete
 
     done = {path.stem for path in complete(folder)}
@@ -176,14 +176,14 @@ def remove_torn(folder: Path) -> None:
 
 
 def write_shards(args: argparse.Namespace, todo: list[dict[str, Any]], settings: Any) -> None:
-    """Write all, under names that are free."""
+    """Write all videos to shards, under free names."""
     from mmvtr.datasets.videos.frame_store import complete, write_shard
     from mmvtr.progress import show_progress
 
     done = {path.stem for path in complete(args.out)}
     names = (name for name in map('{:06d}'.format, itertools.count()) if name not in done)
     parts = [todo[i : i + args.shard_size] for i in range(0, len(todo), args.shard_size)]
-    forked = multiprocessing.get_context('fork')  # has imported all
+    forked = multiprocessing.get_context('fork')  # inherits the imports
     pool = ProcessPoolExecutor(args.processes, forked, initializer=start_process)
     with show_progress('videos decoded', len(todo)) as advance, pool as executor:
         jobs = [
@@ -200,7 +200,7 @@ def write_shards(args: argparse.Namespace, todo: list[dict[str, Any]], settings:
 
 
 def start_process() -> None:
-    """Of many processes each has one thread, and none outlives the run, whose lock it inherits."""
+    """Limit the process to one thread, and end it with the run, whose lock it inherits."""
     import cv2
     import torch
 
@@ -210,7 +210,7 @@ def start_process() -> None:
 
 
 def end_with_parent() -> None:
-    """Wait for the parent's end, then end this process."""
+    """Wait for the parent to end, then end this process."""
     wait([multiprocessing.parent_process().sentinel])
     os._exit(1)
 

@@ -1,8 +1,8 @@
-"""Start several processes with torchrun's options, and leave what went wrong to their own words.
+"""Start several processes with torchrun's options, and show only the processes' own error messages.
 
 python tools/launch.py --nproc_per_node 2 tools/train.py CONFIG --launcher pytorch
 
-torchrun adds its own traceback and a report of each process below the one sentence of an error.
+torchrun itself would add its traceback and a report of each process below an error's one sentence.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main() -> None:
     logging.getLogger('torch.distributed.elastic.multiprocessing.api').setLevel(logging.CRITICAL)
     try:
         run.run(parse_args())
-    except SignalException as error:  # torchrun has handed it on to the processes
+    except SignalException as error:  # torchrun has forwarded it to the processes
         raise SystemExit(128 + error.sigval) from None
     except ChildFailedError as error:
         rank, first = error.get_first_failure()
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def ended_by(number: int) -> str:
-    """Name a signal, and what sends it unasked."""
+    """Return the name of a signal, with its likely cause."""
     try:
         name = signal.Signals(number).name
     except ValueError:  # a real-time signal

@@ -1,12 +1,13 @@
-"""Mine hard negatives of queries over a gallery, without what may be right.
+"""Mine hard negatives for queries in a gallery, excluding likely false negatives.
 
     python tools/mine_negatives.py QUERIES.npy GALLERY.npy --out FILE.csv [--k 5] [--margin 0.05]
     python tools/mine_negatives.py TEXTS.npy VIDEOS.npy --positives P.npy --guide T.npy V.npy ...
 
-QUERIES.npy and GALLERY.npy hold vectors, a row an item, of texts or of videos; cosines are taken.
-Query i belongs to item i, or to the items that --positives names.  Left out is what belongs to the
-query, and what the guide finds as near to it as that, less the margin.  The file has a row a
-query, query,negative_1,negative_2 ..., counted from 0; a place that nothing is left for is empty.
+QUERIES.npy and GALLERY.npy hold vectors of texts or of videos, one row per item, which are compared
+by cosine.  Query i belongs to item i, or to the items that --positives names.  Excluded are a
+query's positives, and items whose similarity to it by the guide reaches the positives' less the
+margin.  The file has one row per query, query,negative_1,negative_2 ..., counted from 0; empty if
+none is left.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def parse_args() -> argparse.Namespace:
 @tool
 def main() -> None:
     args = parse_args()
-    from mmvtr.hard_negatives import mine_negatives  # torch: --help does not wait for it
+    from mmvtr.hard_negatives import mine_negatives  # torch, which --help need not wait for
     from score_files.reading import read_array
 
     queries, gallery = read_array(args.queries), read_array(args.gallery)

@@ -1,15 +1,15 @@
-"""Test a checkpoint: the same table as at the end of its training.
+"""Test a checkpoint, and print the same table as at the end of its training.
 
     python tools/test.py CONFIG CHECKPOINT [--out metrics.json] [--dump scores.pkl]
     python tools/test.py CONFIG CHECKPOINT CHECKPOINT ... [--fusion .7 .3]
     python tools/test.py CONFIG                      # zero-shot: the pretrained model, untrained
 
-Of several checkpoints of one config (trained on other splits, with other seeds) the scores are
-added, and each one's own numbers stand beside: member_0, member_1 ...
+The scores of several checkpoints of one config (from other splits or seeds) are added, and each
+one's own metrics are printed as well: member_0, member_1 ...
 
 Without a checkpoint the pretrained weights that the config names are tested as they are, untrained
-(zero-shot).  A model that no such weights are for, in whole or in part, needs --random-weights; the
-log then says which parts are random.
+(zero-shot).  A model with parts that have no pretrained weights needs --random-weights; the log
+then says which parts are random.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def check_args(args: argparse.Namespace, cfg: Config) -> None:
-    """Refuse what cannot be tested, before anything slow."""
+    """Exit with an error if the arguments cannot be tested, before anything slow."""
     if not args.checkpoints and cfg.get('load_from'):
         args.checkpoints = [cfg.load_from]
     for path in args.checkpoints:
@@ -82,7 +82,7 @@ def main() -> None:
     if args.amp:
         cfg.test_cfg.amp = args.amp
 
-    # Only now what takes seconds to import.
+    # Import here what takes seconds.
     from mmengine.dist import is_main_process
     from mmengine.fileio import dump
 

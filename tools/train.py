@@ -54,7 +54,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def apply_args(cfg: Config, args: argparse.Namespace) -> None:
-    """Change the config as the flags say."""
+    """Change the config according to the flags."""
     from mmvtr.engine.launch import training  # takes seconds to import
 
     if args.no_validate:
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
-    """Run the steps from a checked config to the table of its test."""
+    """Train by a checked config, then test and print the table."""
     from mmengine.dist import is_main_process
 
     from mmvtr.engine.launch import against, launching, training

@@ -1,4 +1,4 @@
-"""Where configs are."""
+"""Locate config files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def config_file(name: str) -> str:
-    """Return the file of a config, of the package or of the laboratory, from the root."""
+    """Return a config's path from the repository root, in projects/lab/configs or configs."""
     own = f'projects/lab/configs/{name}.py'
     return own if (ROOT / own).is_file() else f'configs/{name}.py'

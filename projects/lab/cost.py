@@ -1,12 +1,12 @@
-"""Parameters, FLOPs and time of a training step of any config, without its data or its weights.
+"""Measure parameters, FLOPs and time of a training step of any config, without its data or weights.
 
     python projects/lab/cost.py CONFIG [CONFIG ...] [--steps 5] [--out FILE.json]
 
-A row a config (frame-length paper Tab. 5, UATVR Tab. 2, ARL Tab. 3).  Published sets are simulated
-(simulation), at their own widths, with a layer of stand-in for pretrained towers,
-whose parameters and FLOPs are left out; the towers are measured apart, where open_clip has them, on
-frames and words of noise.  Other sets (planted, tables) are read.  FLOPs are counted by torch, two
-a multiply-add: halve them to compare with counts of multiply-adds, as thop's.
+Prints a row per config (frame-length paper Tab. 5, UATVR Tab. 2, ARL Tab. 3).  Published datasets
+are simulated (simulation) at their own widths, with one stand-in layer for each pretrained tower,
+whose parameters and FLOPs are excluded; towers of open_clip are measured separately, on random
+frames and words.  Other datasets (planted, tables) are read.  FLOPs are counted by torch, two per
+multiply-add: halve them to compare with counts of multiply-adds, such as thop's.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from simulation.simulated import simulate
 from simulation.simulated_model import FULL, Unknown, retrievers
 from simulation.towers import SimulatedFrames, SimulatedText
 
-#: Numbers of a row, and how the table calls them.
+#: Columns of the table, and their headings.
 COLUMNS = {
     'all_parameters': 'M parameters, with towers',
     'parameters': 'M parameters',
@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def table(rows: dict[str, dict[str, float]]) -> str:
-    """Markdown, of the columns that some row has."""
+    """Return a markdown table of the columns that some row has."""
     keys = [key for key in COLUMNS if any(key in row for row in rows.values())]
     lines = ['| config | ' + ' | '.join(COLUMNS[key] for key in keys) + ' |']
     lines.append('|---' * (len(keys) + 1) + '|')
@@ -96,10 +96,11 @@ def table(rows: dict[str, dict[str, float]]) -> str:
 
 
 def measure(cfg: Config, args: argparse.Namespace) -> dict[str, float]:
-    """A row.
+    """Return the measurements of a config.
 
     Raises:
-        ValueError: a config without a training; a set that is neither published nor there.
+        ValueError: the config has no training, or a dataset that is neither published nor
+            available.
     """
     if cfg.get('train_dataloader') is None:
         raise ValueError(f'{cfg.filename} has no train_dataloader')
@@ -107,7 +108,7 @@ def measure(cfg: Config, args: argparse.Namespace) -> dict[str, float]:
     words = word_rows(cfg)
     try:
         cfg, _ = simulate(cfg, FULL)
-    except Unknown:  # no published set: its own data
+    except Unknown:  # not a published dataset: use its own data
         forget_pretrained(cfg.model)
         cfg.train_dataloader.update(num_workers=0, persistent_workers=False)
     torch.manual_seed(0)
@@ -129,13 +130,13 @@ def measure(cfg: Config, args: argparse.Namespace) -> dict[str, float]:
 
 
 def word_rows(cfg: Config) -> Optional[int]:
-    """Rows of the config's table of words, if it trains one: a simulated one is smaller."""
+    """Return the size of the word table that a config trains (a simulated one is smaller)."""
     texts = (one.encoder.get('text') or {} for one in retrievers(cfg.model))
     return next((text.words for text in texts if 'words' in text), None)
 
 
 def sizes_of(model: nn.Module, words: Optional[int]) -> dict[nn.Parameter, int]:
-    """Numbers of each parameter that the model of the config has outside pretrained towers."""
+    """Return the sizes of the parameters in the config's model, outside pretrained towers."""
     sizes = {parameter: parameter.numel() for parameter in model.parameters()}
     for module in model.modules():
         if isinstance(module, (SimulatedFrames, SimulatedText)):
@@ -148,7 +149,7 @@ def sizes_of(model: nn.Module, words: Optional[int]) -> dict[nn.Parameter, int]:
 def sides(
     model: nn.Module, batch: dict[str, Any], sizes: dict[nn.Parameter, int]
 ) -> dict[str, float]:
-    """Parameters and FLOPs of each side, of one member where there are several."""
+    """Return parameters and FLOPs of each side, for one member if there are several."""
     one = next(iter(model.members)) if hasattr(model, 'members') else model
     one.eval()
     if getattr(one, 'data_preprocessor', None) is None:
@@ -157,9 +158,9 @@ def sides(
     levels, row = {}, {}
     for kind in ('text', 'video'):
         one.zero_grad(set_to_none=True)
-        # Recurrent layers of oneDNN are one operation, which the counter does not know.
+        # oneDNN's recurrent layers are one operation, which the FLOP counter does not know.
         with warnings.catch_warnings(), torch.backends.mkldnn.flags(enabled=False):
-            warnings.simplefilter('ignore')  # of Intel's GPUs, which the flags speak of as well
+            warnings.simplefilter('ignore')  # the flags also warn about Intel GPUs
             flops, made = counted(lambda kind=kind: getattr(one, f'encode_{kind}')(data), one)
         sum(level.mean.float().sum() for level in made.values()).backward()
         reached = (sizes[p] for p in one.parameters() if p.grad is not None)
@@ -175,7 +176,7 @@ def sides(
 
 
 def counted(run: Callable[[], Any], model: Optional[nn.Module] = None) -> tuple[float, Any]:
-    """FLOPs of a call, without those of a model's stand-ins, and what it gives."""
+    """Return the FLOPs of a call, without those of the model's stand-ins, and its result."""
     counter, own = FlopCounterMode(display=False), 0
 
     def before(*_: Any) -> None:
@@ -198,7 +199,7 @@ def counted(run: Callable[[], Any], model: Optional[nn.Module] = None) -> tuple[
 
 
 def step_time(model: nn.Module, batches: Iterator[Any], args: argparse.Namespace) -> float:
-    """Median seconds of forward, loss, backward and a step of Adam, after one that is not timed."""
+    """Return the median seconds of forward, loss, backward and Adam step, after a warm-up."""
     model.train()
     optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.0)
     times = []
@@ -211,14 +212,14 @@ def step_time(model: nn.Module, batches: Iterator[Any], args: argparse.Namespace
         optimizer.step()
         if args.device.startswith('cuda'):
             torch.cuda.synchronize()
-        if hasattr(model, 'follow'):  # a momentum retriever refuses a step that nobody followed
+        if hasattr(model, 'follow'):  # a momentum retriever requires this after each step
             model.follow()
         times.append(time.perf_counter() - start)
     return median(times[1:])
 
 
 def towers_of(cfg: Config) -> dict[str, float]:
-    """Parameters and FLOPs of open_clip's towers, of all frames of a video and of a text."""
+    """Return parameters and FLOPs of open_clip's towers, for a video's frames and a text."""
     encoder = (cfg.model.get('member') or cfg.model).get('encoder') or {}
     kinds = {side: encoder.get(side) for side in ('frames', 'text')}
     kinds = {side: kind for side, kind in kinds.items() if kind and 'OpenCLIP' in bare_name(kind)}
@@ -246,16 +247,16 @@ def towers_of(cfg: Config) -> dict[str, float]:
 
 
 def full_text(tower: nn.Module, pipeline: list[dict[str, Any]]) -> Tensor:
-    """int64 [1, L]: a text as long as the pipeline's tokenizer leaves it, of no padding."""
+    """Return an int64 [1, L] text of the tokenizer's maximal length, without padding."""
     steps = [TRANSFORMS.build(step) for step in pipeline]
     (length,) = (step.limit for step in steps if hasattr(step, 'limit'))
-    ids = torch.full((1, length), 2)  # padding is 0 or 1, whatever the tower
+    ids = torch.full((1, length), 2)  # padding is 0 or 1 in every tower
     ids[0, -1] = getattr(tower, 'eos_id', None) or 2
     return ids
 
 
 def name_of(device: str) -> str:
-    """'NVIDIA ...', or the number of threads."""
+    """Return the GPU's name, or the number of CPU threads."""
     if device.startswith('cuda'):
         return torch.cuda.get_device_name(device)
     return f'CPU, {torch.get_num_threads()} threads'

@@ -1,4 +1,4 @@
-"""The figures of the papers, of any config: planted, real or your own (docs/papers.md).
+"""Draw the papers' figures for any config: planted, real or your own data (docs/papers.md).
 
     python projects/lab/figures.py CONFIG CHECKPOINT --figure dvtr4 dvtr5 --out DIR
     python projects/lab/figures.py CONFIG CHECKPOINT --figure dvtr3 ncl6 --out DIR \\
@@ -7,8 +7,8 @@
     python projects/lab/figures.py CONFIG epoch_1.pth epoch_2.pth --figure uatvr3 --out DIR
     python projects/lab/figures.py --list
 
-Each model is tested once, as by tools/test.py, and all figures are drawn of that.  A figure for
-which the model has not got what it takes is named with the reason, and the others are drawn.
+Each model is tested once, as by tools/test.py, and all figures are drawn from that.  A figure that
+the model cannot provide is reported with the reason, and the others are drawn.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Optional
 from mmvtr.command_line import Parser, count, output_folder, tool
 from mmvtr.utils import load_config
 
-#: In place of a checkpoint: the model as its config builds it, pretrained or random.
+#: Stands for a checkpoint: the model as its config builds it, pretrained or random.
 AS_BUILT = 'as-built'
 
 
@@ -64,7 +64,7 @@ def parse_args() -> argparse.Namespace:
 @tool
 def main() -> None:
     args = parse_args()
-    # Only now what takes seconds to import.
+    # Import here what takes seconds.
     from paper_figures import FIGURES
 
     if args.list:
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def draw(args: argparse.Namespace) -> int:
-    """Make the figures that were asked for; returns how many could be made."""
+    """Draw the requested figures; return the number of those that could be drawn."""
     from mmvtr.engine.hooks.study import drawn
     from mmvtr.visualization import save
     from paper_figures import FIGURES
@@ -100,10 +100,10 @@ def draw(args: argparse.Namespace) -> int:
 
 
 def queries_of(given: Optional[list[str]]) -> Any:
-    """Ids of texts, or a number of them.
+    """Return ids of texts, or a number of them.
 
     Raises:
-        ValueError: none, or a number that is too large.
+        ValueError: no ids, or a number that is too large.
     """
     from mmvtr.engine.hooks.pictures_hook import checked_queries
 
@@ -114,14 +114,14 @@ def queries_of(given: Optional[list[str]]) -> Any:
 
 
 def ask(args: argparse.Namespace, of_models: bool) -> Any:
-    """What figures are made of: all models that the command line names, tested.
+    """Return the request of the figures, with all models on the command line tested.
 
     Args:
-        args: of the command line.
-        of_models: whether a figure needs them; a tool with a command line of its own does not.
+        args: the command line's arguments.
+        of_models: whether a figure needs models; a tool with its own command line does not.
 
     Raises:
-        ValueError: of a model that cannot be compared with another; see ``study``.
+        ValueError: two models cannot be compared; see ``study``.
     """
     from paper_figures import FigureRequest
 
@@ -144,7 +144,7 @@ def ask(args: argparse.Namespace, of_models: bool) -> Any:
 
 
 def tested_models(args: argparse.Namespace) -> tuple[list[Any], Any]:
-    """Those of the config, one a checkpoint, and what they are compared with, if it is given."""
+    """Return the config's models, one per checkpoint, and the model to compare with, if given."""
     from mmvtr.engine.checks.config_checks import check_config
     from mmvtr.engine.loop.facts import differing
     from paper_figures import study
@@ -180,7 +180,7 @@ def tested_models(args: argparse.Namespace) -> tuple[list[Any], Any]:
 
 
 def refuse_other_set(model: Any, against: Any) -> None:
-    """Raise ValueError where two models were tested on different texts or videos."""
+    """Raise ValueError if two models were tested on different texts or videos."""
     for kind in ('texts', 'videos'):
         ids = [getattr(one.evaluation, kind).ids for one in (model, against)]
         if ids[0] != ids[1]:

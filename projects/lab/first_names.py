@@ -1,4 +1,4 @@
-"""Configs spelt as they were when the first fingerprints of cells were taken."""
+"""Configs with the names that were used when the first fingerprints were computed."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 from mmvtr.registry import bare_name
 
-#: What components that have a new name were called.
+#: Former names of renamed components.
 _NAMES = dict(CombinedSupervision='SeveralSupervisions', SummedCaptionSimilarity='SummedWitnesses')
-#: Parts of ``records`` that were arguments of a dataset, in their order.
+#: Parts of ``records`` that used to be arguments of a dataset, in their order.
 _RECORDS = ('denoising', 'classes', 'environments', 'agreement')
 _OPTION = re.compile(rf'(_dataloader\.dataset\.)records\.({"|".join(_RECORDS)})\b')
 
 
 def without_scopes(value: Any) -> Any:
-    """Return a config, or a part of one, without our scope and with first names and keys.
+    """Return a config, or a part of one, without the mmvtr scope and with former names and keys.
 
-    With or without the scope a config is the same.  A ``collate_fn`` keeps it: mmengine looks that
-    name up in no scope.
+    A config means the same with or without the scope.  A ``collate_fn`` keeps it, as mmengine looks
+    that name up without a scope.
 
     Args:
         value: plain dicts, lists and values.
@@ -38,7 +38,7 @@ def without_scopes(value: Any) -> Any:
 
 
 def _first_keys(value: dict[str, Any]) -> dict[str, Any]:
-    """Record transforms as arguments of their dataset, in shortcuts as well."""
+    """Return record transforms as arguments of their dataset, also within shortcuts."""
     found = dict(value)
     if isinstance(value.get('records'), dict):
         parts = found.pop('records')

@@ -1,10 +1,10 @@
-"""Learn the words of Flickr8k's captions and their vectors, for CaptionFrames and CaptionWords.
+"""Learn the vocabulary of Flickr8k's captions and word vectors, for CaptionFrames and CaptionWords.
 
     python projects/lab/flickr8k_words.py DATA [--out data/flickr8k_words]
 
-DATA has Flickr8k.token.txt and the lists of images.  Only the seen captions (#0 and #1) of the
-6,000 train images teach: neither the captions that ask in training nor any test caption.  Half a
-minute.  Writes words.txt and words.npy.
+DATA has Flickr8k.token.txt and the lists of images.  Only the item captions (#0 and #1) of the
+6,000 train images are used, neither the captions that are queries in training nor any test caption.
+Takes half a minute.  Writes words.txt and words.npy.
 """
 
 from __future__ import annotations

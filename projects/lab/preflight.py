@@ -1,13 +1,13 @@
-"""What a training needs and costs, on one screen, before it is paid for.
+"""Show on one screen what a training needs and costs, before it runs.
 
     python projects/lab/preflight.py CONFIG [--gpus 8] [--amp] [--cfg-options key=value ...]
 
-Files and weights that are there or not, what reading the sets warns of, the joint batch, memory a
-card, steps and hours of the data found, the protocol and the paper's number.  Exit status 1, with
-what to do, where something is missing, a set is smaller than published, or something does not fit.
-Memory and hours are estimates: a few items go through the model on the CPU, its
-pretrained towers with random weights; what these keep for the backward pass and compute is scaled
-to the batch.  Where there is a card, the towers' memory is measured there at the whole batch.
+It reports available and missing files and weights, warnings from reading the datasets, the joint
+batch, memory per GPU, steps and hours for the data found, the protocol and the paper's numbers.
+Exit status 1, with what to do, if something is missing, a dataset is smaller than published, or
+something does not fit.  Memory and hours are estimates: a few items go through the model on the
+CPU, with random weights in its pretrained towers; their activations and FLOPs are scaled to the
+batch.  If there is a GPU, the towers' memory is measured there at the whole batch.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from simulation.footprint import (
 )
 from simulation.simulated_model import Unknown
 
-#: Where files come from: a page of the repository, with a heading a set.
+#: Page of the repository that says where files come from, with a heading per dataset.
 SOURCES = 'docs/reproduce/sources.md'
 WIDTH = 100
-#: TFLOP/s that a training reaches, assumed: of an A100, in fp32 and in 16 bit.
+#: Assumed TFLOP/s of a training on an A100, in fp32 and in 16 bit.
 REACHED = {False: 14.0, True: 120.0}
-#: Frames a second that a data worker gives (docs/media.md, small public videos).
+#: Frames per second that a data worker reads (docs/media.md, small public videos).
 DECODED = dict(LoadVideo=42.0, LoadFrames=1400.0)
-#: GB of a card where there is none here.
+#: GB of a GPU if there is none here.
 CARD = 80.0
 
 
@@ -101,7 +101,7 @@ def main() -> None:
 
 
 def screen(title: str, rows: list[tuple[str, str]], to_do: list[str]) -> str:
-    """Rows and what to do, in 100 columns."""
+    """Return rows and to-do list as text, 100 columns wide."""
     lines = [title, '']
     for name, said in rows:
         lines += textwrap.wrap(
@@ -121,15 +121,15 @@ def screen(title: str, rows: list[tuple[str, str]], to_do: list[str]) -> str:
 def files(
     cfg: Config, rows: list[tuple[str, str]], heard: list[str]
 ) -> tuple[dict[str, Dataset], list[str]]:
-    """A row for each set: its counts and what its reader warns of, or why it cannot be built.
+    """Add a row for each dataset: its counts and warnings, or why it cannot be built.
 
     Args:
         cfg: the config.
-        rows: to add to.
-        heard: what has been warned of, as it grows.
+        rows: rows of the screen, extended here.
+        heard: list of warnings, which grows as they occur.
 
     Returns:
-        The sets by part, and what to do.
+        The datasets by part, and the to-do list.
     """
     built: dict[str, Dataset] = {}
     to_do: list[str] = []
@@ -163,7 +163,7 @@ def files(
 
 
 def paths_in(part: Any, key: str = '') -> Iterator[str]:
-    """Files that a dataset's config names: values of ``path``, ``..._file`` and ``..._dir``."""
+    """Yield the files in a dataset's config: values of ``path``, ``..._file`` and ``..._dir``."""
     if isinstance(part, dict):
         for name, inner in part.items():
             yield from paths_in(inner, name if isinstance(name, str) else key)
@@ -175,7 +175,7 @@ def paths_in(part: Any, key: str = '') -> Iterator[str]:
 
 
 def batches_of(cfg: Config, train: Optional[Dataset]) -> Optional[int]:
-    """Batches an epoch of the set that was found, at the config's own batch size; None: of none."""
+    """Return the dataset's batches per epoch at the config's batch size; None without one."""
     if train is None:
         return None
     loader = dict(cfg.train_dataloader, dataset=train, num_workers=0)
@@ -185,12 +185,12 @@ def batches_of(cfg: Config, train: Optional[Dataset]) -> Optional[int]:
 
 
 def anchor(title: str) -> str:
-    """Of a heading: 'Charades-STA' -> 'charades-sta', without what is in brackets."""
+    """Return the anchor of a heading, without brackets: 'Charades-STA' -> 'charades-sta'."""
     return title.partition(' (')[0].lower().replace(' ', '-')
 
 
 def weights(cfg: Config, rows: list[tuple[str, str]]) -> Iterator[str]:
-    """A row of what the model starts from; yields what to do for what is not here."""
+    """Add a row on the initial weights; yield what to do about missing ones."""
     found = dict(started_from(cfg.model))
     if cfg.get('load_from'):
         found[cfg.load_from] = os.path.isfile(cfg.load_from)
@@ -205,7 +205,7 @@ def weights(cfg: Config, rows: list[tuple[str, str]]) -> Iterator[str]:
 
 
 def started_from(part: Any) -> Iterator[tuple[str, bool]]:
-    """Names of pretrained weights in a model's config, and whether they are here."""
+    """Yield names of pretrained weights in a model's config, and whether they are available."""
     from huggingface_hub import try_to_load_from_cache
 
     if isinstance(part, (list, tuple)):
@@ -226,7 +226,7 @@ def started_from(part: Any) -> Iterator[tuple[str, bool]]:
 
 
 def in_hub(model: Any, tag: str) -> tuple[str, bool]:
-    """Of open_clip's weights: their name, and whether the cache has them."""
+    """Return the name of open_clip weights, and whether the cache has them."""
     if not isinstance(model, str):
         return tag, os.path.isfile(tag)
     import open_clip
@@ -244,7 +244,7 @@ def in_hub(model: Any, tag: str) -> tuple[str, bool]:
 def batch(
     cfg: Config, args: argparse.Namespace, rows: list[tuple[str, str]]
 ) -> tuple[int, list[str]]:
-    """Items a card, and what to do where the cards do not make the joint batch."""
+    """Return the items per GPU, and what to do if the GPUs do not make the joint batch."""
     base = (cfg.get('auto_scale_lr') or {}).get('base_batch_size')
     turns, own = accumulated(cfg), cfg.train_dataloader.batch_size
     asked = 'train_dataloader.batch_size' in args.cfg_options
@@ -263,7 +263,7 @@ def batch(
 
 
 def remedy(base: int, gpus: int, turns: int) -> str:
-    """What makes a joint batch of ``base`` items, with as many of the cards as can."""
+    """Return options that make a joint batch of ``base`` items, on as many GPUs as possible."""
     if base % turns:
         return f'{turns} batches a step do not divide it: optim_wrapper.accumulative_counts=1'
     fit = next(n for n in range(gpus, 0, -1) if not base % (n * turns))
@@ -278,10 +278,10 @@ def costs(
     found: Optional[int],
     rows: list[tuple[str, str]],
 ) -> Iterator[str]:
-    """Rows of memory, steps and hours; yields what to do where a card is too small.
+    """Add rows of memory, steps and hours; yield what to do if a GPU is too small.
 
-    Steps are those of the data, ``found`` batches of the config's own size an epoch, or else of the
-    published size.
+    Steps are computed from the data, ``found`` batches of the config's own size per epoch, or else
+    from the published size.
     """
     try:
         rest, trained, published = behind_towers(cfg)
@@ -330,7 +330,7 @@ def costs(
 
 
 def reading(cfg: Config, items: int, gpus: int) -> tuple[float, str]:
-    """Hours that data workers take, and how that is reckoned; 0 where frames are not decoded."""
+    """Return the hours that data workers take, and the calculation; 0 if frames are not decoded."""
     steps = cfg.train_dataloader.dataset.video_pipeline
     rate = DECODED.get(bare_name(steps[0])) if steps else None
     if rate is None:
@@ -342,7 +342,7 @@ def reading(cfg: Config, items: int, gpus: int) -> tuple[float, str]:
 
 
 def protocol(cfg: Config) -> str:
-    """What the protocol line will say, as far as it is known before."""
+    """Return the protocol line as far as it is known before training."""
     loader = cfg.get('test_dataloader')
     tested = (loader or {}).get('dataset') or {}
     where = f'{bare_name(tested)} {tested.get("split", "")}'.strip() if tested else 'nothing'
@@ -356,7 +356,7 @@ def protocol(cfg: Config) -> str:
 
 
 def paper(name: str) -> str:
-    """Numbers that a paper reports of this config."""
+    """Return the numbers that a paper reports for this config."""
     found: Optional[str] = None
     for path in sorted((config_folder() / 'metafiles').glob('*.yml')):
         for model in yaml.safe_load(path.read_text())['Models']:
@@ -382,7 +382,7 @@ def optimizer_in_words(cfg: Mapping[str, Any]) -> Optional[str]:
 
 
 def selection(cfg: Config) -> str:
-    """Return, before a training, which of its checkpoints will be tested."""
+    """Return which of a training's checkpoints will be tested."""
     if cfg.get('val_dataloader') is None:
         return 'the last epoch'
     by = (cfg.default_hooks.get('checkpoint') or {}).get('save_best')

@@ -1,15 +1,15 @@
-"""Train a config on simulated tower outputs, and see whether it does what its paper says.
+"""Train a config on simulated tower outputs, and check whether it does what its paper says.
 
     python projects/lab/rehearse.py CONFIG [--steps N] [--minutes M] [--items S] [--out DIR] [...]
     python projects/lab/rehearse.py --all [--jobs 2] [--minutes M] [--out DIR]
     python projects/lab/rehearse.py [CONFIG | --all] [--out DIR] --page FILE
 
-The result is a line of ``DIR/results.jsonl``, beside those that are there; of one config a picture
-is drawn, too.  A page is made of all lines.
+The result is added as a line to ``DIR/results.jsonl``; for a single config a figure is drawn as
+well. A page is made from all lines.
 
 (a) a few steps at full width and batch; (b) the config's own schedule, rates and number of steps,
-on narrow tokens.  No dataset, no pretrained weights and no GPU are needed.  Exit status 1 where an
-expectation is not met, 2 where a config cannot be rehearsed, 3 where the rehearsal crashed.
+on narrow tokens.  No dataset, no pretrained weights and no GPU are needed.  Exit status 1 if an
+expectation is not met, 2 if a config cannot be rehearsed, 3 if the rehearsal crashed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mmvtr.command_line import Parser, count, tool
 from mmvtr.reasons import reason
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Exit status of a rehearsal, in words.
+#: Exit statuses of a rehearsal, in words.
 STATUS = ('met', 'NOT MET', 'cannot be rehearsed', 'crashed')
 
 
@@ -83,13 +83,13 @@ def main() -> None:
 
 
 def rehearse_one(args: argparse.Namespace) -> int:
-    """A place in :data:`STATUS`; writes a line of results, and ``NAME.png``."""
+    """Rehearse one config, and write its results; return an index in :data:`STATUS`."""
     from mmvtr.utils import load_config
     from simulation.simulated_model import Unknown
 
     try:
         cfg = load_config(args.config, args.cfg_options)
-    except SystemExit as error:  # whose own status would be that of an expectation
+    except SystemExit as error:  # its own status would mean an unmet expectation
         print(error, file=sys.stderr)
         return 2
     try:
@@ -110,7 +110,7 @@ def rehearse_one(args: argparse.Namespace) -> int:
 
 
 def _met(args: argparse.Namespace, cfg: Config) -> bool:
-    """Whether no expectation fails."""
+    """Rehearse a config; return whether no expectation fails."""
     import torch
 
     from rehearsal.pictures import draw
@@ -128,14 +128,14 @@ def _met(args: argparse.Namespace, cfg: Config) -> bool:
 
 
 def keep(folder: Path, new: dict[str, dict]) -> None:
-    """Write results beside those that are there, in place of older ones of the same configs."""
+    """Write results to the folder's file, replacing older ones of the same configs."""
     from rehearsal.report import RESULTS, read_results, write_results
 
     write_results(folder / RESULTS, {**read_results(folder / RESULTS), **new})
 
 
 def configs() -> list[Path]:
-    """Of the trainings that are for real, rows with presets among them, not over in minutes."""
+    """Return the configs of real trainings, including presets, but not those of minutes."""
     left_out = ('planted', 'captions', 'zeroshot')
     files = [
         yaml.safe_load(path.read_text()) for path in (ROOT / 'configs').glob('metafiles/*.yml')
@@ -154,9 +154,9 @@ def write_page(args: argparse.Namespace) -> None:
 
 
 def rehearse_all(args: argparse.Namespace) -> int:
-    """Each config in a process of its own; what is done is not done again.
+    """Run each outstanding config in its own process; skip results that are current.
 
-    1 where some config ends with another status than 0, or has an unmet expectation.
+    Return 1 if some config ends with a status other than 0, or has an unmet expectation.
     """
     from rehearsal.report import RESULTS, is_current, read_results
 
@@ -177,12 +177,12 @@ def rehearse_all(args: argparse.Namespace) -> int:
 
 
 def _log(path: Path, args: argparse.Namespace) -> Path:
-    """What the rehearsal of a config says."""
+    """Return the log file of a config's rehearsal."""
     return args.out / f'{path.stem}.log'
 
 
 def _run(path: Path, args: argparse.Namespace) -> tuple[int, dict[str, dict]]:
-    """A place in :data:`STATUS`, that of a killed process is a crash; and the result, if any."""
+    """Return an index in :data:`STATUS` (a killed process is a crash), and the result, if any."""
     from rehearsal.report import RESULTS, read_results
 
     env = {**os.environ, 'OMP_NUM_THREADS': '1'}

@@ -1,15 +1,15 @@
-"""An ablation of a paper as one command: its trainings one after the other, then their table.
+"""Run a paper's ablation as one command: its trainings one after the other, then their table.
 
     python projects/lab/sweep.py dvtr_tab13                        # a name of --list, or a file
     python projects/lab/sweep.py dvtr_tab13 --only 'tau .05' 'tau .07' --seeds 0 1 2
-    python projects/lab/sweep.py dvtr_tab13 --dry    # the commands alone
+    python projects/lab/sweep.py dvtr_tab13 --dry    # only print the commands
     python projects/lab/sweep.py dvtr_tab13 --config dvtr_c2v_planted_features
     python projects/lab/sweep.py ncl_tab5 --best-on-test --amp bf16 --gpus 8
-    python projects/lab/sweep.py dvtr_tab13 --table                # of what is done so far
+    python projects/lab/sweep.py dvtr_tab13 --table                # of finished runs
     python projects/lab/sweep.py --list
 
-What is done is not done again, and a training that was killed goes on where it stopped.  Results
-are in WORK/table.md and WORK/results.json.  Before the first training all options are checked.
+Finished runs are skipped, and a killed training resumes where it stopped.  Results are in
+WORK/table.md and WORK/results.json.  All options are checked before the first training.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from sweeps import (
     table,
 )
 
-#: Key of the batch that each process has.
+#: Config key of the batch size per process.
 BATCH = 'train_dataloader.batch_size'
 
 
@@ -97,7 +97,7 @@ def main() -> None:
 
 
 def choose(sweep: Sweep, only: Optional[list[str]]) -> list[Run]:
-    """The runs that were asked for, and those whose checkpoints they need.
+    """Return the requested runs, and those whose checkpoints they need.
 
     Raises:
         ValueError: an unknown name.
@@ -113,7 +113,7 @@ def choose(sweep: Sweep, only: Optional[list[str]]) -> list[Run]:
 
 
 def carry_out(sweep: Sweep, run: Run, seed: int, work: Path, args: argparse.Namespace) -> None:
-    """Train a run, or test what it is ``of``, unless that is done.
+    """Train a run, or test the runs that it is ``of``, unless that is done.
 
     Raises:
         SystemExit: the command failed; says where its log is.
@@ -146,7 +146,7 @@ def carry_out(sweep: Sweep, run: Run, seed: int, work: Path, args: argparse.Name
 
 
 def asked(run: Run, args: argparse.Namespace) -> dict[str, Any]:
-    """What decides the results of a run, beside its seed."""
+    """Return the settings that determine a run's results, besides its seed."""
     return dict(
         config=run.config,
         options=run.written(),
@@ -156,10 +156,10 @@ def asked(run: Run, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def check_asked(folder: Path, run: Run, args: argparse.Namespace) -> None:
-    """See that what was done in a folder is what is asked for now.
+    """Check that the results in a folder were made with the current settings.
 
     Raises:
-        SystemExit: it is not; names what differs.
+        SystemExit: they were not; names what differs.
     """
     file = folder / 'asked.json'
     if not file.is_file():
@@ -178,7 +178,7 @@ def save(content: Any, path: Path) -> None:
 
 
 def call(command: list[str], log: Path) -> int:
-    """Run a command, what it prints goes to a file; returns its exit code."""
+    """Run a command with its output appended to a file; return its exit code."""
     environment = {**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))}
     with open(log, 'a') as printed:
         return subprocess.run(
@@ -189,7 +189,7 @@ def call(command: list[str], log: Path) -> int:
 def command_of(
     sweep: Sweep, run: Run, seed: int, work: Path, args: argparse.Namespace
 ) -> list[Any]:
-    """The command line of a run."""
+    """Return the command line of a run."""
     folder, tools = place(work, run, seed), tool_folder()
     written = run.written()
     amp = ['--amp', args.amp] if args.amp else []
@@ -211,7 +211,7 @@ def cfg_options(written: list[str]) -> list[str]:
 
 
 def share_of_batch(run: Run, processes: int) -> list[str]:
-    """The option that gives each process its share, unless the run's options set the batch."""
+    """Return the option that sets each process's batch, unless the run's options set it."""
     if BATCH in run.options:
         return []
     share = batch_per_process(load_config(run.config, run.options), processes)
@@ -223,10 +223,10 @@ def place(work: Path, run: Run, seed: int) -> Path:
 
 
 def checkpoint(sweep: Sweep, name: str, seed: int, work: Path, args: argparse.Namespace) -> Path:
-    """The chosen checkpoint of a run: the best on val, else the last.
+    """Return the chosen checkpoint of a run: the best on val, else the last.
 
     Raises:
-        SystemExit: there is none.
+        SystemExit: there is no checkpoint.
     """
     run = next(run for run in sweep.runs if run.name == name)
     folder = place(work, run, seed)
@@ -242,7 +242,7 @@ def checkpoint(sweep: Sweep, name: str, seed: int, work: Path, args: argparse.Na
 
 
 def report(sweep: Sweep, seeds: list[int], work: Path) -> None:
-    """Print the table of what is done, and write it."""
+    """Print the table of finished runs, and write it."""
     results = {run.name: list(found(sweep, run, seeds, work)) for run in sweep.runs}
     rows = {
         run.name: [row_of(run, one.numbers, sweep.metrics) for one in results[run.name]]
@@ -257,7 +257,7 @@ def report(sweep: Sweep, seeds: list[int], work: Path) -> None:
 
 
 def found(sweep: Sweep, run: Run, seeds: list[int], work: Path) -> Iterator[Results]:
-    """What a run has given, a result a seed that is done."""
+    """Yield the results of a run, one for each finished seed."""
     source = source_of(sweep, run)
     for seed in seeds:
         file = place(work, source, seed) / 'results.json'

@@ -1,12 +1,12 @@
-"""Which words, frames and extra tokens carry the score of a text and a video?
+"""Show which words, frames and extra tokens contribute to the score of a text and a video.
 
     python projects/lab/token_attention.py CONFIG CHECKPOINT --video a.mp4 b.mp4 \\
         --text "a man is singing" "some people are dancing" --out DIR
 
 For models that match tokens (UATVR Eq. 7-8): DIR/<video>.png shows the frames as the model sees
-them and, for each text, what every frame and every word adds to the score, darker for more, with
-the word or frame that it takes (UATVR Fig. 4 and 5).  Extra tokens are +1, +2 ...  Prints what
-carries each pair most.
+them and, for each text, the contribution of every frame and word to the score, darker for larger
+ones, with its matched word or frame (UATVR Fig. 4 and 5).  Extra tokens are +1, +2 ...  It prints
+the largest contributions to each pair.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     check_files(args.video)
-    # Items are encoded one by one, so that nothing is padded: workers would start for each.
+    # Items are encoded one by one to avoid padding, and workers would start for each item.
     cfg = load_config(args.config, {**args.cfg_options, 'test_dataloader.num_workers': 0})
     model, cfg = load_retriever(cfg, args.checkpoint)
     refuse_without_matches(model)
@@ -86,7 +86,7 @@ def read_text(model: nn.Module, cfg: Config, text: str) -> Item:
 
 
 def read_images(cfg: Config, path: str) -> list[np.ndarray]:
-    """F frames as the model sees them, uint8 [H, W, 3]."""
+    """Return F frames as the model sees them, uint8 [H, W, 3]."""
     results: dict[str, Any] = dict(video_id=Path(path).stem, path=path)
     for step in cfg.test_dataloader.dataset.video_pipeline:
         step = TRANSFORMS.build(step)

@@ -1,11 +1,11 @@
-"""How similar, and how common, are the pairs that ARL calls ambiguous?
+"""Report how similar, and how common, the pairs are that ARL calls ambiguous.
 
     python tools/analysis_tools/ambiguity.py CONFIG CHECKPOINT --out DIR
 
-Of some videos of the training set and all of their texts, in eval mode: similarity s (Eq. 3) and
-uncertainty u (Eq. 5) of annotated and of other pairs, as a table and a picture a branch with the
-checkpoint's thresholds (ARL Fig. 4), and, for some texts, the videos that are ambiguous among these
-(Fig. 5).  Where the training set knows the truth, the unannotated pairs that hold stand apart.
+For a sample of training videos and all of their texts, in eval mode, it writes similarity s (Eq. 3)
+and uncertainty u (Eq. 5) of annotated and of other pairs, as a table and a picture per branch with
+the checkpoint's thresholds (ARL Fig. 4), and, for some texts, the ambiguous videos of the sample
+(Fig. 5).  If the training set has ground truth, true but unannotated pairs are shown separately.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from mmvtr.utils import load_config
 
 
 class Sample(NamedTuple):
-    """Some videos of a set and all of their texts, encoded.
+    """A sample of videos of a dataset and all of their texts, encoded.
 
     Attributes:
-        texts, videos: levels of the T texts and V videos.
+        texts, videos: embeddings of the T texts and V videos, by level.
         positives: bool [T, V].
-        truth: bool [T, V], or None where it is not known.
-        text_records, video_records: of the dataset, in this order.
+        truth: bool [T, V], or None if unknown.
+        text_records, video_records: the dataset's records, in this order.
     """
 
     texts: Levels
@@ -52,12 +52,12 @@ class Sample(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """What a branch says of all pairs.
+    """Similarity, uncertainty and ambiguous set of one branch for all pairs.
 
     Attributes:
         s, u: float [T, V].
         frame: int64 [T, V], the matched frame.
-        frames: int64 [V], how many frames a video has.
+        frames: int64 [V], number of frames of a video.
         ambiguous: bool [T, V].
         tau_s, tau_u: the thresholds in the checkpoint.
     """
@@ -106,10 +106,10 @@ def main() -> None:
 
 
 def supervision_of(model: nn.Module, args: argparse.Namespace) -> ARLSupervision:
-    """The model's, past its warm-up.
+    """Return the model's ARL supervision.
 
     Raises:
-        ValueError: it has none, or the checkpoint has no thresholds.
+        ValueError: it has none, or the checkpoint is from the warm-up, without thresholds.
     """
     arl = getattr(model, 'supervision', None)
     if not isinstance(arl, ARLSupervision):
@@ -121,10 +121,10 @@ def supervision_of(model: nn.Module, args: argparse.Namespace) -> ARLSupervision
 
 @torch.no_grad()
 def encode(model: nn.Module, cfg: Config, count: int, seed: int) -> Sample:
-    """Draw videos of the training set and encode them with their texts, as a test would.
+    """Draw videos of the training set and encode them with their texts, as in a test.
 
     Raises:
-        ValueError: no video is asked for, or the set has none with a text.
+        ValueError: the count is below 1, or the set has no video with a text.
         BrokenVideoError: a video cannot be read.
     """
     loader = as_tested(cfg, 'train')
@@ -155,7 +155,7 @@ def encode(model: nn.Module, cfg: Config, count: int, seed: int) -> Sample:
 
 @torch.no_grad()
 def pairs_of(arl: ARLSupervision, level: str, sample: Sample) -> Pairs:
-    """s, u and the set of a branch, the thresholds as the checkpoint has them."""
+    """Return s, u and the ambiguous set of a branch, with the checkpoint's thresholds."""
     branch = arl.branches[level]
     texts, frames, mask = units_of(sample.texts[level], sample.videos[level])
     s, best = best_frames(texts, frames, mask)
@@ -167,7 +167,7 @@ def pairs_of(arl: ARLSupervision, level: str, sample: Sample) -> Pairs:
 
 
 def kinds_of(sample: Sample) -> dict[str, Tensor]:
-    """Kinds of pairs by name, bool [T, V]; where the truth is known, those that hold apart."""
+    """Return kinds of pairs by name, bool [T, V]; true unannotated pairs are separate."""
     paired = sample.positives
     if sample.truth is None:
         return dict(paired=paired, unpaired=~paired)
@@ -176,12 +176,12 @@ def kinds_of(sample: Sample) -> dict[str, Tensor]:
 
 
 def note(arl: ARLSupervision) -> str:
-    """Return the note on tau_s where it is not that of the rule."""
+    """Return a note about tau_s if ARL's rule is not 'mean'."""
     return '' if arl.rule == 'mean' else ' (the rule here is the own video of each text)'
 
 
 def table(pairs: Pairs, kinds: dict[str, Tensor]) -> str:
-    """A row a kind: how many, mean and deviation of s and u, shares above and in the sets."""
+    """Return a row per kind of pairs: count, mean and deviation of s and u, shares."""
     head = ('', 'pairs', 's', 'u', 's > tau_s', 'u > tau_u', 'ambiguous')
     rows = [head]
     for name, kind in kinds.items():
@@ -205,8 +205,8 @@ def table(pairs: Pairs, kinds: dict[str, Tensor]) -> str:
 
 
 def draw(path: Path, level: str, pairs: Pairs, kinds: dict[str, Tensor], said: str) -> None:
-    """Fig. 4: distributions of s (a) and u (b), with the thresholds."""
-    # Only now: not needed for a wrong command line.
+    """Draw the distributions of s (a) and u (b), with the thresholds (Fig. 4)."""
+    # Import here: not needed for a wrong command line.
     from drawings.spreads import Spread, distributions
     from mmvtr.visualization import save
 
@@ -224,7 +224,7 @@ def draw(path: Path, level: str, pairs: Pairs, kinds: dict[str, Tensor], said: s
 def examples(
     branches: dict[str, Pairs], sample: Sample, count: int, seed: int
 ) -> list[dict[str, Any]]:
-    """Fig. 5: texts drawn from those that have an ambiguous video, with theirs of all branches."""
+    """Return texts with an ambiguous video, drawn at random, with these videos (Fig. 5)."""
     found = torch.stack([pairs.ambiguous for pairs in branches.values()]).any(0)
     rows = found.any(1).nonzero().flatten().numpy()
     drawn = sorted(np.random.default_rng(seed).permutation(rows)[:count].tolist())
@@ -242,7 +242,7 @@ def examples(
 def _videos(
     branches: dict[str, Pairs], sample: Sample, t: int, chosen: Tensor
 ) -> list[dict[str, Any]]:
-    """What the branches say of a text and some videos, the best first."""
+    """Return the branches' values for a text and some videos, the best first."""
     mean = torch.stack([pairs.s[t] for pairs in branches.values()]).mean(0)
     columns = sorted(chosen.nonzero().flatten().tolist(), key=lambda v: -float(mean[v]))
     return [_video(branches, sample, t, v) for v in columns]

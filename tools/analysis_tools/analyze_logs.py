@@ -2,8 +2,8 @@
 
     python tools/analysis_tools/analyze_logs.py work_dirs/a work_dirs/b --keys loss --out curves.png
 
-A run is a folder of a training (its newest scalars.json is read), or such a file.  Without --keys
-the table has all numbers that every run has logged: the last and, of results, the best.
+A run is a training's work_dir (its newest scalars.json is read), or such a file.  Without --keys
+the table has all numbers that every run has logged: the last value and, for metrics, the best.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from mmvtr.visualization import canvas
 
 
 class Run(NamedTuple):
-    """What a training has logged.
+    """The logged numbers of a training.
 
     Attributes:
-        name: of its folder.
-        curves: by key the steps and the numbers.
+        name: name of its folder.
+        curves: steps and numbers by key.
     """
 
     name: str
@@ -64,7 +64,7 @@ def read_run(path: Path) -> Run:
 
 
 def chosen_keys(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
-    """Return the asked keys, or all that every run has.
+    """Return the requested keys, or all keys that every run has.
 
     Raises:
         SystemExit: a run has not logged a key; names those that it has.
@@ -79,7 +79,7 @@ def chosen_keys(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
 
 
 def table(runs: Sequence[Run], keys: Sequence[str]) -> str:
-    """Return a row for each key: the last number of each run and, of results, the highest."""
+    """Return a row for each key: the last number of each run and, for metrics, the highest."""
     lines = [['', *(run.name for run in runs)]]
     for key in keys:
         last = [run.curves[key][1][-1] for run in runs]

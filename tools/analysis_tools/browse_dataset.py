@@ -2,7 +2,7 @@
 
     python tools/analysis_tools/browse_dataset.py CONFIG --out sheet.png [--split train] [--epoch 3]
 
-Each row is an item: its frames as the model gets them (before they are scaled to mean and std), the
+Each row is an item: its frames as the model gets them (before normalisation by mean and std), the
 ids of its video and text, the caption, and the token ids.
 """
 
@@ -22,7 +22,7 @@ from mmvtr.registry import DATASETS
 from mmvtr.utils import load_config
 from mmvtr.visualization import canvas
 
-#: Most frames of a row, and token ids of a text.
+#: Maximal number of frames of a row, and of token ids of a text.
 FRAMES, TOKENS = 8, 16
 
 
@@ -39,7 +39,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def strip(frames: Tensor) -> np.ndarray:
-    """Return frames beside each other, uint8 [H, F * W, 3]; of clips their first ones.
+    """Return frames side by side, uint8 [H, F * W, 3]; for clips the first frame of each.
 
     Args:
         frames: uint8 [F, 3, H, W] or [F, L, 3, H, W].
@@ -50,7 +50,7 @@ def strip(frames: Tensor) -> np.ndarray:
 
 
 def words(item: dict[str, Any]) -> str:
-    """Return what stands above an item's frames: ids, shape, captions and token ids."""
+    """Return the caption of an item's row: ids, shape, texts and token ids."""
     shape = list(item['video']['frames'].shape)
     lines = [f'video {item["video"]["video_id"]}: {shape}']
     for text in item['texts']:

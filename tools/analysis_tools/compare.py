@@ -1,16 +1,16 @@
-"""Is one system better than another, or is it not resolved?  Score files or runs, the same queries.
+"""Compare systems by significance tests, given their scores for the same queries.
 
     python tools/analysis_tools/compare.py BASELINE.npy A.npz B.run --positives QRELS \\
         --judgments JUDGED.qrels --out FILE.json --plot FILE.png
 
 Each system is compared with the first one, query by query, in every metric: the difference with the
 95 % interval of a paired bootstrap, the p of a permutation test, and Holm's correction of p for all
-metrics and systems together.  Texts of one video are no independent draws: they are drawn, and
-their signs flipped, together, unless --by query.  Files are .npy [texts, videos], .npz (scores, or
-t2v and v2t, with text_ids and video_ids or without), or TREC runs; needs scipy.
+metrics and systems together.  Texts of one video are not independent: they are resampled, and their
+signs flipped, together, unless --by query.  Files are .npy [texts, videos], .npz (scores, or t2v
+and v2t, with text_ids and video_ids or without), or TREC runs; needs scipy.
 
-Scores that ScoresFileHook wrote know their test set and their training: those of different test
-sets are refused, and what the trainings differ in stands above the table.
+Files that ScoresFileHook wrote record their test set and their training: different test sets are
+refused, and differences of the trainings are printed above the table.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ RESOLVED = ('better', 'worse')
 
 
 class Row(NamedTuple):
-    """A system against the baseline in a metric.
+    """The comparison of a system with the baseline in one metric.
 
     Attributes:
         system, metric: their names.
-        base, own: means of the two.
-        test: how they differ.
-        p: corrected.
+        base, own: means of baseline and system.
+        test: result of the paired test.
+        p: corrected p.
     """
 
     system: str
@@ -62,7 +62,7 @@ class Row(NamedTuple):
     p: float
 
     def verdict(self, level: float) -> str:
-        """'better' or 'worse' where p is below ``level``, else 'not resolved'."""
+        """Return 'better' or 'worse' if p is below ``level``, else 'not resolved'."""
         if self.p >= level or not self.test.mean:
             return 'not resolved'
         return 'better' if self.test.mean > 0 else 'worse'
@@ -125,7 +125,7 @@ def check_options(args: argparse.Namespace) -> None:
 
 
 def beside(files: Sequence[Path]) -> list[str]:
-    """Return the differences of the trainings to the baseline's; [] if no file has facts.
+    """Return how the trainings differ from the baseline's; [] if no file records them.
 
     Raises:
         FileNotFoundError: no such file.
@@ -147,7 +147,7 @@ def beside(files: Sequence[Path]) -> list[str]:
 
 
 def load_all(args: argparse.Namespace) -> tuple[Relation, dict[str, Directed]]:
-    """Return the matches, and each system's scores in the order of the first one's ids."""
+    """Return the matches, and each system's scores in the order of the reference ids."""
     matches = read_matches(args.positives)
     files = {path: read_score_file(path, matches) for path in args.files}
     if len(files) < len(args.files):
@@ -163,7 +163,7 @@ def load_all(args: argparse.Namespace) -> tuple[Relation, dict[str, Directed]]:
 
 
 def in_order(path: Path, scores: Tensor, file: ScoreFile, ids: Ids) -> Tensor:
-    """Rows and columns as ``ids`` have them; what a run does not list stands behind the rest."""
+    """Return scores ordered like ``ids``; unlisted pairs of a run rank last."""
     shape = tuple(len(names) for names in ids)
     if scores.shape != shape:
         raise ValueError(
@@ -209,7 +209,7 @@ def by_query(args: argparse.Namespace, scores: Directed, relation: Relation) -> 
 
 
 def clusters(positives: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Int64 [T] and [V]: numbers of the groups that annotated pairs connect."""
+    """Return group numbers, int64 [T] and [V], of the components connected by annotated pairs."""
     from scipy.sparse import bmat, csr_matrix
     from scipy.sparse.csgraph import connected_components
 
@@ -219,7 +219,7 @@ def clusters(positives: Tensor) -> tuple[np.ndarray, np.ndarray]:
 
 
 def compare(values: Mapping[str, Mapping[str, Tensor]], relation: Relation, by: str) -> list[Row]:
-    """Each system against the first; metrics that no query has are left out."""
+    """Return each system's comparison with the first one; metrics without values are dropped."""
     base, *others = values
     groups = clusters(relation.positives) if by == 'video' else (None, None)
     found = []
@@ -244,7 +244,7 @@ def describe(args: argparse.Namespace, relation: Relation, rows: Sequence[Row]) 
 
 
 def table(rows: Sequence[Row], level: float) -> str:
-    """A line a comparison."""
+    """Return the comparisons as a text table."""
     head = 'system metric base own difference interval gained lost queries p corrected verdict'
     lines = [head.split()]
     for row in rows:
@@ -273,7 +273,7 @@ def table(rows: Sequence[Row], level: float) -> str:
 
 
 def summary(rows: Sequence[Row], level: float) -> str:
-    """A sentence a system."""
+    """Return one sentence per system."""
     lines = []
     for name in dict.fromkeys(row.system for row in rows):
         said = {row.metric: row.verdict(level) for row in rows if row.system == name}
@@ -297,8 +297,8 @@ def as_json(rows: Sequence[Row], args: argparse.Namespace) -> dict[str, Any]:
 
 
 def plot(path: Path, rows: Sequence[Row], level: float) -> None:
-    """Differences with their intervals, and beside them the queries gained and lost."""
-    # Only now: a run without one need not wait.
+    """Draw differences with their intervals, and the numbers of queries gained and lost."""
+    # Import here: only needed with a plot.
     from drawings.difference_rows import Difference, differences
     from mmvtr.visualization import save
 

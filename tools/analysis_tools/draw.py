@@ -1,12 +1,12 @@
-"""Pictures of a model's test: what it finds, what it doubts, where its hubs are (docs/pictures.md).
+"""Draw pictures of a model's test: top results, uncertainty, hubs (docs/pictures.md).
 
     python tools/analysis_tools/draw.py CONFIG CHECKPOINT --out DIR
     python tools/analysis_tools/draw.py CONFIG CHECKPOINT --out DIR --pictures sheet --queries ret7
     python tools/analysis_tools/draw.py CONFIG --out DIR               # zero-shot, as tools/test.py
     python tools/analysis_tools/draw.py CONFIG --scores SCORES.npy --out DIR          # of any model
 
-The same pictures as PicturesHook shows in a training, as DIR/hubs.png, DIR/sheet_0.png ...  Of
-scores alone, float [T, V] in the order of the config's test set, those that need no model.
+Writes the pictures that PicturesHook makes in a training, as DIR/hubs.png, DIR/sheet_0.png ...
+With --scores, float [T, V] in the order of the config's test set, only those that need no model.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def main() -> None:
 
 
 def draw_model(cfg: Config, args: argparse.Namespace) -> None:
-    """Test the model as tools/test.py does, with a hook that draws."""
-    # Only now what takes seconds to import.
+    """Test the model like tools/test.py, with a hook that draws."""
+    # Import here what takes seconds.
     from mmvtr.engine.checks.config_checks import check_config
     from mmvtr.engine.launch.testing import runner_of_test
 
@@ -83,10 +83,10 @@ def make_hook(args: argparse.Namespace):
 
 
 def draw_scores(cfg: Config, args: argparse.Namespace) -> None:
-    """Draw what scores alone can show.
+    """Draw the pictures that need only scores.
 
     Raises:
-        ValueError: no file of float [T, V] of the test set, or unknown queries.
+        ValueError: the file is not float [T, V] of the test set, or unknown queries.
     """
     import torch
 
@@ -120,10 +120,10 @@ def draw_scores(cfg: Config, args: argparse.Namespace) -> None:
 
 
 def read_scores(path: str, shape: tuple[int, int]):
-    """float32 [T, V] of a .npy file.
+    """Return float32 [T, V] from a .npy file.
 
     Raises:
-        ValueError: no such file, or one that holds another array.
+        ValueError: the file is missing or holds another array.
     """
     import numpy as np
     import torch

@@ -1,13 +1,13 @@
-"""What hubness costs any model, and what a test-time transform gives back, from its saved scores.
+"""Measure hubness, and what test-time transforms gain, from any model's saved scores.
 
     python tools/analysis_tools/eval_scores.py SCORES.npy --transform sinkhorn csls \\
         --query-source bank --bank-t2v BANK_T2V.npy --bank-v2t BANK_V2T.npy --out FILE.json
 
 SCORES.npy holds T x V scores: rows are texts, columns are videos, higher is better.  It may also be
 an .npz file (scores, text_ids, video_ids), a TREC run (any other suffix), or with --gallery the
-embeddings of the texts.  Every
-transform needs queries that tell which items are found too often: those of a bank (say, of the
-training set), or the test queries themselves, which makes the numbers transductive.
+embeddings of the texts.  Every transform needs queries that show which items are found too often:
+those of a bank (for example of the training set), or the test queries themselves, which makes the
+numbers transductive.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ from score_files.reading import (
     refuse_constant,
 )
 
-#: Neighbours of the k-occurrence.
+#: k of the k-occurrence.
 K = 10
 
 
 class Banks(NamedTuple):
-    """What the transforms read beside the scores [T, V], with texts as rows.
+    """The inputs of the transforms besides the scores [T, V], with texts as rows.
 
     Attributes:
         queries: t2v [K, V] of bank texts, v2t [T, K] of bank videos.
-        pairs: [K texts, K videos], the bank with itself; None = not given.
-        items: t2v [M, V], videos seen before with the test videos; v2t [M, T], texts with the test
-            texts; None = not given.
-        own: int64 [P, 2], rows and columns of ``pairs`` that are one pair; None = not given.
+        pairs: [K texts, K videos], scores within the bank; None = not given.
+        items: t2v [M, V], scores of videos seen before with the test videos; v2t [M, T], of texts
+            with the test texts; None = not given.
+        own: int64 [P, 2], rows and columns of ``pairs`` that belong together; None = not given.
     """
 
     queries: Directed
@@ -181,7 +181,7 @@ def main() -> None:
 
 
 def check_options(args: argparse.Namespace) -> None:
-    """Refuse what does not fit together, before anything is read or computed."""
+    """Raise ValueError for contradictory options, before anything is read or computed."""
     banks = [args.bank_t2v, args.bank_v2t]
     if args.transform and args.query_source is None:
         raise ValueError(
@@ -206,13 +206,13 @@ def check_options(args: argparse.Namespace) -> None:
     if args.query_source == 'test' and args.bank_gallery:
         raise ValueError('--bank-gallery is of a bank: take --query-source bank')
     if args.transform or numbers_given(args).keys() - {'temperature'}:
-        options_given(args, args.transform)  # refuses what does not fit
+        options_given(args, args.transform)  # refuses invalid options
     if args.gallery and args.scores.suffix != '.npy':
         raise ValueError(f'--gallery needs embeddings of texts as .npy, not {args.scores}')
 
 
 def load_all(args: argparse.Namespace) -> tuple[Tensor, Tensor, Ids]:
-    """Scores [T, V] (NaN = not in the run), matches and the ids of both."""
+    """Return scores [T, V] (NaN = not in the run), matches, and the ids of both."""
     path, matches = args.scores, read_matches(args.positives)
     if args.gallery:
         scores = of_embeddings(path, args.gallery)
@@ -228,7 +228,7 @@ def load_all(args: argparse.Namespace) -> tuple[Tensor, Tensor, Ids]:
 
 
 def of_embeddings(path: Path, gallery: Path) -> Tensor:
-    """Inner products, made tile by tile."""
+    """Return the inner products of embeddings, computed tile by tile."""
     texts, videos = read_array(path), read_array(gallery)
     try:
         tiles = inner_products(texts, videos)
@@ -242,7 +242,7 @@ def of_embeddings(path: Path, gallery: Path) -> Tensor:
 
 
 def save(path: Path, scores: Tensor, transformed: Mapping[str, Directed], ids: Ids) -> None:
-    """The scores, and as archives what the transforms have made of them."""
+    """Save the scores, and as archives the transformed scores."""
     names = dict(text_ids=ids[0], video_ids=ids[1])
     if path.suffix == '.npz':
         write_arrays(path, scores=scores.numpy(), **names)
@@ -260,7 +260,7 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 def evaluate_cut(
     args: argparse.Namespace, table: Tensor, positives: Tensor, grades: Optional[Tensor]
 ) -> None:
-    """A run that does not list all videos of each text: what it can tell."""
+    """Measure what a run that does not list all videos of each text allows."""
     asked = args.transform or args.plot or args.save or args.tie_range
     if asked:
         raise ValueError(
@@ -281,7 +281,7 @@ def evaluate_cut(
 
 
 def with_tie_range(report: Report, scores: Tensor, relation: Relation) -> Report:
-    """Beside the mean ranks those of ties at their best and at their worst."""
+    """Add the metrics with ties at their best and at their worst ranks."""
     extremes = {}
     for name, first in (('optimistic', relation.positives), ('pessimistic', ~relation.positives)):
         matrices = Directed(*(untied(scores, first.float(), dim=dim) for dim in (1, 0)))
@@ -297,7 +297,7 @@ def ties_at_top(scores: Tensor) -> str:
 
 
 def load_banks(args: argparse.Namespace, scores: Tensor) -> Banks:
-    """All banks that were given."""
+    """Return all banks that were given."""
     queries, pairs, items = load_queries(args, scores), None, None
     if args.bank_gallery:
         pairs = read_matrix(args.bank_gallery, ': no queries')
@@ -319,7 +319,7 @@ def load_banks(args: argparse.Namespace, scores: Tensor) -> Banks:
 
 
 def different(banks: Banks) -> Banks:
-    """Return the first of bank queries with equal scores: repeated queries count once."""
+    """Return the bank without queries whose scores repeat: repeated queries count once."""
     texts, videos = distinct_rows(banks.queries.t2v), distinct_rows(banks.queries.v2t.t())
     queries = Directed(banks.queries.t2v[texts], banks.queries.v2t[:, videos])
     pairs = own = None
@@ -353,7 +353,7 @@ def load_queries(args: argparse.Namespace, scores: Tensor) -> Directed:
 
 
 def choose_temperature(given: Union[None, str, float], scores: Tensor) -> tuple[float, str]:
-    """The temperature of the normalisation error, and why it is this one."""
+    """Return the temperature of the normalisation error, and the reason for it."""
     reach = float(scores.abs().max())
     if given is None or isinstance(given, str):
         logits = reach > 2
@@ -369,7 +369,7 @@ def choose_temperature(given: Union[None, str, float], scores: Tensor) -> tuple[
 def transform(
     name: str, scores: Tensor, banks: Banks, options: Mapping[str, Any]
 ) -> tuple[Directed, list[Optional[float]]]:
-    """Both directions, of which a transform sees queries as rows; and their temperatures."""
+    """Transform both directions, queries as rows; return the scores and the temperatures."""
     temperatures = []
     reads = TRANSFORMS[name].reads if name in TRANSFORMS else ()
 
@@ -408,7 +408,7 @@ def describe(
     temperature: str,
     again: Sequence[str],
 ) -> str:
-    """The protocol, and a line for each thing that a reader must not miss."""
+    """Return the protocol, and a line for each warning."""
     texts, videos = scores.shape
     counts = positives.sum(0)
     least, most = int(counts.min()), int(counts.max())
@@ -440,7 +440,7 @@ def source_of(args: argparse.Namespace, again: Sequence[str]) -> str:
 
 
 def transductive(source: Optional[str], scores: Tensor, banks: Directed) -> list[str]:
-    """A line for each way in which the transforms have read the test queries."""
+    """Return a line for each way in which the transforms have read the test queries."""
     if source == 'test':
         return ['transductive: the transforms have read all test queries at once']
     if source is None:
@@ -451,7 +451,7 @@ def transductive(source: Optional[str], scores: Tensor, banks: Directed) -> list
 
 
 def table(report: Report) -> str:
-    """Raw, transformed and chance side by side."""
+    """Return a table of raw and transformed metrics and of chance, side by side."""
     short = {name: name.removesuffix('_softmax') for name in report.transformed}
     short['unbalanced_sinkhorn'] = 'unbal.'
     columns = {short[name]: x for name, x in report.transformed.items()}
@@ -464,7 +464,7 @@ def as_json(
     how: Mapping[str, Any],
     used: Mapping[str, list[Optional[float]]],
 ) -> dict[str, dict]:
-    """The numbers by transform; keys have no prefix."""
+    """Return the metrics by transform, with keys without prefix."""
     results: dict[str, dict] = {}
     for name, values in {'raw': report.values, **report.transformed}.items():
         row: dict[str, Any] = {
@@ -495,8 +495,8 @@ def plot(
     positives: Tensor,
     temperature: float,
 ) -> None:
-    """A row a direction: k-occurrence of all matrices, and error rates by mass of the raw one."""
-    # Only now: a run without one need not wait.
+    """Plot the k-occurrence of all matrices and the raw error rates, for each direction."""
+    # Import here: only needed with a plot.
     from drawings.spreads import occurrence_and_errors
     from mmvtr.visualization import save
     from mmvtr.visualization.hubness import DIRECTIONS, MASS_EDGES

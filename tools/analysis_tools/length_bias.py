@@ -1,11 +1,11 @@
-"""Are the test videos of an action as long as those that a model learns it from?
+"""Compare the lengths of an action's videos between train and test set.
 
     python tools/analysis_tools/length_bias.py CONFIG --out DIR --action 0 54
 
 Compares the train and the test set of a config action by action (verb class, noun class), from
-their annotations alone: a table and, with --out, the pictures of Satar et al., "Towards Debiasing
+their annotations only: a table and, with --out, the figures of Satar et al., "Towards Debiasing
 Frame Length Bias in Text-Video Retrieval via Causal Intervention", Fig. 2, 6, 7 and 8.  With
---scores also what LengthBiasMetric says of a model.
+--scores also LengthBiasMetric for a model.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from mmvtr.structures import Relation
 from mmvtr.utils import load_config
 from score_files.reading import read_array
 
-#: Differences that the paper counts: more than the first, at least the second (60 frames a second).
+#: The paper's thresholds: differences above the first, or of at least the second (60 fps).
 GAPS = dict(frames=(60.0, 200.0), seconds=(1.0, 200 / 60))
 
 
 class Lengths(NamedTuple):
-    """The videos of a set.
+    """The lengths of a dataset's videos.
 
     Attributes:
         dataset: the set, its annotations only.
         videos: float64 [V], their lengths.
-        actions: the actions of each.
+        actions: the actions of each video.
     """
 
     dataset: VideoTextDataset
@@ -53,7 +53,7 @@ class Lengths(NamedTuple):
     actions: list[list[Action]]
 
     def of(self, action: Action) -> np.ndarray:
-        """Lengths of an action's videos, maybe none."""
+        """Return the lengths of an action's videos; may be empty."""
         return self.videos[class_members(self.actions).get(action, [])]
 
 
@@ -112,7 +112,7 @@ def main() -> None:
 
 
 def read_sets(cfg: Config, unit: Optional[str], equal_shares: bool) -> tuple[Lengths, Lengths, str]:
-    """Both sets, and the unit of their lengths."""
+    """Return the lengths of both sets, and their unit."""
     datasets = []
     for name in ('train', 'test'):
         loader = cfg.get(f'{name}_dataloader')
@@ -136,7 +136,7 @@ def _lengths(dataset: VideoTextDataset, unit: str, equal_shares: bool) -> Length
 
 
 def table(train: Lengths, test: Lengths, common: ActionLengths, thresholds: Sequence[float]) -> str:
-    """Facts of the two sets side by side, then those of their common actions."""
+    """Return statistics of the two sets side by side, then those of their common actions."""
     rows = [('', 'train', 'test')]
     for name, fact in (
         ('videos', lambda x: f'{len(x.videos):,}'),
@@ -163,7 +163,7 @@ def table(train: Lengths, test: Lengths, common: ActionLengths, thresholds: Sequ
 
 
 def describe_action(action: Action, train: Lengths, test: Lengths, unit: str) -> str:
-    """How many videos an action has and how long they are, in each set."""
+    """Return the number and mean length of an action's videos in each set."""
     parts = []
     for name, lengths in (('train', train.of(action)), ('test', test.of(action))):
         if not len(lengths):
@@ -173,7 +173,7 @@ def describe_action(action: Action, train: Lengths, test: Lengths, unit: str) ->
 
 
 def bias_of_scores(path: Path, train: Lengths, test: Lengths, *, top: int, min_gap: float) -> str:
-    """LengthBiasMetric's table for saved scores."""
+    """Return LengthBiasMetric's table for saved scores."""
     metric = LengthBiasMetric(train=train.dataset, top=top, min_gap=min_gap)
     metric.train_means = class_means(train.videos, train.actions)
     dataset = test.dataset
@@ -198,7 +198,7 @@ def bias_of_scores(path: Path, train: Lengths, test: Lengths, *, top: int, min_g
 
 
 def load_scores(path: Path, shape: tuple[int, int]) -> torch.Tensor:
-    """Float [T, V] of a .npz or .npy file."""
+    """Return float [T, V] from a .npz or .npy file."""
     packed = path.suffix == '.npz'
     array = read_arrays(path, ['scores'])['scores'] if packed else read_array(path)
     if array.shape != tuple(shape) or array.dtype.kind not in 'fiu':
@@ -218,8 +218,8 @@ def draw_all(
     thresholds: Sequence[float],
     action: Optional[Sequence[int]],
 ) -> None:
-    """Write the pictures and say where."""
-    # Only now: a run without one need not wait.
+    """Write the figures and print their paths."""
+    # Import here: only needed with figures.
     from drawings import spreads as drawing
     from mmvtr.visualization import canvas
 

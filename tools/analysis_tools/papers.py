@@ -1,10 +1,10 @@
-"""Print where a config says otherwise than the paper of its table's row.
+"""Print where a config differs from its paper.
 
-    python tools/analysis_tools/papers.py                     # all that configs/papers.yml holds
-    python tools/analysis_tools/papers.py dvtr_c2v_msvd --all # of one config, what agrees as well
+    python tools/analysis_tools/papers.py                     # all configs of configs/papers.yml
+    python tools/analysis_tools/papers.py dvtr_c2v_msvd --all # one config, equal values as well
 
-The table is markdown; what a paper leaves open has no row, and a config of whose training it states
-nothing has none.
+The table is markdown.  Values that a paper does not state have no row, and neither has a config of
+whose training the paper states nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mmvtr.registry import DATASETS, bare_name
 from mmvtr.utils import load_config, register_all_modules
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs'
-#: What the lengths of a pipeline's steps are called.
+#: Name of a sequence length -> keys of the pipeline steps that set it.
 LENGTHS = dict(
     video_pipeline=('num_frames', 'max_tokens'),
     text_pipeline=('context_length', 'max_length', 'max_words'),
@@ -30,7 +30,7 @@ LENGTHS = dict(
 
 
 class Difference(NamedTuple):
-    """A value that a paper states, and what a config has."""
+    """A value that a paper states, and the config's value."""
 
     paper: str
     rows: str
@@ -45,10 +45,10 @@ class Difference(NamedTuple):
 
 
 def compared(statements: list[dict[str, Any]], only: set[str]) -> Iterator[Difference]:
-    """Yield each stated value beside the config's.
+    """Yield each value that a paper states, with the config's value.
 
     Args:
-        statements: those of ``configs/papers.yml``.
+        statements: content of ``configs/papers.yml``.
         only: names of configs; empty: all.
     """
     for one in statements:
@@ -62,7 +62,7 @@ def compared(statements: list[dict[str, Any]], only: set[str]) -> Iterator[Diffe
 
 
 def flat(states: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """('lr of heads', 2e-5) and its like."""
+    """Yield the stated values with flat names, such as ('lr of heads', 2e-5)."""
     for what, value in states.items():
         if isinstance(value, dict):
             yield from ((f'{what} of {part}', number) for part, number in value.items())
@@ -123,7 +123,7 @@ def _tau(temperature: Optional[dict[str, Any]]) -> Any:
 
 
 def _rate(optim: dict[str, Any], part: str) -> float:
-    """Learning rate of the towers, of the heads, or of what no key names."""
+    """Return the learning rate of the towers, of the heads, or of the other parameters."""
     keys = optim.get('paramwise_cfg', {}).get('custom_keys', {})
     names = {'encoder': ('encoder.frames', 'encoder.text', 'encoder'), 'heads': ('heads',)}
     found = (keys[name] for name in names.get(part, ()) if name in keys)
@@ -131,10 +131,10 @@ def _rate(optim: dict[str, Any], part: str) -> float:
 
 
 def table(only: set[str], *, everything: bool = False) -> str:
-    """The markdown table; ``everything``: of values that agree, too.
+    """Return the markdown table; with ``everything`` also of values that agree.
 
     Raises:
-        SystemExit: names that ``configs/papers.yml`` has not.
+        SystemExit: names that are not in ``configs/papers.yml``.
     """
     register_all_modules()
     statements = yaml.safe_load((CONFIGS / 'papers.yml').read_text())
@@ -142,7 +142,7 @@ def table(only: set[str], *, everything: bool = False) -> str:
     if unknown:
         raise SystemExit(f'error: configs/papers.yml has no {", ".join(sorted(unknown))}')
     found = [one for one in compared(statements, only) if everything or not one.agrees]
-    # One row for the configs of which a value is the same, and for all such values of theirs.
+    # Merge configs with the same value, and values with the same configs, into one row.
     configs: dict[tuple, list[str]] = {}
     for one in found:
         value = (one.what, str(one.stated), str(one.here))
@@ -158,7 +158,7 @@ def table(only: set[str], *, everything: bool = False) -> str:
 
 
 def spelt(names: list[str]) -> str:
-    """Return names of configs in short, "`a_{b,c}`", or one by one where they begin differently."""
+    """Return config names in short form, "`a_{b,c}`", or one by one without a common prefix."""
     begin = commonprefix(names).rpartition('_')[0]
     if not begin or len(names) < 2:
         return ', '.join(f'`{name}`' for name in names)

@@ -1,4 +1,4 @@
-"""Print a config as a training would read it: with its bases and the command line's changes.
+"""Print a config as a training reads it, with its bases and the command line's changes.
 
 python tools/analysis_tools/print_config.py CONFIG [--save-path FILE] [--cfg-options ...]
 """

@@ -1,11 +1,10 @@
-"""How well does a supervision tell what is true though nobody has annotated it?
+"""Measure how well a supervision detects true pairs that are not annotated.
 
     python tools/analysis_tools/soft_positives.py CONFIG CHECKPOINT [--out numbers.json]
 
-One epoch of the training set, in the batches of the training: a supervision judges pairs by what is
-annotated, which a test must not know.  The weights it would give (0 where it finds a further match
-or an ambiguous one) are compared with the truth, and so is the cosine of the same pairs.  Only a
-PlantedDataset knows the truth.
+Runs one epoch of the training set in the training's batches, as a supervision uses the annotations.
+Its weights (0 for a pair that it takes for a further match, or for ambiguous) are compared with the
+ground truth, and so are the cosines of the same pairs.  Only a PlantedDataset has ground truth.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def main() -> None:
 
 
 def training_batches(cfg: Config) -> Iterable[dict[str, Any]]:
-    """The loader of the training, whose batches tell the truth.
+    """Return the training's dataloader, with ground truth in its batches.
 
     Raises:
         ValueError: the training set is no PlantedDataset.
@@ -84,19 +83,19 @@ def training_batches(cfg: Config) -> Iterable[dict[str, Any]]:
 def judge(
     model: nn.Module, batches: Iterable[dict[str, Any]]
 ) -> dict[str, tuple[dict[str, Tensor], Relation]]:
-    """All pairs of all batches in one row, for each target that the supervision makes.
+    """Return all pairs of all batches as one row, for each target that the supervision makes.
 
     Args:
-        model: a retriever in eval mode; the supervision judges as at the end of the training.
-        batches: of the training set, with the truth.
+        model: a retriever in eval mode; the supervision acts as at the end of the training.
+        batches: batches of the training set, with ground truth.
 
     Returns:
         ``'supervision'``, or the names of its targets (ARL's branches) -> ``eta`` and ``scores``,
-        float [1, N], and the relation of the N pairs.  Targets that exclude no
-        negative by their kind (ARL's ``'scores'``) are left out.
+        float [1, N], and the relation of the N pairs.  Targets that never exclude negatives (ARL's
+        ``'scores'``) are left out.
 
     Raises:
-        ValueError: the supervision down-weights nothing: it only sets margins, or has not begun.
+        ValueError: the supervision has no weights: it only sets margins, or has not started.
     """
     model.supervision.progress = 1.0
     rows: dict[str, list[tuple[Tensor, ...]]] = {}

@@ -1,9 +1,9 @@
-"""Does all of it run on this GPU, is it right there, and how fast?  No data, no network.
+"""Check that the library runs correctly on this GPU, and time it, without data or network.
 
     python tools/benchmark/gpu.py [--out DIR] [--only correctness] [--device cuda|cpu] [--smoke]
 
-Writes DIR/cuda.json and DIR/cuda.md and prints the page.  Exit status 1 where a correctness bar is
-not met or a section of them fails.
+Writes DIR/cuda.json and DIR/cuda.md and prints the page.  Exit status 1 if a correctness
+check or its section fails.
 
 (Not called cuda.py: torch imports NVIDIA's package ``cuda``, and would find a file of that name.)
 """
@@ -64,7 +64,7 @@ def main() -> int:
         print('error: torch finds no CUDA device here; --device cpu --smoke shows what would run')
         return 2
     torch.set_float32_matmul_precision('highest')
-    sys.path.append(str(ROOT / 'projects/lab'))  # simulated towers and data of the configs
+    sys.path.append(str(ROOT / 'projects/lab'))  # simulated towers, and data for the configs
     setting = Setting(torch.device(args.device), args.smoke)
     parts = {name: isolated(name, setting) for name in chosen(args.only)}
     page = write(args.out, machine(setting.device), parts)
@@ -75,13 +75,13 @@ def main() -> int:
 
 
 def chosen(only: list[str]) -> list[str]:
-    """Names of sections, in their order."""
+    """Return the names of the chosen sections, in their order."""
     asked = {name for choice in only for name in GROUPS.get(choice, {choice: None})}
     return [name for name in SECTIONS if name in asked]
 
 
 def isolated(name: str, setting: Setting) -> Part:
-    """A section; one that fails says why, and the others go on."""
+    """Run a section; if it fails, return a part with the reason, so that the others go on."""
     start = time.perf_counter()
     print(f'{name} ...', end=' ', flush=True)
     try:

@@ -1,14 +1,14 @@
-"""Say whether the data of a config are there and can be read.
+"""Check that the data of a config exist and can be read.
 
     python tools/dataset_converters/check_dataset.py CONFIG [--cfg-options key=value ...]
     python tools/dataset_converters/check_dataset.py CONFIG --decode [--workers 8]
 
-Builds the datasets of the train, val and test dataloaders, reads some items of each (all, where
-features are stored) and prints the counts.  With --decode reads all videos (where the pipeline
-decodes files, all of their frames) and writes a list of those that cannot be read, which
-``on_broken.skip=LIST`` of a dataset leaves out.  Of a table that is refused the videos that are
-there are read all the same, so that one run tells of all that is wrong.  Exit code 1 if something
-is missing or broken.
+Builds the datasets of the train, val and test dataloaders, reads some items of each (all of them if
+features are stored) and prints the counts.  With --decode it reads all videos (all of their frames,
+if the pipeline decodes files) and writes a list of those that cannot be read, which
+``on_broken.skip=LIST`` of a dataset leaves out.  If a dataset's table is refused, its existing
+videos are read nevertheless, so that one run reports everything that is wrong.  Exit code 1 if
+something is missing or broken.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from mmvtr.progress import show_progress
 from mmvtr.registry import DATASETS
 from mmvtr.utils import load_config
 
-#: What datasets and transforms raise when files or annotations are not as expected.
+#: Exceptions that datasets and transforms raise for unexpected files or annotations.
 PROBLEMS = (OSError, ImportError, ValueError, KeyError, RuntimeError)
 
 PARTS = ('train', 'val', 'test')
 
-#: Broken videos that are named without --decode.
+#: Number of broken videos that are named without --decode.
 MAX_NAMED = 5
 
 
 class Tried(NamedTuple):
-    """Items that were read: how many, the first that can be, and why others cannot."""
+    """Result of reading items: their number, the first readable one, reasons of the others."""
 
     count: int
     first: Optional[dict[str, Any]]
@@ -58,7 +58,7 @@ class Job(NamedTuple):
     index: int
 
 
-#: The datasets by part; processes that decode inherit them.
+#: Datasets by part; decoding processes inherit them by fork.
 _datasets: dict[str, Any] = {}
 
 
@@ -115,15 +115,15 @@ def main() -> None:
 
 
 def describe(part: str, cfg: Config, samples: int) -> str:
-    """Build a dataset, read some of its items and tell in a few lines what was found.
+    """Build a dataset, read some of its items and return a summary of a few lines.
 
     Raises:
-        RuntimeError: videos among them are broken.
+        RuntimeError: some of the videos are broken.
     """
     begin = time.perf_counter()
     dataset = DATASETS.build(cfg[f'{part}_dataloader'].dataset)
     built = time.perf_counter()
-    dataset.on_broken = 'skip'  # to see all of them
+    dataset.on_broken = 'skip'  # so that reading goes on past them
     _datasets[part] = dataset
     videos = tried_videos(dataset, samples)
     texts = read_some(dataset.load_text, range(len(dataset.texts)), dataset.text_pipeline, samples)
@@ -153,14 +153,14 @@ def describe(part: str, cfg: Config, samples: int) -> str:
 
 
 def tried_videos(dataset: Any, samples: int) -> Tried:
-    """Some videos, as the set reads them, or all that are stored."""
+    """Read some videos through the dataset's pipeline, or all if they are stored features."""
     return read_some(dataset.load_video, to_read(dataset), dataset.video_pipeline, samples)
 
 
 def read_some(
     load: Callable[[int], dict[str, Any]], positions: Sequence[int], pipeline: Any, samples: int
 ) -> Tried:
-    """Read items of one side: all where features are stored, else some."""
+    """Read texts or videos of a dataset: all if their features are stored, else a sample."""
     from mmvtr.datasets import (
         LoadExperts,
         LoadFeatures,
@@ -180,7 +180,7 @@ def read_some(
     for position in positions:
         try:
             item = load(position)
-        except ValueError as error:  # of a text, which no option leaves out
+        except ValueError as error:  # a broken text, which no option skips
             broken.append(str(error))
             continue
         if 'broken' in item:
@@ -191,14 +191,14 @@ def read_some(
 
 
 def told(tried: Tried, what: str) -> str:
-    """How many are broken, and some of them."""
+    """Return the number of broken items, and some of the reasons."""
     more = ' (--decode tries all videos, and lists them)' if what == 'videos' else ''
     names = '\n'.join(f'  {reason}' for reason in tried.broken[:MAX_NAMED])
     return f'{len(tried.broken)} of {tried.count} {what} that were tried are broken{more}:\n{names}'
 
 
 def stand_in(options: Any, videos: list[dict[str, Any]]) -> Any:
-    """The videos that are there of a table that is refused, as a set without texts."""
+    """Return a dataset of the existing videos, without texts, of a table that was refused."""
     from mmvtr.datasets import VideoTextDataset
 
     class Videos(VideoTextDataset):
@@ -214,12 +214,12 @@ def stand_in(options: Any, videos: list[dict[str, Any]]) -> Any:
 
 
 def to_read(dataset: Any) -> list[int]:
-    """Positions of the videos that are not known to be broken."""
+    """Return the indices of the videos that are not known to be broken."""
     return [v for v, r in enumerate(dataset.videos) if r['video_id'] not in dataset.known_broken]
 
 
 def chosen(positions: Sequence[int], samples: int) -> list[int]:
-    """Some of them, the same ones each time and the first always among them."""
+    """Return a fixed random sample of positions that includes the first one."""
     if len(positions) <= samples:
         return list(positions)
     return sorted([positions[0], *random.Random(0).sample(positions[1:], samples - 1)])
@@ -230,7 +230,7 @@ def _shape(x: Any) -> str:
 
 
 def decode(args: argparse.Namespace) -> dict[str, str]:
-    """Read all videos, write the list, and say what to do with it. Returns reasons by id."""
+    """Read all videos, write and explain the list of broken ones; return reasons by id."""
     from mmvtr.datasets.videos.missing import write_broken
 
     jobs = jobs_of(_datasets)
@@ -256,7 +256,7 @@ def decode(args: argparse.Namespace) -> dict[str, str]:
 
 
 def jobs_of(datasets: dict[str, Any]) -> list[Job]:
-    """All videos; a clip that several sets share is decoded once."""
+    """Return all videos to decode; a clip that several datasets share is decoded once."""
     jobs: dict[tuple, Job] = {}
     for part, dataset in datasets.items():
         for v in to_read(dataset):
@@ -267,10 +267,11 @@ def jobs_of(datasets: dict[str, Any]) -> list[Job]:
 
 
 def run(jobs: Sequence[Job], workers: int) -> dict[Job, str]:
-    """Decode in ``workers`` processes. Returns the reasons of those that are broken.
+    """Decode in ``workers`` processes; return the reasons why videos are broken.
 
-    A process that dies takes down the others: what was under way, the first of what is left, is
-    then decoded one by one, so that the video that kills a process is known.
+    If a process dies, the whole pool fails: the videos in progress, the first of the remaining
+        ones, are
+    then decoded one by one to find the video that kills a process.
     """
     found: dict[Job, str] = {}
     left = list(jobs)
@@ -288,9 +289,9 @@ def run(jobs: Sequence[Job], workers: int) -> dict[Job, str]:
 def run_pool(
     jobs: Sequence[Job], workers: int, found: dict[Job, str], advance: Callable[..., None]
 ) -> list[Job]:
-    """Decode until all is done or a process dies. Returns what is left, in order."""
+    """Decode until all is done or a process dies; return the remaining jobs, in order."""
     left = dict.fromkeys(jobs)
-    forked = multiprocessing.get_context('fork')  # has the datasets
+    forked = multiprocessing.get_context('fork')  # inherits the datasets
     with ProcessPoolExecutor(workers, forked, initializer=start_process) as pool:
         waiting = {pool.submit(try_video, job): job for job in jobs}
         try:
@@ -301,12 +302,12 @@ def run_pool(
                 if reason is not None:
                     found[waiting[done]] = reason
         except BrokenProcessPool:
-            pass  # said by what is left
+            pass  # the caller sees the remaining jobs
     return [*left]
 
 
 def start_process() -> None:
-    """Of many processes each has one thread."""
+    """Limit each process to one thread."""
     import cv2
     import torch
 
@@ -315,7 +316,7 @@ def start_process() -> None:
 
 
 def try_video(job: Job) -> Optional[str]:
-    """Why a video cannot be read; None if it can."""
+    """Return why a video cannot be read; None if it can."""
     from mmvtr.datasets import LoadVideo
     from mmvtr.datasets.videos.video_io import decode_all
 

@@ -1,13 +1,13 @@
-r"""Turn the TBN features of EPIC-KITCHENS-100 into one hdf5 file, an array a clip.
+r"""Convert the TBN features of EPIC-KITCHENS-100 to one hdf5 file with an array per clip.
 
     python tools/dataset_converters/epic_tbn.py data/epic/features/tbn.h5 \
         --part features_train.pkl data/epic/retrieval_annotations/EPIC_100_retrieval_train.csv \
         --part features_test.pkl data/epic/retrieval_annotations/EPIC_100_retrieval_test.csv
 
-The pickles are those of the C5 challenge: ``RGB``, ``Flow`` and ``Audio``, each [n, 25, 1024], a
-row for each row of the csv.  The file gets float32 [25, 3072], the three side by side, by
-narration_id.  As pickles can run code, these are read by an unpickler that builds arrays only.
-A pickle is in memory as a whole (the training one is 21 GB), one at a time.
+The pickles are those of the C5 challenge: ``RGB``, ``Flow`` and ``Audio``, each [n, 25, 1024], in
+the order of the csv's rows.  The file holds float32 [25, 3072], the three concatenated, by
+narration_id.  As pickles can run code, they are read by an unpickler that builds only arrays. Each
+pickle is loaded into memory as a whole (the training one is 21 GB), one at a time.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ def parse_args() -> argparse.Namespace:
 
 
 def read_features(path: Path) -> list[np.ndarray]:
-    """The three arrays of a pickle, float [n, F, D] with the same n and F.
+    """Return the three arrays of a pickle, float [n, F, D] with the same n and F.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: not such a pickle.
+        ValueError: the pickle has another content.
     """
     content = read_pickle(path, 'arrays', arrays=True)
-    if isinstance(content, dict):  # keys of python 2
+    if isinstance(content, dict):  # python 2 pickles have bytes as keys
         content = {text_of(key, Place(path)): value for key, value in content.items()}
     found = sorted(content) if isinstance(content, dict) else type(content).__name__
     if not isinstance(content, dict) or any(name not in content for name in MODALITIES):
@@ -67,14 +67,15 @@ def read_features(path: Path) -> list[np.ndarray]:
 
 
 def convert(out: Path, parts: Sequence[tuple[Path, Path]]) -> int:
-    """Write the features of all parts; returns the number of clips.
+    """Write the features of all parts; return the number of clips.
 
     The file appears when it is complete.
 
     Raises:
-        FileExistsError: ``out`` is there.
+        FileExistsError: ``out`` exists.
         FileNotFoundError: no such pickle or csv.
-        ValueError: a malformed pickle, other numbers of clips in pickle and csv, a clip twice.
+        ValueError: a malformed pickle, different numbers of clips in pickle and csv, a repeated
+            clip.
     """
     if out.exists():
         raise FileExistsError(f'{out} is there already')

@@ -1,22 +1,22 @@
-r"""Turn pickled features of Collaborative Experts, MMT and TeachText into hdf5 files.
+r"""Convert pickled features of Collaborative Experts, MMT and TeachText to hdf5 files.
 
     python tools/dataset_converters/expert_pickles.py videos data/msrvtt/features/ocr.h5 ocr.pickle
     python tools/dataset_converters/expert_pickles.py texts data/msvd/features/gpt.h5 gpt.pkl
     python tools/dataset_converters/expert_pickles.py texts data/msrvtt/features/gpt.h5 gpt.pkl \
         --captions raw-captions.pkl --config configs/mmt_msrvtt.py
 
-*videos*: pickles of {video id: array [D] or [F, D], or NaN where the expert has nothing}.  The file
-gets [F, D] by video id, for ``LoadExperts`` and ``LoadFeatures``; a video of which the expert has
-nothing (NaN, no row, or no number but NaN) is not in it, and is counted.
+*videos*: pickles of {video id: array [D] or [F, D], or NaN if the expert is missing}.  The file
+holds [F, D] by video id, for ``LoadExperts`` and ``LoadFeatures``; videos for which the expert is
+missing (NaN, no rows, or only NaN) are left out and counted.
 
-*texts*: pickles of {video id: list of arrays [L, D], one a caption}.  The file gets them by text
-id, for ``LoadTextFeatures``: as VIDEO#N, the ids that MSVD, VATEX and LSMDC have here; or, with
---captions and --config, by those of the config's datasets, whose captions are found by their words
-(letters and digits alone) among those of their video.  A caption of which no word has a vector
+*texts*: pickles of {video id: list of arrays [L, D], one per caption}.  The file holds them by text
+id, for ``LoadTextFeatures``: as VIDEO#N, the ids of MSVD, VATEX and LSMDC in this library; or, with
+--captions and --config, by the ids of the config's datasets, whose captions are matched by their
+words (only letters and digits) with the captions of their video.  A caption without any word vector
 gets one row of zeros, and is counted.
 
-Pickles can run code: these are read by an unpickler that builds containers, strings, numbers and
-arrays of numbers only.  A pickle is in memory as a whole, one at a time.
+As pickles can run code, they are read by an unpickler that builds only containers, strings, numbers
+and arrays of numbers.  Each pickle is loaded into memory as a whole, one at a time.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PARTS = ('train', 'val', 'test')
 
 #: A name in the file, and its features [F, D]; None = there are none.
 Item = tuple[str, Optional[np.ndarray]]
-#: By video id and the letters of a caption, the ids of the texts that want its features.
+#: Ids of the texts that need the features of a caption, by video id and the caption's letters.
 Wanted = dict[tuple[str, str], list[str]]
 
 
@@ -73,45 +73,45 @@ def parse_args() -> argparse.Namespace:
 
 
 def read_features(path: Path) -> Iterator[tuple[str, Any, Place]]:
-    """Video id, what there is of it, and its place, for each video of a pickle.
+    """Yield id, features and location in the file of each video of a pickle.
 
     Raises:
         FileNotFoundError: no such pickle.
-        ValueError: it is none of such features, has a video twice, or none at all.
+        ValueError: it does not hold such features, has a video twice, or no video.
     """
     content, whole = read_pickle(path, 'features', arrays=True), Place(path)
     if not isinstance(content, dict) or not content:
         raise wrong(whole, 'features by video id', content)
     names = [identifier(text_of(key, whole), whole) for key in content]
     twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:  # as a string and as bytes
+    if twice:  # the same id as a string and as bytes
         raise problem(whole, f'a second video {shown(twice[0])}')
     for name, value in zip(names, content.values()):
         yield name, value, whole.key(name)
 
 
 def videos(path: Path) -> Iterator[Item]:
-    """Features of the videos of a pickle."""
+    """Yield the features of the videos of a pickle."""
     for name, value, place in read_features(path):
         yield name, rows_of(value, place)
 
 
 def texts(path: Path) -> Iterator[Item]:
-    """Features of the captions of a pickle, numbered within their video."""
+    """Yield the features of the captions of a pickle, numbered within their video."""
     for name, value, place in read_features(path):
         for n, one in enumerate(_list(value, place)):
             yield f'{name}#{n}', rows_of(one, place.at(f'caption {n}'))
 
 
 class TextsByWords:
-    """Features of captions by the ids of texts of the same words, which so are the same.
+    """Yields features of captions by the ids of the dataset's texts with the same words.
 
     Args:
-        captions: pickle of the captions, {video id: captions}, whose numbers are those of features.
-        wanted: which texts there are.
+        captions: pickle of the captions, {video id: captions}, in the order of the features.
+        wanted: the dataset's texts.
 
     Attributes:
-        lacking: ids of the texts that are not found yet.
+        lacking: ids of the texts that have not been found yet.
     """
 
     def __init__(self, captions: Path, wanted: Wanted) -> None:
@@ -120,7 +120,7 @@ class TextsByWords:
         self.lacking = dict.fromkeys(text for texts in wanted.values() for text in texts)
 
     def __call__(self, path: Path) -> Iterator[Item]:
-        """Features of a pickle; captions that no text has are left out."""
+        """Yield the features of a pickle; captions that match no text are left out."""
         for name, value, place in read_features(path):
             found = _list(value, place)
             said = self.said.get(name, [])
@@ -135,7 +135,7 @@ class TextsByWords:
 
 
 def rows_of(value: Any, place: Place) -> Optional[np.ndarray]:
-    """Float [F, D] with F > 0, or None where there is nothing.
+    """Return float [F, D] with F > 0, or None if there are no features.
 
     Raises:
         ValueError: neither an array [D] or [F, D] nor NaN; some of its numbers are not finite.
@@ -160,10 +160,10 @@ def rows_of(value: Any, place: Place) -> Optional[np.ndarray]:
 
 
 def ids_of_texts(config: str, changes: dict[str, Any]) -> Wanted:
-    """The texts of a config's datasets.
+    """Return the texts of a config's datasets.
 
     Raises:
-        ValueError: one id for two texts.
+        ValueError: two texts have the same id.
     """
     cfg = load_config(config, changes)
     init_default_scope('mmvtr')
@@ -187,7 +187,7 @@ def ids_of_texts(config: str, changes: dict[str, Any]) -> Wanted:
 
 
 def _read_captions(path: Path) -> dict[str, list[str]]:
-    """The letters of the captions of each video."""
+    """Return the letters of the captions of each video."""
     content, whole = read_pickle(path, 'captions', arrays=True), Place(path)
     if not isinstance(content, dict):
         raise wrong(whole, 'captions by video id', content)
@@ -200,20 +200,20 @@ def _read_captions(path: Path) -> dict[str, list[str]]:
 
 
 def _sentence(value: Any, place: Place) -> str:
-    """A caption, or a list of its words."""
+    """Return a caption given as a string or as a list of words."""
     words = value if isinstance(value, (list, tuple)) else [value]
     return caption(' '.join(text_of(word, place) for word in words), place)
 
 
 def _list(value: Any, place: Place) -> list[Any]:
-    """One array a caption; a single array [captions, L, D] is a list of them too."""
+    """Return one array per caption; a single array [captions, L, D] counts as a list of them."""
     if isinstance(value, np.ndarray) and value.ndim == 3:
         return list(value)
     return listing(list(value) if isinstance(value, tuple) else value, place)
 
 
 class Written(NamedTuple):
-    """What a store got: names with features, names without, and how wide rows are."""
+    """Result of writing a store: names with features, names without, and the width of rows."""
 
     there: set[str]
     lacking: set[str]
@@ -224,10 +224,10 @@ def convert(args: argparse.Namespace) -> Written:
     """Write features of all pickles; the file appears when it is complete.
 
     Raises:
-        FileExistsError: ``args.out`` is there.
+        FileExistsError: ``args.out`` exists.
         FileNotFoundError: no such pickle.
-        ValueError: a malformed pickle, an item twice, features of several widths or of nothing, or
-            a text of the config without features.
+        ValueError: a malformed pickle, a repeated item, features of several widths or no features,
+            or a text of the config without features.
     """
     if args.out.exists():
         raise FileExistsError(f'{args.out} is there already')

@@ -3,8 +3,9 @@
     python tools/dataset_converters/prvr_captions.py activitynet data/activitynet --split train \
         [--only LIST]
 
-makes ``data/activitynet/TextData/activitynettrain.caption.txt``, lines ``VIDEO#enc#N caption``.
-With a list of video ids, one a line, only of these: those that have features, for instance.
+writes ``data/activitynet/TextData/activitynettrain.caption.txt`` with lines ``VIDEO#enc#N
+caption``. --only restricts it to a list of video ids, one per line, for instance those with
+features.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def caption_lines(dataset: PRVRDataset, only: Optional[Sequence[str]]) -> list[str]:
-    """One line a caption, of the videos ``only`` (None = all), in the dataset's order.
+    """Return one line per caption of the videos in ``only`` (None = all), in the dataset's order.
 
     Raises:
         ValueError: a video that the dataset does not have.

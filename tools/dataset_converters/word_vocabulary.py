@@ -3,8 +3,9 @@
     python tools/dataset_converters/word_vocabulary.py CONFIG [--min-count N] [--glove glove.txt]
 
 Writes the ``vocab_file`` of the config's text pipeline (HGR's ``word2int.json``) and, from a text
-file of GloVe (a word and its numbers a line), ``word_vectors.npy`` beside it: float32, one row an
-id, for ``WordVectors(pretrained=...)``.  Words that GloVe lacks get random vectors of its spread.
+file of GloVe (one word and its numbers per line), ``word_vectors.npy`` beside it: float32, one row
+per id, for ``WordVectors(pretrained=...)``.  Words missing in GloVe get random vectors with its
+standard deviation.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def training_words(dataset_cfg: Mapping[str, Any], min_count: int) -> tuple[Path, dict[str, int]]:
-    """The file that the text pipeline reads, and ids of the words of all training captions.
+    """Return the text pipeline's vocabulary file, and ids of all words in training captions.
 
     Raises:
         ValueError: no transform of the text pipeline makes a role graph.
@@ -54,15 +55,15 @@ def training_words(dataset_cfg: Mapping[str, Any], min_count: int) -> tuple[Path
 
 
 def read_glove(path: Path, ids: Mapping[str, int]) -> tuple[np.ndarray, int]:
-    """Vectors by id, and how many words the file has.
+    """Return vectors by id, and the number of words that the file has.
 
     Returns:
-        float32 [n, D]; rows of words that it lacks are drawn from N(0, s^2), s the standard
+        float32 [n, D]; rows of missing words are drawn from N(0, s^2), s the standard
         deviation of all numbers found.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a line of another width, or none of the words.
+        ValueError: a line of another width, or a file with none of the words.
     """
     found: dict[int, np.ndarray] = {}
     with open(path, encoding='utf-8') as file:
@@ -70,7 +71,7 @@ def read_glove(path: Path, ids: Mapping[str, int]) -> tuple[np.ndarray, int]:
         file.seek(0)
         for number, line in enumerate(file, 1):
             if line.partition(' ')[0] not in ids:
-                continue  # most lines, in a fraction of the time of reading them
+                continue  # skips most lines without parsing them
             word, *values = line.rstrip().rsplit(' ', width)
             if len(values) != width:
                 raise ValueError(f'{path}, line {number}: {len(values)} numbers, expected {width}')

@@ -1,10 +1,10 @@
-"""Official CLIP4Clip, CLIP2Video, UATVR or CE checkpoint -> a checkpoint of ours.
+"""Convert an official CLIP4Clip, CLIP2Video, UATVR or CE checkpoint to a checkpoint of mmvtr.
 
     python tools/model_converters/convert.py clip2video pytorch_model.bin.4 clip2video.pth
     python tools/model_converters/convert.py ce state_dict.pth ce.pth --experts audio face ocr rgb
 
-The result loads with ``load_from`` or ``tools/test.py``.  Keys that are unknown, missing or of
-another shape are listed, and nothing is written.
+The result loads with ``load_from`` or ``tools/test.py``.  If keys are unknown, missing or of
+another shape, they are listed and nothing is written.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main() -> None:
     if args.experts is not None and args.method != 'ce':
         parser.error('--experts is for ce')
     told = {} if args.experts is None else dict(experts=args.experts)
-    # A bare state dict, as a checkpoint of ours would be one.
+    # A bare state dict, like a checkpoint of mmvtr.
     state = read_checkpoint(args.source)['state_dict']
     converted = convert_checkpoint(state, args.method, **told)
     meta = dict(converted_from=os.path.basename(args.source), method=args.method)

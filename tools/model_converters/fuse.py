@@ -1,9 +1,9 @@
-"""Make one retriever of several checkpoints of a config: their scores are added.
+"""Combine several checkpoints of a config into one retriever that adds their scores.
 
     python tools/model_converters/fuse.py CONFIG CHECKPOINT ... --out DIR [--fusion .7 .3]
 
-Writes ``DIR/config.json`` and ``DIR/model.pth``, which every tool takes as any other pair
-(tools/test.py takes the several checkpoints themselves, too).
+Writes ``DIR/config.json`` and ``DIR/model.pth``, which every tool accepts like any other
+config and checkpoint (tools/test.py also accepts the separate checkpoints).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def fuse(args: argparse.Namespace, cfg: Config) -> None:
-    """Write the config and the checkpoint of all."""
+    """Write the config and the checkpoint of the combined retriever."""
     from mmvtr.apis import load_retriever
     from mmvtr.engine.hooks.members import fuse_config, read_fusion
     from mmvtr.models.backdoor import BackdoorRetriever
@@ -56,7 +56,7 @@ def fuse(args: argparse.Namespace, cfg: Config) -> None:
     fuse_config(cfg, args.checkpoints, fusion)
     model = BackdoorRetriever(members=members, fusion=fusion)
     args.out.mkdir(parents=True, exist_ok=True)
-    cfg.pop('work_dir')  # the one of a single member
+    cfg.pop('work_dir')  # the work_dir of a single member
     cfg.dump(args.out / 'config.json')
     facts = [one.as_dict() for member in members for one in member.trainings]
     content = dict(state_dict=model.state_dict(), meta=dict(members=facts))

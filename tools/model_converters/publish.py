@@ -1,11 +1,11 @@
-"""Write a trained retriever as a folder that others can load, and upload it to the hub.
+"""Write a trained retriever to a folder that others can load, and upload it to the hub.
 
     python tools/model_converters/publish.py CONFIG CHECKPOINT --out FOLDER [--results metrics.json]
         [--protocol work_dirs/NAME/DATE/DATE.log] [--push NAME/MODEL]
 
 The folder has safetensors, json and a model card, and no code (docs/inferencer.md).  Results are
-what ``tools/test.py --out`` wrote, with their protocol; of numbers from elsewhere that is the line
-below their table, or the log that has it.  The facts of the training are the checkpoint's.
+the output of ``tools/test.py --out``, which has their protocol; for other numbers --protocol is the
+line below their table, or the log that has it.  Facts about the training come from the checkpoint.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main() -> None:
     cfg = load_config(args.config, args.cfg_options)
     protocol = read_protocol(args.protocol)
 
-    # Only now what takes seconds to import.
+    # Import here what takes seconds.
     from mmvtr.apis import load_retriever
     from mmvtr.apis.pretrained import check_repo_id, push_to_hub, save_pretrained
     from mmvtr.apis.pretrained.card import read_results
@@ -70,10 +70,10 @@ def main() -> None:
 
 
 def read_protocol(given: Optional[str]) -> Optional[str]:
-    """The line as it was given, or the last one of a log file.
+    """Return the protocol line as given, or the last one in a log file.
 
     Raises:
-        ValueError: a file without such a line, or a text that is neither.
+        ValueError: a file without such a line, or text that is neither.
     """
     if given is None or given.startswith('protocol:'):
         return given

@@ -1,3 +1,3 @@
-"""Galleries at work: kept in a store, served over HTTP, filled by the million, taken elsewhere."""
+"""Gallery tools: on-disk stores, an HTTP service, large-scale extraction, and exports."""
 
 __version__ = '2.0.0'

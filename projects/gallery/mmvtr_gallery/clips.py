@@ -1,4 +1,4 @@
-"""torchvision's video models as towers, and the windows of frames that they read.
+"""torchvision's video models as towers, and the frame windows that they take as input.
 
 Configs name both with ``custom_imports=dict(imports=['mmvtr_gallery.clips'])``.  Size,
 mean, std, frames and rate of a window come from the weights of a model, without building it.
@@ -50,7 +50,7 @@ class VideoModel(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The duration of a window."""
+        """Return the duration of a window."""
         return self.frames / self.rate
 
 
@@ -60,7 +60,7 @@ def weights_of(name: str) -> dict[str, Any]:
     Raises:
         ValueError: torchvision has no such model (close names are listed).
     """
-    # The import takes seconds, so it is done only here.
+    # Import here: it takes seconds.
     from torchvision.models import get_model_weights, list_models, video
 
     names = list_models(module=video)
@@ -109,24 +109,24 @@ def windows(times: np.ndarray, *, length: int, rate: float, stride: float) -> np
     """Return windows of equally spaced frames that cover a clip, about one every ``stride`` s.
 
     Window k of n stands for k/n to (k + 1)/n of the clip and is centred there.  One that would
-    begin before the clip, or end after it, is moved inside; where the clip is shorter than a
-    window, that repeats the first and the last frame.
+    begin before the clip, or end after it, is moved inside; if the clip is shorter than a window,
+    the first and the last frame are repeated.
 
     Args:
         times: seconds, float64 [N]; the last frame lasts as long as the others do on average.
         length: L, frames of a window.
-        rate: of these a second.
-        stride: seconds.
+        rate: frames of a window per second.
+        stride: seconds between windows.
 
     Returns:
-        Positions of the frames on screen, int64 [n, L], n = duration / stride, rounded, at least 1.
+        Indices of the frames on screen, int64 [n, L]; n = duration / stride, rounded, at least 1.
     """
     begin, duration, span = times[0], _seconds(times), length / rate
     n = window_count(times, stride)
     starts = (np.arange(n) + 0.5) * duration / n - span / 2
     if span < duration:
         starts = starts.clip(0, duration - span)
-    # The middles of the frames of a window, and a frame that begins just then counts.
+    # Sample at the middle of each frame's slot; a frame that begins exactly then is included.
     ticks = begin + starts[:, None] + (np.arange(length) + 0.5) / rate + TIME_SLACK
     return (np.searchsorted(times, ticks, side='right') - 1).clip(0, len(times) - 1)
 
@@ -141,25 +141,26 @@ def _seconds(times: np.ndarray) -> float:
     return float(times[-1] + gap - times[0])
 
 
-#: Frames that are decoded in one go: they are in memory as large as the file has them.
+#: Number of frames decoded at a time, as they are held in memory at the file's resolution.
 AT_ONCE = 256
 
 
 @TRANSFORMS.register_module()
 class LoadClips(LoadVideo):
-    """Decode windows of frames of the file ``path`` to ``clips``, in place of LoadVideo.
+    """Decode frame windows of the file ``path`` into ``clips``; replaces LoadVideo.
 
-    Of a video (or of the part from ``start`` to ``end``) there are n = duration / ``stride``
-    windows, rounded and at least one, and window k stands for k/n to (k + 1)/n of it: it is centred
-    there, but for the first and the last, which stay inside the video.  A video shorter than a
-    window repeats its first and last frame.  Frames of a window, their rate, size and crop are
-    those of the model's weights (:func:`video_model`), and are made as
-    torchvision makes them.
+    A video (or its part from ``start`` to ``end``) has n = duration / ``stride``
+
+    windows, rounded and at least one. Window k stands for k/n to (k + 1)/n of it and is centred
+    there, except that the first and the last stay inside the video.  A video shorter than a window
+    repeats its first and last frame.  The number of frames of a window, their rate, size and crop
+    are those of the model's weights (:func:`video_model`), and the preprocessing is torchvision's.
 
     Args:
-        model: torchvision's name, as of the tower (:class:`TorchvisionClips`).
+        model: torchvision's name, the same as the tower's (:class:`TorchvisionClips`).
         stride: seconds from one window to the next; None = as long as a window.
-        max_bytes: that all windows of a video may take, and the frames that they are made of.
+        max_bytes: memory limit for all windows of a video, and for the frames that they are made
+            of.
 
     Raises:
         ValueError: no such model, a stride that is not positive.
@@ -222,26 +223,26 @@ class LoadClips(LoadVideo):
             )
 
 
-#: Where a model has the layer that names the classes, which goes; the widest input of it is D.
+#: Names of the layer that predicts the classes, which is removed; D is its widest input.
 HEADS = ('fc', 'classifier', 'head')
 
 
 @MODELS.register_module()
 class TorchvisionClips(Tower):
-    """A video model of torchvision (R3D, R(2+1)D, MC3, S3D, MViT, Video Swin) without its classes.
+    """A torchvision video model (R3D, R(2+1)D, MC3, S3D, MViT, Video Swin) without classifier.
 
-    Its windows come from :class:`LoadClips` of the same name.  The parameters keep
-    torchvision's names, behind ``net.``.
+    Its windows come from :class:`LoadClips` with the same ``model``.  The parameters keep
+    torchvision's names, prefixed with ``net.``.
 
     Args:
         model: torchvision's name: ``'r3d_18'``, ``'r2plus1d_18'``, ``'s3d'``, ``'mvit_v2_s'``,
             ``'swin3d_t'`` ...
         pretrained: a tag of its weights (``'KINETICS400_V1'``), a local file of them (also of a
-            model of other classes), or None for random weights.
+            model with other classes), or None for random weights.
         frozen: no gradients, always in eval mode.
 
     Raises:
-        FileNotFoundError: ``pretrained`` looks like a file and is none.
+        FileNotFoundError: ``pretrained`` looks like a file that does not exist.
         RuntimeError: the tag's weights cannot be downloaded; a file that cannot be read.
         ValueError: no such model or tag; weights of another model (names what differs).
 
@@ -255,7 +256,7 @@ class TorchvisionClips(Tower):
     def __init__(
         self, model: str, pretrained: Optional[str] = None, *, frozen: bool = False
     ) -> None:
-        # Imports in seconds: only where it is used.
+        # Import here: it takes seconds.
         from torchvision.models import get_model
         from torchvision.models.video.mvit import MViT
 
@@ -266,14 +267,14 @@ class TorchvisionClips(Tower):
         self.dim = _width(getattr(self.net, self.head))
         setattr(self.net, self.head, nn.Identity())
         self.image_size, self.image_mean, self.image_std = known.crop, known.mean, known.std
-        # MViT has a position for each frame.
+        # MViT has one position embedding per frame.
         self.window = known.fewest, known.fewest if isinstance(self.net, MViT) else None
         if pretrained is not None:
             self._load(model, pretrained)
         self.apply_frozen()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Windows float [N, L, 3, H, W], normalised -> float [N, D].
+        """Encode normalised windows, float [N, L, 3, H, W] -> float [N, D].
 
         Raises:
             ValueError: single frames, frames of another size, or too few or too many in a window.
@@ -301,13 +302,13 @@ class TorchvisionClips(Tower):
 
 
 def _width(head: nn.Module) -> int:
-    """Of what the layer of the classes reads."""
+    """Return the input width of the classifier's first layer."""
     layers = [layer for layer in head.modules() if isinstance(layer, (nn.Linear, nn.Conv3d))]
     return layers[0].in_features if isinstance(layers[0], nn.Linear) else layers[0].in_channels
 
 
 def _local(model: str, pretrained: str) -> str:
-    """The file of a tag, downloaded where it is not in torch's cache; a file as it is."""
+    """Return the file of a tag's weights, downloaded if missing; a file is returned as is."""
     if os.path.isfile(pretrained):
         return pretrained
     if '/' in pretrained or os.path.splitext(pretrained)[1]:
@@ -327,7 +328,7 @@ def _fetch(weights: Any) -> Path:
     digest = re.search(r'-([0-9a-f]{8,})\.', name)
     try:
         torch.hub.download_url_to_file(weights.url, str(path), digest and digest[1])
-    except Exception as error:  # of the network anything
+    except Exception as error:  # the network can raise anything
         raise RuntimeError(
             f'the weights {weights} are neither in the cache ({str(path)[-150:]}) nor can they be '
             f'downloaded: {str(error)[:80]} ... Copy the file there from a machine with network, '

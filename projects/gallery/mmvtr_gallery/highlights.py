@@ -1,4 +1,4 @@
-"""QVHighlights: people's grades of the parts of a video for a text, and Moment-DETR's figures."""
+"""QVHighlights: human saliency ratings of parts of videos for a text; Moment-DETR's metrics."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from mmvtr.datasets.annotation_values import (
     wrong,
 )
 
-#: Seconds of a graded part, and the highest grade.
+#: Duration of a rated part in seconds, and the highest rating.
 SECONDS, HIGHEST = 2, 4
 
 
 class Highlights(NamedTuple):
-    """What P people say of the C parts of a video for one text.
+    """The ratings that P annotators gave the C parts of a video for one text.
 
     Attributes:
-        query_id: of the text.
-        text: as it was written.
-        video_id: 'NUsG9BgSes0_210.0_360.0': YouTube's id, and seconds of its file.
+        query_id: id of the text.
+        text: the query.
+        video_id: 'NUsG9BgSes0_210.0_360.0': YouTube's id, and start and end in seconds.
         duration: seconds.
-        grades: int64 [C, P], 0 to 4, of parts of two seconds; 0 of those outside of the moment.
+        grades: int64 [C, P], 0 to 4, for parts of two seconds; 0 outside the annotated moment.
     """
 
     query_id: str
@@ -45,12 +45,12 @@ class Highlights(NamedTuple):
 
 
 def read_highlights(path: Union[str, Path]) -> list[Highlights]:
-    """Read ``highlight_*.jsonl`` of QVHighlights (Lei et al., NeurIPS 2021), graded by people.
+    """Read the human ratings in ``highlight_*.jsonl`` of QVHighlights (Lei et al., NeurIPS 2021).
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a line of another form, a grade out of range, a part beyond the video or twice,
-            a query twice; no lines.
+        ValueError: a malformed line, a grade out of range, a part beyond the video or listed twice,
+            a query listed twice; no lines.
     """
     rows = read_json_lines(Path(path))
     if not rows:
@@ -83,33 +83,32 @@ def _grades(value: Any, place: Place) -> list[int]:
     return grades
 
 
-#: Least grade that counts as a highlight, by the name that it has in the papers.
+#: Lowest grade that counts as a highlight, by the papers' names.
 LEVELS = dict(fair=2, good=3, very_good=4)
 
 
 def highlight_figures(
     scores: Mapping[str, Sequence[float]], grades: Mapping[str, Sequence[Sequence[int]]]
 ) -> dict[str, float]:
-    """Return mAP and HIT@1 of highlights, in percent, at each least grade (Moment-DETR).
+    """Return mAP and HIT@1 of highlights, in percent, at each grade threshold (Moment-DETR).
 
-    Each person's highlights are those that they gave the least grade or more.  mAP is the mean of
-    :func:`interpolated_precision` over people and queries;
-    a person without highlights counts 0.  HIT@1 is the percentage of queries whose first part is a
-    highlight of somebody; of parts with the highest score the earliest is first.  Papers print
-    ``very_good``.
+    Each annotator's highlights are the parts that they gave the threshold or more.  mAP is the mean
+    of :func:`interpolated_precision` over annotators and queries; an annotator without highlights
+    counts 0.  HIT@1 is the percentage of queries whose top part is a highlight for some annotator;
+    among tied parts the earliest is the top one.  Papers report ``very_good``.
 
-    As there, parts that have no score have 0, and scores of parts that nobody could grade do not
-    count, but for HIT@1, where such a first part is wrong.
+    As in Moment-DETR's code, parts without a score get 0, and scores beyond the rated parts are
+    ignored, except for HIT@1, where such a top part is wrong.
 
     Args:
-        scores: of the parts of the query's video in their order, by query.
-        grades: int [C, P] by query, as of :func:`read_highlights`.
+        scores: by query, the scores of the parts of its video in order.
+        grades: by query, int [C, P], see :func:`read_highlights`.
 
     Returns:
         ``<level>_map`` and ``<level>_hit1`` for the levels of :data:`LEVELS`.
 
     Raises:
-        ValueError: no queries, queries of one that the other lacks, no scores, a NaN.
+        ValueError: no queries, a query in only one of the two, no scores, a NaN.
     """
     if not grades or scores.keys() != grades.keys():
         few = sorted(map(str, scores.keys() ^ grades.keys()))[:5]
@@ -141,11 +140,11 @@ def _of_query(given: Tensor, rated: Tensor) -> dict[str, Tensor]:
 
 
 def interpolated_precision(scores: Tensor, relevant: Tensor) -> Tensor:
-    """Return the average precision of one ranked list as QVHighlights and Video2GIF measure it.
+    """Return the average precision of one ranked list as defined by QVHighlights and Video2GIF.
 
-    A threshold is a score that some relevant part has.  Its precision is the best among those of
-    this threshold and all lower ones; the mean is over thresholds, so relevant parts with one score
-    count once (Lei et al., NeurIPS 2021; Gygli et al., CVPR 2016).
+    The thresholds are the distinct scores of relevant parts.  The precision at a threshold is the
+    maximum over it and all lower scores; the mean is over thresholds, so relevant parts with equal
+    scores count once (Lei et al., NeurIPS 2021; Gygli et al., CVPR 2016).
 
     Args:
         scores: float [C], higher is more relevant.

@@ -1,4 +1,4 @@
-"""A search index for any encoder of MTEB, debiased by a bank (extra ``[mteb]``)."""
+"""A search index for any MTEB encoder, debiased with a query bank (extra ``[mteb]``)."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from mmvtr.arrays.debiaser import Debiaser
 
 
 class DebiasedIndex:
-    """What ``SearchEncoderWrapper(model, index_backend=...)`` asks, with biases of a bank.
+    """An ``index_backend`` for MTEB's ``SearchEncoderWrapper``, debiased with a query bank.
 
-    Cosines of queries and documents, to which each document's bias is added.  Without a bank it
-    ranks as the encoder itself does by cosine: the raw row beside the debiased one.
+    A score is the cosine of query and document plus the document's bias.  Without a bank it is the
+    cosine alone, the raw baseline of the debiased scores.
 
     Args:
-        bank: K queries of another set, as the encoder embeds them: float [K, D], or these and their
+        bank: K queries of another set, embedded by the encoder: float [K, D], or these with their
             own documents, ``(queries, documents)``; None: raw.
-        **options: of :class:`mmvtr.arrays.Debiaser`, its transform among them.
+        **options: options of :class:`mmvtr.arrays.Debiaser`, including its transform.
 
     Raises:
-        ValueError: an unknown transform, an empty bank; searching: a bank of another width, vectors
-            that are not finite.
+        ValueError: an unknown transform, an empty bank; when searching: a bank of another width,
+            vectors that are not finite.
 
     Example:
         ::
@@ -35,7 +35,7 @@ class DebiasedIndex:
     """
 
     def __init__(self, bank: Optional[Any] = None, **options: Any) -> None:
-        Debiaser(**options)  # refuses what is unknown
+        Debiaser(**options)  # refuses unknown options
         parts = bank if isinstance(bank, tuple) else (bank,)
         if bank is not None and not all(len(part) for part in parts):
             raise ValueError('the bank is empty: queries of another set make one')
@@ -47,7 +47,7 @@ class DebiasedIndex:
         """Add documents, float [N, D], and their ids.
 
         Raises:
-            ValueError: there are more of the ones than of the others.
+            ValueError: their numbers differ.
         """
         vectors = _float32(embeddings)
         if len(vectors) != len(idxs):
@@ -64,18 +64,18 @@ class DebiasedIndex:
         top_ranked: Optional[Mapping[str, Sequence[str]]] = None,
         query_idx_to_id: Optional[Mapping[int, str]] = None,
     ) -> tuple[list[list[float]], list[list[int]]]:
-        """The best documents of each query.
+        """Return the top documents of each query.
 
         Args:
             embeddings: float [Q, D].
-            top_k: how many of each.
-            similarity_fn: is not read: scores are cosines and biases.
-            top_ranked: of a reranking task: query id -> ids of the only documents that count.
-            query_idx_to_id: needed for that: position of a query -> its id.
+            top_k: number of documents per query.
+            similarity_fn: ignored: scores are cosines plus biases.
+            top_ranked: for a reranking task: query id -> ids of its candidate documents.
+            query_idx_to_id: needed with ``top_ranked``: position of a query -> its id.
 
         Returns:
-            Scores and positions for each query, best first; positions are those among all
-            documents, in a reranking task those in the query's own list.
+            Scores and positions for each query, best first; positions are among all
+            documents, in a reranking task in the query's own candidate list.
 
         Raises:
             ValueError: there are no documents, or queries of another width.
@@ -102,7 +102,7 @@ class DebiasedIndex:
         self._ready: Optional[Debiaser] = None
 
     def _fitted(self) -> Debiaser:
-        """All documents, with their biases."""
+        """Return a Debiaser fitted on all documents."""
         if self._ready is None:
             raw = self.bank is None
             fitted = Debiaser(None) if raw else Debiaser(**self.options)
@@ -112,7 +112,7 @@ class DebiasedIndex:
 
 
 def _float32(vectors: Any) -> Tensor:
-    """float32 [N, D], on the CPU."""
+    """Convert vectors to float32 [N, D] on the CPU."""
     return torch.as_tensor(vectors).detach().float().cpu()
 
 

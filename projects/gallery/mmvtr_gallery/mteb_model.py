@@ -1,8 +1,8 @@
-"""A retriever as a model of MTEB, so that its video tasks judge it (extra ``[mteb]``).
+"""A retriever as an MTEB model, for MTEB's video tasks (extra ``[mteb]``).
 
-MTEB's retrieval tasks ask a model that can ``index`` and ``search`` for its own ranking, so that
-token-wise scores, moments and test-time transforms count as they are; all other tasks ask
-``encode`` for one vector an item, which a model has whose scores are inner products.
+For retrieval tasks MTEB calls ``index`` and ``search``, so the ranking is the model's own, with
+token-wise scores, moments and test-time transforms.  All other tasks call ``encode`` for one vector
+per item, which works only for models whose scores are inner products.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from mmvtr.arrays import Debiaser
 from mmvtr.engine.loop.evaluation import Encoded
 from mmvtr.structures import cat_levels
 
-#: Videos whose files lie on disk at a time: a set's table may hold them as bytes.
+#: Number of videos written to disk at a time: a dataset's table may hold them as bytes.
 VIDEOS = 256
 
 
 class MTEBRetriever:
-    """What ``mteb.evaluate(model, tasks)`` takes, of a config of ours.
+    """A retriever of this library for ``mteb.evaluate(model, tasks)``.
 
-    Videos are read by the config's own pipeline, at its frames and size, from the files or the
-    bytes of a task's table; MTEB's decoder is not asked.  Instructions and prompts of a task are
-    not given to the text tower, as none of ours was trained with any.
+    Videos are read by the config's own pipeline, with its number of frames and size, from the files
+    or bytes of a task's table; MTEB's decoder is not used.  A task's instructions and prompts are
+    not given to the text tower, as none of these models was trained with any.
 
     Args:
-        model, weights, device: as of :class:`~mmvtr.apis.inferencer.VideoRetrievalInferencer`.
-        name: under which MTEB keeps results, ``organisation/name``.
-        revision: of these weights, for the same.
-        **options: a test-time transform of retrieval tasks: ``transform``, ``bank`` and its options
-            as of :meth:`~mmvtr.apis.inferencer.VideoRetrievalInferencer.set_gallery`.
+        model, weights, device: see :class:`~mmvtr.apis.inferencer.VideoRetrievalInferencer`.
+        name: name for MTEB's result files, ``organisation/name``.
+        revision: revision of these weights for MTEB's result files.
+        **options: test-time transform for retrieval tasks: ``transform``, ``bank`` and its options,
+            see :meth:`~mmvtr.apis.inferencer.VideoRetrievalInferencer.set_gallery`.
 
     Raises:
         ImportError: MTEB is not installed.
-        ValueError: an unknown transform or option; and others, as of the inferencer.
+        ValueError: an unknown transform or option, and the inferencer's errors.
 
     Example:
         ::
@@ -67,7 +67,7 @@ class MTEBRetriever:
             ) from error
 
         how = {name: x for name, x in options.items() if name not in ('transform', 'bank')}
-        Debiaser(options.get('transform'), **how)  # refuses what is unknown
+        Debiaser(options.get('transform'), **how)  # refuses unknown options
         if name.count('/') != 1:
             raise ValueError(f'name: organisation/name expected, found {name[:80]!r}')
         self.find = VideoRetrievalInferencer(model, weights, device, show_progress=False)
@@ -80,18 +80,18 @@ class MTEBRetriever:
     # -- tasks that ask for vectors --------------------------------------------------------
 
     def encode(self, inputs: Any, **told: Any) -> Tensor:
-        """One vector an item.
+        """Return one vector per item.
 
         Args:
             inputs: MTEB's DataLoader of N texts or N videos.
-            **told: what else MTEB says; nothing of it is read.
+            **told: MTEB's other arguments, ignored.
 
         Returns:
             float32 [N, D], whose inner products are the scores.
 
         Raises:
-            ValueError: a similarity without such vectors, items that are neither texts nor
-                videos, or a video that is none.
+            ValueError: the model's similarity is no inner product, items are neither texts nor
+                videos, or a file is not a video.
         """
         refuse_without_vectors(self.find.model)
         table = inputs.dataset
@@ -103,24 +103,24 @@ class MTEBRetriever:
         return vectors(self.find.model, encoded.levels)
 
     def similarity(self, one: Any, other: Any) -> Tensor:
-        """Scores of two sets of vectors [N, D] and [M, D]: float32 [N, M]."""
+        """Return the scores of two sets of vectors, [N, D] and [M, D] -> float32 [N, M]."""
         return torch.as_tensor(one).float() @ torch.as_tensor(other).float().T
 
     def similarity_pairwise(self, one: Any, other: Any) -> Tensor:
-        """Scores of N pairs of vectors, both [N, D]: float32 [N]."""
+        """Return the scores of N pairs of vectors, both [N, D] -> float32 [N]."""
         return (torch.as_tensor(one).float() * torch.as_tensor(other).float()).sum(-1)
 
     # -- tasks of retrieval ----------------------------------------------------------------
 
     def index(self, corpus: Any, **told: Any) -> None:
-        """Encode what is searched.
+        """Encode the corpus to search.
 
         Args:
             corpus: MTEB's table of N texts or videos, with their ids.
-            **told: what else MTEB says; nothing of it is read.
+            **told: MTEB's other arguments, ignored.
 
         Raises:
-            ValueError: a table of both or of neither, a video that is none; a transform without
+            ValueError: a table of both or neither, a file that is not a video; a transform without
                 its bank.
         """
         kind = _kind_of(corpus)
@@ -135,19 +135,20 @@ class MTEBRetriever:
         top_ranked: Optional[Mapping[str, Sequence[str]]] = None,
         **told: Any,
     ) -> dict[str, dict[str, float]]:
-        """The best of the corpus for each query.
+        """Return the top items of the corpus for each query.
 
         Args:
             queries: MTEB's table of Q texts or videos, with their ids.
-            top_k: how many of each.
-            top_ranked: of a reranking task: the only items that count for each query.
-            **told: what else MTEB says; nothing of it is read.
+            top_k: number of items per query.
+            top_ranked: for a reranking task: query id -> ids of its candidates.
+            **told: MTEB's other arguments, ignored.
 
         Returns:
             Query id -> item id -> score.
 
         Raises:
-            ValueError: nothing was indexed, queries of the corpus' own kind, or of several.
+            ValueError: nothing was indexed, queries of the same kind as the corpus, or of several
+                kinds.
         """
         if self.find.gallery is None:
             raise ValueError('there is no corpus to search: call index(...) first')
@@ -182,7 +183,7 @@ class MTEBRetriever:
 
 
 def _kind_of(table: Any) -> str:
-    """'text' or 'video', what a table of MTEB holds."""
+    """Return the kind of items in an MTEB table, 'text' or 'video'."""
     columns = {'text', 'image', 'audio', 'video'} & set(table.column_names)
     if len(columns) != 1 or not columns <= {'text', 'video'}:
         raise ValueError(
@@ -193,7 +194,7 @@ def _kind_of(table: Any) -> str:
 
 
 def _texts_of(batch: Mapping[str, Any]) -> Iterator[str]:
-    """Texts of a batch, each after its title, where a corpus has titles."""
+    """Yield the texts of a batch, each after its title if the corpus has titles."""
     for title, text in zip(batch.get('title') or [''] * len(batch['text']), batch['text']):
         if not isinstance(text, str):
             raise ValueError(f'a text expected, found a {type(text).__name__}: no conversations')
@@ -201,8 +202,8 @@ def _texts_of(batch: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _on_disk(table: Any, ids: Sequence[str]) -> Iterable[tuple[list[str], list[str]]]:
-    """Ids and files of a table's videos, some at a time; bytes become files for that time."""
-    from datasets import Video  # MTEB brings it
+    """Yield ids and files of a table's videos in chunks; bytes become temporary files."""
+    from datasets import Video  # installed with MTEB
 
     table = table.cast_column('video', Video(decode=False))
     for start in range(0, len(table), VIDEOS):
@@ -219,7 +220,7 @@ def _on_disk(table: Any, ids: Sequence[str]) -> Iterable[tuple[list[str], list[s
 
 
 def _file_of(video: Optional[Mapping[str, Any]], name: str, spare: Path) -> str:
-    """Where a video lies; its bytes are written to ``spare``."""
+    """Return the path of a video; if it is given as bytes, these are written to ``spare``."""
     video = video or {}
     if video.get('bytes') is not None:
         spare.write_bytes(video['bytes'])

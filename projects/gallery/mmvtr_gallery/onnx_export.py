@@ -1,8 +1,8 @@
 """A retriever as two ONNX graphs whose outputs are compared by inner products.
 
-One makes the vector of a video from its frames, the other that of a text from its token ids; both
-are what :func:`mmvtr.apis.vectors` gives.  Files are decoded and texts tokenized outside, by what
-``retriever.json`` says.
+One computes the vector of a video from its frames, the other that of a text from its token ids;
+both equal :func:`mmvtr.apis.vectors`.  Decoding and tokenizing stay outside the graphs, as
+``retriever.json`` describes.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from mmvtr.models import FeatureFrames, FeatureWords
 from mmvtr_gallery.clips import TorchvisionClips
 
 OPSET = 18
-#: Largest difference to PyTorch of an entry of a vector, whose length is at most 1.
+#: Largest allowed difference to PyTorch per entry of a vector, whose norm is at most 1.
 TOLERANCE = 1e-4
-#: Bytes of weights above which they stand in a file beside the graph: protobuf ends at 2 GiB.
+#: Weights larger than this many bytes are stored beside the graph: protobuf's limit is 2 GiB.
 INLINE = 3 << 29
-#: Items of the batch that is traced, and of those that are compared with PyTorch.
+#: Batch size that is traced, and batch sizes that are compared with PyTorch.
 TRACED, COMPARED = 2, (1, 5)
 
 
 class Side(NamedTuple):
-    """One of the two graphs.
+    """The input of one of the two graphs.
 
     Attributes:
         kind: 'video' or 'text'.
-        shape: of an item, without its mask: (F, 3, H, W), (F, D) or (L,).
-        vocabulary: token ids are below it; None of frames and features.
+        shape: shape of an item, without its mask: (F, 3, H, W), (F, D) or (L,).
+        vocabulary: number of token ids; None for frames and features.
     """
 
     kind: str
@@ -46,26 +46,26 @@ class Side(NamedTuple):
 
     @property
     def inputs(self) -> dict[str, list[Any]]:
-        """Names and shapes of the inputs."""
+        """Return names and shapes of the inputs."""
         mask = 'frame_mask' if self.kind == 'video' else 'text_mask'
         return {self.kind: ['batch', *self.shape], mask: ['batch', self.shape[0]]}
 
     def drawn(self, count: int) -> tuple[Tensor, Tensor]:
-        """Random items of random lengths, the last of full length, and their masks."""
+        """Return random items of random lengths, the last one of full length, and their masks."""
         generator = torch.Generator().manual_seed(count)
         shape = (count, *self.shape)
         if self.vocabulary is None:
             items = torch.randn(shape, generator=generator)
         else:
             items = torch.randint(self.vocabulary, shape, generator=generator)
-        # A word is not enough: CLIP2Video leaves out the first of a text.
+        # One word is not enough: CLIP2Video drops the first token of a text.
         lengths = torch.randint(min(2, shape[1]), shape[1] + 1, (count,), generator=generator)
         lengths[-1] = shape[1]
         return items, torch.arange(shape[1]) < lengths[:, None]
 
 
 class Vectors(nn.Module):
-    """One side of a retriever as a function of tensors."""
+    """The encoder of one side of a retriever as a function of tensors."""
 
     def __init__(self, model: nn.Module, kind: str) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Vectors(nn.Module):
         self.kind = kind
 
     def forward(self, items: Tensor, mask: Tensor) -> Tensor:
-        """[N, ...] and bool [N, L] -> float32 [N, D']."""
+        """Encode items [N, ...] with their mask, bool [N, L] -> float32 [N, D']."""
         name = 'frame_mask' if self.kind == 'video' else 'text_mask'
         encode = self.model.encode_video if self.kind == 'video' else self.model.encode_text
         return self.model.similarity.flat(encode({self.kind: items, name: mask})).float()
@@ -82,22 +82,22 @@ class Vectors(nn.Module):
 def export_onnx(
     model: nn.Module, cfg: Config, folder: Path, *, checkpoint: Optional[str] = None
 ) -> dict[str, Any]:
-    """Write ``videos.onnx``, ``texts.onnx`` and ``retriever.json``, compared with PyTorch.
+    """Write ``videos.onnx``, ``texts.onnx`` and ``retriever.json``; check them against PyTorch.
 
     Args:
         model: a retriever in eval mode, on the CPU.
-        cfg: its config, of whose test set frames and words are made as the graphs want them.
-        folder: of the three files, made if need be.
-        checkpoint: what the weights are, for the json.
+        cfg: its config; its test set defines the numbers of frames and words.
+        folder: output folder, created if missing.
+        checkpoint: name of the weights in the json.
 
     Returns:
-        what the json says.
+        The content of the json.
 
     Raises:
         ImportError: onnx, onnxruntime or onnxscript is missing.
-        ValueError: scores that are no inner products; frames of unknown size or number; texts of
+        ValueError: scores that are not inner products; frames of unknown size or number; texts of
             unknown length; windows of frames.
-        RuntimeError: a graph that cannot be exported, or differs from PyTorch.
+        RuntimeError: a graph cannot be exported, or its outputs differ from PyTorch's.
     """
     need_packages()
     refuse_without_vectors(model)
@@ -129,7 +129,7 @@ def export_onnx(
 
 
 def need_packages() -> None:
-    """Raise ImportError, with the extra, where one of the three packages is missing."""
+    """Raise ImportError, which names the extra, if one of the three packages is missing."""
     try:
         import onnx  # noqa: F401
         import onnxruntime  # noqa: F401
@@ -145,7 +145,7 @@ def video_side(model: nn.Module, data: Any) -> Side:
     """Return the inputs of the video graph.
 
     Raises:
-        ValueError: it cannot be told, the frames are windows, or they are rows of experts.
+        ValueError: the shape is not in the config, the inputs are windows of frames, or experts.
     """
     if hasattr(model.encoder, 'experts'):
         raise ValueError(
@@ -172,7 +172,7 @@ def text_side(model: nn.Module, data: Any) -> Side:
     """Return the inputs of the text graph.
 
     Raises:
-        ValueError: it cannot be told.
+        ValueError: the shape is not in the config.
     """
     tower = getattr(model.encoder, 'text', None)
     if isinstance(tower, FeatureWords):
@@ -181,7 +181,7 @@ def text_side(model: nn.Module, data: Any) -> Side:
     tables = [part for part in tower.modules() if isinstance(part, nn.Embedding)]
     if not tables:
         raise ValueError(f'{type(tower).__name__} has no table of tokens: it is not exported')
-    length = getattr(tower, 'context_length', None)  # of a tower that reads its padding
+    length = getattr(tower, 'context_length', None)  # known for a tower that also reads its padding
     if length is None:
         names = ('context_length', 'max_length')
         try:
@@ -194,7 +194,7 @@ def text_side(model: nn.Module, data: Any) -> Side:
 
 
 def described(model: nn.Module, side: Side, pipeline: Any) -> dict[str, Any]:
-    """How the inputs of a side are made."""
+    """Return how the inputs of a side are made."""
     steps = [dict(step) if isinstance(step, dict) else str(step) for step in pipeline]
     if side.vocabulary is not None:
         tokenizer = next((s for s in steps if 'okenize' in str(s)), steps[-1])
@@ -212,10 +212,10 @@ def described(model: nn.Module, side: Side, pipeline: Any) -> dict[str, Any]:
 
 @torch.no_grad()
 def compare(module: nn.Module, side: Side, path: Path) -> tuple[int, float]:
-    """Width of the vectors, and how far those of onnxruntime are from PyTorch's.
+    """Return the width of the vectors, and the largest difference of onnxruntime's to PyTorch's.
 
     Raises:
-        RuntimeError: further than :data:`TOLERANCE`.
+        RuntimeError: it is larger than :data:`TOLERANCE`.
     """
     import onnxruntime
 
@@ -240,7 +240,7 @@ def _write(module: nn.Module, side: Side, path: Path) -> None:
     batch = torch.export.Dim('batch')
     size = sum(x.numel() * x.element_size() for x in module.state_dict().values())
     with _quiet():
-        # Given a module, torch.onnx would go on with a fixed batch where it finds no other.
+        # Given a module, torch.onnx would fall back to a fixed batch size.
         program = torch.export.export(
             module.eval(), side.drawn(TRACED), dynamic_shapes=({0: batch},) * 2, strict=False
         )
@@ -258,7 +258,7 @@ def _write(module: nn.Module, side: Side, path: Path) -> None:
 
 
 def _stated(pipeline: Any, keys: tuple[str, ...], what: str, name: str) -> int:
-    """The last number of a pipeline under one of the keys."""
+    """Return the last number in a pipeline under one of the keys."""
     steps = [step for step in pipeline if isinstance(step, dict)]
     found = [step[key] for step in steps for key in keys if key in step]
     if not found or not isinstance(found[-1], int):
@@ -271,17 +271,17 @@ def _stated(pipeline: Any, keys: tuple[str, ...], what: str, name: str) -> int:
 
 @contextmanager
 def _reason(kind: str) -> Iterator[None]:
-    """What torch cannot export, in a few words."""
+    """Raise a short RuntimeError for whatever torch cannot export."""
     try:
         yield
-    except Exception as error:  # of what is not known to the exporter anything
+    except Exception as error:  # the exporter raises anything for unknown operators
         reason = f'{type(error).__name__}: {" ".join(str(error).split())[:300]}'
         raise RuntimeError(f'torch cannot export the graph of {kind}s: {reason}') from error
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """torch's and onnxscript's notes on their own innards."""
+    """Silence torch's and onnxscript's internal messages."""
     loggers = [logging.getLogger(name) for name in ('torch.onnx', 'onnxscript', 'onnx_ir')]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""The retriever that has made the vectors of a gallery."""
+"""Loads the retriever that made the vectors of a gallery."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Optional, Protocol, Union
 from mmengine.config import Config
 from torch import nn
 
-import mmvtr_gallery.clips  # noqa: F401 - registers towers that a stored model may have
+import mmvtr_gallery.clips  # noqa: F401 - registers towers of stored models
 import mmvtr_gallery.remote  # noqa: F401 - and its encoder
 from mmvtr.apis.loading import fingerprint, load_retriever
 from mmvtr.engine.launch.zero_shot import pretrained_parts
@@ -22,9 +22,9 @@ class Stored(Protocol):
     """Description of a gallery's vectors, as :class:`mmvtr_gallery.store.GalleryStore` gives it.
 
     Attributes:
-        about: where they come from; its ``checkpoint`` is the file of their model.
-        config: of their model, a file; None: nobody keeps one.
-        model: fingerprint of their model; None: nobody knows it.
+        about: source of the vectors; its ``checkpoint`` is the file of their model.
+        config: file of the model's config; None: not stored.
+        model: fingerprint of the model; None: unknown.
     """
 
     @property
@@ -46,21 +46,21 @@ def load_stored_retriever(
 ) -> tuple[nn.Module, Config]:
     """Return the retriever that made a store's vectors, and its config.
 
-    Anybody may have written a store's folder: its config is read as plain data, and runs no code.
-    What it encodes is decoded in this process (:func:`decode_here`).
+    A store's folder is not trusted: its config is read as plain data, and runs no code. The test
+    set is decoded in this process (:func:`decode_here`).
 
     Args:
-        location: of the store.
-        store: as it was opened.
-        config: a config of your own, which is run as every config is; default that of the store, or
+        location: location of the store.
+        store: the opened store.
+        config: a config of your own, which is executed like any config; default: the store's, or
             ``config.json`` in its folder.
-        checkpoint: default the one that the store names.
+        checkpoint: default: the one that the store names.
 
     Raises:
         FileNotFoundError: there is no such config or checkpoint.
         RuntimeError: the checkpoint has other weights than when the vectors were made, or no model
-            can be built of the config.
-        ValueError: the store's config is none, or asks for code.
+            can be built from the config.
+        ValueError: the store's config is invalid, or would execute code.
     """
     cfg = load_config(str(config)) if config else _stored_config(location, store)
     checkpoint = checkpoint or store.about.get('checkpoint')
@@ -71,7 +71,7 @@ def load_stored_retriever(
     try:
         model, cfg = load_retriever(cfg, checkpoint)
     except (AssertionError, AttributeError, KeyError, TypeError) as error:
-        # An argument, or a value of one, that this version does not know.
+        # The config has an argument, or a value, that this version does not know.
         raise RuntimeError(
             f'{location}: its model cannot be built of {cfg.filename or "its config"}: '
             f'{str(error)[:200]}'
@@ -84,8 +84,8 @@ def load_stored_retriever(
 
 
 def without_weights(cfg: Config) -> bool:
-    """Whether a config's model runs on an embedding server: it needs no checkpoint, and none of its
-    parts reads a file or the hub.
+    """Return whether a config's model runs on an embedding server and needs no checkpoint, as none
+    of its parts reads weights from a file or the hub.
     """
     encoder = cfg.model.get('encoder')
     remote = isinstance(encoder, dict) and bare_name(encoder) == 'RemoteEncoder'
@@ -93,7 +93,7 @@ def without_weights(cfg: Config) -> bool:
 
 
 def refuse_own_weights(cfg: Config) -> None:
-    """Raise ValueError where a gallery needs the checkpoint of its model."""
+    """Raise ValueError if a gallery needs a checkpoint for its model."""
     if not without_weights(cfg):
         raise ValueError(
             f'{cfg.filename or "the config"} builds a model with weights of its own: a gallery '
@@ -102,10 +102,10 @@ def refuse_own_weights(cfg: Config) -> None:
 
 
 def decode_here(cfg: Config) -> None:
-    """Let the test set be decoded in this process, as a store's threads do not survive a fork.
+    """Make the test set decode in this process, as a store's threads do not survive a fork.
 
     Args:
-        cfg: is changed.
+        cfg: modified in place.
     """
     loader = cfg.get('test_dataloader') or {}
     for key in ('num_workers', 'persistent_workers', 'prefetch_factor', 'multiprocessing_context'):

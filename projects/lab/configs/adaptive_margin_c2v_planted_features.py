@@ -1,5 +1,6 @@
 # CMGSD's adaptive margin (He et al., SIGIR 2021), without its static supervision, which needs a
-# sentence encoder.  alpha .2, beta .1; faded in over the second quarter of the training (ours).
+# sentence encoder. alpha .2, beta .1; faded in over the second quarter of the training (our
+# choice).
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_features.py',

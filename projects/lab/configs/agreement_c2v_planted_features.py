@@ -1,5 +1,5 @@
 # RelativeScoreSupervision with a second view, on CLIP2Video with cached features and 60 % general
-# captions (docs/agreement.md): negatives that score like a match, and go with the other captions
+# captions (docs/agreement.md): negatives that score like a match, and agree with the other captions
 # of the clip, are spared in the video-to-text direction.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
@@ -19,8 +19,8 @@ model = dict(
         floor=0.05,
     ),
 )
-# The witness that the comparison was measured with (projects/lab/evidence/pages/comparison.md); the
-# default finds more (docs/agreement.md).
+# The second view with which the comparison was measured
+# (projects/lab/evidence/pages/comparison.md); the default finds more (docs/agreement.md).
 train_dataloader = dict(
     dataset=dict(records=dict(agreement=dict(type='CaptionAgreement', canonical=0.0, rare=False)))
 )

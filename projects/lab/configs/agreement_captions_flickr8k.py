@@ -1,4 +1,4 @@
-# Scores and what the train texts of an item say of each other (docs/agreement.md), in the
+# Scores combined with the agreement of an item's train texts (docs/agreement.md), in the
 # video-to-text direction; settings are those of the planted corpus.
 _base_ = ['_base_/captions_flickr8k.py']
 

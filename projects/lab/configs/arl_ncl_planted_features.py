@@ -1,5 +1,5 @@
-# ARL (Eq. 8-12) with its contrast on NCL's normalised scores (NCL Eq. 12), tested with the biases
-# of the train queue: no paper has both.
+# ARL (Eq. 8-12) with its contrastive loss on NCL's normalised scores (NCL Eq. 12), tested with the
+# biases of the train queue: no paper combines the two.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_untrimmed_features.py',

@@ -1,5 +1,6 @@
-# An oracle, no method: the encoder of pooled_planted_untrimmed_features.py, which knows that a clip
-# has three moments of about equal length, and compares a text with the mean of the best of them.
+# An oracle, not a method: the encoder of pooled_planted_untrimmed_features.py, with the knowledge
+# that a clip has three moments of about equal length; a text is compared with the mean of the best
+# moment.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_untrimmed_features.py',
@@ -14,7 +15,7 @@ model = dict(
     heads=None,
     objectives=dict(_delete_=True),
 )
-train_dataloader = dict(dataset=dict(epoch_unit='video'))  # a caption of each clip an epoch
+train_dataloader = dict(dataset=dict(epoch_unit='video'))  # one caption per clip and epoch
 val_evaluator = test_evaluator = [
     dict(type='mmvtr.RetrievalMetric'),
     dict(type='mmvtr.SemanticMetric'),

@@ -1,5 +1,5 @@
-# RmvAll (Algorithm 1): the clips of a class leave until its mean train length is near its test
-# length.  It reads test lengths.  A class keeps 5 clips (60 in the paper, where there are more).
+# RmvAll (Algorithm 1): clips of a class are removed until its mean train length is near its test
+# length, which it reads.  A class keeps at least 5 clips (60 in the paper, which has more).
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_confound_features.py',

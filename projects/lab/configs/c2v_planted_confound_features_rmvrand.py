@@ -1,4 +1,4 @@
-# RmvRand: as many clips leave as in RmvAll, at random.
+# RmvRand: as many clips as in RmvAll are removed, at random.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_confound_features.py',

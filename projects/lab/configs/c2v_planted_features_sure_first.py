@@ -1,5 +1,5 @@
-# CLIP2Video without debiasing, whose lists of texts begin with what is implied
-# (docs/agreement.md): the training is as it was, and at test time the words of captions are asked.
+# CLIP2Video without debiasing, whose ranked texts begin with those that captions imply
+# (docs/agreement.md): the training is unchanged, and at test time captions' words are compared.
 _base_ = ['../../../configs/c2v_planted_features.py']
 
 custom_hooks = [

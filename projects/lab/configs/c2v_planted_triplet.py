@@ -6,4 +6,4 @@ _base_ = [
 ]
 
 model = dict(losses=dict(triplet=dict(type='RankingLoss', reads=('global', 'aligned'), margin=0.5)))
-train_cfg = dict(max_epochs=10, val_interval=5)  # 12 on features, which cost little
+train_cfg = dict(max_epochs=10, val_interval=5)  # 12 on features, which are cheap

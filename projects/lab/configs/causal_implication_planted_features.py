@@ -1,5 +1,6 @@
-# Causal intervention on frame length with members that spare what the captions of a clip imply
-# (docs/agreement.md): no paper has both.  A confounder of clips and an ambiguity of captions.
+# Causal intervention on frame length, with members that spare negatives implied by a clip's
+# captions (docs/agreement.md): no paper combines the two. One treats a confounder of clips, the
+# other an ambiguity of captions.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_confound_features.py',

@@ -1,5 +1,6 @@
-# Causal intervention on frame length with NCL's loss (Eq. 4 on Eq. 12) in its members: no paper has
-# both.  A train queue is of one model, so only the transductive biases stand beside the raw scores.
+# Causal intervention on frame length with NCL's loss (Eq. 4 on Eq. 12) in its members: no paper
+# combines the two.  A train queue belongs to one model, so only transductive biases are reported
+# besides the raw scores.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_confound_features.py',

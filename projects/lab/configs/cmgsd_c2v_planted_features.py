@@ -1,7 +1,8 @@
-# CMGSD whole (He et al., SIGIR 2021), with the choices of the only code found: margins from learnt
-# projections, gradients through them, beta 1, lambda from a fifth to half of the training.  The
-# frozen sentence encoder of the static half is the words of a caption, weighed by how rare they are
-# (ours: planted captions are made of 78 words).  Control: c2v_planted_features_triplet.py.
+# Complete CMGSD (He et al., SIGIR 2021), with the choices of the only code found: margins from
+# learnt projections, gradients through them, beta 1, lambda from a fifth to half of the training.
+# The frozen sentence encoder of the static part is replaced by a caption's words, weighted by
+# rarity (our choice: planted captions have a vocabulary of 78 words). Control:
+# c2v_planted_features_triplet.py.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_features.py',
@@ -26,7 +27,7 @@ train_dataloader = dict(
         ]
     )
 )
-# The base's rate for what a supervision learns is meant for DVTR's two numbers.
+# The base's learning rate for supervisions is meant for DVTR's two scalars.
 optim_wrapper = dict(
     paramwise_cfg=dict(custom_keys={'supervision.project': dict(lr_mult=1.0, decay_mult=1.0)})
 )

@@ -1,5 +1,5 @@
-# CMGSD whole on CE, as cmgsd_ce_msrvtt_full.py, on the planted corpus.  The frozen sentence encoder
-# is the words of a caption, weighed by how rare they are.  Control: ce_planted_experts.py.
+# Complete CMGSD on CE, as cmgsd_ce_msrvtt_full.py, on the planted corpus. The frozen sentence
+# encoder is replaced by a caption's words, weighted by rarity. Control: ce_planted_experts.py.
 _base_ = ['../../../configs/ce_planted_experts.py']
 
 train_dataloader = dict(

@@ -1,4 +1,4 @@
-# DL-DKD++ on planted clips of three moments, from cached features.  Its teacher is a further seed
+# DL-DKD++ on planted clips of three moments, from cached features.  Its teacher is another seed
 # of the control, maxframe_planted_features.py, and has to be trained and stored first:
 #   python tools/train.py projects/lab/configs/maxframe_planted_features.py \
 #     --work-dir work_dirs/teachers/frames --cfg-options randomness.seed=10
@@ -15,7 +15,7 @@ branches = ('inherit', 'explore')
 model = dict(
     encoder=dict(encoder=dict(type='DLDKDEncoder'), names=branches),
     similarity=dict(levels=branches, weights=(0.7, 0.3), dots=True),
-    # Unit vectors are stored, and an inner product of theirs is a cosine.
+    # Stored vectors have unit length, so their inner products are cosines.
     supervision=dict(type='StoredFrameTeacher', name='planted', scale=20.0, epochs=8),
     losses=dict(
         _delete_=True,
@@ -52,7 +52,7 @@ train_dataloader = dict(
             dict(type='WordTokenize', vocab_file='data/planted/vocab.txt'),
             dict(type='LoadVectors', side='text', stores=dict(planted='data/planted_teacher/text')),
         ],
-        epoch_unit='text',  # in 200 steps the inner products do not get going
+        epoch_unit='text',  # 200 steps are too few for the inner products
     )
 )
 custom_hooks = [dict(type='mmvtr.MomentsHook')]

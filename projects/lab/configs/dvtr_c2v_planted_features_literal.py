@@ -13,5 +13,5 @@ model = dict(
 )
 test_evaluator = [*_base_.test_evaluator, dict(type='mmvtr.SoftPositiveMetric')]
 train_cfg = dict(type='mmvtr.AlternatingTrainLoop', stages=('uncertainty', 'retrieval'))
-find_unused_parameters = True  # a stage trains a part of the model
+find_unused_parameters = True  # a stage trains only a part of the model
 default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))

@@ -1,5 +1,5 @@
-# DVTR's debiased triplet loss (Eq. 12) on cached features, as its Eq. 12 has it: no floor.  Margin
-# as in its control, c2v_planted_features_triplet.py.
+# DVTR's debiased triplet loss (Eq. 12) on cached features, without a floor, as in Eq. 12. The
+# margin is that of its control, c2v_planted_features_triplet.py.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_features.py',

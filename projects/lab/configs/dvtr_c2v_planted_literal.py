@@ -1,5 +1,5 @@
-# DVTR as printed, to be seen failing: Eq. 8, 10, 11 as printed, the gradient through eta, heads
-# that move the encoders, and Algorithm 1 in two passes an epoch (docs/dvtr.md).
+# DVTR as printed, to show that it fails: Eq. 8, 10, 11 as printed, gradients through eta, heads
+# that move the encoders, and Algorithm 1 in two passes per epoch (docs/dvtr.md).
 _base_ = [
     '../../../configs/_base_/planted.py',
     '../../../configs/_base_/schedule_planted.py',
@@ -12,7 +12,7 @@ model = dict(
     supervision=dict(type='LiteralDVTRSupervision', num_samples=7),
     losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
 )
-find_unused_parameters = True  # a stage trains a part of the model
+find_unused_parameters = True  # a stage trains only a part of the model
 train_cfg = dict(
     type='mmvtr.AlternatingTrainLoop',
     stages=('uncertainty', 'retrieval'),

@@ -1,4 +1,4 @@
-# DVTR's heads and weights (docs/dvtr.md) between captions and items that are captions, too.
+# DVTR's heads and weights (docs/dvtr.md) between captions and items that are captions themselves.
 _base_ = ['_base_/captions_flickr8k.py']
 
 model = dict(

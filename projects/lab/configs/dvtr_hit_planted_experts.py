@@ -1,4 +1,4 @@
-# DVTR on HiT, as hit_planted_experts.py: heads, and weights of the rows of the banks.
+# DVTR on HiT, as hit_planted_experts.py: heads, and weights for the rows of the memory banks.
 _base_ = ['hit_planted_experts.py']
 
 model = dict(
@@ -13,7 +13,7 @@ model = dict(
         ramp=(0.33, 0.67),
     ),
 )
-# Slope and bias are two numbers that have far to go in few steps.
+# Slope and bias are two scalars that must move far in few steps.
 optim_wrapper = dict(
     paramwise_cfg=dict(custom_keys={'supervision': dict(lr_mult=10.0, decay_mult=0.0)})
 )

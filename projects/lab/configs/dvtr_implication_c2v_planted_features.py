@@ -1,6 +1,6 @@
-# DVTR's uncertainty (Eq. 13, no floor of its own) and what captions imply (docs/agreement.md),
-# together in the video-to-text direction: no paper has both.  A negative is spared where either of
-# them calls it right (spared_by='any'; 'all': where both do).
+# DVTR's uncertainty (Eq. 13, without its own floor) combined with what captions imply
+# (docs/agreement.md), in the video-to-text direction: no paper combines the two. A negative is
+# spared if either of them considers it a match (spared_by='any'; 'all': if both do).
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_features.py',

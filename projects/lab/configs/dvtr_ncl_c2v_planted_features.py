@@ -1,5 +1,5 @@
-# DVTR's weights (Eq. 13) on NCL's normalised scores (Eq. 12): no paper has both.  The biases see
-# all pairs, the weights then say how hard each negative is pushed.
+# DVTR's weights (Eq. 13) on NCL's normalised scores (Eq. 12): no paper combines the two. The biases
+# are computed from all pairs; the weights then scale the push on each negative.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_features.py',

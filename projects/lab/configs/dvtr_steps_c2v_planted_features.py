@@ -1,4 +1,4 @@
-# DVTR whose steps from the letter can be taken one at a time (evidence/pages/dvtr_ladder.md).
+# DVTR with options to return to the printed equations step by step (evidence/pages/dvtr_ladder.md).
 _base_ = ['../../../configs/dvtr_c2v_planted_features.py']
 
 # PYTHONPATH=projects/lab/evidence

@@ -1,7 +1,7 @@
 # GuideSupervision on CLIP2Video with cached features and 60 % general captions (docs/teachers.md):
-# captions that are nearly alike are no negatives of each other's clips, as GISTEmbed's mask has it.
-# The guide is the words of a caption, weighed by how rare they are; vectors of a sentence encoder
-# stand in its place by LoadVectors(side='text', stores=dict(words=...)).
+# nearly equal captions are not negatives of each other's clips, as in GISTEmbed's mask. The guide
+# is a caption's words, weighted by rarity; a sentence encoder's vectors can replace it with
+# LoadVectors(side='text', stores=dict(words=...)).
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_features.py',

@@ -1,6 +1,6 @@
-# HardnessSupervision beside the self-mask of Qwen3-Embedding, as RzenEmbed puts them together, on
-# CLIP2Video with cached features and 60 % general captions (docs/teachers.md): negatives weigh
-# e^(alpha s), and those above the annotated pair are none.
+# HardnessSupervision with the self-mask of Qwen3-Embedding, as combined in RzenEmbed, on CLIP2Video
+# with cached features and 60 % general captions (docs/teachers.md): negatives are weighted by
+# e^(alpha s), and those that score above the annotated pair are masked.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_features.py',

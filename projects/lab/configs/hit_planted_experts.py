@@ -1,6 +1,7 @@
-# HiT, small and from nothing, on four experts of the planted corpus (docs/data.md).  Its banks
-# are 4 batches long, and its keys follow in a hundred steps where HiT's take a thousand: in a bank
-# of keys that move faster the own key is told by its age (projects/lab/evidence/pages/planted.md).
+# A small HiT, trained from scratch, on four experts of the planted corpus (docs/data.md). Its banks
+# are 4 batches long, and its keys follow within a hundred steps, HiT's within a thousand: if keys
+# move faster, an item's own key in the bank is betrayed by its age
+# (projects/lab/evidence/pages/planted.md).
 _base_ = [
     '../../../configs/_base_/default_runtime.py',
     '../../../configs/_base_/planted_experts.py',

@@ -1,8 +1,8 @@
 # ImplicationSupervision on CLIP2Video with cached features and 60 % general captions
-# (docs/agreement.md): in the video-to-text direction negatives are spared as surely as the captions
-# of the clip say that they are true; in the other one texts of many right answers count less.  At
-# test time, beside the raw scores, general texts are lifted (what is true first) and lowered, and
-# in one list the first is chosen by what is true and the rest by what was written for the clip.
+# (docs/agreement.md): in the video-to-text direction a negative is spared by the probability that
+# the clip's captions imply it; in the other direction texts with many matches count less. Tests
+# report raw scores, scores with general texts raised (true texts first) and lowered, and a list
+# whose first text is chosen by truth and the rest by what was written for the clip.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_features.py',

@@ -1,4 +1,4 @@
-# Implied texts (docs/agreement.md) on captions that look for captions; settings are those of the
+# Implied texts (docs/agreement.md) in retrieval of captions by captions; settings are those of the
 # planted corpus.
 _base_ = ['_base_/captions_flickr8k.py']
 

@@ -1,4 +1,4 @@
-# MMT, small, on four experts of the planted corpus (docs/data.md); a training takes minutes.
+# A small MMT on four experts of the planted corpus (docs/data.md); a training takes minutes.
 _base_ = [
     '../../../configs/_base_/default_runtime.py',
     '../../../configs/_base_/planted_experts.py',

@@ -1,5 +1,5 @@
-# NCL (Eq. 4 on Eq. 12) on CLIP2Video with cached features; it must be tested with its biases, those
-# of the train queue (Sec. 3.4), and its epoch is chosen with them.
+# NCL (Eq. 4 on Eq. 12) on CLIP2Video with cached features; its test, and the choice of its epoch,
+# use the biases of the train queue (Sec. 3.4).
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_features.py',

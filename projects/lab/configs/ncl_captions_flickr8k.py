@@ -1,5 +1,4 @@
-# NCL's loss (Eq. 4 on Eq. 12); tested with its biases, those of the train queue, and its epoch is
-# chosen with them.
+# NCL's loss (Eq. 4 on Eq. 12); its test, and the choice of its epoch, use the train queue's biases.
 _base_ = ['_base_/captions_flickr8k.py']
 
 model = dict(losses=dict(contrastive=dict(type='NormalizedContrastiveLoss', iterations=4)))

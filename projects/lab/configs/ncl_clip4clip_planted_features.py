@@ -8,4 +8,4 @@ _base_ = [
 
 model = dict(losses=dict(contrastive=dict(type='NormalizedContrastiveLoss', iterations=4)))
 default_hooks = dict(checkpoint=dict(save_best='sinkhorn/retrieval/rsum'))
-train_cfg = dict(max_epochs=6, val_interval=2)  # an epoch is 5 captions a clip
+train_cfg = dict(max_epochs=6, val_interval=2)  # an epoch has 5 captions per clip

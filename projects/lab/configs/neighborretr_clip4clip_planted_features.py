@@ -7,5 +7,5 @@ model = dict(
     supervision=dict(type='HubSupervision', dim=128),
     losses=dict(contrastive=dict(type='NeighborRetrLoss', neighbours=5)),
 )
-# No modality gap: a score is no inner product of two vectors.
+# No modality gap, as a score is not an inner product of two vectors.
 custom_hooks = _base_.custom_hooks[:-1]

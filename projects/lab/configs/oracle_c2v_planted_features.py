@@ -1,4 +1,4 @@
-# An oracle, no method: every soft positive is known, and is no negative.
+# An oracle, not a method: every soft positive is known and not a negative.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_features.py',

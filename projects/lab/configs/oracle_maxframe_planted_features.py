@@ -1,4 +1,5 @@
-# An oracle, no method: in clips of three moments every soft positive is known, and is no negative.
+# An oracle, not a method: in clips of three moments every soft positive is known and not a
+# negative.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_untrimmed_features.py',

@@ -1,4 +1,4 @@
-# An oracle, no method: every soft positive is known, and is a match like the annotated ones.
+# An oracle, not a method: every soft positive is known and a match like the annotated ones.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_features.py',

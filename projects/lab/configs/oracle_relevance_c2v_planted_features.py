@@ -1,6 +1,7 @@
-# An oracle, no method: scores follow the class relevance itself, beside the triplet loss.  How much
-# is to be gained where it is the aim; RAN and RANP see it through a threshold.  The weight makes up
-# for a mean over all pairs, few of which are relevant (with 1 it gains less than half of it).
+# An oracle, not a method: scores are fitted to the class relevance itself, besides the triplet
+# loss. It shows how much can be gained if relevance is the aim; RAN and RANP use it through a
+# threshold. The weight compensates for a mean over all pairs, few of which are relevant (with 1 it
+# gains less than half of it).
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_features.py',

@@ -1,5 +1,5 @@
-# PCME as a method of its own (Chun et al., CVPR 2021): attention heads, sampling, soft contrast
-# with a learnt slope and bias, a weak KL; ranked by the cosine of the means.  Captions: 60 %
+# PCME as a method by itself (Chun et al., CVPR 2021): attention heads, sampling, soft contrastive
+# loss with learnt slope and bias, a weak KL; ranking by the cosine of the means. Captions: 60 %
 # general.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',

@@ -1,6 +1,6 @@
 # PCME++ (Chun, ICLR 2024) on cached features and 60 % general captions: closed-form distance,
-# pairwise sigmoid with pseudo-positives, mixed videos and VIB, where pcme_planted_features.py has
-# samples and soft contrast.
+# pairwise sigmoid with pseudo-positives, mixed videos and VIB, instead of the samples and soft
+# contrastive loss of pcme_planted_features.py.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/clip4clip_features.py',

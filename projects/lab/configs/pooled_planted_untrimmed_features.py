@@ -11,7 +11,7 @@ model = dict(
     heads=None,
     objectives=dict(_delete_=True),
 )
-train_dataloader = dict(dataset=dict(epoch_unit='video'))  # a caption of each clip an epoch
+train_dataloader = dict(dataset=dict(epoch_unit='video'))  # one caption per clip and epoch
 val_evaluator = test_evaluator = [
     dict(type='mmvtr.RetrievalMetric'),
     dict(type='mmvtr.SemanticMetric'),

@@ -1,6 +1,7 @@
-# RAN (Falcon et al., ICIAP 2022) on CLIP2Video: what is relevant by the verbs and nouns that
-# captions name is no negative of the triplet.  Threshold: hgr_msrvtt+ran.py.  All negatives: on the
-# hardest ones, as HGR's, this small model learns next to nothing (rsum 57 after 12 epochs).
+# RAN (Falcon et al., ICIAP 2022) on CLIP2Video: pairs that are relevant by the verbs and nouns of
+# captions are not negatives of the triplet loss.  Threshold: hgr_msrvtt+ran.py.  All negatives are
+# used: with only the hardest, as in HGR, this small model learns next to nothing (rsum 57 after 12
+# epochs).
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_features.py',

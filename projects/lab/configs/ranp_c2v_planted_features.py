@@ -1,5 +1,5 @@
-# RANP: RAN and a second triplet that pulls the hardest relevant pair.  One threshold for both, as
-# hgr_msrvtt+ranp.py.
+# RANP: RAN and a second triplet loss that pulls the hardest relevant pair, with one threshold for
+# both, as in hgr_msrvtt+ranp.py.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_features.py',

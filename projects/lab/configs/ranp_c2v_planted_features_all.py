@@ -1,6 +1,7 @@
-# RANP without hard negatives (the official configs "NoHN") and in the official balance: both
-# triplets on all negatives, with the same weight.  The threshold is a quantile, the share of pairs
-# that .75 takes here: .20 takes a third of them, since captions name few verbs and nouns.
+# RANP without hard negatives (the official configs "NoHN") and with the official weights: both
+# triplet losses on all negatives, weighted equally. The threshold is a quantile, chosen for the
+# share of pairs that .75 selects here: .20 selects a third of them, as captions name few verbs and
+# nouns.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_features.py',

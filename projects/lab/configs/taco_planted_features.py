@@ -1,8 +1,8 @@
-# TACo from nothing on cached features: tokens of a text are its words, [CLS] is the start token of
-# a small BERT with random weights.  Ours, for what starts from nothing and costs a minute: products
-# of unnormalised vectors, about as long as the root of their width, at temperature 10; 2 hard pairs
-# in place of 8; one layer of fusion.  Control:
-# taco_planted_features_vectors.py (projects/lab/evidence/pages/planted.md).
+# TACo from scratch on cached features: tokens of a text are its words, [CLS] is the start token of
+# a small BERT with random weights. Our choices for a training from scratch that takes a minute:
+# inner products of unnormalised vectors, with norms about the root of their width, at temperature
+# 10; 2 hard pairs instead of 8; one fusion layer. Control: taco_planted_features_vectors.py
+# (projects/lab/evidence/pages/planted.md).
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_features.py',
@@ -55,4 +55,4 @@ model = dict(
     objectives=dict(tokens=dict(temperature=10.0)),
     negatives=2,
 )
-train_cfg = dict(max_epochs=10, val_interval=10)  # all pairs of a test are fused
+train_cfg = dict(max_epochs=10, val_interval=10)  # a test fuses all pairs

@@ -1,4 +1,4 @@
-# TACo's encoders without tokens of interest, cascade and fusion: their vectors by cosine, at
+# TACo's encoders without tokens of interest, cascade and fusion: cosines of their vectors, at
 # temperature .07.  The control of taco_planted_features.py.
 _base_ = ['taco_planted_features.py']
 

@@ -1,5 +1,5 @@
-# TeachText's distillation (Croitoru et al., ICCV 2021) beside the triplet loss, weight 1.  There
-# teachers differ by their text embedding; here they are two further seeds of the control,
+# TeachText's distillation (Croitoru et al., ICCV 2021) besides the triplet loss, weight 1.  In the
+# paper teachers differ by their text embedding; here they are two other seeds of the control,
 # c2v_planted_features_triplet.py, and have to be trained first:
 #   for seed in 10 11; do python tools/train.py configs/c2v_planted_features_triplet.py \
 #     --work-dir work_dirs/teachers/$seed --cfg-options randomness.seed=$seed; done

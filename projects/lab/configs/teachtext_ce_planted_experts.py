@@ -1,5 +1,5 @@
-# TeachText on CE, on the planted corpus.  There teachers differ by their embedding of words; here
-# they are two further seeds of the control, ce_planted_experts.py, and have to be trained first:
+# TeachText on CE, on the planted corpus.  In the paper teachers differ by their word embedding;
+# here they are two other seeds of the control, ce_planted_experts.py, and have to be trained first:
 #   for seed in 10 11; do python tools/train.py configs/ce_planted_experts.py \
 #     --work-dir work_dirs/teachers_ce/$seed --cfg-options randomness.seed=$seed; done
 _base_ = ['../../../configs/ce_planted_experts.py']

@@ -1,7 +1,7 @@
-# UATVR with DVTR's heads and weights (DVTR Eq. 3-13): no paper has both.  UATVR's own head has unit
-# means, whose W / D is so small that every match probability is the same and eta falls to its floor
-# for all; under DVTR's, UATVR's losses compare cosines as before.  As UATVR trains all jointly (its
-# Eq. 13), the heads move the encoder, which DVTR's do not.
+# UATVR with DVTR's heads and weights (DVTR Eq. 3-13): no paper combines the two. UATVR's own head
+# has unit-length means, for which W / D is so small that all match probabilities are equal and eta
+# falls to its floor; under DVTR's heads, UATVR's losses compare cosines as before. As UATVR trains
+# everything jointly (its Eq. 13), the heads move the encoder, which DVTR's do not.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_features.py',

@@ -1,5 +1,5 @@
-# UATVR with negatives spared that the captions of a clip imply (docs/agreement.md): no paper has
-# both.
+# UATVR that spares negatives implied by the captions of a clip (docs/agreement.md): no paper
+# combines the two.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_features.py',

@@ -1,4 +1,5 @@
-# The same with UATVR's sigma as a floor: the surer the head is of a text, the less it is spared.
+# uatvr_implication_planted_features.py with UATVR's sigma as a floor: a text with a smaller sigma
+# is spared less.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_features.py',

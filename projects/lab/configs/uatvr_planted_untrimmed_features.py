@@ -1,5 +1,5 @@
-# UATVR whole on planted clips of three moments, from cached features: extra tokens, learnt weights
-# of tokens, and PCME's heads, as the networks of its tables have them (docs/uatvr.md).
+# Complete UATVR on planted clips of three moments, from cached features: extra tokens, learnt
+# weights of tokens, and PCME's heads, as in the networks of its tables (docs/uatvr.md).
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_untrimmed_features.py',
@@ -11,7 +11,7 @@ model = dict(
     similarity=dict(weights='uatvr', dim=128),
     heads=dict(type='PCMEGaussianHead'),
 )
-train_dataloader = dict(dataset=dict(epoch_unit='video'))  # a caption of each clip an epoch
+train_dataloader = dict(dataset=dict(epoch_unit='video'))  # one caption per clip and epoch
 val_evaluator = test_evaluator = [
     dict(type='mmvtr.RetrievalMetric'),
     dict(type='mmvtr.SemanticMetric'),

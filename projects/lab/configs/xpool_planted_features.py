@@ -1,5 +1,5 @@
-# X-Pool on planted clips of three moments, from cached features of 24 frames: a text tells of one
-# moment, so that it has frames to choose.  Its control, the mean of the frames, is
+# X-Pool on planted clips of three moments, from cached features of 24 frames: a text describes one
+# moment, so there are frames to select.  Its control, the mean of the frames, is
 # clip4clip_planted_untrimmed_features.py (projects/lab/evidence/pages/planted.md).
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
@@ -11,7 +11,7 @@ model = dict(
     similarity=dict(type='XPoolSimilarity', dim=128, dropout=0.3),
     losses=dict(contrastive=dict(type='ContrastiveLoss')),
 )
-train_dataloader = dict(dataset=dict(epoch_unit='video'))  # a caption of each clip an epoch
+train_dataloader = dict(dataset=dict(epoch_unit='video'))  # one caption per clip and epoch
 val_evaluator = test_evaluator = [
     dict(type='mmvtr.RetrievalMetric'),
     dict(type='mmvtr.SemanticMetric'),

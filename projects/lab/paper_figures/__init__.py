@@ -1,4 +1,4 @@
-"""The figures of the papers, of any config: what each reads of an evaluation, and how it is run."""
+"""The papers' figures for any config: what each reads from an evaluation, and how it is drawn."""
 
 from mmvtr.engine.hooks.study import FigureRequest, Study
 from paper_figures.catalogue import FIGURES

@@ -1,4 +1,4 @@
-"""Figures 4 and 5 of ARL, by the tool that has its numbers; 5 with the frames of the videos."""
+"""ARL's Figures 4 and 5, made by tools/analysis_tools/ambiguity.py; 5 with frames of the videos."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from mmvtr.visualization import canvas
 from mmvtr.visualization.sheet import SheetItem, retrieval_sheet
 from paper_figures.study import run_tool
 
-#: Videos of a text, the annotated one first.
+#: Number of videos of a text, the annotated one first.
 SHOWN = 6
 
 
 @picture('arl4', 'ARL Fig. 4', needs='an ARLSupervision after its warm-up', by_tool=True)
 def distributions(request: FigureRequest) -> Iterator:
-    """Similarity and uncertainty of annotated and other pairs."""
+    """Draw similarity and uncertainty of annotated and other pairs."""
     run_tool('ambiguity', *request.line, '--out', request.out, *request.options)
     return iter(())
 
 
 @picture('arl5', 'ARL Fig. 5', needs='an ARLSupervision after its warm-up', by_tool=True)
 def ambiguous_videos(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figure']]:
-    """Texts with the videos that are ambiguous for them.
+    """Draw texts with the videos that are ambiguous for them.
 
     Raises:
         ValueError: no text has an ambiguous video.
@@ -62,7 +62,7 @@ def ambiguous_videos(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figu
 def _item(
     dataset: VideoTextDataset, records: dict[str, Any], ambiguous: dict[str, Any], right: Any
 ) -> SheetItem:
-    """A video of the json, with its frames and what its branches say."""
+    """Return a video of the json with its frames and its branches' values."""
     video = records[ambiguous['video_id']]
     strip = film_strip(video, dataset.video_pipeline.transforms)
     branches = {name: x for name, x in ambiguous.items() if isinstance(x, dict)}

@@ -1,4 +1,4 @@
-"""Which words, frames and extra tokens carry a score, of a model (UATVR Fig. 4, 5)."""
+"""Contributions of words, frames and extra tokens to a model's score (UATVR Fig. 4, 5)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from mmvtr.engine.loop.evaluation import to_device
 from mmvtr.structures import Levels
 from paper_figures.token_strips import Pair, Token
 
-SHOWN = 3  # of the words and of the frames that carry a pair, in what is printed
+SHOWN = 3  # number of words and of frames that are printed for a pair
 
 
 class Item(NamedTuple):
-    """An encoded text or video, a batch of one, and the names of its tokens (padding: '')."""
+    """An encoded text or video, as a batch of one, and the names of its tokens (padding: '')."""
 
     levels: Levels
     names: list[str]
 
 
 def refuse_without_matches(model: nn.Module) -> None:
-    """Raise ValueError where scores are not made of words and frames."""
+    """Raise ValueError unless scores are made of words and frames."""
     similarity = getattr(model, 'similarity', None)
     if not hasattr(similarity, 'matches'):
         raise ValueError(
@@ -32,14 +32,14 @@ def refuse_without_matches(model: nn.Module) -> None:
 
 
 def pieces_of(pipeline: Sequence[Any], text: dict[str, Any]) -> list[str]:
-    """The pieces that a text pipeline makes of a text.
+    """Return the tokens, as strings, that a text pipeline makes of a text.
 
     Args:
         pipeline: built transforms.
-        text: its record, or ``text`` and ``text_id`` alone.
+        text: its record, or only ``text`` and ``text_id``.
 
     Raises:
-        ValueError: texts of the pipeline are no words (stored features).
+        ValueError: the pipeline reads stored features, not words.
     """
     named = [step for step in pipeline if hasattr(step, 'pieces')]
     if not named:
@@ -51,11 +51,11 @@ def pieces_of(pipeline: Sequence[Any], text: dict[str, Any]) -> list[str]:
 
 
 def name_tokens(model: nn.Module, levels: Levels, own: Sequence[str], extra: str) -> Item:
-    """Names of all tokens of an item: its own first, extra tokens are the last that are valid."""
+    """Name all tokens of an item: its own first; the last valid ones are extra tokens."""
     level = levels[model.similarity.level]
     count = getattr(getattr(model.encoder, extra, None), 'count', 0)
     names = [*own, *[''] * (level.tokens.shape[1] - len(own))]
-    # What was encoded with longer items has padding before and behind its extra tokens.
+    # If it was encoded with longer items, there is padding before and behind its extra tokens.
     places = level.mask[0].nonzero().flatten().tolist()
     for number, place in enumerate(places[len(places) - count :], 1):
         names[place] = f'+{number}'
@@ -79,7 +79,7 @@ def compare(model: nn.Module, text: str, words: Item, video: Item) -> Pair:
 
 
 def tokens(own: Sequence[str], others: Sequence[str], found: Any, mask: Sequence[bool]) -> list:
-    """The valid tokens of a side of the only pair there is."""
+    """Return the valid tokens of one side, in matches of a single pair."""
     shares, partners = (x[0, 0].tolist() for x in (found.share, found.partner))
     return [
         Token(name, share, others[partner] if partner >= 0 else '')
@@ -89,7 +89,7 @@ def tokens(own: Sequence[str], others: Sequence[str], found: Any, mask: Sequence
 
 
 def describe(pair: Pair) -> str:
-    """Two lines: the score, and what carries it most."""
+    """Return two lines: the score, and the tokens that contribute most."""
     parts = []
     for side in (pair.words, pair.frames):
         best = sorted(side, key=lambda token: -token.share)[:SHOWN]

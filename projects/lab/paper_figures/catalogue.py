@@ -3,5 +3,5 @@
 from mmvtr.engine.hooks.study import Picture, table
 from paper_figures import arl, causal, dvtr, ncl, uatvr
 
-#: Name of the command line -> figure.
+#: Name on the command line -> figure.
 FIGURES: dict[str, Picture] = table(dvtr, ncl, uatvr, arl, causal)

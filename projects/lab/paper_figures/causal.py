@@ -1,4 +1,4 @@
-"""Figures 5 and 11 of the frame-length paper and its Appendix B, of any two models."""
+"""Figures 5 and 11 of the frame-length paper and its Appendix B, for any two models."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from paper_figures.changes import moved_ranks
 from paper_figures.relevance_strips import RelevanceStrip, relevance_strips
 from paper_figures.study import run_tool
 
-#: Hits of a query.
+#: Number of hits per query.
 DEPTH = 50
-#: The rarest classes that together have this share of a training set are its tail (EPIC-KITCHENS).
+#: The tail: the rarest classes that together have this share of a training set (EPIC-KITCHENS).
 TAIL = 0.2
-#: Least differences of mean lengths, the paper's 60 frames (60 a second).
+#: Smallest differences of mean lengths, the paper's 60 frames (60 per second).
 GAPS = dict(frames=60.0, seconds=1.0)
 
 
@@ -36,28 +36,28 @@ GAPS = dict(frames=60.0, seconds=1.0)
     by_tool=True,
 )
 def lengths(request: FigureRequest) -> Iterator:
-    """Mean lengths of actions in train and test."""
+    """Draw mean lengths of actions in train and test."""
     run_tool('length_bias', request.line[0], '--out', request.out, *request.options)
     return iter(())
 
 
 @picture('causal5', 'frame length, Fig. 5', needs='--against; a set whose relevance is known')
 def gains(request: FigureRequest) -> 'canvas.Figure':
-    """Relevance of the 50 best hits where it rises most."""
+    """Draw the relevance of the 50 best hits for queries where it rises most."""
     return _strips(request, largest=True)
 
 
 @picture('causal11', 'frame length, Fig. 11', needs='--against; a set whose relevance is known')
 def losses(request: FigureRequest) -> 'canvas.Figure':
-    """Relevance of the 50 best hits where it falls most."""
+    """Draw the relevance of the 50 best hits for queries where it falls most."""
     return _strips(request, largest=False)
 
 
 def _strips(request: FigureRequest, *, largest: bool) -> 'canvas.Figure':
-    """As many queries of each direction as were asked for.
+    """Draw the requested number of queries of each direction.
 
     Raises:
-        ValueError: no second model, or a set whose relevance is not known.
+        ValueError: no second model, or a dataset without relevance.
     """
     before, after = compared(request)
     relevance = after.evaluation.relation.relevance
@@ -107,10 +107,10 @@ def _strips(request: FigureRequest, *, largest: bool) -> 'canvas.Figure':
 
 
 def compared(request: FigureRequest) -> tuple[Study, Study]:
-    """The model that is compared with, and the model.
+    """Return the model to compare with, and the model.
 
     Raises:
-        ValueError: there is but one.
+        ValueError: there is only one.
     """
     if request.against is None:
         raise ValueError('nothing to compare: give a second model by --against')
@@ -118,7 +118,7 @@ def compared(request: FigureRequest) -> tuple[Study, Study]:
 
 
 def _by_query(matrix: Tensor, place: int) -> Tensor:
-    """[T, V] with the queries of a direction as rows."""
+    """Return [T, V] with the queries of a direction as rows."""
     return matrix if place == 0 else matrix.t().contiguous()
 
 
@@ -128,7 +128,7 @@ def _relevance_of_best(scores: Tensor, relevance: Tensor, depth: int) -> np.ndar
 
 
 def _text_of_query(study: Study, place: int, query: int) -> str:
-    """The text that asks, or the first own caption of the video that does."""
+    """Return the query text, or the first caption of the query video."""
     if place == 0:
         return study.text(query)['text']
     own = study.evaluation.relation.positives[:, query].nonzero().flatten().tolist()
@@ -136,7 +136,7 @@ def _text_of_query(study: Study, place: int, query: int) -> str:
 
 
 def _rows_of_queries(request: FigureRequest, study: Study, place: int) -> list[int]:
-    """Places of the texts that were asked for, or of their videos."""
+    """Return the rows of the requested texts, or of their videos."""
     rows = request.rows()
     positives = study.evaluation.relation.positives
     return rows if place == 0 else [int(positives[row].int().argmax()) for row in rows]
@@ -151,10 +151,10 @@ def _rows_of_queries(request: FigureRequest, study: Study, place: int) -> list[i
     needs='--against; lengths and classes of train and test',
 )
 def remaining_failures(request: FigureRequest) -> 'canvas.Figure':
-    """Failures that may come from lengths, and which remain.
+    """Draw failures that may be due to lengths, and which of them remain.
 
     Raises:
-        ValueError: no second model, or lengths or actions that are not known.
+        ValueError: no second model, or unknown lengths or actions.
     """
     before, after = compared(request)
     relation = before.evaluation.relation
@@ -200,7 +200,7 @@ def remaining_failures(request: FigureRequest) -> 'canvas.Figure':
 
 
 def _length_options(cfg: Config) -> dict[str, Any]:
-    """``min_gap`` and ``top`` as the config's own LengthBiasMetric has them, else the paper's."""
+    """Return ``min_gap`` and ``top`` of the config's LengthBiasMetric, or else the paper's."""
     metrics = cfg.get('test_evaluator') or []
     for metric in metrics if isinstance(metrics, (list, tuple)) else [metrics]:
         if bare_name(metric) == 'LengthBiasMetric':
@@ -209,7 +209,7 @@ def _length_options(cfg: Config) -> dict[str, Any]:
 
 
 def tail_classes(train) -> tuple[set[int], set[int]]:
-    """Verbs and nouns of the tail: the rarest, with ``TAIL`` of the training set together."""
+    """Return the tail's verbs and nouns: the rarest, together with ``TAIL`` of the training set."""
     tails = []
     for kind in (0, 1):
         counts = Counter(action[kind] for video in train.videos for action in video['actions'])
@@ -230,6 +230,6 @@ def tail_classes(train) -> tuple[set[int], set[int]]:
     by_tool=True,
 )
 def cost(request: FigureRequest) -> Iterator:
-    """Parameters, GFLOPs and time of a training step."""
+    """Print parameters, GFLOPs and time of a training step."""
     run_tool('cost', request.line[0], *request.options)
     return iter(())

@@ -1,4 +1,4 @@
-"""How ranks and uncertainty move: between two models, and over the epochs of one."""
+"""Plots of changing ranks and uncertainty: between two models, and over the epochs of one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def moved_ranks(before: Any, after: Any, *, names: tuple[str, str], title: str) 
 
     Args:
         before, after: [Q], ranks, at least 1.
-        names: of the two models.
+        names: names of the two models.
         title: which queries these are.
 
     Raises:
@@ -55,11 +55,11 @@ def sigma_over_epochs(
     """Draw R@1 and the mean sigma of the queries by epoch (UATVR Fig. 3).
 
     Args:
-        epochs: E of them, at least two, rising.
-        directions: by name (``'text to video'``) R@1 [E] in percent and mean sigma [E].
+        epochs: E >= 2 epochs, ascending.
+        directions: R@1 [E] in percent and mean sigma [E] by name (``'text to video'``).
 
     Raises:
-        ValueError: fewer than two epochs or epochs that do not rise, not a number an epoch.
+        ValueError: fewer than two epochs, not ascending, or not one number per epoch.
     """
     epochs = list(epochs)
     if len(epochs) < 2 or sorted(set(epochs)) != epochs:
@@ -93,13 +93,13 @@ def recall_by_size(
     """Draw R@1 of a test-time transform by the number of stored queries (NCL Fig. 5).
 
     Args:
-        sizes: S of them, rising.
-        directions: by name (``'t2v'``) R@1 [S] in percent.
-        raw: by the same names, R@1 without the transform.
-        title: of the picture.
+        sizes: S sizes, ascending.
+        directions: R@1 [S] in percent by name (``'t2v'``).
+        raw: R@1 without the transform, by the same names.
+        title: title of the figure.
 
     Raises:
-        ValueError: no size, or not a number each.
+        ValueError: no sizes, sizes that are not ascending, or not one number per size.
     """
     if not sizes or sorted(set(sizes)) != list(sizes):
         raise ValueError(f'sizes must rise, not {sizes!r:.80}')

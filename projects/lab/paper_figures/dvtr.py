@@ -1,4 +1,4 @@
-"""Figures 3 to 6 of DVTR, of any model; 4 to 6 of one with an uncertainty of pairs."""
+"""Figures 3 to 6 of DVTR, for any model; 4 to 6 need an uncertainty of pairs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from mmvtr.visualization.sheet import retrieval_sheet
 from paper_figures.matrices import compared_matrices
 from paper_figures.negatives import negatives_of_query
 
-#: Pairs of a similarity matrix, texts whose negatives make a distribution, hits of a query.
+#: Numbers of pairs in a matrix, of texts for the distribution of eta, and of hits per query.
 PAIRS, TEXTS, HITS = 10, 256, 3
 
 
 @picture('dvtr3', 'DVTR Fig. 3', needs='--against for the model before')
 def similarity_matrices(request: FigureRequest) -> 'canvas.Figure':
-    """Scores of ten pairs of texts and videos, before and after."""
+    """Draw the scores of ten pairs of texts and videos, before and after."""
     model, known = request.model, request.model.evaluation.relation
-    # For each video that has a text its first one.
+    # The first text of each video that has one.
     videos = known.positives.any(0).nonzero().flatten()
     pairs = torch.stack([known.positives.int().argmax(0)[videos], videos], 1)
     drawn = np.random.default_rng(request.seed).permutation(len(pairs))[:PAIRS]
@@ -46,11 +46,11 @@ def part(matrix: Tensor, rows: Sequence[int], columns: Sequence[int]) -> Tensor:
     needs="a supervision that weighs negatives; --split train for the paper's set",
 )
 def calibration(request: FigureRequest) -> 'canvas.Figure':
-    """Loss of each negative of a query against its eta; how eta is spread.
+    """Draw the loss of each negative of a query against its eta, and the distribution of eta.
 
-    Some texts meet all videos of the set as if these were one batch.  A negative's part in the
-    contrastive loss is -log(1 - q), q its share of the text's softmax, with all weights 1 and with
-    the supervision's.
+    Some texts are compared with all videos of the set as if these were one batch.  A negative's
+    part in the contrastive loss is -log(1 - q), where q is its share of the text's softmax, with
+    all weights 1 and with the supervision's.
 
     Raises:
         ValueError: the model's supervision gives no weights, or the text has no annotated video.
@@ -90,14 +90,14 @@ def calibration(request: FigureRequest) -> 'canvas.Figure':
 
 
 def push(logits: Tensor, positives: Tensor, weights: Tensor) -> Tensor:
-    """-log(1 - q) of each entry, q its share of its row's weighted softmax; float64 [T, V]."""
+    """Return -log(1 - q), q an entry's share of its row's weighted softmax; float64 [T, V]."""
     weighted = logits.double() + weights.double().clamp_min(1e-30).log().masked_fill(positives, 0.0)
     return -torch.log1p(-weighted.softmax(1).clamp_max(1 - 1e-12))
 
 
 @picture('dvtr5', 'DVTR Fig. 5', needs='a DVTRSupervision or PCMESupervision')
 def text_queries(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figure']]:
-    """Best videos of texts, with the uncertainty of each pair."""
+    """Draw the best videos of texts, with the uncertainty of each pair."""
     model, scores = request.model, request.model.scores
     for number, row in enumerate(request.rows(range(len(scores)))):
         best = scores[row].topk(min(request.top or HITS, scores.shape[1])).indices.tolist()
@@ -111,11 +111,11 @@ def text_queries(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figure']
 
 @picture('dvtr6', 'DVTR Fig. 6', needs='a DVTRSupervision or PCMESupervision')
 def video_queries(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figure']]:
-    """Best texts of videos, with the uncertainty of each pair."""
+    """Draw the best texts of videos, with the uncertainty of each pair."""
     model, scores = request.model, request.model.scores
     positives = model.evaluation.relation.positives
     rows = request.rows(positives.any(1).nonzero().flatten().tolist())
-    for number, row in enumerate(rows):  # the videos of the texts that were chosen
+    for number, row in enumerate(rows):  # the videos of the requested texts
         column = int(positives[row].int().argmax())
         best = scores[:, column].topk(min(request.top or HITS, len(scores))).indices.tolist()
         eta = eta_of(model, best, [column])[:, 0].tolist()

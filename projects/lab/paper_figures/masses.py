@@ -16,8 +16,8 @@ def mass_errors(rates: Mapping[str, ErrorRates], *, title: str) -> 'canvas.Figur
     """Draw false retrievals of items by relative mass, a panel per direction (NCL Fig. 3).
 
     Args:
-        rates: by direction (``'text to video'``), in bins between ``MASS_EDGES``.
-        title: of the picture.
+        rates: error rates by direction (``'text to video'``), in bins between ``MASS_EDGES``.
+        title: title of the figure.
     """
     figure = canvas.new_figure(4.8, title)
     for axis, (direction, found) in canvas.side_by_side(figure, rates.items()):
@@ -33,11 +33,11 @@ def mass_by_bias(
     Args:
         points: by kind of item (``'videos'``), then by name of a model (at most two): biases over
             the temperature, and relative masses, [N] each.
-        title: of the picture.
+        title: title of the figure.
 
     Raises:
-        ValueError: no kinds or models or more than two, a number that is not finite, a mass that is
-            not positive, numbers of biases and masses that differ.
+        ValueError: no kinds, no models or more than two, a number that is not finite, a mass that
+            is not positive, different numbers of biases and masses.
     """
     if not points or not all(1 <= len(models) <= 2 for models in points.values()):
         raise ValueError('expected kinds of items, and one or two models of each')

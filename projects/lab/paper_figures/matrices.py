@@ -9,7 +9,7 @@ import numpy as np
 from mmvtr.visualization import canvas
 from mmvtr.visualization.matrix import cells, checked_names, frame
 
-#: Items of a side, and up to which there is room for numbers in the cells.
+#: Maximal number of items per side, and the number up to which cells show numbers.
 COMPARED, NUMBERED = 24, 12
 
 
@@ -22,17 +22,17 @@ def compared_matrices(
 ) -> 'canvas.Figure':
     """Draw the scores of N texts and their N videos in several models (DVTR Fig. 3).
 
-    The largest score of each row (what a text finds) has a red frame, that of each column (what a
-    video finds) a red triangle in its corner.
+    The largest score of each row (a text's top video) has a red frame, that of each column (a
+    video's top text) a red triangle in its corner.
 
     Args:
-        matrices: one or two of [N, N] by the name of their model.
-        truth: bool [N, N], pairs that hold; those off the diagonal get a dot.
+        matrices: one or two matrices [N, N] by the name of their model.
+        truth: bool [N, N], true pairs; those off the diagonal get a dot.
         text_names, video_names: N names.
 
     Raises:
-        ValueError: no or more than two matrices, matrices that are not square or not of one size,
-            more than ``COMPARED`` items, a number that is not finite, not N names.
+        ValueError: no or more than two matrices, matrices that are not square or of different
+            sizes, more than ``COMPARED`` items, a number that is not finite, not N names.
     """
     if not 1 <= len(matrices) <= 2:
         raise ValueError(f'{len(matrices)} matrices, expected one or two')
@@ -54,7 +54,7 @@ def compared_matrices(
     head = f'Scores of {size} texts with the videos of these; pairs are on the diagonal'
     height = 5.6 if len(drawn) == 2 else 6.6
     figure = canvas.new_figure(height, f'{head}\n({"; ".join(legend)})')
-    # Square cells shrink the axes after they were laid out, and long names then leave the picture.
+    # Square cells shrink the axes after the layout, so that long names would leave the figure.
     figure.get_layout_engine().set(rect=(0, 0.035, 0.965, 0.965))
     for axis, (name, values) in canvas.side_by_side(figure, drawn.items(), sharey=True):
         image = axis.imshow(values, cmap='Blues', interpolation='nearest')
@@ -90,7 +90,7 @@ def _mark(axis: 'canvas.Axes', values: np.ndarray) -> None:
 
 
 def _numbers(axis: 'canvas.Axes', values: np.ndarray) -> None:
-    """Write each score with two digits, in a colour of enough contrast."""
+    """Write each score with two digits, in a contrasting colour."""
     dark = (values - values.min()) / max(float(np.ptp(values)), 1e-9)
     for (row, column), value in np.ndenumerate(values):
         ink = 'white' if dark[row, column] > 0.6 else 'black'

@@ -1,4 +1,4 @@
-"""Figures 2, 3, 5 to 8 and Appendix D of NCL, of any model, and of its test-time transforms."""
+"""Figures 2, 3, 5 to 8 and Appendix D of NCL, for any model and its test-time transforms."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from paper_figures.changes import recall_by_size
 from paper_figures.masses import mass_by_bias, mass_errors
 from paper_figures.plane import bars, modality_plane
 
-#: What vectors are drawn of.
+#: Requirement of the figures that draw vectors.
 VECTORS = 'scores that are inner products; --against as-built for before training'
 
 
 def scored(request: FigureRequest) -> dict[str, tuple[Study, Directed]]:
-    """All that there is to compare: raw scores of each model, then each transform of them."""
+    """Return all scores to compare: raw scores of each model, then each of its transforms."""
     found = {}
     for one in request.both:
         found[f'{one.name}, raw'] = (one, Directed(one.scores, one.scores))
@@ -43,9 +43,9 @@ def scored(request: FigureRequest) -> dict[str, tuple[Study, Directed]]:
 
 @picture('ncl2', 'NCL Fig. 2', needs='nothing; --against for a baseline beside')
 def normalisation_errors(request: FigureRequest) -> 'canvas.Figure':
-    """Normalisation errors, raw and after the transforms of the config.
+    """Draw normalisation errors, raw and after the config's transforms.
 
-    The mean distance of an item's summed retrieval probability from its fair share.
+    The error is the mean distance of an item's summed retrieval probability from its fair share.
     """
     groups = {
         name: [
@@ -64,7 +64,7 @@ def normalisation_errors(request: FigureRequest) -> 'canvas.Figure':
 
 @picture('ncl3', 'NCL Fig. 3', needs='nothing; of --against where it is given')
 def errors_by_mass(request: FigureRequest) -> 'canvas.Figure':
-    """False negatives and positives by the summed retrieval probability of an item."""
+    """Draw false negatives and positives by the summed retrieval probability of an item."""
     model = request.against or request.model
     known = model.evaluation.relation.positives
     rates = {
@@ -78,12 +78,12 @@ def errors_by_mass(request: FigureRequest) -> 'canvas.Figure':
 
 @picture('ncl5', 'NCL Fig. 5', needs='a QueryQueueHook and a transform that reads it')
 def queue_sizes(request: FigureRequest) -> 'canvas.Figure':
-    """R@1 after a transform from smaller and smaller query queues.
+    """Draw R@1 after a transform from smaller and smaller query queues.
 
     The set is not encoded again: each size takes the newest queries of the checkpoint's queue.
 
     Raises:
-        ValueError: the config has no QueryQueueHook, no transform reads it, or nothing is in it.
+        ValueError: the config has no QueryQueueHook, no transform reads it, or it is empty.
     """
     model = request.model
     queue, transform = queue_and_transform(model)
@@ -97,7 +97,7 @@ def queue_sizes(request: FigureRequest) -> 'canvas.Figure':
 
 
 def queue_and_transform(model: Study) -> tuple[QueryQueueHook, ScoreTransformHook]:
-    """The queue of a checkpoint, and the first of its config's transforms that reads it."""
+    """Return the queue of a checkpoint, and the first transform of its config that reads it."""
     built = [HOOKS.build(hook) for hook in model.cfg.get('custom_hooks') or []]
     queues = [hook for hook in built if isinstance(hook, QueryQueueHook)]
     readers = [hook for hook in built if getattr(hook, 'source', None) == 'train_queue']
@@ -114,7 +114,7 @@ def queue_and_transform(model: Study) -> tuple[QueryQueueHook, ScoreTransformHoo
 def from_newest(
     model: Study, transform: ScoreTransformHook, queue: QueryQueueHook, size: int
 ) -> dict[str, float]:
-    """Recall of transformed scores, the newest ``size`` queries of a queue being all there are."""
+    """Return the recall of scores transformed with only the newest ``size`` queries of a queue."""
     cut = QueryQueueHook(size=size)
     for kind, stored in queue.queues.items():
         cut.queues[kind].push(stored.queries())
@@ -129,7 +129,7 @@ def from_newest(
 
 @picture('ncl6', 'NCL Fig. 6', needs='--against, or a test-time transform')
 def examples(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figure']]:
-    """Texts that only normalised scores get right, with their summed probabilities."""
+    """Draw texts that only normalised scores get right, with their summed probabilities."""
     before, after = sides(request)
     known = request.model.evaluation.relation.positives
     first = {name: ranks(pair.t2v, known) for name, (_, pair) in (before, after)}
@@ -164,13 +164,13 @@ def examples(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figure']]:
 
 
 def sides(request: FigureRequest) -> tuple[tuple[str, Any], tuple[str, Any]]:
-    """(name, (study, scores)) before and after.
+    """Return (name, (study, scores)) before and after.
 
     Raises:
-        ValueError: there is but one: no other model, and no transform.
+        ValueError: there is only one: no other model, and no transform.
     """
     found = list(scored(request).items())
-    before = found[0]  # raw scores of what is compared with, or of the model itself
+    before = found[0]  # raw scores of the model to compare with, or of the model itself
     model = request.model
     name = f'{model.name}, {model.transforms[0] if model.transforms else "raw"}'
     after = (name, dict(found)[name])
@@ -188,14 +188,14 @@ def sides(request: FigureRequest) -> tuple[tuple[str, Any], tuple[str, Any]]:
     needs='scores that are inner products; no checkpoint = as the config builds it',
 )
 def space(request: FigureRequest) -> 'canvas.Figure':
-    """Texts and videos in two dimensions, by PCA or t-SNE."""
+    """Draw texts and videos in two dimensions, by PCA or t-SNE."""
     spaces = {one.name: tuple(x.cpu() for x in flat(one)) for one in request.both}
     known = request.model.evaluation.relation.positives
     return modality_plane(spaces, known, method=request.method, seed=request.seed)
 
 
 def flat(one: Study) -> tuple[Tensor, Tensor]:
-    """The vectors whose inner products are the scores: float [T, D], [V, D]."""
+    """Return the vectors whose inner products are the scores, float [T, D] and [V, D]."""
     return tuple(
         vectors(one.model, items.levels) for items in (one.evaluation.texts, one.evaluation.videos)
     )
@@ -203,7 +203,7 @@ def flat(one: Study) -> tuple[Tensor, Tensor]:
 
 @picture('ncl8', 'NCL Fig. 8', needs=VECTORS)
 def similarities(request: FigureRequest) -> 'canvas.Figure':
-    """Mean cosines within and between the modalities."""
+    """Draw mean cosines within and between the modalities."""
     gaps = {one.name: modality_gap(*flat(one)) for one in request.both}
     groups = {name: [float(x) for x in gap[:3]] for name, gap in gaps.items()}
     request.notes.extend(
@@ -216,9 +216,9 @@ def similarities(request: FigureRequest) -> 'canvas.Figure':
 
 @picture('ncl_d', 'NCL Appendix D (Eq. 24-28)', needs=VECTORS)
 def implicit_biases(request: FigureRequest) -> 'canvas.Figure':
-    """How often items are found, by the bias that the modality gap gives them.
+    """Draw how often items are found, by the bias that the modality gap gives them.
 
-    Says of each model how large the gradient is by which a step would even this out.
+    Also report for each model the size of the gradient that would reduce this.
     """
     points: dict[str, dict[str, tuple[Tensor, Tensor]]] = {'videos': {}, 'texts': {}}
     for one in request.both:

@@ -1,4 +1,4 @@
-"""Eta of the negatives of a query, and what each adds to the loss (DVTR Fig. 4)."""
+"""Eta of a query's negatives, and the loss of each (DVTR Fig. 4)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 
 from mmvtr.visualization import canvas
 
-#: The paper's border of a sure negative.
+#: The paper's threshold of eta for a sure negative.
 SURE = 0.9
-#: A smaller loss than this is drawn here: the axis is logarithmic.
+#: Smaller losses are drawn at this value, as the axis is logarithmic.
 LEAST = 1e-6
 BINS = 40
 
@@ -29,15 +29,15 @@ def negatives_of_query(
 
     Args:
         eta: [N] in [0, 1], weight of each of the query's negatives.
-        plain: [N], what each adds to the loss, all weights 1; in nats, at least 0.
+        plain: [N], loss of each with all weights 1; in nats, at least 0.
         debiased: [N], the same with eta as the weight.
         all_eta: [M], eta of the negatives of many queries.
-        truth: bool [N], whether a negative truly holds; None = not known.
-        query: for the title.
-        queries: of how many ``all_eta`` is.
+        truth: bool [N], whether a negative is a true match; None = unknown.
+        query: the query, for the title.
+        queries: number of queries of ``all_eta``.
 
     Raises:
-        ValueError: lengths that differ, a number that is not finite or a loss below 0.
+        ValueError: different lengths, a number that is not finite, or a loss below 0.
     """
     eta = canvas.array('eta', eta, (None,))
     plain, debiased = (
@@ -65,7 +65,7 @@ def _losses(
     *,
     known: bool,
 ) -> None:
-    """Draw losses: hollow with equal weights, filled with weights eta."""
+    """Draw losses: hollow with equal weights, filled with eta as weights."""
     kinds = [('true negatives' if known else 'negatives', ~holds, canvas.OTHER, 'o')]
     kinds += [('true, not annotated', holds, canvas.TRUE, '^')] if known else []
     for name, members, colour, marker in kinds:

@@ -1,4 +1,4 @@
-"""The common space of texts and videos, seen from where it is widest (NCL Fig. 7 and 8)."""
+"""The joint space of texts and videos, projected to two dimensions (NCL Fig. 7 and 8)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from mmvtr.visualization import canvas
 
-#: Pairs that are joined by a line.
+#: Number of pairs that are joined by a line.
 JOINED = 60
 METHODS = ('pca', 'tsne')
 
@@ -20,11 +20,11 @@ def modality_plane(
 
     Args:
         spaces: one or two by name, each (texts [T, D], videos [V, D]); D may differ between them.
-        positives: bool [T, V], which belong together.
-        method: ``'pca'``, the two directions of largest variance of both together (distances are
-            those of the space, as far as two dimensions show them), or ``'tsne'``, as the paper
-            has it, which keeps neighbours and needs scikit-learn.
-        seed: of t-SNE and of the pairs that are joined.
+        positives: bool [T, V], matching pairs.
+        method: ``'pca'``, the two directions of largest variance of both together (which
+            approximate distances), or ``'tsne'``, as in the paper, which preserves neighbours and
+            needs scikit-learn.
+        seed: seed of t-SNE and of the joined pairs.
 
     Raises:
         ValueError: an unknown method, no or more than two spaces, fewer than two items of a kind, a
@@ -109,13 +109,13 @@ def bars(
     """Draw grouped bars with their numbers (NCL Fig. 2 and 8).
 
     Args:
-        groups: by name (its colour) a number for each of ``names``.
-        names: along the x axis.
-        title, y: of the picture and its axis.
+        groups: a number for each of ``names``, by name of the group (a colour).
+        names: names along the x axis.
+        title, y: title of the figure, and label of its axis.
 
     Raises:
-        ValueError: no group or more than there are colours, not one number a name, or one that is
-            not finite.
+        ValueError: no group or more than there are colours, not one number per name, or a number
+            that is not finite.
     """
     if not groups:
         raise ValueError('no bars to draw')

@@ -1,4 +1,4 @@
-"""How relevant the first hits of a query are, with two models (frame length, Fig. 5 and 11)."""
+"""Relevance of a query's first hits in two models (frame length, Fig. 5 and 11)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mmvtr.visualization import canvas
 
 
 class RelevanceStrip(NamedTuple):
-    """A query and the relevance of what each model finds.
+    """A query and the relevance of each model's hits.
 
     Attributes:
-        query: its text, or the caption of the video that asks.
-        rows: by name of a model float [K] in [0, 1], the best hit first.
-        ndcg: by name of a model, what the strip is worth, in percent.
+        query: its text, or the caption of the query video.
+        rows: float [K] in [0, 1] by name of a model, the best hit first.
+        ndcg: nDCG of the strip in percent, by name of a model.
     """
 
     query: str
@@ -26,14 +26,14 @@ class RelevanceStrip(NamedTuple):
 def relevance_strips(
     columns: dict[str, Sequence[RelevanceStrip]], *, title: str
 ) -> 'canvas.Figure':
-    """Strips of cells, darker for more relevant hits, one strip a model.
+    """Draw strips of cells, darker for more relevant hits, one strip per model.
 
     Args:
-        columns: by direction (``'text to video'``) its queries, as many in each.
-        title: what was chosen.
+        columns: queries by direction (``'text to video'``), the same number in each.
+        title: title of the figure.
 
     Raises:
-        ValueError: no query, not as many in each direction, a relevance outside [0, 1].
+        ValueError: no query, different numbers per direction, a relevance outside [0, 1].
     """
     counts = {name: len(strips) for name, strips in columns.items()}
     if not counts or len(set(counts.values())) != 1 or not next(iter(counts.values())):

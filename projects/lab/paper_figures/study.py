@@ -1,4 +1,4 @@
-"""What figures are made of: a tested model, or a tool that draws by itself."""
+"""Inputs of figures: a tested model, or a tool that draws by itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RUNS = itertools.count()
 
 
 class KeepHook(Hook):
-    """Keeps what an evaluation has in hand."""
+    """A hook that stores an evaluation's results."""
 
     priority = 'LOWEST'  # after the hooks that transform scores
 
@@ -33,25 +33,25 @@ class KeepHook(Hook):
         self.evaluation: Optional[Evaluation] = None
 
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
-        """Called on rank 0."""
+        """Store the evaluation; called on rank 0."""
         self.evaluation = evaluation
 
 
 def study(
     cfg: Config, checkpoint: Optional[str], *, split: str = 'test', random: bool = False
 ) -> Study:
-    """Test a model and keep what the test had in hand.
+    """Test a model and return its results.
 
     Args:
-        cfg: its config; left as it is.
-        checkpoint: weights of the whole model, or None: as the config builds it.
-        split: 'train', 'val' or 'test'; another than 'test' is read as the test set is, and
-            measured by recall alone.
-        random: whether random weights will do.
+        cfg: its config, not modified.
+        checkpoint: weights of the whole model; None: as the config builds it.
+        split: 'train', 'val' or 'test'; 'train' and 'val' are read like the test set, and only
+            recall is measured.
+        random: whether random weights are accepted.
 
     Raises:
-        ValueError: the config has no such split, or the similarity ranks a shortlist, of which
-            most scores are none.
+        ValueError: the config has no such split, or the similarity ranks a shortlist, so that most
+            scores are missing.
     """
     cfg = copy.deepcopy(cfg)
     if split != 'test':
@@ -71,7 +71,7 @@ def study(
         raise ValueError(f'{cfg.filename}: its similarity ranks a shortlist: set shortlist=None')
     names = [hook.name for hook in runner.hooks if isinstance(hook, TransformHook)]
     if runner.message_hub.runtime_info.get('left_out_transforms'):
-        names = []  # an oracle alone would stand for what the config means
+        names = []  # an oracle transform alone would be mistaken for the config's
     return Study(
         evaluation,
         runner.test_loop.dataloader.dataset,
@@ -88,8 +88,8 @@ def run_tool(name: str, *arguments: Any) -> None:
     """Run a tool of ``tools/analysis_tools``, or of this folder, in this process.
 
     Raises:
-        ValueError: what the tool says as it ends, where it says so in a sentence.
-        SystemExit: it ends without one.
+        ValueError: the tool ends with an error message.
+        SystemExit: it ends without a message.
     """
     file = Path(__file__).parents[1] / f'{name}.py'
     if not file.is_file():

@@ -1,4 +1,4 @@
-"""Which words, frames and extra tokens carry a score (UATVR Fig. 4 and 5)."""
+"""Contributions of words, frames and extra tokens to a score (UATVR Fig. 4 and 5)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Token(NamedTuple):
     """A word, a frame or an extra token of a pair.
 
     Attributes:
-        name: a piece of the text, '1' for the first frame, '+1' for the first extra token.
-        share: what it adds to the score.
-        partner: the name of the token of the other side that it takes; '' where that is padding.
+        name: a token of the text, '1' for the first frame, '+1' for the first extra token.
+        share: its contribution to the score.
+        partner: name of the matched token of the other side; '' if that is padding.
     """
 
     name: str
@@ -25,7 +25,7 @@ class Token(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A text with a video; a side that the model does not match from is empty."""
+    """A text with a video; a side whose tokens the model does not match is empty."""
 
     text: str
     score: float
@@ -39,15 +39,15 @@ def token_picture(
     """Draw the frames, and below them two strips for each text.
 
     Args:
-        title: of the picture.
-        images: F frames, uint8 [H, W, 3]; none where there are none to show.
-        pairs: texts with the one video.
-        right: whether the video is right: the title is green or red; None: black.
+        title: title of the figure.
+        images: F frames, uint8 [H, W, 3]; may be empty.
+        pairs: texts with the same video.
+        right: whether the video is correct: the title is green or red; None: black.
     """
     sides = [(pair, side) for pair in pairs for side in (pair.frames, pair.words) if side]
     columns = max(len(images), *(len(pair.frames) for pair in pairs), 1)
     width = max(8, columns)
-    above = [width / columns] if len(images) else []  # images are square, most often
+    above = [width / columns] if len(images) else []  # images are mostly square
     inches = [*above, *[0.65] * len(sides)]
     height = sum(inches) + 0.22 * (1 + len(pairs)) + 0.5
     figure = canvas.new_figure(height, width=width, dpi=120)  # small letters
@@ -69,7 +69,7 @@ def token_picture(
 
 
 def strip(axis: 'canvas.Axes', side: Sequence[Token], columns: int) -> None:
-    """Draw a cell for each token: its name and share; the darker, the more it adds."""
+    """Draw a cell for each token with its name and share, darker for larger shares."""
     from matplotlib.patches import Rectangle
 
     shares = np.array([token.share for token in side])

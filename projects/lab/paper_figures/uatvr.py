@@ -1,4 +1,4 @@
-"""Figure 3 of UATVR, of any model with probabilistic heads; 4 and 5 of one that matches tokens."""
+"""Figure 3 of UATVR, for models with probabilistic heads; 4 and 5 for models that match tokens."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from paper_figures.attention import (
 from paper_figures.changes import sigma_over_epochs
 from paper_figures.token_strips import Pair, token_picture
 
-#: Texts that are compared with one video.
+#: Number of texts that are compared with one video.
 TEXTS = 3
 
 
 @picture('uatvr3', 'UATVR Fig. 3', needs='heads, and a checkpoint of each epoch')
 def sigma_and_recall(request: FigureRequest) -> 'canvas.Figure':
-    """R@1 and mean sigma over the epochs.
+    """Draw R@1 and mean sigma over the epochs.
 
     Raises:
         ValueError: fewer than two checkpoints of different epochs, or a model without heads.
@@ -54,7 +54,7 @@ def sigma_and_recall(request: FigureRequest) -> 'canvas.Figure':
 
 @picture('uatvr4', 'UATVR Fig. 4', needs='a TokenSimilarity and words')
 def extra_tokens(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figure']]:
-    """What frames and extra tokens of a video carry for several texts."""
+    """Draw the contributions of a video's frames and extra tokens for several texts."""
     model = request.model
     refuse_without_matches(model.model)
     scores, positives = model.scores, model.evaluation.relation.positives
@@ -69,7 +69,7 @@ def extra_tokens(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figure']
 
 @picture('uatvr5', 'UATVR Fig. 5', needs='a TokenSimilarity and words; --against for the baseline')
 def hits_and_tokens(request: FigureRequest) -> Iterator[tuple[str, 'canvas.Figure']]:
-    """First hits of a baseline and of the model, and what carries them."""
+    """Draw the first hits of a baseline and of the model, with the tokens' contributions."""
     model = request.model
     refuse_without_matches(model.model)
     known = model.evaluation.relation.positives
@@ -93,7 +93,7 @@ def hits_and_tokens(request: FigureRequest) -> Iterator[tuple[str, 'canvas.Figur
 
 
 def carried(study: Study, row: int, column: int) -> Pair:
-    """What carries the score of a text with a video."""
+    """Return the tokens' contributions to the score of a text with a video."""
     text = study.text(row)
     sides = [
         take(items.levels, torch.tensor([place]))
@@ -111,7 +111,7 @@ def carried(study: Study, row: int, column: int) -> Pair:
 def of_tokens(
     study: Study, column: int, pairs: list[Pair], title: str, *, right=None
 ) -> 'canvas.Figure':
-    """The frames of a video, and strips of what carries its scores."""
+    """Draw the frames of a video, with strips of token contributions."""
     count = int(study.evaluation.videos.lengths[column])
     frames = study.frames(column, num_frames=count)['frames']
     title = f'{title} ({study.video(column)["video_id"]})'

@@ -1,1 +1,1 @@
-"""Rehearsals: a config's own training on simulated tower outputs, before anyone pays for a GPU."""
+"""Rehearsals: a config's own training on simulated tower outputs, before a GPU is paid for."""

@@ -1,9 +1,9 @@
-"""What a rehearsed training must show, by the components that its config has.
+"""Expectations of a rehearsed training, by the components of its config.
 
-Each expectation is a function of the retriever's config and of the record of its own schedule (of
-:func:`~rehearsal.run.rehearse`) that says what was expected and what came.  The figures are
-the papers' where they give any; where not, they only tell a training that does what its paper says
-from one in which that part never begins.
+Each expectation is a function of the retriever's config and of the record of its own schedule (from
+:func:`~rehearsal.run.rehearse`) that returns what was expected and what was measured.  Thresholds
+are the papers' if they give any; otherwise they only separate a training that does what its paper
+says from one in which that part never starts.
 """
 
 from __future__ import annotations
@@ -21,42 +21,42 @@ from simulation.simulated_model import retrievers
 
 Part = dict[str, Any]
 
-#: Eta tells soft positives from true negatives: by its AUC in percent (chance is 50), and, where as
-#: many pairs are called soft positives as there are, so many times more often right than chance.
-#: Neither moves with the sharpness, a power that leaves the order of eta as it is.
+#: Eta must separate soft positives from true negatives: by its AUC in percent (chance is 50), and,
+#: with as many predicted soft positives as true ones, by a precision this many times chance.
+#: Neither depends on the sharpness, a power that preserves the order of eta.
 ETA_AUC, ETA_GAIN = 70.0, 2.0
-#: True negatives keep this weight on average, and soft positives at most this part of theirs.
+#: Smallest mean weight of true negatives, and largest ratio of soft positives' weight to it.
 ETA_NEGATIVE, ETA_SPARED = 0.5, 0.8
-#: How far slope or bias must be able to go in the whole schedule.  Both start near 2.  Where
-#: negatives came to be sure one of them had moved by 1.7 at least; the paper's 2e-5, a rate for
-#: networks, lets them go .06.
+#: Distance that slope or bias must be able to move in the whole schedule. Both start near 2. In
+#: trainings with sure negatives one of them had moved by at least 1.7; the paper's 2e-5, a rate for
+#: networks, lets them move by .06.
 ETA_REACH = 1.0
-#: How far the ramp from weight 1 to eta must be before weights say something of eta.
+#: Progress of the ramp from weight 1 to eta from which on weights reflect eta.
 RAMPED = 0.9
-#: What the heads must have learnt before their word counts, in log odds: features that know the
-#: pairs, simulated or pretrained, tell them apart alone.
+#: Log odds that the heads must have learnt before they count, as simulated or pretrained features
+#: separate the pairs by themselves.
 LEARNT = 0.1
-#: Ambiguous sets hold soft positives so many times more often than chance.
+#: Factor over chance of the precision of ambiguous sets for soft positives.
 PRECISION_GAIN = 2.0
 #: Percent of the pairs with an ambiguous frame, by the rule of the thresholds ('mean', the paper's,
 #: has 20 after a whole schedule, a third on CLIP's features; a starved frame level has 5), and of
-#: the frames of a text's own moment that are pushed away (theirs: up to 87; starved: 99).
+#: the frames of a text's own moment that are pushed away (the paper's: up to 87; starved: 99).
 FRAMES, PUSHED = {'own': 25.0, 'mean': 15.0}, 90.0
-#: Log sigma of texts is the prior's, 0, where its root mean square is below this.
+#: Log sigma of texts counts as the prior's, 0, if its root mean square is below this.
 AS_PRIOR = 0.02
-#: Percent of the gradient's mass that each loss, and each kind of pair, has at least.
+#: Smallest share of the gradient's mass of each loss and each kind of pair, in percent.
 MASS = 1.0
-#: R@1 on the simulated test set, in percent; chance is a third of one.
+#: Smallest R@1 on the simulated test set, in percent; chance is a third of one.
 LEARNS = 5.0
-#: A set of a few hundred videos, which a small batch makes of a small one, may be learnt by heart:
-#: by this R@1 on training items.  Then ten times chance on unseen ones is learning enough.
+#: A dataset of a few hundred videos (a small one, scaled to a small batch) counts as memorised if
+#: R@1 on training items reaches this. Then ten times chance on unseen items is enough.
 BY_HEART, LEARNS_BY_HEART = 25.0, 10 * 100 / TEST_VIDEOS
 
 
 class Check(NamedTuple):
-    """One expectation: its name, whether it is met, and what came in words.
+    """One expectation: its name, whether it is met, and the measurement in words.
 
-    ``passed`` is None where the training was cut off, or had fewer items, and might yet meet it.
+    ``passed`` is None if the training was cut off, or had fewer items, and might still meet it.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Check(NamedTuple):
 
 
 def check(cfg: Config, full: Part, narrow: Part) -> list[Check]:
-    """All expectations that apply.
+    """Return all expectations that apply to a config.
 
     Args:
         cfg: the real config.
@@ -86,13 +86,13 @@ def check(cfg: Config, full: Part, narrow: Part) -> list[Check]:
 
 
 def not_reached(one: Check) -> Check:
-    """What is not met yet may still come, unless it is a fault at any time."""
+    """Turn an unmet expectation into an open one, unless it must hold at any time."""
     if one.passed or one.name in AT_ANY_TIME:
         return one
     return one._replace(passed=None)
 
 
-#: What must hold however far a training is.
+#: Expectations that must hold at any stage of a training.
 AT_ANY_TIME = {
     *('finite gradients, full width', 'finite gradients, own schedule', 'no dead parameter'),
     *('temperature in range', 'every member trains', 'relevant pairs', 'shared verb and noun'),
@@ -104,7 +104,7 @@ AT_ANY_TIME = {
 
 
 def shared(full: Part, narrow: Part) -> Iterator[Check]:
-    """Gradients everywhere, losses that fall, a temperature in range, something learnt."""
+    """Check gradients everywhere, falling losses, the temperature's range, and learning."""
     for part, where in ((full, 'full width'), (narrow, 'own schedule')):
         norms = {g: [n for _, n in values] for g, values in part['gradients'].items()}
         bad = [g for g, values in norms.items() if not all(map(math.isfinite, values))]
@@ -130,11 +130,12 @@ def shared(full: Part, narrow: Part) -> Iterator[Check]:
 
 
 def _falls(narrow: Part) -> Check:
-    """The loss is lower in the end.
+    """Check that the loss is lower at the end.
 
-    Towers that know the pairs, simulated or pretrained, may leave little to fall: over a whole
-    schedule it is enough that nothing rises beyond the noise of batches.  Of one that was cut off a
-    fall may still come.
+    Simulated or pretrained towers that know the pairs may leave little to learn: over a whole
+        schedule it
+    is enough that the loss does not rise beyond the noise of batches.  In a training that was cut
+    off it may still fall.
     """
     begin, end, noise = _ends(narrow['curves'])
     fallen, rises = begin - end > noise, end - begin > noise
@@ -146,7 +147,7 @@ def _falls(narrow: Part) -> Check:
 
 
 def _learns(recall: float, figures: dict[str, float]) -> Check:
-    """R@1 on unseen items, and where that is low on training items as well."""
+    """Check R@1 on unseen items, and, if that is low, whether training items were memorised."""
     said = f't2v R@1 {recall:.1f} on unseen items (at least {LEARNS:g}'
     known = [value for name, value in figures.items() if name.split('_')[-1] == 'R1']
     if recall >= LEARNS or not known or max(known) < BY_HEART:
@@ -160,9 +161,9 @@ def _learns(recall: float, figures: dict[str, float]) -> Check:
 
 
 def _ends(curves: dict[str, list[tuple[int, float]]]) -> tuple[float, float, float]:
-    """Mean loss in the first and the last fifth of a training, and twice its standard error.
+    """Return the mean loss in the first and last fifth of a training, and twice its standard error.
 
-    Of the losses that are there from the start: others begin later and only add.
+    Only losses that exist from the start count, as later ones can only add.
     """
     steps = [step for step, _ in curves['loss']]
     whole = [v for k, v in curves.items() if k.startswith('loss_') and len(v) == len(steps)]
@@ -175,7 +176,7 @@ def _ends(curves: dict[str, list[tuple[int, float]]]) -> tuple[float, float, flo
 
 
 def last(narrow: Part, name: str) -> list[float]:
-    """The last value of a judged figure, one a member."""
+    """Return the last value of a measured figure, one per member."""
     figures = narrow['judged'][-1][1]
     return [v for k, v in figures.items() if k == name or k.endswith('_' + name) and 'member' in k]
 
@@ -184,17 +185,17 @@ def last(narrow: Part, name: str) -> list[float]:
 
 
 def uncertainty(model: ConfigDict, narrow: Part) -> Iterator[Check]:
-    """DVTR Fig. 4: eta finds soft positives, down-weights them, and keeps true negatives.
+    """Check that eta finds and down-weights soft positives, not true negatives (DVTR Fig. 4).
 
-    That over 95 % of a query's negatives lie above .9, as the figure says of one query on MSVD, is
-    shown and not asked for: a sharpness that is high enough makes it true of any eta.
+    The share of negatives above .9, over 95 % for one query on MSVD in the figure, is shown but not
+    required: with a high sharpness any eta reaches it.
     """
     yield from reach(narrow)
     above, negative, soft = (
         last(narrow, name)[0] for name in ('eta_above', 'eta_negative', 'eta_soft')
     )
     ramp = [value for _, value in narrow['curves'].get('eta_ramp', [])]
-    begun = not ramp or ramp[-1] >= RAMPED  # before, all weighed about 1, whatever eta is
+    begun = not ramp or ramp[-1] >= RAMPED  # before, all weights are about 1, whatever eta is
     early = '' if begun else f'; the ramp from weight 1 to eta is at {ramp[-1]:.2f}'
     yield Check(
         'negatives keep their weight',
@@ -202,7 +203,7 @@ def uncertainty(model: ConfigDict, narrow: Part) -> Iterator[Check]:
         f'{negative:.2f} on average (at least {ETA_NEGATIVE:g}), {above:.0f} % above .9{early}',
     )
     figures = (last(narrow, name) for name in ('eta_auc', 'eta_breakeven', 'soft_share'))
-    for auc, even, chance in zip(*figures):  # a set of a few videos has no soft positives
+    for auc, even, chance in zip(*figures):  # a dataset of a few videos has no soft positives
         yield Check(
             'soft positives are found',
             auc >= ETA_AUC and even >= ETA_GAIN * chance,
@@ -219,7 +220,7 @@ def uncertainty(model: ConfigDict, narrow: Part) -> Iterator[Check]:
         [value for _, value in narrow['curves'].get(f'match_{kind}', [])]
         for kind in ('positive', 'negative')
     )
-    least = 1e-12  # a mean of probabilities may have come to 0
+    least = 1e-12  # a mean of probabilities may be 0
     told = [math.log(max(p, least) / max(n, least)) for p, n in zip(positive, negative)]
     then = [one for share, one in zip(ramp, told) if share > 0]
     if then:
@@ -232,11 +233,11 @@ def uncertainty(model: ConfigDict, narrow: Part) -> Iterator[Check]:
 
 
 def reach(narrow: Part) -> Iterator[Check]:
-    """Slope and bias can get far enough in the whole schedule, however little of it was run."""
+    """Check that slope and bias can move far enough in the whole schedule."""
     numbers = {name: one for name, one in narrow['scalars'].items() if 'supervision' in name}
     if not numbers:
         return
-    # Of the config's own schedule, whose epochs may have more items than those that were run.
+    # The config's own schedule, whose epochs may have more items than were run.
     total = round(narrow['total'] / narrow['items'])
     bounds = {name: number['bound'] / narrow['items'] for name, number in numbers.items()}
     far = max(bounds.values())
@@ -256,7 +257,7 @@ def reach(narrow: Part) -> Iterator[Check]:
 
 
 def ambiguity(model: ConfigDict, narrow: Part) -> Iterator[Check]:
-    """Sets begin, hold soft positives more often than chance, and frames are among them."""
+    """Check that sets start, contain soft positives more often than chance, and include frames."""
     figures = narrow['judged'][-1][1]
     names = [k for k in figures if k.startswith('sets_precision_')]
     yield Check('sets begin', bool(names), f'{len(names)} branches have ambiguous sets')
@@ -287,10 +288,10 @@ def ambiguity(model: ConfigDict, narrow: Part) -> Iterator[Check]:
 
 
 def spread(model: ConfigDict, narrow: Part) -> Iterator[Check]:
-    """Sigma differs between items: neither collapsed to the prior nor to one number.
+    """Check that sigma differs between items: neither the prior nor a constant.
 
-    How often a general text has the larger sigma (UATVR Fig. 3) is shown and not asked for: the
-    specific ones of the simulation may have it (docs/uatvr.md).
+    How often a general text has the larger sigma (UATVR Fig. 3) is shown but not required: in the
+    simulation specific texts may have it (docs/uatvr.md).
     """
     width, mean = last(narrow, 'log_std_spread')[0], last(narrow, 'log_std')[0]
     low, high = math.log(1e-3), math.log(1e3)
@@ -309,7 +310,7 @@ def spread(model: ConfigDict, narrow: Part) -> Iterator[Check]:
 
 
 def balance(model: ConfigDict, narrow: Part) -> Iterator[Check]:
-    """Biases lower the normalisation error (NCL Fig. 2)."""
+    """Check that biases lower the normalisation error (NCL Fig. 2)."""
     raw, balanced = last(narrow, 'error_raw')[0], last(narrow, 'error_balanced')[0]
     yield Check(
         'normalisation error', balanced < raw / 2, f'{raw:.3f} raw, {balanced:.4f} with biases'
@@ -320,7 +321,7 @@ def balance(model: ConfigDict, narrow: Part) -> Iterator[Check]:
 
 
 def members(narrow: Part) -> Iterator[Check]:
-    """Each member trains on a part of its own."""
+    """Check that each member trains on its own part."""
     seen = last(narrow, 'seen')
     if not seen:
         return
@@ -329,8 +330,9 @@ def members(narrow: Part) -> Iterator[Check]:
 
 
 def filled(narrow: Part) -> Iterator[Check]:
-    """The queue of train queries is full at test time (NCL Sec. 3.4), and so are memory banks:
-    queries meet as many keys as the config says (HiT)."""
+    """Check that the queue of train queries is full at test time (NCL Sec. 3.4), and so are memory
+    banks, so that queries are compared with as many keys as the config says (HiT).
+    """
     for name, items, held, size in narrow['stores']:
         yield Check(f'{name} filled', held == size, f'{held:,} of {size:,} {items}')
 
@@ -339,7 +341,7 @@ def filled(narrow: Part) -> Iterator[Check]:
 
 
 def relevance(model: ConfigDict, narrow: Part) -> Iterator[Check]:
-    """Some pairs are relevant, and most are not."""
+    """Check that some pairs are relevant, and most are not."""
     spared = last(narrow, 'spared')
     if not spared:
         return
@@ -350,28 +352,29 @@ def relevance(model: ConfigDict, narrow: Part) -> Iterator[Check]:
 
 
 def overlap(model: ConfigDict, narrow: Part) -> Iterator[Check]:
-    """EgoNCE has further positives, not only positives."""
+    """Check that EgoNCE has further positives, but not only positives."""
     share = 100 * last(narrow, 'overlap_share')[0]
     yield Check('shared verb and noun', 0 < share < 50, f'{share:.2f} % of unannotated pairs')
 
 
 def mass(model: ConfigDict, narrow: Part) -> Iterator[Check]:
-    """Each loss and each kind of pair that it is about has a part in the gradient.
+    """Check that each loss, and each kind of pair that it concerns, has a part in the gradient.
 
-    Over all judged steps: a hinge may be satisfied late.  None of these losses begins late.
+    Shares are means over all judged steps, as a hinge may be satisfied late.  None of these losses
+    starts late.
     """
     shares: dict[str, float] = {}
     for name in narrow['judged'][-1][1]:
         if 'mass_' in name:
             share = statistics.mean(figures[name] for _, figures in narrow['judged'])
             part = name.split('mass_')[1].replace('_', ' ')
-            shares[part] = min(share, shares.get(part, share))  # of the member that has least
+            shares[part] = min(share, shares.get(part, share))  # of the member that has the least
     low = {part: share for part, share in shares.items() if share < MASS}
     said = ', '.join(f'{part} {share:.1f} %' for part, share in (low or shares).items())
     yield Check('gradient mass', not low, f'{said} of |dL / ds| (at least {MASS:g} % each)')
 
 
-#: Types of which a config has any, and what is expected then.
+#: Component types, and the expectations of a config that has any of them.
 EXPECTATIONS = (
     ({'DVTRSupervision', 'PCMESupervision'}, uncertainty),
     ({'ARLSupervision'}, ambiguity),

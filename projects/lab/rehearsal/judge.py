@@ -1,4 +1,4 @@
-"""How a model in training judges pairs whose truth the simulation knows."""
+"""Measure how a model in training treats pairs whose truth the simulation knows."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from rehearsal.scored import Scored, first_items
 
 @torch.no_grad()
 def judge(runner: Runner, *, batch: int) -> dict[str, float]:
-    """Figures of the first training items, in eval mode.
+    """Return figures of the first training items, in eval mode.
 
-    ``batch`` is that of the real training, for figures that depend on it.
+    ``batch`` is the batch size of the real training, for figures that depend on it.
 
-    ``eta_*``: the weight that the supervision gives, after its ramp, to true negatives and to soft
-    positives; ``sets_*``: pairs it calls ambiguous; ``scores_*``, ``R1``: of the fused scores;
-    ``sigma_*``: of heads, general against specific texts; ``error_*``: normalisation error of the
-    retrieval probabilities, raw and with Sinkhorn's biases; ``mass_*``: what the gradient consists
-    of, where a loss pulls more than the annotated pairs; ``seen``: items of a member's environment
-    so far.  Those of several members begin with ``member<k>_``.
+    ``eta_*``: weights of true negatives and of soft positives, after the supervision's ramp;
+    ``sets_*``: pairs it calls ambiguous; ``scores_*``, ``R1``: fused scores; ``sigma_*``: heads,
+    general against specific texts; ``error_*``: normalisation error of the retrieval probabilities,
+    raw and with Sinkhorn's biases; ``mass_*``: composition of the gradient, if a loss pulls more
+    than the annotated pairs; ``seen``: items of a member's environment so far.  Figures of several
+    members begin with ``member<k>_``.
     """
     whole = runner.model
     dataset = runner.train_dataloader.dataset
@@ -65,13 +65,13 @@ def _judge(
     if relevance is not None:
         figures['relevant_share'] = mean_of((relevance >= 0.5).float(), ~known.positives)
         figures['overlap_share'] = mean_of(overlap.float(), ~known.positives)
-    # A teacher of frames lies beside the items of a training set; a test set has none.
+    # The vectors of a frame teacher are stored for a training set only.
     if model.supervision is not None and not isinstance(model.supervision, StoredFrameTeacher):
         with after_ramp(model.supervision):
             made = scored.supervised(model)
         figures.update(_of_supervision(made, known, soft, negative))
         if isinstance(model.supervision, ARLSupervision) and model.supervision.found:
-            # What a strategy makes of a set, a match or nothing, is no set any more.
+            # A set that a strategy has turned into matches, or into nothing, is no longer a set.
             for name, found in model.supervision.found.items():
                 figures.update(_of_sets(name, found.cpu(), known, soft))
             figures.update(_of_frames(model.supervision, scored, dataset))
@@ -82,7 +82,7 @@ def _judge(
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """In eval mode; then as it was."""
+    """Put a model in eval mode within the block, then restore its mode."""
     training = model.training
     model.eval()
     try:
@@ -93,7 +93,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def after_ramp(supervision: nn.Module) -> Iterator[None]:
-    """Weights are eta, however far the ramp that leads to it is: what it would say by now."""
+    """Set weights to eta within the block, as if the ramp that leads to it were over."""
     if not hasattr(supervision, 'ramp'):
         yield
         return
@@ -120,7 +120,7 @@ def _of_scores(scores: Tensor, known: Target, soft: Tensor, negative: Tensor) ->
 
 
 def _of_temperature(model: nn.Module, scores: Tensor) -> dict[str, float]:
-    """Only where scores are cosines of some scale do probabilities say anything."""
+    """Return figures of retrieval probabilities, which need scores on the scale of cosines."""
     temperature = float(model.temperature())
     a, b = sinkhorn(scores, temperature=temperature, iterations=4)
     balanced = scores + a[:, None] + b
@@ -132,7 +132,7 @@ def _of_temperature(model: nn.Module, scores: Tensor) -> dict[str, float]:
 
 
 def _of_sigma(texts: Levels, dataset: Any, text_idx: Tensor) -> dict[str, float]:
-    """Geometric sigma of general against specific texts."""
+    """Return the geometric mean of sigma for general and for specific texts."""
     log_std = texts['gaussian'].log_std.mean(-1).cpu()
     rows = [dataset.texts[t]['row'] for t in text_idx.tolist()]
     general = torch.from_numpy(~dataset.meaning.named[rows])
@@ -169,7 +169,7 @@ def _of_supervision(
 
 
 def _of_sets(name: str, found: Tensor, known: Target, soft: Tensor) -> dict[str, float]:
-    """What a branch of ARL has found, bool [T, V]."""
+    """Return figures of the ambiguous sets of a branch of ARL, bool [T, V]."""
     return {
         f'sets_share_{name}': 100 * mean_of(found.float(), ~known.positives),
         f'sets_texts_{name}': 100 * float(found.any(1).float().mean()),
@@ -178,8 +178,9 @@ def _of_sets(name: str, found: Tensor, known: Target, soft: Tensor) -> dict[str,
 
 
 def _of_frames(supervision: ARLSupervision, scored: Scored, dataset: Any) -> dict[str, float]:
-    """ARL's text-frame level: how many pairs have an ambiguous frame beside the best one, and how
-    many of the frames of a text's own moment are pushed away all the same."""
+    """Return figures of ARL's text-frame level: how many pairs have an ambiguous frame besides the
+    best one, and how many frames of a text's own moment are pushed away nevertheless.
+    """
     units = {n: units_of(scored.texts[n], scored.videos[n]) for n in supervision.levels}
     pairs, columns = scored.known.positives.nonzero(as_tuple=True)
     texts = scored.batch['data_samples']['text_idx'][pairs]
@@ -203,16 +204,16 @@ def _of_frames(supervision: ARLSupervision, scored: Scored, dataset: Any) -> dic
 
 
 def _auc(scores: Tensor, soft: Tensor, negative: Tensor) -> float:
-    """Percent; soft positives should score higher."""
+    """Return the AUC in percent; soft positives should score higher."""
     return 100 * float(auc(scores[soft], scores[negative]))
 
 
 @torch.no_grad()
 def scatter(runner: Runner, *, points: int = 600) -> Optional[dict[str, Any]]:
-    """DVTR Fig. 4: log10 of the softmax probability and the weight of unannotated pairs.
+    """Return log10 of the softmax probability, and the weight, of unannotated pairs (DVTR Fig. 4).
 
     Returns:
-        Of true negatives and of soft positives two lists, at most ``points`` long; None where no
+        Two lists for true negatives and two for soft positives, at most ``points`` long; None if no
         supervision gives weights.
     """
     model = runner.model

@@ -1,4 +1,4 @@
-"""What the gradient consists of where a loss pulls more than annotated pairs (RANP, EgoNCE)."""
+"""Composition of the gradient if a loss pulls more than annotated pairs (RANP, EgoNCE)."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from rehearsal.scored import Scored
 
 
 def pulls_further(model: nn.Module) -> bool:
-    """Whether a loss of a retriever pulls more than the annotated pairs."""
+    """Return whether a loss of a retriever pulls more than the annotated pairs."""
     return any(hasattr(loss, 'further') for loss in model.losses.values())
 
 
 def masses(
     model: nn.Module, whole: nn.Module, dataset: Any, items: Sequence[int], *, batch: int
 ) -> dict[str, float]:
-    """Shares of the gradient's mass, in percent.
+    """Return shares of the gradient's mass, in percent.
 
     The mass of some entries of the score matrices is the sum of ``|dL / ds|`` over them, in batches
-    of the size that a real training has: of 32 items in place of 128 a text meets a quarter of what
-    its verb and noun pull.
+    of the real training's size: with 32 items instead of 128 a text would meet a quarter of the
+    videos that its verb and noun pull.
 
     Args:
-        model: a retriever in eval mode, some loss of which has ``further``.
-        whole: what it is a member of, or itself.
-        dataset: of the training.
-        items: of the dataset.
-        batch: items of a batch.
+        model: a retriever in eval mode with a loss that has ``further``.
+        whole: the model that it is a member of, or itself.
+        dataset: the training dataset.
+        items: items of the dataset.
+        batch: batch size.
 
     Returns:
         ``mass_loss_<name>`` of each loss, which add up to 100, and ``mass_annotated``,
-        ``mass_further`` and ``mass_negative`` of each kind of entry, which do, too.  All are 0
-        where nothing has a gradient.
+        ``mass_further`` and ``mass_negative`` of each kind of entry, which also add up to 100.  All
+        are 0 if nothing has a gradient.
     """
     sums = Counter(annotated=0.0, further=0.0, negative=0.0)
     for start in range(0, len(items), batch):
@@ -60,7 +60,7 @@ def masses(
 def size_of_gradient(
     loss: MatrixLoss, matrices: dict[str, Tensor], target: Target, temperature: Tensor
 ) -> Tensor:
-    """``|dL / ds|`` of each pair, summed over the matrices that a loss reads, float [T, V]."""
+    """Return ``|dL / ds|`` of each pair, summed over a loss's matrices, float [T, V]."""
     with torch.enable_grad():
         leaves = {name: matrices[name].detach().requires_grad_() for name in loss.reads}
         value = loss(leaves, target, temperature.detach())

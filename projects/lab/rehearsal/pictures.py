@@ -1,4 +1,4 @@
-"""A picture of a rehearsal: what was learnt, what was judged, what moved."""
+"""A figure of a rehearsal: losses, judged figures, gradient norms."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any, Sequence
 from mmvtr.visualization import canvas
 from rehearsal.expectations import Check
 
-#: Titles and judged figures of a panel, in the order of preference: the first whose first figure is
-#: there is drawn.  Of several members each has a line; of a name that ends in _, all that go on.
+#: Titles and judged figures of a panel, in order of preference: the first panel whose first figure
+#: exists is drawn. Each member has its own line; a name that ends in _ stands for all that begin
+#: so.
 PANELS = (
     ('items seen by each member', ('seen',)),
     ('eta of true negatives and of soft positives', ('eta_negative', 'eta_soft')),
@@ -33,10 +34,10 @@ def draw(path: Path, title: str, narrow: dict[str, Any], checks: Sequence[Check]
     """Write a png: losses, judged figures, scores of pairs, gradient norms, and the verdicts.
 
     Args:
-        path: of the file.
+        path: the file.
         title: the config's name.
-        narrow: record of the own schedule.
-        checks: verdicts.
+        narrow: record of the config's own schedule.
+        checks: the expectations' results.
     """
     said = f'{narrow["steps"]:,} of {narrow["total"]:,} steps of its own schedule'
     figure = canvas.new_figure(8, f'{title}: {said}', width=13)
@@ -51,7 +52,7 @@ def draw(path: Path, title: str, narrow: dict[str, Any], checks: Sequence[Check]
     _lines(
         axes[0, 2], 'scores of training pairs', {k: v for n in names for k, v in _with(judged, n)}
     )
-    # A member has none in the steps of another.
+    # A member has no gradient in the steps of another member.
     norms = {k: [one for one in v if one[1] > 0] for k, v in narrow['gradients'].items()}
     _lines(axes[1, 0], 'gradient norms', {k: v for k, v in norms.items() if v})
     axes[1, 0].set_yscale('log')
@@ -64,7 +65,7 @@ def draw(path: Path, title: str, narrow: dict[str, Any], checks: Sequence[Check]
 
 
 def panel(judged: dict[str, list]) -> tuple[str, dict[str, list]]:
-    """Title and curves of what the config's method is about, of all judged figures by name."""
+    """Return title and curves of the panel that suits the config's method."""
     for title, names in PANELS:
         if _with(judged, names[0]):
             return title, {k: v for name in names for k, v in _with(judged, name)}
@@ -72,13 +73,13 @@ def panel(judged: dict[str, list]) -> tuple[str, dict[str, list]]:
 
 
 def spans_decades(curves: dict[str, list[tuple[int, float]]]) -> bool:
-    """Whether values lie a decade or more apart: within one a logarithmic axis has no ticks."""
+    """Return whether values span a decade or more: a log axis within one decade has no ticks."""
     sizes = [max(abs(value), 0.01) for values in curves.values() for _, value in values]
     return bool(sizes) and max(sizes) >= 10 * min(sizes)
 
 
 def _judged(narrow: dict[str, Any]) -> dict[str, list[tuple[int, float]]]:
-    """By figure a list of (step, value)."""
+    """Return a list of (step, value) by figure."""
     curves: dict[str, list[tuple[int, float]]] = {}
     for step, figures in narrow['judged']:
         for name, value in figures.items():
@@ -96,7 +97,7 @@ def _with(curves: dict[str, list], name: str) -> list[tuple[str, list]]:
 
 def _lines(axis: Any, title: str, curves: dict[str, list]) -> None:
     for name, values in list(curves.items())[:12]:
-        marker = 'o' if len(values) < 9 else None  # a training cut off early was judged once
+        marker = 'o' if len(values) < 9 else None  # judged once if cut off early
         label = name.removeprefix('loss_')
         axis.plot(*zip(*values), label=label, linewidth=1.4, marker=marker, markersize=4)
     if curves:
@@ -105,7 +106,7 @@ def _lines(axis: Any, title: str, curves: dict[str, list]) -> None:
 
 
 def _scatter(axis: Any, scatter: dict[str, Any]) -> None:
-    """DVTR Fig. 4: what a pair costs against how uncertain its mismatch is."""
+    """Draw the loss of a pair against its uncertainty (DVTR Fig. 4)."""
     for name, colour, marker in (('negative', canvas.BLUE, 'o'), ('soft', canvas.ORANGE, '^')):
         canvas.dots(axis, *scatter[name], name, colour, marker, s=8)
     axis.legend(fontsize=8, framealpha=0.9)

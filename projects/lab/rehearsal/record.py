@@ -1,4 +1,4 @@
-"""What is written down of a rehearsal: losses, gradients, moving numbers, and what was judged."""
+"""Records of a rehearsal: losses, gradients, scalar parameters, and judged figures."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from torch import Tensor, nn
 
 from mmvtr.registry import HOOKS
 
-#: How often losses are summed up, gradients looked at, and the model judged: of the steps, and the
-#: last of the minutes as well, as a schedule may be far longer than these.
+#: Number of times that losses are summed up, gradients inspected, and the model judged, over the
+#: steps, and for the last over the minutes as well, as a schedule may be far longer than these.
 BINS, LOOKS, JUDGED = 50, 60, 8
-#: Seconds of CPU time from one word on the screen to the next.
+#: Seconds of CPU time between two progress messages.
 TOLD = 60.0
-#: Steps that an entry of a curve stands for at most.
+#: Maximal number of steps that an entry of a curve stands for.
 WIDEST = 20
-#: Gradients of so many first steps are all looked at: of several members each has its turn.
+#: Number of first steps whose gradients are all inspected, as members take turns.
 ALL_AT_FIRST = 40
 
 
 class Enough(Exception):
-    """The steps or minutes that were asked for are over."""
+    """The requested steps or minutes are over."""
 
 
 @HOOKS.register_module()
 class RehearsalHook(Hook):
-    """Records a training.
+    """A hook that records a training.
 
     Args:
-        steps: stop after so many, None: all of the schedule.
-        minutes: stop after so many of CPU time, None: whatever it takes.
-        judge: (runner) -> figures by name, called at each of ``JUDGED`` parts of the steps, and of
-            the minutes; None: never.
+        steps: stop after this many; None: all of the schedule.
+        minutes: stop after this many of CPU time; None: no limit.
+        judge: (runner) -> figures by name, called ``JUDGED`` times over the steps, and over the
+            minutes; None: never.
 
     Attributes:
-        curves: by name a list of (step, mean since the last entry) of what the model logs.
-        gradients: by group of parameters a list of (step, norm).
-        parameters: those that are trained, by name.
-        largest: by parameter the largest gradient that was seen.
-        rates: by parameter the sum of its learning rates over the steps that were run.
-        scalars: by name of a parameter of one element, its (first, last) value.
+        curves: list of (step, mean since the last entry) by name of a logged value.
+        gradients: list of (step, norm) by group of parameters.
+        parameters: trained parameters by name.
+        largest: largest gradient norm by parameter.
+        rates: sum of the learning rates over the steps that were run, by parameter.
+        scalars: (first, last) value by name of a parameter of one element.
         judged: list of (step, figures).
-        steps_done, seconds: of the training, CPU time.
+        steps_done, seconds: steps and CPU seconds of the training.
     """
 
     priority = 'LOWEST'
@@ -89,7 +89,7 @@ class RehearsalHook(Hook):
         self._step = runner.iter
 
     def _look(self, optimizer: Any, *_: Any) -> None:
-        """Rates of every step, gradients of some; called with gradients in place."""
+        """Record all rates and some gradients; called with gradients in place."""
         for group, names in zip(optimizer.param_groups, self._names):
             for name in names:
                 self.rates[name] += group['lr']
@@ -113,7 +113,7 @@ class RehearsalHook(Hook):
         self._step = self.steps_done = runner.iter + 1
         for name, value in (outputs or {}).items():
             self._sums[name].append(float(torch.as_tensor(value).detach()))
-        # A long schedule may be cut off early: then there must be a beginning and an end, too.
+        # If a long schedule is cut off early, the curve still needs a beginning and an end.
         width = max(1, min(self._planned // BINS, WIDEST))
         if self._step % width == 0:
             self._sum_up()
@@ -139,7 +139,7 @@ class RehearsalHook(Hook):
             self.judged.append((self._step, self.judge(runner)))
 
     def _tell(self, seconds: float) -> None:
-        """How far a long one is."""
+        """Print the progress of a long training."""
         if seconds - self._told < TOLD:
             return
         self._told = seconds
@@ -160,7 +160,7 @@ class RehearsalHook(Hook):
 
 
 def group_of(name: str) -> str:
-    """What a parameter belongs to, for the report: the first parts of its name."""
+    """Return the group of a parameter in the report: the first parts of its name."""
     parts = name.split('.')
     depth = 3 if parts[0] == 'members' else 2
     if parts[0] == 'members' and parts[2] == 'encoder':
@@ -169,5 +169,5 @@ def group_of(name: str) -> str:
 
 
 def mean_of(values: Tensor, chosen: Tensor) -> float:
-    """Mean of the chosen entries; NaN of none."""
+    """Return the mean of the chosen entries; NaN if there are none."""
     return float(values[chosen].float().mean()) if chosen.any() else math.nan

@@ -15,27 +15,27 @@ from mmvtr.registry import HOOKS, bare_name
 from mmvtr.storage import write_atomically
 from simulation.simulated_model import NARROW
 
-#: What a training reads of a config.  Not in it: what is shown or written down, what a test does,
-#: where files go, presets, and variables of the config's own.
+#: Config keys that a training reads; others concern display, logging, tests, file locations,
+#: presets, and variables of the config itself.
 _READ = (
     *('model', 'data_preprocessor', 'train_dataloader', 'optim_wrapper', 'param_scheduler'),
     *('train_cfg', 'default_hooks', 'custom_hooks', 'randomness', 'load_from', 'auto_scale_lr'),
     *('default_scope', 'custom_imports', 'find_unused_parameters', 'model_wrapper_cfg'),
 )
-#: Of ``train_cfg``: when a training is tested.
+#: Keys of ``train_cfg`` that say when a training is tested.
 _TESTED = ('val_interval', 'val_begin', 'dynamic_intervals')
-#: Of ``default_hooks``: what a training shows and writes, by mmengine's names.
+#: Keys of ``default_hooks`` that display and write, by mmengine's names.
 _SHOWN = ('timer', 'logger', 'checkpoint', 'visualization', 'progress', 'eta')
-#: Of ``train_dataloader``: how batches are fetched, which are the same however they are.
+#: Keys of ``train_dataloader`` that say how batches are fetched, which does not change them.
 _FETCHED = ('num_workers', 'persistent_workers', 'prefetch_factor', 'pin_memory')
-#: Hooks that look at a training and leave it as it is.
+#: Hooks that observe a training without changing it.
 _WATCHING = ('EtaMonitorHook', 'PicturesHook', 'ModalityGapHook', 'ProgressHook')
 
 
 def fingerprint(cfg: Config) -> str:
-    """Return 12 hexadecimal digits of what a training reads of a config.
+    """Return a fingerprint, 12 hexadecimal digits, of what a training reads from a config.
 
-    Whether our names have our scope is no part of it.
+    It does not depend on whether names have the mmvtr scope.
     """
     content = without_scopes({key: x for key, x in cfg.to_dict().items() if key in _READ})
     content['train_cfg'] = _without(content.get('train_cfg'), _TESTED)
@@ -51,7 +51,7 @@ def _without(part: Optional[dict[str, Any]], keys: Sequence[str]) -> dict[str, A
 
 
 def _acts(hook: Any) -> bool:
-    """Whether a hook may change a training: one that is only called in tests does not."""
+    """Return whether a hook may change a training; one that is only called in tests does not."""
     kind = bare_name(hook)
     component = HOOKS.get(kind) if kind else None
     if component is None:
@@ -62,7 +62,7 @@ def _acts(hook: Any) -> bool:
 
 
 def read_results(path: Path) -> dict[str, dict[str, Any]]:
-    """By config's name what :func:`summary` kept of it; nothing where there is no file."""
+    """Return the summaries in a file by config name; {} if there is no file."""
     if not path.exists():
         return {}
     results = [json.loads(line) for line in path.read_text().splitlines()]
@@ -70,7 +70,7 @@ def read_results(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def write_results(path: Path, results: Mapping[str, Mapping[str, Any]]) -> None:
-    """A line a config, by name; the file is whole at any time."""
+    """Write a line per config, sorted by name; the file is replaced atomically."""
     text = ''.join(f'{json.dumps(results[name])}\n' for name in sorted(results))
     write_atomically(path, lambda file: file.write(text.encode()))
 
@@ -78,8 +78,11 @@ def write_results(path: Path, results: Mapping[str, Mapping[str, Any]]) -> None:
 def is_current(
     result: Optional[Mapping[str, Any]], config: Path, *, minutes: float, items: float
 ) -> bool:
-    """Whether a result is of this very config, of no fewer items than asked, and whole, or of as
-    many items and cut off no earlier than asked."""
+    """Return whether a result belongs to this config and covers the request.
+
+    It must have at least the requested items, and be complete, or have exactly as many items and be
+    cut off no earlier than requested.
+    """
     from mmvtr.utils import load_config
 
     if result is None or result['sha'] != fingerprint(load_config(str(config))):
@@ -91,7 +94,7 @@ def is_current(
 
 
 def table(result: Mapping[str, Any]) -> str:
-    """What a rehearsal says, a line an expectation."""
+    """Return a rehearsal's results as text, one line per expectation."""
     narrow = result['narrow']
     lines = [
         f'{result["config"]}: {narrow["steps"]:,} of {narrow["total"]:,} steps of its own '
@@ -121,7 +124,7 @@ def page(results: Iterable[Mapping[str, Any]], missing: Sequence[str] = ()) -> s
     """Return a markdown page with a row for each config whose whole schedule was rehearsed.
 
     Args:
-        results: as :func:`summary` keeps them; those of a part of a schedule have no row.
+        results: summaries from :func:`summary`; partial schedules have no row.
         missing: configs without any result.
     """
     results = list(results)
@@ -135,7 +138,7 @@ def page(results: Iterable[Mapping[str, Any]], missing: Sequence[str] = ()) -> s
 
 
 def verdict(result: Mapping[str, Any]) -> str:
-    """Return what was not met, or not yet; else 'met'."""
+    """Return the expectations that are not met, or not reached; else 'met'."""
     words = []
     for passed in (False, None):
         names = [name for name, one in result['checks'].items() if one[0] is passed]
@@ -144,7 +147,7 @@ def verdict(result: Mapping[str, Any]) -> str:
 
 
 def summary(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of a result, small: ``checks`` has by name whether it is met, and what came."""
+    """Return a compact result; ``checks`` holds by name whether it is met, and the measurement."""
     narrow = result['narrow']
     changed = [note for note in narrow['notes'] if not note.startswith(USUAL)]
     return dict(
@@ -159,12 +162,12 @@ def summary(result: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-#: A file of results, in a folder of them.
+#: Name of the file of results in their folder.
 RESULTS = 'results.jsonl'
-#: How a verdict is written: on the screen, and on the page.
+#: Words for a verdict on the screen, and on the page.
 WORDS = {True: 'met', False: 'NOT MET', None: 'not reached'}
 MARKS = {False: '**not met**: ', None: 'not reached: '}
-#: Beginnings of the notes on what the page says of all.
+#: Beginnings of notes that apply to all configs, which the page states once.
 USUAL = (f'batch {NARROW.batch} in place of ', f'{NARROW.frames} frames in place of ')
 HEAD = f"""# Rehearsals
 

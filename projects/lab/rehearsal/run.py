@@ -1,4 +1,4 @@
-"""One rehearsal: a few steps at full width, then the config's own schedule at a narrow one."""
+"""One rehearsal: a few steps at full width, then the config's own schedule at a narrow width."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rehearsal.record import Enough, RehearsalHook, group_of
 from simulation.simulated import simulate
 from simulation.simulated_model import FULL, NARROW, Size
 
-#: Steps of the part at full width.
+#: Number of steps of the part at full width.
 FULL_STEPS = 2
 
 
@@ -34,11 +34,11 @@ def rehearse_config(
     minutes: Optional[float] = None,
     items: float = 1.0,
 ) -> dict[str, Any]:
-    """Both parts of a rehearsal, and what they are to show; errors as of :func:`rehearse`.
+    """Run both parts of a rehearsal and check the expectations; errors as in :func:`rehearse`.
 
     Args:
-        cfg, steps, minutes: as of :func:`rehearse`.
-        items: share of the items that an epoch of the own schedule has.
+        cfg, steps, minutes: see :func:`rehearse`.
+        items: share of the items of an epoch to use in the config's own schedule.
     """
     narrow = rehearse(cfg, NARROW._replace(items=items), steps=steps, minutes=minutes)
     full = rehearse(cfg, FULL, steps=FULL_STEPS, judged=False)
@@ -56,11 +56,11 @@ def rehearse(
     """Train a config on simulated data.
 
     Args:
-        cfg: of a real training.
-        size: of tokens, trunk and batch.
-        steps: stop after so many, None: when the schedule ends.
-        minutes: stop after so many.
-        judged: look at how pairs are judged on the way, and test at the end.
+        cfg: config of a real training.
+        size: sizes of tokens, trunk and batch.
+        steps: stop after this many; None: when the schedule ends.
+        minutes: stop after this many.
+        judged: judge pairs during the training, and test at the end.
 
     Returns:
         A record that json can hold: what a :class:`~rehearsal.record.RehearsalHook` recorded
@@ -68,14 +68,15 @@ def rehearse(
 
         ``notes``: what was changed in the config beyond towers and data;
         ``total``: steps of the schedule; ``items``: share of the items that its epochs have;
-        ``parameters``, ``moves``: by group, how many are trained, and the largest sum of rates over
-        the steps that were run;
-        ``dead``: names of those that never had a gradient;
+        ``parameters``, ``moves``: by group, the number of trained parameters, and the largest sum
+            of
+        rates over the steps that were run;
+        ``dead``: names of parameters that never had a gradient;
         ``scalars``: of each parameter of one element ``first``, ``last`` and ``bound``, the sum of
         its rates over the whole schedule;
         ``stores``: (name, kind of item, items held, size) of queues and banks;
         ``tested``: metrics on the simulated test set;
-        ``scatter``: weight against loss of some pairs, where a supervision gives weights.
+        ``scatter``: weight against loss of some pairs, if a supervision gives weights.
 
     Raises:
         ValueError: steps < 1; a config that cannot be simulated
@@ -132,7 +133,7 @@ def rehearse(
 
 
 def stores(runner: Runner) -> Iterator[tuple[str, str, int, int]]:
-    """Name, kind of item, items held and size of the emptiest of each kind of store."""
+    """Yield name, kind of item, items held and size of the emptiest store of each kind."""
     for hook in runner.hooks:
         if isinstance(hook, QueryQueueHook):
             yield 'queue', 'train queries', min(map(len, hook.queues.values())), hook.size
@@ -143,10 +144,10 @@ def stores(runner: Runner) -> Iterator[tuple[str, str, int, int]]:
 
 
 def whole_sums(runner: Runner, hook: RehearsalHook) -> dict[str, float]:
-    """How far each parameter of one element can travel in the whole schedule: the sum of its rates.
+    """Return how far each scalar parameter can move in the whole schedule: the sum of its rates.
 
-    AdamW, Adam and BertAdam move a weight by about its rate at most in a step.  To what was run
-    comes what the schedule has left of each parameter's own rate.
+    AdamW, Adam and BertAdam move a weight by at most about its rate per step.  The rates of the
+    steps that were run are added to those of the rest of the schedule.
     """
     sums = {name: hook.rates[name] for name in hook.scalars}
     if hook.steps_done >= runner.max_iters or not sums:
@@ -158,7 +159,7 @@ def whole_sums(runner: Runner, hook: RehearsalHook) -> dict[str, float]:
 
 
 def schedule(runner: Runner) -> list[float]:
-    """The factor of the learning rate at each step of the whole training."""
+    """Return the factor of the learning rate at each step of the whole training."""
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(()))], lr=1.0)
     own, runner.optim_wrapper = runner.optim_wrapper, OptimWrapper(optimizer)
     try:

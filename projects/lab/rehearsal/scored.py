@@ -1,4 +1,4 @@
-"""Items of the training set as a retriever scores them, beside what is true of them."""
+"""Items of the training set scored by a retriever, with the ground truth of their pairs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mmvtr.models.annotation import annotated_target
 from mmvtr.models.target import Target
 from mmvtr.structures import Levels
 
-#: Items that are looked at, the first ones of the training set.
+#: Number of training items to use, the first ones.
 ITEMS = 384
 
 
@@ -21,10 +21,10 @@ class Scored(NamedTuple):
 
     Attributes:
         batch: inputs and data samples.
-        texts, videos: levels.
-        matrices: of the similarity, by name float [T, V].
+        texts, videos: embeddings by level.
+        matrices: the similarity's score matrices by name, float [T, V].
         known: the annotated target.
-        soft, negative: bool [T, V], the unannotated pairs that hold, and that do not.
+        soft, negative: bool [T, V], unannotated pairs that are true, and that are not.
     """
 
     batch: dict[str, Any]
@@ -37,7 +37,7 @@ class Scored(NamedTuple):
 
     @classmethod
     def of(cls, model: nn.Module, whole: nn.Module, dataset: Any, items: Sequence[int]) -> 'Scored':
-        """Items of a simulated dataset, by a retriever that is a member of ``whole`` or itself."""
+        """Score items of a simulated dataset with a retriever, a member of ``whole`` or itself."""
         batch = collate_retrieval(dataset.__getitems__(items))
         batch = whole.data_preprocessor(batch, False)
         inputs, samples = batch['inputs'], batch['data_samples']
@@ -50,7 +50,7 @@ class Scored(NamedTuple):
         return cls(batch, texts, videos, matrices, known, soft, negative)
 
     def supervised(self, model: nn.Module) -> Union[Target, dict[str, Target]]:
-        """What the model's supervision makes of the annotated target; its own levels are added."""
+        """Return the supervision's target, or targets by level, for the annotated target."""
         sides, inputs = (self.texts, self.videos), self.batch['inputs']
         if hasattr(model.supervision, 'own_levels'):
             device = self.known.positives.device
@@ -60,7 +60,7 @@ class Scored(NamedTuple):
 
 
 def first_items(dataset: Any, environment: Optional[int]) -> list[int]:
-    """The first items, of one environment where there are several."""
+    """Return the first items, of one environment if there are several."""
     if environment is None or dataset.environments is None:
         return list(range(min(ITEMS, len(dataset))))
     owners = (

@@ -1,4 +1,4 @@
-"""A config's towers and data, simulated: what `preflight` and `cost` build where no data is."""
+"""A config's towers and data, simulated, for `preflight` and `cost` when no data is available."""
 
 from simulation.dataset import SimulatedDataset
 from simulation.towers import SimulatedFrames, SimulatedText

@@ -1,4 +1,4 @@
-"""The simulated stand-in for a dataset: its size, its relation, its lengths and classes."""
+"""The simulated stand-in for a dataset, with its size, relation, lengths and classes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from simulation.world import (
     uniform,
 )
 
-#: Width of the vectors that a supervision reads beside the items.
+#: Width of the stored vectors that a supervision reads.
 VECTORS = 64
-#: More words than a simulated sentence has.
+#: Upper bound of the words of a simulated sentence.
 LONGEST = 64
-#: Seconds of a video: a median, and the standard deviation of the logarithm.
+#: Seconds of a video: the median, and the standard deviation of the logarithm.
 SECONDS, SPREAD, FPS = 12.0, 0.6, 30
 
 
@@ -36,24 +36,24 @@ class SimulatedDataset(VideoTextDataset):
     """Dataset of the size of a real split, with simulated frames and word ids.
 
     Args:
-        name: of what it stands for.
-        videos, texts: how many; texts are shared out evenly.
-        frames: F of each video.
-        width: D of the frames.
-        moments: of each video, with their times.
+        name: name of the dataset that it replaces.
+        videos, texts: their numbers; texts are distributed evenly over videos.
+        frames: frames F of each video.
+        width: width D of the frames.
+        moments: number of moments of each video, with their times.
         experts: width by name, for ``LoadExperts``; None: plain frames.
-        expert_rows: rows of each expert.
-        extra: what texts come with beside their words: ``'roles'``, role graphs, or ``'interest'``,
+        expert_rows: number of rows of each expert.
+        extra: what texts have besides their words: ``'roles'``, role graphs, or ``'interest'``,
             weights of their words (TokensOfInterest).
-        teacher: ``(name, width)`` of a teacher of frames and sentences, who sees them in one space.
-        classes: videos and texts come with classes of verbs and nouns, and actions.
-        group: a text belongs to up to so many videos of the same verb and noun.
-        vectors: by side, ``'text'`` and ``'video'``, names of stored vectors that come with each
-            item, of what it tells or shows and nothing else.
-        recording: so many clips in a row are cut from one file, each where the last one ended.
-        related: as of EPIC's dataset, hand a video any text that shares its verb or its noun.
-        first: number of the first video: splits of one world do not overlap.
-        **kwargs: of :class:`~mmvtr.datasets.video_text.VideoTextDataset`.
+        teacher: ``(name, width)`` of a teacher that embeds frames and sentences in one space.
+        classes: videos and texts have classes of verbs and nouns, and actions.
+        group: a text belongs to up to this many videos of the same verb and noun.
+        vectors: names of stored vectors of each item by side, ``'text'`` and ``'video'``; they
+            encode only the item's content.
+        recording: this many consecutive clips are cut from one file, without gaps.
+        related: as in EPIC's dataset, pair a video with any text that shares its verb or its noun.
+        first: number of the first video, so that splits of one world do not overlap.
+        **kwargs: arguments of :class:`~mmvtr.datasets.video_text.VideoTextDataset`.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class SimulatedDataset(VideoTextDataset):
         return self.world.holds(meaning, numbers)
 
     def truth(self) -> Optional[np.ndarray]:
-        """Return the truth of a test set; None for a training set."""
+        """Return the ground truth of a test set; None for a training set, or if too large."""
         if len(self.texts) * len(self.videos) > 2**24:
             return None
         return self.holds(range(len(self.texts)), range(len(self.videos)))
@@ -166,7 +166,7 @@ class SimulatedDataset(VideoTextDataset):
     # -- items -------------------------------------------------------------------------------
 
     def __getitems__(self, keys: Sequence[Any]) -> list[dict[str, Any]]:
-        """Return all items of a batch at once, as DataLoader may ask."""
+        """Return all items of a batch at once, as DataLoader may request."""
         chosen = [self._choose_by(item_key(key)) for key in keys]
         videos = self._videos([v for v, _ in chosen])
         items = []
@@ -230,7 +230,7 @@ class SimulatedDataset(VideoTextDataset):
         return items
 
     def _expert_rows(self, numbers: np.ndarray) -> tuple[list[torch.Tensor], list[dict]]:
-        """Return experts' features, each in a space of its own; a fifth of the videos lack some."""
+        """Return experts' features in separate spaces; a fifth of the videos lack some."""
         widths, count = list(self.experts.values()), self.expert_rows
         there = uniform(self.world.seed, 14, numbers, len(widths)) > 0.2
         there[:, 0] = True
@@ -254,7 +254,7 @@ class SimulatedDataset(VideoTextDataset):
 
     @torch.no_grad()
     def _add_sentences(self, texts: list[dict[str, Any]]) -> None:
-        """Return the teacher's vectors of all texts."""
+        """Add the teacher's vector to each text."""
         name, width = self.teacher
         if self._sentences is None:
             self._sentences = SimulatedText(width, trained=False)
@@ -283,7 +283,7 @@ class SimulatedDataset(VideoTextDataset):
 
 
 def _members(facts: np.ndarray, texts: int, group: int) -> list[list[int]]:
-    """Return the videos of each text: up to ``group`` of one verb and noun; all videos are used."""
+    """Return each text's videos, up to ``group`` with one verb and noun; all are used."""
     order = np.lexsort((facts[:, 1], facts[:, 0]))
     meaning = facts[order, 0] * 10_000 + facts[order, 1]
     borders = np.flatnonzero(np.diff(meaning)) + 1
@@ -295,7 +295,7 @@ def _members(facts: np.ndarray, texts: int, group: int) -> list[list[int]]:
 
 
 def _classify(records: list[dict], facts: Facts) -> None:
-    """Return classes finer than the words, shared by about as many pairs as in EPIC (11 %)."""
+    """Add classes finer than the words, shared by about as many pairs as in EPIC (11 %)."""
     verbs = facts.kinds[:, 0] * 2 + facts.names[:, 0] % 2
     nouns = facts.kinds[:, 1] * 3 + facts.names[:, 1] % 3
     for record, verb, noun in zip(records, verbs.tolist(), nouns.tolist()):
@@ -303,7 +303,7 @@ def _classify(records: list[dict], facts: Facts) -> None:
 
 
 def _graph(ids: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return a graph of verb, noun and scene, with the verb linked to both."""
+    """Return a graph of verb, noun and scene, with the verb linked to the others."""
     words = ids.tolist()
     verbs = [[i] for i, w in enumerate(words) if FIRST_VERB <= w < FIRST_NOUN]
     nouns = [('ARG1', [i]) for i, w in enumerate(words) if FIRST_NOUN <= w]
@@ -313,12 +313,12 @@ def _graph(ids: torch.Tensor) -> dict[str, torch.Tensor]:
 
 
 def _interest(ids: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return token weights, float32 [LONGEST]: equal for verbs and nouns, their sum 1."""
+    """Return token weights, float32 [LONGEST], equal for verbs and nouns, with sum 1."""
     weights = torch.zeros(LONGEST)
     meaning = (ids >= FIRST_VERB) & (ids < FIRST_SCENE)
     weights[: len(ids)] = meaning / meaning.sum().clamp(min=1)
     return dict(interest=weights)
 
 
-#: What a text may come with beside its words, of their ids.
+#: Names of the extra inputs of a text, and the functions that make them from its word ids.
 EXTRA = dict(roles=_graph, interest=_interest)

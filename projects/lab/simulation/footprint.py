@@ -1,6 +1,6 @@
-"""What a training step of a config keeps in memory and computes, reckoned on the CPU.
+"""Estimate the memory and FLOPs of a config's training step, on the CPU.
 
-Nothing is trained and no data are read: what is behind pretrained towers is tried on a few
+Nothing is trained and no data are read: the parts behind pretrained towers are run on a few
 simulated items (:mod:`simulation.simulated`), the towers on noise, with random weights.
 """
 
@@ -20,9 +20,9 @@ from mmvtr.registry import MODELS, bare_name, forget_pretrained
 from simulation.simulated import simulate
 from simulation.simulated_model import Size, retrievers
 
-#: Items that are tried.
+#: Number of items that are run.
 FEW = 8
-#: Bytes a trained parameter: weight, gradient and two moments, in fp32.
+#: Bytes per trained parameter: weight, gradient and two moments, in fp32.
 TRAINED = 16
 
 
@@ -34,18 +34,18 @@ class Need(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """Growth of a quantity with a batch: per item, and per pair."""
+    """How a quantity grows with the batch: per item, and per pair."""
 
     items: float
     pairs: float
 
     def of(self, share: int, joint: int) -> float:
-        """Return the cost on one GPU that scores its share against the joint batch."""
+        """Return the amount on a GPU that scores its share against the joint batch."""
         return self.items * share + self.pairs * share * joint
 
     @classmethod
     def through(cls, of_few: float, of_twice: float) -> Growth:
-        """Return the growth from the cost of :data:`FEW` items and twice as many."""
+        """Return the growth, given the amounts for :data:`FEW` items and for twice as many."""
         pairs = max((of_twice - 2 * of_few) / (2 * FEW**2), 0.0)
         return cls(max(of_few / FEW - pairs * FEW, 0.0), pairs)
 
@@ -54,7 +54,7 @@ def behind_towers(cfg: Config) -> tuple[Need, int, int]:
     """Measure the parts behind pretrained towers on a few simulated items.
 
     Returns:
-        Its two numbers as :class:`Growth`, trained parameters, batches an epoch.
+        Its two numbers as :class:`Growth`, trained parameters, batches per epoch.
     """
     kept, flops = [], []
     for few in (FEW, 2 * FEW):
@@ -63,9 +63,9 @@ def behind_towers(cfg: Config) -> tuple[Need, int, int]:
         model = MODELS.build(small.model)
         loader = Runner.build_dataloader(small.train_dataloader, seed=0)
         data = model.data_preprocessor(next(iter(loader)), True)
-        # Recurrent layers of oneDNN are one operation, which the counter does not know.
+        # oneDNN's recurrent layers are one operation, which the FLOP counter does not know.
         with warnings.catch_warnings():
-            warnings.simplefilter('ignore')  # of Intel's GPUs, which the flags speak of as well
+            warnings.simplefilter('ignore')  # the flags also warn about Intel GPUs
             with torch.backends.mkldnn.flags(enabled=False):
                 counter, saved = step_of(model, data)
         kept.append(saved.bytes)
@@ -84,7 +84,7 @@ def step_of(model: nn.Module, data: dict[str, Any]) -> tuple[FlopCounterMode, Ke
 
 
 class Kept:
-    """Return the bytes that a forward pass keeps for backward, without parameters."""
+    """Context that counts the bytes that a forward pass keeps for backward, without parameters."""
 
     def __init__(self, model: nn.Module) -> None:
         self.own = {p.untyped_storage().data_ptr() for p in model.parameters()}
@@ -114,7 +114,7 @@ def numel(model: nn.Module, *, grad: bool) -> int:
 
 
 def encoder_of(cfg: Config) -> dict[str, Any]:
-    """Return the setting of the retriever or its first member; None without any."""
+    """Return the encoder config of the retriever or its first member; {} without any."""
     return next(retrievers(cfg.model), {}).get('encoder') or {}
 
 
@@ -123,11 +123,11 @@ def open_clip_towers(cfg: Config, *, plain: bool = False) -> Iterator[tuple]:
 
     Args:
         cfg: the config.
-        plain: without checkpointing, whatever the config says.
+        plain: disable checkpointing, whatever the config says.
 
     Yields:
-        The tower, what it takes of one frame or text, how many of these an item has, and whether
-        the config has its blocks computed again in the backward pass.
+        The tower, its inputs for one frame or text, the number of these per item, and whether the
+        config uses gradient checkpointing.
     """
     for side, one_of in (('frames', one_frame), ('text', one_text)):
         kind = encoder_of(cfg).get(side)
@@ -136,7 +136,7 @@ def open_clip_towers(cfg: Config, *, plain: bool = False) -> Iterator[tuple]:
             forget_pretrained(kind)
             checkpointing = kind.get('grad_checkpointing', False)
             kind.grad_checkpointing = checkpointing and not plain
-            made = [MODELS.build(kind)]  # a generator keeps its names, and a card has no room
+            made = [MODELS.build(kind)]  # a generator keeps references, and a GPU has no room
             inputs = one_of(made[0], cfg)
             yield made.pop(), *inputs, checkpointing
 
@@ -157,17 +157,17 @@ def towers_of(cfg: Config, amp: bool) -> tuple[Need, float]:
 def peak_of_towers(cfg: Config, items: int, amp: bool, device: str = 'cuda') -> float:
     """Return the peak bytes of open_clip's towers in a training step, measured on a GPU.
 
-    Weights are random, inputs noise; checkpointing is as in the config.  The optimizer's two
-    moments are added, as no step is taken.
+    Weights are random, inputs are noise; checkpointing is as in the config.  The optimizer's two
+    moments are added, as no step is made.
 
     Args:
         cfg: the config.
-        items: that are encoded at once.
-        amp: in bfloat16.
-        device: of the card.
+        items: number of items encoded at once.
+        amp: whether to use bfloat16.
+        device: device of the GPU.
 
     Returns:
-        Infinity where it does not fit; 0 without such towers.
+        Infinity if it does not fit; 0 without such towers.
     """
     peak = 0.0
     for tower, one, times, _ in open_clip_towers(cfg):
@@ -184,7 +184,7 @@ def peak_of_towers(cfg: Config, items: int, amp: bool, device: str = 'cuda') -> 
 
 
 def _one_pass(tower: nn.Module, given: list[Tensor], amp: bool, device: str) -> None:
-    """Run forward, and backward if something is trained."""
+    """Run forward, and backward if anything is trained."""
     with torch.autocast(device, torch.bfloat16, enabled=amp):
         out = tower(*given)
     total = sum(x.float().sum() for x in (out if isinstance(out, tuple) else (out,)))
@@ -210,7 +210,7 @@ def one_text(tower: nn.Module, cfg: Config) -> tuple[tuple[Tensor, ...], int]:
     """Return one text of full length, and 1."""
     steps = cfg.train_dataloader.dataset.text_pipeline
     words = [step.context_length for step in steps if step.get('context_length')]
-    # Towers that read their own padding want all of their context.
+    # Towers that read their own padding need their whole context.
     length = getattr(tower, 'context_length', None) or min(words, default=77)
     ids = torch.ones(1, length, dtype=torch.long)
     ids[0, -1] = max(int(getattr(tower, 'eos_id', None) or 1), 1)
@@ -218,10 +218,10 @@ def one_text(tower: nn.Module, cfg: Config) -> tuple[tuple[Tensor, ...], int]:
 
 
 def tried(tower: nn.Module, amp: bool, *inputs: Tensor) -> Need:
-    """Return the bytes kept and the FLOPs per further item of a forward pass."""
+    """Return the bytes kept and the FLOPs per additional item of a forward pass."""
     kept, flops = [], []
     fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)  # one operation, which the counter does not know
+    torch.backends.mha.set_fastpath_enabled(False)  # the counter does not know this operation
     for few in (1, 2):
         given = [torch.cat([x] * few) for x in inputs]
         with FlopCounterMode(display=False) as counter, Kept(tower) as saved:
@@ -230,7 +230,7 @@ def tried(tower: nn.Module, amp: bool, *inputs: Tensor) -> Need:
         kept.append(saved.bytes)
         flops.append(counter.get_total_flops())
     torch.backends.mha.set_fastpath_enabled(fast)
-    # What two items keep and one does too are weights in 16 bit.
+    # Bytes kept for one item as well as for two are weights in 16 bit.
     return Need(kept[1] - kept[0], flops[0])
 
 
@@ -238,5 +238,5 @@ def checkpointed(tower: nn.Module, need: Need) -> float:
     """Return the bytes kept with gradient checkpointing: one block, and each block's input."""
     lists = (nn.ModuleList, nn.Sequential)
     blocks = max((len(m) for m in tower.modules() if isinstance(m, lists)), default=1)
-    # A block of a transformer keeps some 16 times its input.
+    # A transformer block keeps about 16 times its input.
     return need.kept / blocks * (1 + blocks / 16)

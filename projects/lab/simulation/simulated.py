@@ -1,7 +1,7 @@
-"""A config made ready for a rehearsal: towers, datasets and nothing else replaced.
+"""Prepare a config for a rehearsal by replacing its towers and datasets, and nothing else.
 
-What the model is behind its towers, its losses, hooks, samplers, parameter groups, schedule and
-number of steps stay the config's own.
+The model behind its towers, its losses, hooks, samplers, parameter groups, schedule and number of
+steps are the config's own.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from simulation.simulated_model import (
     simulate_model,
 )
 
-#: Number of the first video of a test set: no training set reaches it.
+#: Number of a test set's first video, larger than that of any training video.
 TEST_FIRST = 10_000_000
 TEST_VIDEOS = 300
-#: Clips that EPIC-KITCHENS-100 has of a recording: 67,217 of 495.
+#: Clips per recording in EPIC-KITCHENS-100: 67,217 of 495.
 RECORDING = 136
-#: Width of the vectors of a teacher of frames: CLIP ViT-B/32's.
+#: Width of a frame teacher's vectors, that of CLIP ViT-B/32.
 TEACHER = 512
-#: Size of a table of one's own, where there is none yet: its videos, and the texts of each.
+#: Size of a user's table that does not exist yet: its videos, and texts per video.
 OWN_VIDEOS, OWN_TEXTS = 200, 2
 
 
 class Simulated(NamedTuple):
-    """Config for training on simulated data, and the changes in words."""
+    """A config for training on simulated data, and a description of the changes."""
 
     cfg: Config
     notes: list[str]
@@ -50,8 +50,8 @@ def simulate(cfg: Config, size: Size) -> Simulated:
     """Return the config with simulated towers and datasets.
 
     Raises:
-        Unknown: an encoder, tower or dataset that it does not know, nothing to train, or a training
-            no longer than its warm-up.
+        Unknown: an unknown encoder, tower or dataset, nothing to train, or a training no longer
+            than its warm-up.
     """
     cfg = copy.deepcopy(cfg)
     if cfg.get('model') is None or cfg.get('train_dataloader') is None:
@@ -77,8 +77,7 @@ def simulate(cfg: Config, size: Size) -> Simulated:
 
 
 def _check_hooks(cfg: Config) -> None:
-    """A hook that reads a file of the real data, or names its items, has nothing to do with
-    simulated ones."""
+    """Raise Unknown for a hook that reads a file of the real data, or names its items."""
     custom = enumerate(cfg.get('custom_hooks') or [])
     hooks = {f'custom_hooks[{number}]': hook for number, hook in custom}
     hooks |= {f'default_hooks.{name}': hook for name, hook in cfg.get('default_hooks', {}).items()}
@@ -97,7 +96,7 @@ def _check_hooks(cfg: Config) -> None:
 
 
 def _shrink_batch(loader: ConfigDict, size: Size, notes: list[str]) -> float:
-    """Return the share of its batch that a step has."""
+    """Shrink the batch to the rehearsal's size; return its share of the real batch."""
     share = min(1.0, (size.batch or loader.batch_size) / loader.batch_size)
     if share < 1:
         notes.append(f'batch {size.batch} in place of {loader.batch_size}, the set in proportion')
@@ -133,7 +132,7 @@ def _dataset(
     kind, records = DATASETS.get(dataset.type), dataset.get('records') or {}
     split = _size_of(kind, dataset, notes)
     videos, texts = max(2, round(split.videos * share)), max(2, round(split.texts * share))
-    if first:  # a small gallery with as many captions a video
+    if first:  # a small gallery with as many captions per video
         videos, texts = min(videos, TEST_VIDEOS), texts * min(videos, TEST_VIDEOS) // videos
         texts = min(texts, 5 * videos)
     made = ConfigDict(
@@ -171,14 +170,14 @@ def _dataset(
 
 
 class Count(NamedTuple):
-    """Return the numbers of videos and texts of a set."""
+    """Numbers of videos and texts of a dataset."""
 
     videos: int
     texts: int
 
 
 def _size_of(kind: Optional[type], dataset: ConfigDict, notes: list[str]) -> Count:
-    """Return the published counts, or the table's if it exists."""
+    """Return the published counts, or those of an existing table."""
     if kind is not None and issubclass(kind, PublishedDataset):
         split = kind.splits[dataset.split]
         return Count(split.videos, split.texts)
@@ -213,7 +212,7 @@ def _environments(component: ConfigDict, train: ConfigDict, notes: list[str]) ->
 
 
 def _frames(dataset: ConfigDict, size: Size, notes: list[str]) -> int:
-    """Return how many frames the pipeline gives per video."""
+    """Return the number of frames that the pipeline returns per video."""
     counts = [step.num_frames for step in dataset.video_pipeline if step.get('num_frames')]
     count = min(counts) if counts else 12
     if size.frames and count > size.frames:

@@ -11,9 +11,9 @@ from simulation.world import VOCABULARY
 
 #: Hidden width of the transformers that configs name.
 KNOWN_WIDTHS = {'bert-base-cased': 768, 'bert-base-uncased': 768, 't5-base': 768}
-#: Heads of a narrow trunk, where twelve would be of four numbers each.
+#: Attention heads of a narrow trunk, where twelve heads would have a width of four each.
 HEADS = 4
-#: Keys of a model that count items in proportion to a batch: the model, its default, a name.
+#: Model keys that count items in proportion to the batch -> model type, default, description.
 BATCHES = dict(
     negatives=('CascadeRetriever', 8, 'hard negatives'),
     bank_size=('MomentumRetriever', 4096, 'keys of a bank'),
@@ -24,11 +24,11 @@ class Size(NamedTuple):
     """Size of a rehearsal.
 
     Attributes:
-        width: of tokens and of the trunk; None: the config's own.
-        batch: items a step at most; None: the config's own.
-        frames: of a video at most; None: the config's own.
-        layers: of the transformer behind the towers; None: the config's own.
-        items: share of the items of an epoch, so that a schedule has fewer steps.
+        width: width of tokens and of the trunk; None: the config's own.
+        batch: maximal items per step; None: the config's own.
+        frames: maximal frames of a video; None: the config's own.
+        layers: layers of the transformer behind the towers; None: the config's own.
+        items: share of an epoch's items to use, to shorten the schedule.
     """
 
     width: Optional[int] = None
@@ -42,7 +42,7 @@ FULL, NARROW = Size(), Size(width=48, batch=32, frames=16, layers=1)
 
 
 class Unknown(ValueError):
-    """Raised if the simulator cannot replace a part; says what to give it."""
+    """The simulator cannot replace a part of the config; the message says what it needs."""
 
 
 def retrievers(model: ConfigDict) -> Iterator[ConfigDict]:
@@ -59,13 +59,13 @@ def retrievers(model: ConfigDict) -> Iterator[ConfigDict]:
 
 
 class Inputs(NamedTuple):
-    """Return the kinds of input that the encoder reads.
+    """The kinds of input that the encoder reads.
 
     Attributes:
-        width: of the frames.
+        width: width of the frames.
         experts: width by name, or None.
-        extra: what a text needs beside its words, of the dataset's :data:`EXTRA`, or None.
-        vectors: names of the stored vectors that a supervision reads of a side's items.
+        extra: additional input of a text, a key of the dataset's :data:`EXTRA`, or None.
+        vectors: names of the stored vectors that a supervision reads, by side.
     """
 
     width: int
@@ -109,7 +109,7 @@ def simulate_model(model: ConfigDict, size: Size) -> Inputs:
 
 
 def _stored_vectors(supervision: ConfigDict) -> Optional[dict[str, list[str]]]:
-    """Return the stored vectors that it reads, by side; None without any."""
+    """Return the names of stored vectors that a supervision reads, by side; None without any."""
     if supervision and bare_name(supervision) == 'GuideSupervision':
         if supervision.get('guide', 'vectors') != 'vectors':
             return None
@@ -130,7 +130,7 @@ def _frames(encoder: ConfigDict, width: int, *, trained: bool = False) -> None:
 
 
 def _text(encoder: ConfigDict, dim: int, sentence: str, *, trained: bool, **options: Any) -> None:
-    """Return a simulated text tower; ``how`` holds non-default arguments."""
+    """Replace the text tower by a simulated one; ``options`` are its further arguments."""
     options = dict(dict(aligned=False), **options)
     encoder.text = dict(
         type='SimulatedText', dim=dim, trained=trained, sentence=sentence, **options
@@ -172,7 +172,7 @@ def _features(encoder: ConfigDict, size: Size) -> Inputs:
 
 
 def _hgr(encoder: ConfigDict, size: Size) -> Inputs:
-    """Keep the trained word table and replace the word ids alone."""
+    """Keep the trained word table, and replace only the word ids."""
     width = size.width or encoder.frames.in_dim
     _frames(encoder, width)
     encoder.text.update(words=VOCABULARY, pretrained=None)
@@ -188,7 +188,7 @@ def _experts(encoder: ConfigDict, size: Size) -> Inputs:
 
 
 def _mmt(encoder: ConfigDict, size: Size) -> Inputs:
-    """Simulate a transformer over experts, of MMT, HiT or TACo."""
+    """Simulate the inputs of a transformer over experts (MMT, HiT or TACo)."""
     text = encoder.text
     _text(encoder, size.width or _hidden(text), 'first', trained=_trained(text))
     if size.width:
@@ -199,7 +199,7 @@ def _mmt(encoder: ConfigDict, size: Size) -> Inputs:
 
 
 def _ce(encoder: ConfigDict, size: Size) -> Inputs:
-    """Simulate stored rows of experts and words; all learning parts are its own."""
+    """Simulate stored rows of experts and words; all trained parts are the config's own."""
     _text(encoder, size.width or encoder.text.in_dim, 'none', trained=False)
     if size.width:
         encoder.dim = None if encoder.get('gating', 'pairwise') is None else size.width
@@ -220,7 +220,7 @@ def _ssb(encoder: ConfigDict, size: Size) -> Inputs:
     return Inputs(encoder.in_dim)
 
 
-#: By type, what replaces an encoder's towers.
+#: Encoder type -> function that replaces its towers.
 ENCODERS = dict(
     CLIP2Video=_dual,
     CLIP4Clip=_dual,
@@ -269,7 +269,7 @@ def _hidden(text: ConfigDict) -> int:
 
 
 def _t5(width: int) -> dict[str, Any]:
-    """Return a small decoder of the simulated words."""
+    """Return the config of a small decoder for the simulated words."""
     return dict(
         model_type='t5',
         vocab_size=VOCABULARY,
@@ -283,9 +283,9 @@ def _t5(width: int) -> dict[str, Any]:
 
 
 def shrink(model: ConfigDict, share: float, notes: list[str]) -> None:
-    """Scale down counts that depend on the batch size.
+    """Scale down counts that depend on the batch size, in place.
 
-    The hard negatives of a cascade are the best of a batch, and a bank remembers some batches.
+    A cascade's hard negatives are the best of a batch, and a bank holds some batches.
     """
     for key, (type_, default, name) in BATCHES.items():
         if share < 1 and bare_name(model) == type_:

@@ -1,4 +1,4 @@
-"""Towers of a rehearsal: simulated tokens, and a trained layer where the real tower trains."""
+"""Towers of a rehearsal: simulated tokens, with a trained layer if the real tower is trained."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from simulation.world import (
 
 
 class Adapter(nn.Module):
-    """Map ``x + A x``, A = 0 at the start, trained at the rate of the tower it replaces.
+    """The map ``x + A x``, A = 0 at the start, trained at the rate of the tower it replaces.
 
     Args:
-        dim: D.
-        trained: the real tower trains.
+        dim: width D.
+        trained: whether the real tower is trained.
     """
 
     def __init__(self, dim: int, *, trained: bool) -> None:
@@ -43,11 +43,11 @@ class Adapter(nn.Module):
 
 @MODELS.register_module()
 class SimulatedFrames(nn.Module):
-    """Frame tower that passes simulated frames through.
+    """A frame tower that passes simulated frames through.
 
     Args:
-        dim: D.
-        trained: the real tower trains.
+        dim: width D.
+        trained: whether the real tower is trained.
     """
 
     def __init__(self, dim: int, *, trained: bool) -> None:
@@ -62,21 +62,21 @@ class SimulatedFrames(nn.Module):
 
 @MODELS.register_module()
 class SimulatedText(nn.Module):
-    """Text tower that knows the content of each word of :mod:`~simulation.world`.
+    """A text tower that knows the content of each word of :mod:`~simulation.world`.
 
-    A word is its content and what all texts share; one of them, CLIP's last or BERT's first, is the
-    whole sentence.
+    A word's vector is its content plus a part that all texts share; one word, CLIP's last or BERT's
+    first, stands for the whole sentence.
 
     Args:
-        dim: D.
-        trained: the real tower trains.
+        dim: width D.
+        trained: whether the real tower is trained.
         projected: None, or the width of the joint space of a real tower with a projection.
-        aligned: in the space of the frames of this width.
-        sentence: which word is the sentence, and what is pooled: ``'last'``, ``'first'``, or
-            ``'none'``, where the mean of unit words is pooled.
+        aligned: whether words are in the space of the frames of this width.
+        sentence: which word is the sentence, and is pooled: ``'last'``, ``'first'``, or ``'none'``,
+            which pools the mean of unit words.
 
     Attributes:
-        depth: layers; of those of a real tower there is one here.
+        depth: number of layers, 1.
     """
 
     depth = 1
@@ -102,7 +102,7 @@ class SimulatedText(nn.Module):
         self.text_projection = nn.Identity() if projected is None else nn.Linear(dim, projected)
 
     def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return words float [T, L, D] and pooled float [T, D] of ids int64 and mask bool [T, L].
+        """Return words float [T, L, D] and pooled float [T, D], for ids int64 and mask bool [T, L].
 
         Raises:
             ValueError: see :func:`~mmvtr.models.towers.base.check_text`.
@@ -112,7 +112,7 @@ class SimulatedText(nn.Module):
         told = (ids >= FIRST_VERB).sum(1, keepdim=True).clamp(min=1)[..., None]
         general = 1 + (GENERAL_COMMON - 1) * (told == 2).to(content.dtype)
         sentence = content.sum(1, keepdim=True) / told.sqrt()
-        # A word's share is such that the mean of the words has as much content as the sentence.
+        # Scale a word so that the mean of the words has as much content as the sentence.
         share = CONTENT * mask.sum(1)[:, None, None] / told.sqrt()
         key = ids.sum(1, keepdim=True) * 7919
         place = torch.arange(ids.shape[1], device=ids.device) * 104729
@@ -127,9 +127,9 @@ class SimulatedText(nn.Module):
         return tokens, tokens[torch.arange(len(ids), device=ids.device), place]
 
     def states(self, ids: Tensor, mask: Tensor, layers: Sequence[int]) -> list[Tensor]:
-        """Return the words after some transformer layers, [T, L, D] each; here all are alike.
+        """Return the words after some transformer layers, [T, L, D] each, which are equal here.
 
         Raises:
-            ValueError: as of :meth:`forward`.
+            ValueError: see :meth:`forward`.
         """
         return [self(ids, mask)[0]] * len(layers)

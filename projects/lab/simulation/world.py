@@ -1,12 +1,12 @@
-"""Simulated tower outputs with known truth: what pixels and words are replaced by in a rehearsal.
+"""Simulated tower outputs with known ground truth, used in rehearsals instead of pixels and words.
 
-A video has moments, a moment has facts (a verb, a noun, a scene) and a name that no other moment
-has.  A general text tells of verb and noun alone, so it holds for many videos of which one is
-annotated; a specific text tells the name, too.  Facts are vectors that frames and words share;
-beside them lie what CLIP's spaces are known for: a gap between the modalities, and hubs, videos of
-little content that lie close to every text.
+A video has moments; a moment has facts (a verb, a noun, a scene) and a unique name.  A general text
+states only verb and noun, so it is true of many videos, one of which is annotated; a specific text
+also states the name.  Facts are vectors that frames and words share.  The space also has known
+properties of CLIP's: a gap between the modalities, and hubs, videos with little content that are
+close to every text.
 
-Everything is a function of (seed, number of the item): nothing is stored, any size costs the same.
+Everything is a function of (seed, number of the item): nothing is stored, and any size is possible.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-#: Ids of words: padding, start and end of a text, then words without content, then the facts.
+#: Word ids: padding, start and end of a text, then words without content, then the facts.
 PAD, SOT, EOT = 0, 1, 2
 FILLERS = 8
 VERBS, NOUNS, SCENES = 8, 10, 10
-#: A name is two of so many words.
+#: Number of name words; a name consists of two.
 NAME_WORDS = 1024
 FIRST_VERB = EOT + 1 + FILLERS
 FIRST_NOUN = FIRST_VERB + VERBS
@@ -33,19 +33,19 @@ VOCABULARY = FIRST_NAME + NAME_WORDS
 GENERAL, HUBS = 0.3, 0.03
 #: Content of a moment: weights of verb, noun, scene and of each word of its name.
 WEIGHTS = (0.45, 0.45, 0.3, 0.5, 0.5)
-#: Lengths of the parts of a unit item: what both modalities share, content, the gap, and noise of
-#: the item and of each of its tokens.  Cosines of pairs are then about .25, of others .1.
+#: Lengths of the parts of a unit item: common to both modalities, content, modality gap, and noise
+#: of the item and of each token. Cosines are then about .25 for pairs and .1 for others.
 COMMON, CONTENT, GAP, ITEM_NOISE, TOKEN_NOISE = 0.28, 0.4, 0.6, 0.45, 0.8
-#: A hub has so much less content and so much more of what all share; a general text more of that.
+#: Factors of a hub's content and common part, and of a general text's common part.
 HUB_CONTENT, HUB_COMMON, GENERAL_COMMON = 0.5, 1.7, 1.2
-#: Tables are made this wide at most, and led into wider spaces.
+#: Maximal width of the tables; wider spaces embed them.
 BASE = 256
-#: Different vectors of noise.
+#: Number of different noise vectors.
 NOISES = 4096
 
 
 class Facts(NamedTuple):
-    """Return verb, noun and scene, int64 [N, 3], and name words, int64 [N, 2], of N moments."""
+    """Verb, noun and scene, int64 [N, 3], and name words, int64 [N, 2], of N moments."""
 
     kinds: np.ndarray
     names: np.ndarray
@@ -54,7 +54,7 @@ class Facts(NamedTuple):
 class Texts(NamedTuple):
     """Facts that N texts state: int64 [N] each, -1 if unstated.
 
-    ``moment`` is the number of the moment that it is about, ``named`` whether it tells the name.
+    ``moment`` is the number of the described moment, ``named`` whether the text states the name.
     """
 
     moment: np.ndarray
@@ -68,8 +68,8 @@ class World:
     """A simulated world: facts, texts and vectors.
 
     Args:
-        seed: another one, another world.
-        moments: of each video.
+        seed: seed of the world.
+        moments: number of moments of each video.
     """
 
     def __init__(self, *, seed: int = 0, moments: int = 1) -> None:
@@ -92,11 +92,11 @@ class World:
         return Facts(kinds, (uniform(self.seed, 3, moments, 2) * NAME_WORDS).astype(np.int64))
 
     def is_hub(self, videos: np.ndarray) -> np.ndarray:
-        """Bool [N]."""
+        """Return whether videos are hubs, bool [N]."""
         return uniform(self.seed, 4, videos, 1)[:, 0] < HUBS
 
     def is_general(self, texts: np.ndarray) -> np.ndarray:
-        """Bool [N]."""
+        """Return whether texts are general, bool [N]."""
         return uniform(self.seed, 5, texts, 1)[:, 0] < GENERAL
 
     def texts_of(self, texts: np.ndarray, moments: np.ndarray) -> Texts:
@@ -155,16 +155,16 @@ class World:
 
 
 class Basis:
-    """Vectors of a space of D dimensions.
+    """The vectors of a space of D dimensions.
 
-    There are two of each width: ``'shared'``, that of frames and of words that are aligned with
-    them, and ``'words'``.
+    There are two spaces per width: ``'shared'``, of frames and of words aligned with them, and
+    ``'words'``.
 
     Attributes:
-        words: float32 [VOCABULARY, D], unit vectors of facts; 0 of words without content.
+        words: float32 [VOCABULARY, D], unit vectors of facts; 0 for words without content.
         common, gap_frames, gap_words: float32 [D], unit.
-        noises: by side float32 [NOISES, D], of length 1 on average; those of frames and of words
-            lie in subspaces of their own.
+        noises: float32 [NOISES, D] by side, of length 1 on average; those of frames and of words
+            are in separate subspaces.
     """
 
     _made: dict[tuple[int, int, str], 'Basis'] = {}
@@ -205,13 +205,13 @@ class Basis:
         ) ** 0.5
 
     def noise(self, seed: int, stream: int, items: np.ndarray, side: str) -> Tensor:
-        """Float32 [N, D]."""
+        """Return noise vectors of items, float32 [N, D]."""
         rows = (uniform(seed, stream, items, 1)[:, 0] * NOISES).astype(np.int64)
         return self.noises[side][torch.from_numpy(rows)]
 
 
 def zipf(count: int) -> np.ndarray:
-    """Return cumulative shares that fall as 1 / (rank + 1), float64 [count]."""
+    """Return cumulative shares that decay as 1 / (rank + 1), float64 [count]."""
     shares = 1 / (np.arange(count) + 2.0)
     return np.cumsum(shares) / shares.sum()
 
@@ -219,7 +219,7 @@ def zipf(count: int) -> np.ndarray:
 def uniform(seed: int, stream: int, items: Sequence[int] | np.ndarray, count: int) -> np.ndarray:
     """Return numbers in [0, 1), float64 [N, count], that depend on (seed, stream, item, place).
 
-    splitmix64's finaliser on a counter: one pass of arithmetic for any number of items.
+    The generator is splitmix64's finaliser on a counter, vectorised over items.
     """
     with np.errstate(over='ignore'):
         x = np.asarray(items, dtype=np.uint64)[:, None] * np.uint64(0x9E3779B97F4A7C15)

@@ -1,4 +1,4 @@
-"""The laboratory's modules, which no distribution installs."""
+"""Make the laboratory's modules importable, which no distribution installs."""
 
 import sys
 from pathlib import Path

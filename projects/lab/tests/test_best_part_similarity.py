@@ -1,4 +1,4 @@
-"""A text against the best part of a video, by loops; what it refuses."""
+"""The similarity of a text to the best part of a video, compared with loops; refused inputs."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from mmvtr.structures import Embedding
 
 
 def items(lengths, dim=4):
-    """Texts, and videos of so many frames, padded to the longest."""
+    """Return texts, and videos with these numbers of frames, padded to the longest."""
     torch.manual_seed(0)
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     tokens = torch.randn(*mask.shape, dim)

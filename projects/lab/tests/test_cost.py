@@ -1,4 +1,4 @@
-"""projects/lab/cost.py: FLOPs counted by hand, parameters as of the built model."""
+"""projects/lab/cost.py: FLOPs counted by hand, parameters like those of the built model."""
 
 import json
 import runpy
@@ -42,7 +42,7 @@ def test_flops_by_hand(tool):
     lstm, x = nn.LSTM(4, 6, batch_first=True), torch.ones(2, 3, 4)
     with torch.backends.mkldnn.flags(enabled=False):
         flops, _ = tool['counted'](lambda: lstm(x))
-    assert flops == 2 * 2 * 3 * (4 * 6 * 4 + 4 * 6 * 6)  # four gates, of input and of state
+    assert flops == 2 * 2 * 3 * (4 * 6 * 4 + 4 * 6 * 6)  # four gates, for input and state
 
 
 def test_a_small_config(tool, tmp_path, monkeypatch, capsys, write_video):
@@ -58,7 +58,7 @@ def test_a_small_config(tool, tmp_path, monkeypatch, capsys, write_video):
     row = json.loads((tmp_path / 'cost.json').read_text())['c']
     total = sum(p.numel() for p in model.parameters())
     assert row['parameters'] == pytest.approx(total / 1e6)
-    # Words: 8 of 2 numbers; frames: one scale.
+    # Words: 8 with 2 numbers each; frames: one scale.
     assert row['text_parameters'] == pytest.approx(16e-6)
     assert row['video_parameters'] == pytest.approx(1e-6)
     assert row['score_gflops'] == pytest.approx(2 * 2 / 1e9)  # an inner product of two numbers
@@ -66,7 +66,7 @@ def test_a_small_config(tool, tmp_path, monkeypatch, capsys, write_video):
     assert '| `c` | ' in printed and 'M parameters' in printed
 
 
-#: A CLIP of one layer, as wide as that of the configs.
+#: A CLIP with one layer, as wide as that of the configs.
 CLIP = dict(
     embed_dim=512,
     vision_cfg=dict(image_size=224, layers=1, width=64, patch_size=112),
@@ -75,7 +75,7 @@ CLIP = dict(
 
 
 def small(config):
-    """A config whose CLIP is small, in batches of two."""
+    """Return a config with a small CLIP, in batches of two."""
     cfg = load_config(config, {'train_dataloader.batch_size': 2})
     for tower in (cfg.model.get('encoder') or {}).values():
         if isinstance(tower, dict) and tower.get('type', '').startswith('OpenCLIP'):
@@ -93,7 +93,7 @@ def small(config):
     ],
 )
 def test_parameters_are_those_of_the_built_model(tool, config):
-    """Towers measured apart, stand-ins left out, a table of words as long as the config's."""
+    """Towers are measured separately, without stand-ins; the word table is the config's."""
     row = tool['measure'](small(config), SimpleNamespace(steps=1, device='cpu', no_towers=False))
     cfg = small(config)
     forget_pretrained(cfg.model)

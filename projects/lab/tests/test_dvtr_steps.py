@@ -1,4 +1,4 @@
-"""Each step between DVTR's letter and its sound reading, against loops over pairs."""
+"""Each step between DVTR as printed and its sound reading, compared with loops over pairs."""
 
 import math
 
@@ -84,7 +84,7 @@ def test_positives_alone_read_a_standardised_distance(batch):
             eta = max(1 - p[t][v] / best, 0.0)
             assert out.weights[t, v].item() == pytest.approx(eta, rel=1e-9, abs=1e-12)
     assert not module.slope.requires_grad and not module.bias.requires_grad
-    # A test reads the last batch's mean and deviation, whatever it is asked in one go.
+    # A test uses the last batch's mean and deviation, however many items it gets at once.
     module.eval()
     eta = module.matrices(texts, videos)['eta']
     some = {'gaussian': texts['gaussian'].map(lambda x: x[:2])}
@@ -102,7 +102,7 @@ def test_all_pairs_move_what_positives_are_measured_by(batch):
         return module(*sides, target)[1]['loss_match']
 
     assert torch.autograd.gradcheck(loss, leaves(texts, videos))
-    # So that nothing is won by drawing all pairs together: a scale of all leaves it as it is.
+    # Drawing all pairs together gains nothing: a common scale does not change the loss.
     doubled = [
         x * 2 if k % 2 == 0 else x + math.log(2) for k, x in enumerate(leaves(texts, videos))
     ]
@@ -110,7 +110,7 @@ def test_all_pairs_move_what_positives_are_measured_by(batch):
 
 
 def test_only_a_joint_batch_is_measured(batch):
-    """Pairs with a bank, and a batch of nothing, change nothing that a test reads."""
+    """Pairs with a bank, and an empty batch, do not change what a test reads."""
     texts, videos, target = batch
     module = DVTRStepsSupervision(match='positives').double()
     module(texts, videos, target)
@@ -162,7 +162,7 @@ def test_kl_takes_the_place_of_the_distance(batch):
 
 
 def test_the_loss_may_move_eta(batch):
-    """As Eq. 13 is printed: the gradient is that of the weights, their references held."""
+    """With Eq. 13 as printed, the gradient is that of the weights, with fixed references."""
     texts, videos, target = batch
     module = DVTRStepsSupervision(through_eta=True, floor=0.0).double()
     weights = module(texts, videos, target)[0].weights

@@ -1,4 +1,4 @@
-"""projects/lab/evidence in short: its plan is that of its cells, and docs/ say what its pages say.
+"""projects/lab/evidence: its plan matches its cells, and docs/ agree with its pages.
 
 All of its tests: ``python -m pytest projects/lab/evidence/tests``.
 """
@@ -12,7 +12,7 @@ from children import ROOT
 
 PROJECT = ROOT / 'projects/lab/evidence'
 VERDICTS = ROOT / 'docs/benchmark.md'
-#: Of a measure, mean and interval.
+#: A measure with mean and interval.
 INTERVAL = r'(.*?)([+-][\d.]+) \[([+-][\d.]+), ([+-][\d.]+)\](?: s)?'
 PAGES = [
     *(x for x in (ROOT / 'docs').rglob('*.md') if x.parent.name != 'generated'),
@@ -28,23 +28,23 @@ def effects(monkeypatch):
 
 
 def table_of_verdicts(path):
-    """Its first table that ends with verdicts: cells by line."""
+    """Return the page's first table that ends with verdicts: cells by line."""
     found = re.search(r'^\| method \|.*\| verdict \|\n(?:\|.*\n)+', path.read_text(), flags=re.M)
     rows = [[cell.strip() for cell in line.split('|')[1:-1]] for line in found[0].splitlines()]
     return [rows[0], *rows[2:]]
 
 
 def agrees(short, cell):
-    """Whether 't2v mAP **-3.6**' stands for 't2v mAP -3.6 [-4.4, -2.7] s': bold excludes 0."""
+    """Return whether 't2v mAP **-3.6**' stands for '-3.6 [-4.4, -2.7] s'; bold excludes 0."""
     measure, mean, low, high = re.fullmatch(INTERVAL, cell).groups()
     plain, bold = f'{measure}{mean}', f'{measure}**{mean}**'
-    if low != high and 0 in (float(low), float(high)):  # when rounded, which says nothing
+    if low != high and 0 in (float(low), float(high)):  # an end rounded to 0, which decides nothing
         return short in (plain, bold)
     return short == (bold if float(low) * float(high) > 0 else plain)
 
 
 def anchors(path):
-    """Names of the places below headings, as GitHub makes them."""
+    """Return the anchors of headings, as GitHub makes them."""
     titles = re.findall(r'^#+ (.*)', path.read_text(), flags=re.M)
     return {re.sub(r'[^\w -]', '', title.lower()).replace(' ', '-') for title in titles}
 
@@ -71,9 +71,9 @@ def test_links_into_its_pages_lead_to_a_place():
 
 
 def test_each_method_is_trained_as_its_cells_say(effects, monkeypatch):
-    """The config of a training of each method has not changed since; one whose has is trained anew.
+    """The config of each method's training is unchanged; a changed one must be trained anew.
 
-    Mend the config, not this test: what a cell has measured is the config of that day.
+    Fix the config, not this test: a cell has measured the config of its day.
     """
     monkeypatch.setattr('sys.argv', ['effects.py'])
     plan = effects.make_plan(effects.parse_args())

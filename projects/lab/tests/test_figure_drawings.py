@@ -1,4 +1,4 @@
-"""Drawings of the papers' figures: bad input is refused in words."""
+"""Drawings of the papers' figures: bad input raises clear errors."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a step keeps and computes, against counts by hand."""
+"""Memory and FLOPs of a step, compared with counts by hand."""
 
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def config():
 
 def test_towers(config):
     one, two, three = (towers_of(config(n), False)[0] for n in (1, 2, 3))
-    assert two.kept - one.kept == three.kept - two.kept > 0  # a frame more
+    assert two.kept - one.kept == three.kept - two.kept > 0  # one more frame
     assert two.flops - one.flops == three.flops - two.flops > 0
     frozen, fixed = towers_of(config(1, frozen=True), False)
     assert frozen.kept == 0 and frozen.flops == pytest.approx(one.flops / 3)

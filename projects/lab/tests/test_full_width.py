@@ -11,7 +11,7 @@ from mmvtr.utils import read_config, register_all_modules
 from simulation.simulated_model import retrievers
 
 ROOT = Path(__file__).parents[3]
-#: As the hub has them, without their weights.
+#: Configs as on the hub, without weights.
 BERT = dict(model_type='bert', vocab_size=28996)
 T5 = dict(model_type='t5', d_model=768, d_ff=3072, num_layers=12, num_heads=12, d_kv=64)
 FAMILIES = (
@@ -30,7 +30,7 @@ FAMILIES = (
 
 
 def without_weights(part) -> None:
-    """The same config, nothing of which is downloaded or read."""
+    """Change a config in place so that nothing is downloaded or read."""
     if isinstance(part, dict):
         for key, value in part.items():
             if key == 'pretrained':
@@ -47,9 +47,9 @@ def without_weights(part) -> None:
 
 
 def batch(model) -> dict:
-    """Two videos of two frames with a text each, as the encoder's own pipeline gives them.
+    """Return two videos of two frames with a text each, in the format of the encoder's pipeline.
 
-    Each is of a class of its own and both of the first environment, for whom that is asked.
+    Each has its own class, and both are in the first environment, for models that need that.
     """
     encoder = next(retrievers(model)).encoder
     inner = encoder.get('encoder', encoder)

@@ -1,4 +1,4 @@
-"""The gradient that a rehearsal takes apart is that of the loss."""
+"""The gradient that a rehearsal decomposes is the loss's."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""The papers' figures of small models on planted clips: what they show is what the models say."""
+"""The papers' figures for small models on planted clips: they show what the models return."""
 
 import re
 import runpy
@@ -26,7 +26,7 @@ HOOK = "custom_hooks = [dict(type='SinkhornHook', queries='test')]\n"
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
-    """Configs of two small models on twelve clips, their weights, as drawn, and two epochs."""
+    """Return configs of two small models on twelve clips, their initial weights, and two epochs."""
     place = tmp_path_factory.mktemp('figures')
     PlantedDataset([], [], split='train', data_root=str(place / 'data'), **KNOBS)
     base = (
@@ -48,7 +48,7 @@ def folder(tmp_path_factory):
             model, _ = load_retriever(
                 load_config(str(place / f'{name}.py'), options), None, random_weights=True
             )
-            facts = dict(batch=len(name), epochs=2)  # each its own, none that of its config
+            facts = dict(batch=len(name), epochs=2)  # each its own, none equal to its config
             meta = dict(epoch=epoch, seed=0, training=facts)
             weights = dict(state_dict=model.state_dict(), meta=meta)
             torch.save(weights, place / f'{name}_{epoch}.pth')
@@ -80,7 +80,7 @@ def _studied(folder, name, epoch):
 
 
 def texts_of(figure):
-    """All words of a figure."""
+    """Return all texts in a figure."""
     axes = figure.axes
     found = [text.get_text() for axis in axes for text in axis.texts]
     found += [text for axis in axes for text in (axis.get_title(), axis.get_xlabel())]
@@ -97,7 +97,7 @@ def test_matrices_before_and_after(asked):
         own = one.scores[one.evaluation.relation.positives]
         np.testing.assert_allclose(np.sort(np.diag(drawn)), np.sort(own), rtol=1e-6)
     marks = [patch for patch in figure.axes[1].patches if hasattr(patch, 'get_xy')]
-    assert len(marks) == 16  # a frame a row and a triangle a column
+    assert len(marks) == 16  # a frame per row and a triangle per column
 
 
 def test_loss_against_eta(asked):
@@ -149,7 +149,7 @@ def test_the_space_and_its_means(asked):
 
 
 def test_implicit_biases(asked):
-    """Of both models the bias of video 0 and what is found of it, from the scores alone."""
+    """The bias of video 0 and its relative mass in both models, computed from the scores."""
     what = asked(against='c2v_planted')
     ((name, figure),) = FIGURES['ncl_d'].make(what)
     assert name == 'ncl_d' and [axis.get_title() for axis in figure.axes] == ['videos', 'texts']
@@ -165,7 +165,7 @@ def test_implicit_biases(asked):
 
 
 def test_queue_sizes(folder, asked, tmp_path, monkeypatch):
-    """Of each size what a whole test with a queue of that size says; the set is encoded once."""
+    """For each size the result of a whole test with such a queue; the set is encoded once."""
     (tmp_path / 'q.py').write_text(
         f"_base_ = ['{folder}/c2v_planted.py']\n"
         "custom_hooks = [dict(type='QueryQueueHook', size=32),\n"
@@ -178,7 +178,7 @@ def test_queue_sizes(folder, asked, tmp_path, monkeypatch):
     names = plain.model.similarity.levels
     stored = {}
     for kind, side in (('text', plain.evaluation.texts), ('video', plain.evaluation.videos)):
-        rows = torch.randint(0, 4, (32,), generator=generator)  # some items alone ask
+        rows = torch.randint(0, 4, (32,), generator=generator)  # only some items are queries
         levels = {name: x._asdict() for name, x in take(side.levels, rows).items() if name in names}
         stored[kind] = dict(levels=levels, index=rows, video=rows)
     torch.save({**weights, 'query_queue': stored}, tmp_path / 'q.pth')
@@ -208,7 +208,7 @@ def test_normalisation(asked):
     assert max(after) < min(raw)  # normalised on these very queries
     ((_, figure),) = FIGURES['ncl3'].make(what)
     assert [axis.get_title() for axis in figure.axes] == ['text to video', 'video to text']
-    # Raw scores against normalised ones: those that only the latter get right, if there are any.
+    # Texts that only normalised scores get right, compared with raw scores, if there are any.
     known = what.model.evaluation.relation.positives
     first = [ranks(x, known) for x in (what.model.scores, what.model.best_scores().t2v)]
     fixed = int(((first[0] > 1) & (first[1] == 1)).sum())
@@ -232,7 +232,7 @@ def test_strips_of_relevance(asked):
 
 
 def test_failures_that_remain(folder, asked, tmp_path):
-    """Appendix B on clips whose lengths are a confounder: a list that is cut thrice."""
+    """Appendix B on clips whose lengths are a confounder: a list that is narrowed three times."""
     knobs = dict(num_train=30, num_val=2, num_test=40, captions=2, general=0.0, length_confound=0.9)
     written = ', '.join(f'{k}={v}' for k, v in knobs.items())
     (tmp_path / 'c.py').write_text(

@@ -1,4 +1,4 @@
-"""projects/lab/preflight.py on miniatures: what it finds missing, and what it counts."""
+"""projects/lab/preflight.py on miniatures: what it reports missing, and what it counts."""
 
 import argparse
 import re
@@ -52,7 +52,7 @@ SIZES = dict(full_train=(2, 6), full_val=(1, 3), full_test=(1, 3))
 
 @pytest.fixture
 def run(tool, tmp_path, monkeypatch, capsys):
-    """Runs the tool in a folder that has all files of a small MSR-VTT, published at that size."""
+    """Run the tool in a folder with all files of a small MSR-VTT, published at that size."""
     monkeypatch.chdir(tmp_path)
     small = {name: SPLITS[name]._replace(videos=v, texts=t) for name, (v, t) in SIZES.items()}
     monkeypatch.setattr(MSRVTTDataset, 'splits', {**SPLITS, **small})
@@ -92,7 +92,7 @@ def test_nothing_is_missing(run):
 
 
 def test_a_cut_list_is_incomplete(run, tmp_path, monkeypatch):
-    """Status 1, the counts, the reader's own warning, and steps by what is there."""
+    """Exit status 1, the counts, the reader's own warning, and steps for the available data."""
     (tmp_path / 'data/msrvtt/MSRVTT_train.full.csv').write_text('video_id\nvideo1\n')
     code, printed = run('--cfg-options', 'train_dataloader.batch_size=1', *ONE_A_STEP)
     said = one_line(printed)
@@ -185,7 +185,7 @@ def test_a_batch_that_does_not_fit_ends_with_status_1(run):
 
 
 def test_a_card_that_is_here_is_measured(run, tool, monkeypatch):
-    """By a fake one: what it says is what the row says; one that is full ends with status 1."""
+    """With a fake GPU the row shows the measurement; a full GPU ends with status 1."""
     asked = []
 
     def measured(cfg, items, amp):
@@ -206,7 +206,7 @@ def test_a_card_that_is_here_is_measured(run, tool, monkeypatch):
 
 
 def test_the_towers_step_on_a_fake_card(tmp_path, monkeypatch):
-    """Both towers train at the whole batch; peaks are added, and Adam's two moments."""
+    """Both towers train at the whole batch; peaks and Adam's two moments are added."""
     (tmp_path / 'tiny.py').write_text(TINY)
     cfg, calls = load_config(str(tmp_path / 'tiny.py')), []
     monkeypatch.setattr(torch.cuda, 'reset_peak_memory_stats', lambda: None)
@@ -250,7 +250,7 @@ def test_other_sets_say_where_their_files_are_from(tool, config, tmp_path, monke
     _, to_do = tool['files'](cfg, rows, [])
     assert to_do and all(said.startswith('MISSING') for part, said in rows if part)
     layout = DATASETS.get(cfg.train_dataloader.dataset.type).layout
-    assert all(layout in said for part, said in rows if part)  # every file, none left to dots
+    assert all(layout in said for part, said in rows if part)  # every file, without dots
     anchors = {heading.lower().replace(' ', '-') for heading in HEADINGS}
     assert all(re.search(r'sources\.md#([\w-]+)', what).group(1) in anchors for what in to_do)
 

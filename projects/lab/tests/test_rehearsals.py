@@ -1,4 +1,4 @@
-"""One config of each family is rehearsed for a few steps, and constructed faults are caught."""
+"""One config of each family is rehearsed for a few steps, and constructed faults are detected."""
 
 import importlib
 import itertools
@@ -73,7 +73,7 @@ def test_each_family_trains_and_is_tested(name):
     assert record['steps'] == 2 < record['total']
     assert record['tested']['retrieval/t2v_R1'] >= 0
     largest = [max(norm for _, norm in values) for values in record['gradients'].values()]
-    assert sum(norm > 0 for norm in largest) >= len(largest) / 2  # of members one a step
+    assert sum(norm > 0 for norm in largest) >= len(largest) / 2  # one member per step
     assert json.loads(json.dumps(record))['judged'][-1][0] == 2
     for one in check(config(name), record, record):
         assert one.name and one.said
@@ -90,13 +90,13 @@ def test_a_long_one_says_how_far_it_is(monkeypatch, capsys):
 
 
 def test_one_that_minutes_cut_off_is_judged_on_the_way(monkeypatch):
-    """By its share of the minutes, as the schedule may be a thousand times longer."""
+    """Judging follows the share of the minutes, as the schedule may be a thousand times longer."""
     clock = SimpleNamespace(process_time=itertools.count(0.0, 10.0).__next__)
     monkeypatch.setattr('rehearsal.record.time', clock)
     record = rehearse(config('c2v_msrvtt'), TINY, minutes=4)
     steps = [step for step, _ in record['judged']]
     assert 4 <= len(steps) <= 8 and steps == sorted(set(steps)) and steps[-1] == record['steps']
-    assert record['steps'] < 24  # of 7,035: at every eighth of them it would have been judged once
+    assert record['steps'] < 24  # of 7,035, an eighth of which are more than this
 
 
 def test_one_whose_monitor_is_taken_away_is_rehearsed_too():
@@ -105,7 +105,7 @@ def test_one_whose_monitor_is_taken_away_is_rehearsed_too():
 
 
 def test_the_schedule_is_the_configs_own():
-    """Steps, rates and groups of MSR-VTT's 180,000 captions in batches of 128, 5 epochs."""
+    """Steps, rates and groups for MSR-VTT's 180,000 captions in batches of 128, 5 epochs."""
     cfg = config('dvtr_c2v_msrvtt')
     record = rehearse(cfg, TINY, steps=1, judged=False)
     assert record['total'] == 5 * -(-180_000 // 128)
@@ -118,7 +118,7 @@ def test_the_schedule_is_the_configs_own():
 
 
 def test_what_counts_items_of_a_batch_shrinks_with_it():
-    """Hard negatives are the best of a batch, and a bank remembers some batches."""
+    """Hard negatives are the best of a batch, and a bank holds some batches."""
     made, notes = simulate(config('taco_msrvtt'), Size(batch=32))
     assert made.model.negatives == 2  # 8 of 128
     assert '2 hard negatives in place of 8' in notes
@@ -155,21 +155,21 @@ def test_a_table_of_ones_own_is_as_large_as_it_is(tmp_path):
 
 # -- constructed faults ----------------------------------------------------------------------------
 
-#: From one that down-weights nearly all to one that down-weights next to nothing.
+#: From values that down-weight nearly everything to values that down-weight next to nothing.
 SHARPNESS = (0.5, 1.0, 2.0, 6.0, 12.0, 20.0, 60.0)
-#: Bool [200, 200], what holds: the annotated pairs on the diagonal, and a fiftieth of the others.
+#: Bool [200, 200], true pairs: the annotated ones on the diagonal, and a fiftieth of the others.
 TRUTH = torch.rand(200, 200, generator=torch.Generator().manual_seed(1)) < 0.02
 TRUTH.fill_diagonal_(True)
 
 
 def drawn(by_heart: bool) -> torch.Tensor:
-    """Match probabilities that say nothing, but it may be 1 for the annotated pairs."""
+    """Return random match probabilities, or 1 for the annotated pairs if memorised."""
     p = torch.rand(200, 200, generator=torch.Generator().manual_seed(0))
     return p.fill_diagonal_(1.0) if by_heart else p
 
 
 def figures_of(p: torch.Tensor, truth: torch.Tensor, sharpness: float) -> dict[str, float]:
-    """What a rehearsal judges of the weights that come of match probabilities [T, V]."""
+    """Return a rehearsal's figures of the weights that result from match probabilities [T, V]."""
     known = Target(torch.eye(len(p), dtype=torch.bool))
     eta = relative_uncertainty(p, known.positives, floor=0.0, sharpness=sharpness)
     soft, negative = truth & ~known.positives, ~truth & ~known.positives
@@ -181,7 +181,7 @@ SMALL = Size(width=32, batch=16, frames=6, layers=1)
 
 
 def test_a_rate_too_small_for_slope_and_bias_is_caught():
-    """What five configs once had: the match probability cannot leave where it starts."""
+    """Five configs once had this: the match probability cannot leave its initial value."""
     record = _with_rates(slope=(1.85, 1.92), bias=(2.0, 1.93), bound=0.07)
     record['judged'][-1][1]['eta_auc'] = 55.0
     one = {c.name: c for c in check(config('dvtr_c2v_msrvtt'), record, record)}
@@ -211,8 +211,9 @@ def test_a_rate_too_small_is_caught_at_any_step(rate, caught):
 @pytest.mark.parametrize('knows', [False, True])
 @pytest.mark.parametrize('by_heart', [False, True])
 def test_a_head_that_knows_nothing_is_caught_whatever_its_sharpness(by_heart, knows, sharpness):
-    """p is drawn for each pair, of one that knows .5 higher where the pair holds; it may be 1 for
-    annotated pairs, which a training set can be learnt by."""
+    """p is random, plus .5 for true pairs if the head knows them; annotated pairs may have p = 1,
+    as a training set can be memorised.
+    """
     p, truth = drawn(by_heart), TRUTH
     p = (p + truth) / 2 if knows else p
     record = _with_rates(slope=(1.85, 7.7), bias=(2.0, 2.4), bound=140.0)
@@ -225,7 +226,7 @@ def test_a_head_that_knows_nothing_is_caught_whatever_its_sharpness(by_heart, kn
 
 
 def test_sharpness_alone_made_ignorant_negatives_sure():
-    """Why their share above .9 is not asked for."""
+    """This is why the share above .9 is not required."""
     low, high = (figures_of(drawn(True), TRUTH, a)['eta_above'] for a in (2.0, 60.0))
     assert low < 50 and high > 95
 
@@ -249,7 +250,7 @@ def test_each_figure_of_eta_is_asked_for(weights, wrong):
 
 @pytest.mark.parametrize('ramp, passed', [(0.0, None), (0.5, None), (1.0, True)])
 def test_sure_negatives_before_the_ramp_are_no_proof(ramp, passed):
-    """All weights are 1 until it begins."""
+    """All weights are 1 until the ramp begins."""
     record = _with_rates(slope=(1.85, 1.9), bias=(2.0, 2.1), bound=30.0, above=100.0)
     record['curves'].update(eta_ramp=[(1, 0.0), (2, ramp)])
     record['judged'][-1][1]['eta_soft'] = 0.3
@@ -263,7 +264,7 @@ def test_sure_negatives_before_the_ramp_are_no_proof(ramp, passed):
 
 
 def test_eta_is_judged_as_it_is_before_the_ramp(monkeypatch):
-    """Else a training that was cut off early would say nothing of its heads."""
+    """Otherwise a training that was cut off early would tell nothing about its heads."""
     seen = []
 
     def watched(runner, **kwargs):
@@ -281,7 +282,7 @@ def test_eta_is_judged_as_it_is_before_the_ramp(monkeypatch):
 
 @pytest.mark.parametrize('kinds', [None, 1])
 def test_a_relevance_that_calls_everything_relevant_is_caught(monkeypatch, kinds):
-    """As classes of a wrong column would: every clip is of one verb and one noun."""
+    """Classes from a wrong column would do this: every clip has the same verb and noun."""
     if kinds is not None:
         alike = dict(classes=dict(verb=[0], noun=[0]), actions=[(0, 0)])
         monkeypatch.setattr(
@@ -333,13 +334,13 @@ def test_a_parameter_without_gradient_is_caught():
     cfg = config('dvtr_c2v_msrvtt')
     cfg.model.encoder.text.frozen = True
     one = named(cfg, TINY, steps=2)['no dead parameter']
-    assert one.passed, one.said  # a frozen tower is no dead one
-    cfg.model.losses.contrastive.reads = ('global',)  # nobody reads the aligned matrix
+    assert one.passed, one.said  # a frozen tower is not dead
+    cfg.model.losses.contrastive.reads = ('global',)  # the aligned matrix has no reader
     one = named(cfg, TINY, steps=2)['no dead parameter']
     assert not one.passed and 'encoder.action' in one.said
 
 
-#: A whole schedule of some steps: an epoch of a few batches, the rate as it is.
+#: A whole schedule of few steps: an epoch of a few batches, with a constant rate.
 SHORT = {'train_cfg.max_epochs': 1, 'param_scheduler': []}
 
 
@@ -348,7 +349,7 @@ SHORT = {'train_cfg.max_epochs': 1, 'param_scheduler': []}
     [
         ({}, None, ''),
         (dict(u_spread=6.0), 'precision of a', 'no pair is called ambiguous'),
-        # What ARL on TVR once had: frames go by the thresholds of pairs.
+        # ARL on TVR once did this: frames were selected by the thresholds of pairs.
         (dict(frame_u_spread=None, frame_slack=0.05), 'ambiguous frames', '% of the pairs have'),
     ],
     ids=['as it is', 'pairs', 'frames'],
@@ -365,7 +366,7 @@ def test_thresholds_that_starve_the_ambiguous_sets_are_caught(fault, wrong, said
 
 
 def test_swapped_thresholds_of_the_ambiguous_sets_are_caught(monkeypatch):
-    """Scores held against the threshold of u, and u against that of scores."""
+    """Scores are compared with the threshold of u, and u with that of scores."""
 
     def swapped(*args, tau_s, tau_u, **kwargs):
         return ambiguous_set(*args, tau_s=tau_u, tau_u=tau_s, **kwargs)
@@ -386,7 +387,7 @@ def test_swapped_thresholds_of_the_ambiguous_sets_are_caught(monkeypatch):
     ],
 )
 def test_a_term_without_a_part_in_the_gradient_is_caught(name, options, low):
-    """Few of 16 share verb and noun; a hundredth of a weight is no weight."""
+    """Few of 16 share verb and noun; a hundredth of a weight is not enough."""
     one = named(config(name, **options), TINY, steps=2)['gradient mass']
     assert one.passed is (low == '') and low in one.said
     assert low == '' or 'annotated' not in one.said  # says which
@@ -423,7 +424,7 @@ def test_a_sigma_that_the_prior_has_taken_is_caught(weight, alive):
 
 
 def named(cfg: Config, size: Size, *, steps: int | None = None) -> dict:
-    """Checks of a rehearsal by name."""
+    """Return the checks of a rehearsal by name."""
     record = rehearse(cfg, size, steps=steps)
     return {one.name: one for one in check(cfg, record, record)}
 
@@ -442,7 +443,7 @@ def test_what_a_cut_off_training_has_not_reached_is_no_fault():
     one = {c.name: c for c in check(config('dvtr_c2v_msrvtt'), record, record)}
     assert one['soft positives are spared'].passed is None
     assert one['losses fall'].passed is True
-    assert one['no dead parameter'].passed is False  # that is one at any time
+    assert one['no dead parameter'].passed is False  # this must hold at any time
 
 
 @pytest.mark.parametrize(
@@ -478,7 +479,7 @@ def test_a_small_set_may_be_learnt_by_heart(unseen, seen, passed):
 
 
 def kept_of(**changed) -> dict:
-    """What is kept of a whole rehearsal, a part of it otherwise."""
+    """Return the summary of a whole rehearsal, with changes."""
     record = _with_rates(slope=(1.85, 9.0), bias=(2.0, 1.0), bound=60.0)
     record['judged'][-1][1]['eta_soft'] = 0.3
     record.update(seconds=90.0, notes=['batch 32 in place of 128'])
@@ -517,7 +518,7 @@ def test_a_part_of_a_schedule_has_no_row():
 
 
 def test_results_are_one_file(tmp_path):
-    """A line a config, by name; what is usual is not said again."""
+    """One line per config, sorted by name; usual notes are not repeated."""
     path = tmp_path / RESULTS
     assert read_results(path) == {}
     kept = kept_of(notes=['batch 32 in place of 128', '2 hard negatives in place of 8'])
@@ -569,7 +570,7 @@ def test_losses_within_a_decade_have_ticks(values, wide):
 
 
 def _with_rates(*, slope, bias, bound, above=0.0) -> dict:
-    """A record of DVTR whose numbers went from and to these."""
+    """Return a record of DVTR in which slope and bias moved between these values."""
     figures = dict(eta_above=above, eta_negative=0.69, eta_soft=0.6)
     figures.update(eta_auc=80.0, eta_breakeven=20.0, soft_share=1.0)
     scalars = {
@@ -644,14 +645,14 @@ def test_the_tool_ends_with_a_status(tmp_path):
 
 @pytest.fixture
 def tool(monkeypatch):
-    """``projects/lab/rehearse.py`` as a module."""
+    """Return ``projects/lab/rehearse.py`` as a module."""
     monkeypatch.syspath_prepend(str(ROOT / 'projects/lab'))
     monkeypatch.delitem(sys.modules, 'rehearse', raising=False)
     return importlib.import_module('rehearse')
 
 
 def asked(tmp_path, **more) -> Namespace:
-    """Arguments of the tool."""
+    """Return arguments of the tool."""
     given = dict(
         config=str(ROOT / 'configs' / 'c2v_msrvtt.py'), cfg_options={}, out=tmp_path, items=1.0
     )
@@ -659,7 +660,7 @@ def asked(tmp_path, **more) -> Namespace:
 
 
 def test_a_crash_is_no_unmet_expectation(tool, tmp_path, monkeypatch, capsys):
-    """0: met, 1: not met, 2: cannot be rehearsed, 3: crashed."""
+    """The exit status is 0: met, 1: not met, 2: cannot be rehearsed, 3: crashed."""
     assert tool.rehearse_one(asked(tmp_path, config='gone.py')) == 2
     said = capsys.readouterr().err
     assert said.startswith('error: config gone.py does not exist') and said.count('\n') == 1
@@ -687,7 +688,7 @@ def test_all_of_them_tell_a_crash_from_an_unmet_expectation(
 
 
 def test_all_of_them_write_one_file_and_a_page(tool, tmp_path, monkeypatch):
-    """Results of other configs stay; one that was met and has not changed is not run again."""
+    """Other configs' results are kept; a met, unchanged config is not run again."""
     (tmp_path / 'configs').mkdir()
     for name in ('mine', 'other', 'mine_planted'):
         (tmp_path / 'configs' / f'{name}.py').write_text('model = dict()\n')

@@ -1,4 +1,4 @@
-"""What of a config its rehearsal depends on."""
+"""Which parts of a config its rehearsal depends on."""
 
 import copy
 
@@ -13,7 +13,7 @@ CONFIG = 'dvtr_ncl_c2v_msrvtt'
 
 @pytest.fixture(scope='module')
 def config():
-    """One with hooks of several kinds."""
+    """Return a config with hooks of several kinds."""
     return load_config(str(ROOT / 'configs' / f'{CONFIG}.py'))
 
 

@@ -16,7 +16,7 @@ LOG_STD = torch.tensor([[0.0, 0.3], [0.4, -0.2], [-1.0, 0.1], [0.3, 0.0], [0.9, 
 
 @pytest.fixture
 def texts():
-    """Texts 0 and 3 are as sure as each other, text 2 is the surest, text 4 the least sure."""
+    """Texts 0 and 3 are equally sure, text 2 is the surest, text 4 the least sure."""
     return {'gaussian': Embedding(torch.zeros_like(LOG_STD), log_std=LOG_STD.clone())}
 
 
@@ -30,7 +30,7 @@ def target():
 
 
 def shares(sigmas):
-    """By hand, text by text."""
+    """Compute the shares text by text."""
     found = []
     for i, own in enumerate(sigmas):
         others = [other for j, other in enumerate(sigmas) if j != i]

@@ -1,4 +1,4 @@
-"""Rows of the papers' ablations that are a config with options: some steps of each, simulated."""
+"""Rows of the papers' ablations that change options: some steps of each, simulated."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from sweeps import read_sweep, sweep_names
 
 
 def rows() -> list:
-    """A parameter a row; of each sweep of one model the last one by default, all nightly."""
+    """Return a parameter per row, all nightly but the last one of each single-model sweep."""
     found = []
     for name in sweep_names():
         changed = [run for run in read_sweep(name).runs if run.options]
@@ -26,8 +26,8 @@ def rows() -> list:
 @pytest.mark.parametrize('run', rows())
 def test_a_row_that_is_options_trains(run):
     cfg = load_config(str(Path(run.config)), run.options)
-    steps = 60 if 'member' in cfg.model else 2  # each of four members has its turn
+    steps = 60 if 'member' in cfg.model else 2  # each of four members gets steps
     record = rehearse(cfg, Size(width=16, batch=4, frames=8, layers=1), steps=steps)
     assert record['steps'] == steps
     failed = [one for one in check(cfg, record, record) if one.passed is False]
-    assert not failed  # what must hold at any time; all else may still come
+    assert not failed  # what must hold at any time; everything else may still come

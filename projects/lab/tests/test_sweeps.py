@@ -1,4 +1,4 @@
-"""The papers' ablations as sweeps: each option is one that something reads, a small one runs."""
+"""The papers' ablations as sweeps: every option is read by something, and a small one runs."""
 
 import json
 import runpy
@@ -56,7 +56,7 @@ def test_options_are_read(name):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A sweep of a small config; the current folder."""
+    """Write a sweep of a small config, and make its folder the current one."""
     (tmp_path / 'c.py').write_text(CONFIG.format(root=ROOT))
     (tmp_path / 's.py').write_text(SMALL.format(config='c.py'))
     monkeypatch.chdir(tmp_path)
@@ -103,7 +103,7 @@ def test_a_small_sweep(main, folder):
         weights = torch.load(folder / 'w' / name / 'epoch_1.pth', weights_only=True)['state_dict']
         (value,) = [v for k, v in weights.items() if k.startswith('temperature')]
         assert 0.9 * tau < float((-value).exp()) < 1.1 * tau  # stored as log(1 / tau)
-    # What is done is not done again, under another protocol it is refused, and what is missing is.
+    # Finished runs are skipped, another protocol is refused, and missing runs are made.
     assert main()[1] == []
     with pytest.raises(SystemExit, match='tau_.05_0 was made with best_on_test = False, not True'):
         main('--best-on-test')
@@ -184,7 +184,7 @@ def test_gpus_share_the_batch(name, gpus):
     ],
 )
 def test_metrics_that_no_run_reports(name, key, wrong, near):
-    """Told before any training."""
+    """The error comes before any training."""
     sweep = read_sweep(name)
     heading = sweep.metrics[key]
     runs = [run for run in sweep.runs if run.prefix] or sweep.runs

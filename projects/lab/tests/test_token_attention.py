@@ -30,7 +30,7 @@ def tool():
 
 @pytest.fixture(scope='module')
 def corpus(tmp_path_factory):
-    """Its vocabulary and two of its clips."""
+    """Return the corpus' vocabulary and two of its clips."""
     folder = tmp_path_factory.mktemp('corpus')
     knobs = dict(num_train=1, num_val=1, num_test=2)
     dataset = PlantedDataset([], [], split='test', data_root=str(folder), **knobs)
@@ -39,7 +39,7 @@ def corpus(tmp_path_factory):
 
 @pytest.fixture
 def run(tool, corpus, tmp_path, monkeypatch, capsys):
-    """What the tool prints, and its model, of random weights."""
+    """Return a function that runs the tool on a model with random weights."""
 
     def call(*arguments, config=CONFIG, options=()):
         options = {'test_dataloader.dataset.text_pipeline.0.vocab_file': corpus[0], **dict(options)}
@@ -58,14 +58,14 @@ def run(tool, corpus, tmp_path, monkeypatch, capsys):
 
 
 def test_names_shares_and_partners(tool):
-    """Words and frames are axes of a space, so who takes whom is known."""
+    """Words and frames are unit axes of a space, so the matches are known."""
     axes = torch.eye(4)
     words, frames = axes[[0, 2, 1, 3]], axes[[1, 2, 0]]
     levels = [
         {'global': Embedding(x.mean(0)[None], x[None], torch.ones(1, len(x), dtype=torch.bool))}
         for x in (words, frames)
     ]
-    levels[0]['global'].mask[0, 0] = False  # as SOT
+    levels[0]['global'].mask[0, 0] = False  # like SOT
     model = SimpleNamespace(
         similarity=TokenSimilarity(),
         encoder=SimpleNamespace(frame_extra=SimpleNamespace(count=1)),

@@ -1,4 +1,4 @@
-"""Simulated tokens look like CLIP's, and their truth is the truth."""
+"""Simulated tokens look like CLIP's, and their ground truth is correct."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from simulation.world import SCENES, VOCABULARY, World, uniform
 
 
 def encoded(width: int, count: int = 800):
-    """Texts, pooled unit frames, mean unit words, and who holds for whom."""
+    """Return the world, meanings, cosines of mean words with mean frames, and the truth."""
     world, items = World(), np.arange(count)
     meaning = world.texts_of(items, items)
     sentences = world.words(items, meaning)
@@ -28,7 +28,7 @@ def encoded(width: int, count: int = 800):
 
 @pytest.mark.parametrize('width', [64, 512])
 def test_mean_pooled_tokens_have_the_cosines_of_clip(width):
-    """Pairs about .25, others about .1, one in a hundred of them above .2 (a few at 64)."""
+    """Pairs have about .25, others about .1, one in a hundred above .2 (more at width 64)."""
     world, meaning, cosines, truth = encoded(width)
     own = torch.eye(len(cosines)).bool()
     assert 0.22 < cosines[own].mean() < 0.29

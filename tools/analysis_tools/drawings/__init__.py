@@ -1,1 +1,1 @@
-"""Pictures that several analysis tools draw."""
+"""Drawing functions that several analysis tools share."""

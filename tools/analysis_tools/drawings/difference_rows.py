@@ -1,4 +1,4 @@
-"""A picture of differences between systems with their intervals."""
+"""A plot of differences between systems with their intervals."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Difference(NamedTuple):
     """A row: a difference with its interval, and the queries gained and lost.
 
     Attributes:
-        name: of what is measured.
+        name: name of the metric.
         mean, low, high: the difference to the baseline and its interval, in points.
-        gained, lost: queries that are better and worse.
-        verdict: 'better', 'worse', or another word where that is not resolved.
+        gained, lost: numbers of queries that are better and worse.
+        verdict: 'better', 'worse', or another word if not resolved.
     """
 
     name: str
@@ -35,8 +35,8 @@ def differences(rows: Sequence[Difference], *, title: str) -> 'canvas.Figure':
     """Draw differences with their intervals, and the queries gained and lost beside them.
 
     Args:
-        rows: the first one above.
-        title: of the picture, before what the colours mean.
+        rows: rows from top to bottom.
+        title: title, printed before the legend of the colours.
     """
     colours = 'green: better, red: worse, grey: not resolved'
     figure = canvas.new_figure(1.6 + 0.26 * len(rows), f'{title}: {colours}' if title else colours)

@@ -1,4 +1,4 @@
-"""Pictures that the analysis tools draw: spreads over kinds, actions and gallery items."""
+"""Plots of the analysis tools: distributions over pairs, actions and gallery items."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mmvtr.functional.metrics.hubness import ErrorRates, k_occurrence
 from mmvtr.visualization import canvas
 from mmvtr.visualization.hubness import DIRECTIONS, draw_rates
 
-#: Of kinds; lines differ as well.
+#: Colour and line style per kind.
 LOOKS = ((canvas.BLUE, '-'), (canvas.ORANGE, '--'), (canvas.GREEN, '-.'), (canvas.PINK, ':'))
 
 
@@ -18,9 +18,9 @@ class Spread(NamedTuple):
     """Data of one panel.
 
     Attributes:
-        kinds: by name the numbers of a kind, [N]; N may differ, and be 0.
-        marks: by name what a vertical line marks.
-        x: of the axis, with its unit.
+        kinds: numbers [N] by name of a kind; N may differ, and be 0.
+        marks: positions of vertical lines by name.
+        x: label of the axis, with its unit.
     """
 
     kinds: Mapping[str, Any]
@@ -34,13 +34,13 @@ def distributions(
     """Draw the histogram of each kind of pair.
 
     Args:
-        spreads: a panel each.
-        title: of the picture.
-        y: what is 100 %.
-        bins: over all kinds of a panel.
+        spreads: data of each panel.
+        title: title of the figure.
+        y: label of the y axis, which says what is 100 %.
+        bins: number of bins over all kinds of a panel.
 
     Raises:
-        ValueError: no number at all, one that is not finite, or more kinds than there are looks.
+        ValueError: no numbers, a number that is not finite, or more kinds than styles.
     """
     most = max(map(len, (spread.kinds for spread in spreads)))
     if most > len(LOOKS):
@@ -57,13 +57,13 @@ def distributions(
             axis.axvline(
                 value, 0, 1 / 1.4, color=canvas.GREY, linestyle=line, linewidth=1.2, label=name
             )
-        axis.set_ylim(0, 1.4 * axis.get_ylim()[1])  # the legend has the room above
+        axis.set_ylim(0, 1.4 * axis.get_ylim()[1])  # room for the legend
         canvas.style(axis, '', spread.x, y)
         axis.legend(frameon=False, loc='upper left', fontsize=9)
     return figure
 
 
-#: Actions along an axis.
+#: Label of an axis of actions.
 ACTIONS = 'actions of both sets'
 
 
@@ -72,8 +72,8 @@ def length_gaps(gaps: Any, *, unit: str, linear: float) -> 'canvas.Figure':
 
     Args:
         gaps: [A].
-        unit: of the lengths.
-        linear: larger differences, where there are some, are on a logarithmic scale.
+        unit: unit of the lengths.
+        linear: larger differences, if any, are on a logarithmic scale.
 
     Raises:
         ValueError: no action, or a number that is not finite.
@@ -103,9 +103,9 @@ def absolute_gaps(gaps: Any, thresholds: Sequence[float], *, unit: str) -> 'canv
 
     Args:
         gaps: [A].
-        thresholds: two differences; how many actions are above the first and reach the second is
-            said.
-        unit: of the lengths.
+        thresholds: two differences; the plot states how many actions exceed the first and reach
+            the second.
+        unit: unit of the lengths.
 
     Raises:
         ValueError: no action, or a number that is not finite.
@@ -129,7 +129,7 @@ def absolute_gaps(gaps: Any, thresholds: Sequence[float], *, unit: str) -> 'canv
 
 
 def _ranked(axis: 'canvas.Axes', gaps: np.ndarray, linear: float) -> None:
-    """Set whole-number action ticks and a scale on which few large values hide no others."""
+    """Set whole-number action ticks, and a log scale beyond ``linear`` for outliers."""
     axis.margins(x=0)
     axis.xaxis.get_major_locator().set_params(integer=True)
     if abs(gaps).max() > linear:
@@ -141,7 +141,7 @@ def mean_lengths(train: Any, test: Any, *, unit: str) -> 'canvas.Figure':
 
     Args:
         train, test: [A], mean lengths of the same actions.
-        unit: of the lengths.
+        unit: unit of the lengths.
 
     Raises:
         ValueError: no action, lengths that differ, or a number that is not finite.
@@ -170,14 +170,14 @@ def _fence(x: np.ndarray) -> float:
 def occurrence_and_errors(
     matrices: Mapping[str, tuple[Any, Any]], rates: Mapping[str, ErrorRates], *, k: int, title: str
 ) -> 'canvas.Figure':
-    """Draw how often items are retrieved and the related errors, a row per direction.
+    """Draw how often items are retrieved and the related errors, one row per direction.
 
     Args:
-        matrices: by name scores [T, V] of both directions (text to video, read by rows; video to
+        matrices: scores [T, V] of both directions by name (text to video, read by rows; video to
             text, read by columns); 'raw' is drawn as bars.
-        rates: by direction, of ``DIRECTIONS``, in bins between ``MASS_EDGES``.
-        k: items that a query finds, where there are as many.
-        title: of the picture.
+        rates: error rates by direction of ``DIRECTIONS``, in bins between ``MASS_EDGES``.
+        k: number of items that a query finds, if there are as many.
+        title: title of the figure.
     """
     figure = canvas.new_figure(8.5, title, width=11)
     for place, (axes, direction) in enumerate(zip(figure.subplots(2, 2), DIRECTIONS)):
@@ -200,7 +200,7 @@ def occurrence_and_errors(
 
 
 def _occurrences(axis: 'canvas.Axes', counts: Mapping[str, np.ndarray]) -> None:
-    """Draw the share of items per doubling class of N_k; raw as bars, others as lines."""
+    """Draw the share of items per doubling class of N_k, raw as bars and others as lines."""
     tops = [0, *(2**i for i in range(int(max(x.max() for x in counts.values())).bit_length() + 1))]
     borders = [-0.5, *(top + 0.5 for top in tops)]  # ties leave fractions of an occurrence
     for name, x in counts.items():

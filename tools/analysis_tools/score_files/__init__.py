@@ -1,1 +1,1 @@
-"""Score files of other tools: their formats, and what is said of those that are not read."""
+"""Score files of other tools: formats that are read, and messages for formats that are not."""

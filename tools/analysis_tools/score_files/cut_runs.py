@@ -1,4 +1,4 @@
-"""Metrics of run files that list only the first places of each query."""
+"""Metrics of truncated run files, which list only the first places of each query."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from mmvtr import functional as fn
 
 
 class CutRun(NamedTuple):
-    """Metrics of a run file that lists only the first places of each query.
+    """Metrics of a truncated run file, which lists only the first places of each query.
 
     Attributes:
-        values: by key, in percent: ``t2v_R1`` ... and, of judged texts, ``t2v_P1``, ``t2v_share1``.
-        depth: the shortest list of a text that has one.
-        missing: texts without a list; they count as not found.
-        left_out: what needs more places than ``depth``.
+        values: by key, in percent: ``t2v_R1`` ... and, for judged texts, ``t2v_P1``,
+            ``t2v_share1``.
+        depth: length of the shortest non-empty list of a text.
+        missing: number of texts without a list; they count as not found.
+        left_out: metrics that need more places than ``depth``.
     """
 
     values: dict[str, float]
@@ -39,15 +40,15 @@ def measure_cut_run(
     Args:
         table: float [T, V], NaN = the run does not list the video.
         positives: bool [T, V].
-        grades: float [T, V] of judged pairs, NaN = nobody judged it; None = no judgments.
-        at_least: the lowest grade that is right; an annotated pair that nobody judged is.
-        k: places.
+        grades: float [T, V] of judged pairs, NaN = not judged; None = no judgments.
+        at_least: the lowest relevant grade; an annotated pair without a judgment is relevant.
+        k: cut-offs.
 
     Raises:
         ValueError: no text has a list, or no text a match.
 
     Example:
-        Text 0 finds its video first; what text 1 would find second is not known. ::
+        Text 0 finds its video first; the second place of text 1 is not known. ::
 
             >>> table = torch.tensor([[.9, torch.nan], [.8, torch.nan]])
             >>> run = measure_cut_run(table, torch.eye(2).bool(), k=(1, 2))

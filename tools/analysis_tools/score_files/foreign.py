@@ -1,4 +1,4 @@
-"""Score files of other formats, known by their content: what they are, and how to convert them."""
+"""Recognise score files of unsupported formats by their content, and tell how to convert them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import NamedTuple, Optional
 from zipfile import BadZipFile, ZipFile
 
-#: What is read in their place.
+#: Description of the supported formats.
 EXPECTED = 'expected .npy, .npz or a TREC run'
 
-#: Bytes that are looked at.
+#: Number of bytes that are inspected.
 BEGIN = 1 << 16
 
 
 class Foreign(NamedTuple):
     """A score-file format that is recognised but not read.
 
-    ``what`` it is; ``python`` that makes the scores ``x`` of ``FILE``, '' where there is none.
+    ``what``: its name; ``python``: code that reads the scores ``x`` from ``FILE``, '' if none.
     """
 
     what: str
@@ -34,7 +34,7 @@ _SAFETENSORS = Foreign(
     'from mmvtr.storage import read_tensors as r; x = r(FILE, kind="file")["scores"].float()',
 )
 _JSON = Foreign('json', 'import json; x = json.load(open(FILE))')
-#: By how a file begins; the first that fits.
+#: Formats by the file's first bytes; the first match counts.
 _BINARY = {
     b'\x89HDF\r\n\x1a\n': Foreign('a hdf5 file', 'import h5py; x = h5py.File(FILE)["scores"][()]'),
     b'MATLAB 5.0': Foreign(
@@ -53,8 +53,8 @@ _BINARY = {
 def refuse_foreign(path: Path) -> None:
     """Raise ValueError if a file is in a recognised format that is not read.
 
-    The message names the file and what it is, and has a command that converts it.  A file that is
-    not there, or that cannot be read, is left to the reader.
+    The message names the file and its format, with a command that converts it.  A file that is
+    missing, or cannot be read, is left to the reader.
     """
     try:
         if not path.is_file():
@@ -99,7 +99,7 @@ def _of_bytes(begin: bytes) -> Optional[Foreign]:
 
 
 def _of_text(begin: bytes) -> Optional[Foreign]:
-    """A table of numbers; a line of a run has six fields, of which one at least is none."""
+    """Recognise a table of numbers; a run has six fields per line, some of them no numbers."""
     try:
         lines = begin[: begin.rfind(b'\n') + 1 or None].decode('utf-8-sig').splitlines()
     except UnicodeDecodeError:
@@ -112,7 +112,7 @@ def _of_text(begin: bytes) -> Optional[Foreign]:
     rows = [line.split(delimiter) for line in lines]
     width, numeric = len(rows[0]), [[_is_number(field) for field in row] for row in rows]
     if delimiter in (None, '\t') and width == 6 and not all(map(all, numeric)):
-        return None  # a run
+        return None  # a TREC run
     if delimiter is None and width == 1:
         return None
     head = int(not all(numeric[0][1:]) and len(rows) > 1)

@@ -1,4 +1,4 @@
-"""Scores of T texts and V videos from the files that tools write: .npy, .npz and TREC runs."""
+"""Read scores of T texts and V videos from .npy, .npz and TREC run files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ScoreFile(NamedTuple):
 
     Attributes:
         scores: float [T, V] of both directions; NaN = not in the run.
-        ids: of rows and columns; numbers from 0 where the file has none.
+        ids: ids of rows and columns; numbers from 0 if the file has none.
         named: whether the file has ids.
     """
 
@@ -42,14 +42,13 @@ def read_score_file(path: Path, positives: Optional[PairValues] = None) -> Score
     Args:
         path: ``.npy``: [T, V]; ``.npz``: ``scores``, or ``t2v`` and ``v2t``, [T, V] each, and
             ``text_ids`` and ``video_ids`` or neither; any other suffix: a TREC run.
-        positives: who matches, which names the texts of a run.
+        positives: matches, which define the texts of a run.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a file of another kind (with a command that converts it, where it is known:
-            :mod:`score_files.foreign`), scores that are not finite or all one value,
-            ids that are not as many as rows or columns, a run without ``positives``; the file is
-            named.
+        ValueError: a file of another format (with a command that converts it, if known, see
+            :mod:`score_files.foreign`), scores that are not finite or all equal, a wrong number of
+            ids, a run without ``positives``; names the file.
     """
     if path.suffix == '.npy':
         scores = read_matrix(path)
@@ -72,11 +71,11 @@ def read_matrix(path: Path, empty: str = '') -> Tensor:
     """Return a matrix of finite scores in its own precision, at least float32.
 
     Args:
-        path: of a .npy file.
-        empty: what it means if there are none.
+        path: a .npy file.
+        empty: explanation for the error if the matrix is empty.
 
     Raises:
-        FileNotFoundError, ValueError: as of :func:`read_score_file`.
+        FileNotFoundError, ValueError: see :func:`read_score_file`.
     """
     return _checked(path, read_array(path), empty)
 
@@ -85,7 +84,7 @@ def read_array(path: Path) -> np.ndarray:
     """Return the array of an .npy file.
 
     Raises:
-        FileNotFoundError, ValueError: as of :func:`read_score_file`.
+        FileNotFoundError, ValueError: see :func:`read_score_file`.
     """
     refuse_foreign(path)
     if path.suffix == '.npz':
@@ -97,8 +96,8 @@ def read_positives(path: Optional[Path], scores: Tensor) -> Tensor:
     """Return matches, bool [T, V], from an .npy file or the diagonal of a square matrix.
 
     Raises:
-        FileNotFoundError, ValueError: as of :func:`read_score_file`; no file and no square, another
-            form, a text without a video.
+        FileNotFoundError, ValueError: see :func:`read_score_file`; no file although the matrix is
+            not square, another shape, a text without a video.
     """
     texts, videos = scores.shape
     if path is None:
@@ -131,9 +130,9 @@ def named_positives(path: Path, pairs: PairValues, ids: Ids) -> Tensor:
     """Return matches, bool [T, V], from qrels with grades above 0.
 
     Args:
-        path: where they come from, for an error.
-        pairs: what stands there.
-        ids: of the texts and videos.
+        path: the qrels file, for errors.
+        pairs: content of the file.
+        ids: ids of the texts and videos.
 
     Raises:
         ValueError: unknown ids, a text without a video.
@@ -199,7 +198,7 @@ def _read_archive(path: Path) -> ScoreFile:
 
 
 def _ids(path: Path, name: str, array: np.ndarray, size: int) -> list[str]:
-    """Return ids as distinct strings; numbers become their digits."""
+    """Return ids as distinct strings; numbers are converted."""
     if array.shape != (size,):
         raise ValueError(f'{path}: {name} must be {size} ids that differ, not {list(array.shape)}')
     try:
@@ -232,7 +231,7 @@ def read_matches(path: Optional[Path]) -> Optional[PairValues]:
     """Return the qrels that --positives names, or None if it names something else.
 
     Raises:
-        FileNotFoundError, ValueError: as of :func:`~mmvtr.datasets.read_qrels`.
+        FileNotFoundError, ValueError: see :func:`~mmvtr.datasets.read_qrels`.
     """
     return None if path is None or path.suffix == '.npy' else read_qrels(path)
 
@@ -243,13 +242,13 @@ def positives_of(
     """Return the matches of --positives, bool [T, V].
 
     Args:
-        path: what the option names.
-        matches: what :func:`read_matches` has read of it.
+        path: value of the option.
+        matches: result of :func:`read_matches` for it.
         scores: float [T, V].
-        ids: of rows and columns.
+        ids: ids of rows and columns.
 
     Raises:
-        FileNotFoundError, ValueError: as of :mod:`~score_files.reading`.
+        FileNotFoundError, ValueError: see :mod:`~score_files.reading`.
     """
     if matches is None:
         return read_positives(path, scores)
@@ -260,7 +259,8 @@ def read_judgments(path: Path, ids: Ids) -> PairValues:
     """Return judged pairs, which must all be of these texts and videos.
 
     Raises:
-        FileNotFoundError, ValueError: as of :func:`~mmvtr.datasets.read_qrels`, or of others.
+        FileNotFoundError, ValueError: see :func:`~mmvtr.datasets.read_qrels`; pairs of other
+            texts or videos.
     """
     pairs = read_qrels(path)
     pairs.matrix(*ids)

@@ -1,1 +1,1 @@
-"""Parts of tools/benchmark/gpu.py: what runs on a CPU here, checked and timed on a GPU."""
+"""Sections of tools/benchmark/gpu.py; they also run on a CPU."""

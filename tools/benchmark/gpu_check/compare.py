@@ -1,4 +1,4 @@
-"""A case on a device and in a precision, beside the same in float64 on the CPU."""
+"""Compare a case on a device and in a precision with float64 on the CPU."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from torch.utils._pytree import tree_leaves
 
 from gpu_check.cases import Case
 
-#: Largest error of a value or gradient, over the largest entry of the reference.
+#: Largest allowed error of a value or gradient, relative to the reference's largest entry.
 BAR = 1e-4
-#: The same under autocast, from inputs that are rounded before both compute: 2^-8 and 2^-11 are
-#: half a step of one rounding.
+#: The same under autocast, with inputs rounded for both computations: 2^-8 and 2^-11 are half a
+#: step of one rounding.
 LOW_BARS = {torch.bfloat16: 2e-2, torch.float16: 5e-3}
 
 
 class Found(NamedTuple):
-    """Outputs, and gradients of the inputs that have one: plain tensors on the CPU."""
+    """Outputs, and gradients of the differentiable inputs, as plain tensors on the CPU."""
 
     values: list[Tensor]
     gradients: dict[str, Tensor]
@@ -33,10 +33,10 @@ def run(
     *,
     autocast: Optional[torch.dtype] = None,
 ) -> Found:
-    """The case there, from inputs of ``dtype``.
+    """Run a case on a device, with inputs of ``dtype``.
 
     Args:
-        autocast: under torch.autocast of it, from inputs rounded to it.
+        autocast: precision of torch.autocast, if any.
     """
     inputs = {}
     for name, x in case.inputs.items():
@@ -57,14 +57,14 @@ def run(
 
 
 def _weighted(x: Tensor) -> Tensor:
-    """A sum that tells every entry from every other; those that are not finite do not count."""
+    """Return a sum with distinct weights; entries that are not finite count as 0."""
     weight = torch.linspace(1, 2, max(x.numel(), 1), device=x.device)[: x.numel()].view(x.shape)
     x = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
     return (x.masked_fill(~x.isfinite(), 0.0) * weight.to(x.dtype)).sum()
 
 
 def rounded(case: Case, dtype: torch.dtype) -> Case:
-    """The same case from inputs that ``dtype`` can hold."""
+    """Return the same case with inputs rounded to ``dtype``."""
     inputs = {
         name: x.to(dtype).double() if x.is_floating_point() else x
         for name, x in case.inputs.items()
@@ -73,7 +73,7 @@ def rounded(case: Case, dtype: torch.dtype) -> Case:
 
 
 def error(mine: Found, reference: Found) -> dict[str, float]:
-    """Largest relative error of the values and of the gradients; infinite where they do not fit."""
+    """Return the largest relative errors of values and gradients; infinite if shapes differ."""
     values = [_error(a, b) for a, b in zip(mine.values, reference.values)]
     if len(mine.values) != len(reference.values):
         values = [float('inf')]
@@ -81,7 +81,7 @@ def error(mine: Found, reference: Found) -> dict[str, float]:
     if mine.gradients.keys() != reference.gradients.keys():
         errors['gradient'] = float('inf')
     elif mine.gradients:
-        # One scale for all: a gradient that is zero but for rounding has none of its own.
+        # One scale for all, as a gradient that is zero up to rounding has none of its own.
         largest = max(float(x.abs().max()) for x in reference.gradients.values())
         errors['gradient'] = max(
             _error(mine.gradients[name], x, floor=largest / 1e3)
@@ -109,14 +109,14 @@ def _error(mine: Tensor, reference: Tensor, floor: float = 0.0) -> float:
 
 
 def check(case: Case, device: torch.device) -> dict[str, Any]:
-    """float32 there against the reference on the CPU."""
+    """Return the errors of float32 on the device against the reference on the CPU."""
     cpu = torch.device('cpu')
     reference = run(case, cpu, case.reference)
     return error(run(case, device, torch.float32), reference)
 
 
 def check_low(case: Case, device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
-    """Under autocast, from inputs in ``dtype``."""
+    """Return the errors under autocast, with inputs rounded to ``dtype``."""
     case = rounded(case, dtype)
     reference = run(case, torch.device('cpu'), torch.float64)
     return error(run(case, device, dtype, autocast=dtype), reference)

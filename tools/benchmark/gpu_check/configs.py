@@ -1,4 +1,4 @@
-"""Each config in miniature: a training step and a test on the device, beside the CPU's."""
+"""Each config in miniature: a training step and a test on the device, compared with the CPU."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from gpu_check.report import Part, Table, Verdict, brief
 from gpu_check.setting import ROOT, Setting
 from gpu_check.steps import BAR, differences
 
-#: Of a batch; the training before the test has three.
+#: Pairs of a batch; the training before the test has three batches.
 PAIRS = 8
-#: Of a smoke run.
+#: Configs of a smoke run.
 SMOKE = ('arl_tvr_clip', 'dvtr_c2v_msrvtt', 'ncl_clip4clip_msrvtt')
 #: Columns of the table.
 WAYS = ('float32', 'bfloat16', 'test', 'stopped')
-#: Points of a metric: two near scores may change places.
+#: Allowed difference of a metric in points, as two close scores may swap ranks.
 METRICS = 1.0
-#: What draws random numbers.
+#: Functions that draw random numbers.
 RANDOM = (
     'rand', 'randn', 'randint', 'randperm', 'rand_like', 'randn_like', 'randint_like', 'normal',
     'bernoulli', 'multinomial', 'normal_', 'uniform_', 'bernoulli_', 'exponential_', 'random_',
@@ -41,7 +41,7 @@ RANDOM = (
 
 
 def configs(setting: Setting) -> Part:
-    """All configs with a training, towers and data simulated as for a rehearsal."""
+    """Check all configs with a training, with simulated towers and data as in a rehearsal."""
     paths = sorted((ROOT / 'configs').glob('*.py'))
     if setting.smoke:
         paths = [path for path in paths if path.stem in SMOKE]
@@ -68,14 +68,14 @@ def configs(setting: Setting) -> Part:
 
 
 def cell(found: Any) -> str:
-    """Numbers and their names, or the words."""
+    """Return numbers with their names, or the text, as a table cell."""
     if isinstance(found, str):
         return found
     return ', '.join(f'{name} {value:g}' for name, value in found.items())
 
 
 def agrees(found: dict[str, Any]) -> bool:
-    """Whether a config met all bars."""
+    """Return whether a config is within all bars."""
     if 'stopped' in found:
         return False
     within = all(x <= BAR for x in found['float32'].values())
@@ -84,7 +84,7 @@ def agrees(found: dict[str, Any]) -> bool:
 
 
 def check(setting: Setting, path: Path) -> dict[str, Any]:
-    """Compare a config with the CPU; ``skipped`` or ``stopped`` say why it was not."""
+    """Compare a config with the CPU; ``skipped`` or ``stopped`` is the reason of a failure."""
     from simulation.simulated import simulate
     from simulation.simulated_model import NARROW, Unknown
 
@@ -102,7 +102,7 @@ def check(setting: Setting, path: Path) -> dict[str, Any]:
 
 
 def compared(cfg: Config, folder: str, device: torch.device) -> dict[str, Any]:
-    """A step in float32, one under bfloat16 and a test, on the device and on the CPU."""
+    """Compare a float32 step, a bfloat16 step and a test on the device with the CPU."""
     from mmvtr.engine.launch.runner import ToolRunner
 
     cfg.train_dataloader.batch_size = PAIRS
@@ -114,7 +114,7 @@ def compared(cfg: Config, folder: str, device: torch.device) -> dict[str, Any]:
     runner = ToolRunner.from_cfg(cfg)
     MMLogger.get_current_instance().setLevel('ERROR')
     batch = next(iter(runner.build_dataloader(cfg.train_dataloader, seed=0)))
-    runner.train()  # queues of a loss are empty before it, and a test may need what hooks keep
+    runner.train()  # fills losses' queues, and hooks store what the test may need
     model = copy.deepcopy(runner.model)
     without_random_layers(model)
     places = (device, torch.device('cpu'))
@@ -128,7 +128,7 @@ def compared(cfg: Config, folder: str, device: torch.device) -> dict[str, Any]:
         if mine.keys() != other.keys():
             raise ValueError(f'metrics on one device only: {sorted(mine.keys() ^ other.keys())}')
         gaps = {x: abs(mine[x] - other[x]) for x in mine if x.split('/')[-2] == 'retrieval'}
-        wrong = [x for x, gap in gaps.items() if gap != gap]  # NaN is larger than no other
+        wrong = [x for x, gap in gaps.items() if gap != gap]  # NaN compares as larger than nothing
         name = wrong[0] if wrong else max(gaps, key=gaps.__getitem__)
         found['test'] = {name: round(gaps[name], 4)}
     return found
@@ -137,7 +137,7 @@ def compared(cfg: Config, folder: str, device: torch.device) -> dict[str, Any]:
 def step_on(
     place: torch.device, model: nn.Module, batch: Any, amp: bool
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Loss and gradients of a copy of the model on one device."""
+    """Return loss and gradients of a copy of the model on one device."""
     model = copy.deepcopy(model).to(place).train()
     torch.manual_seed(1)
     with DrawnOnCPU(), torch.autocast(place.type, torch.bfloat16, enabled=amp):
@@ -145,7 +145,7 @@ def step_on(
 
 
 def tested(place: torch.device, runner: Any) -> dict[str, float]:
-    """Metrics of the config's test."""
+    """Return the metrics of the config's test."""
     runner.model.to(place)
     torch.manual_seed(2)
     with DrawnOnCPU():
@@ -153,7 +153,7 @@ def tested(place: torch.device, runner: Any) -> dict[str, float]:
 
 
 class DrawnOnCPU(TorchFunctionMode):
-    """Random numbers of the CPU's generator, whatever the device."""
+    """Draws random numbers with the CPU's generator, whatever the device."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -171,7 +171,7 @@ class DrawnOnCPU(TorchFunctionMode):
 
 
 def without_random_layers(model: nn.Module) -> None:
-    """No dropout, and ARL past its warm-up, with ambiguous sets."""
+    """Disable dropout, and set ARL past its warm-up, with ambiguous sets."""
     from mmvtr.models.supervisions.arl import ARLSupervision
 
     for module in model.modules():

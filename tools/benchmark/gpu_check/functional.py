@@ -1,4 +1,4 @@
-"""mmvtr.functional on the device: float32, autocast, compiled."""
+"""Checks of mmvtr.functional on the device: float32, autocast, torch.compile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mmvtr.functional import contrastive, margin_ranking
 
 
 def float32(setting: Setting) -> Part:
-    """Values and gradients beside float64 on the CPU."""
+    """Compare values and gradients with float64 on the CPU."""
     rows, values, failed = _rows(cases(), lambda case: check(case, setting.device), BAR)
     worst = max((max(x.values()) for x in values.values() if 'failure' not in x), default=0.0)
     return Part(
@@ -31,7 +31,7 @@ def float32(setting: Setting) -> Part:
 
 
 def autocast(setting: Setting) -> Part:
-    """The functions that training meets, from low-precision inputs under autocast."""
+    """Check the functions that training uses, with low-precision inputs under autocast."""
     some = [case for case in cases() if case.low]
     tables, verdicts, values = [], [], {}
     for dtype in setting.low:
@@ -55,7 +55,7 @@ def autocast(setting: Setting) -> Part:
 def _rows(
     some: list[Case], one: Callable[[Case], dict[str, float]], bar: float
 ) -> tuple[list[Row], dict[str, dict], list[str]]:
-    """Cells, numbers, and names of those that miss the bar."""
+    """Return table cells, numbers, and the names of the cases that miss the bar."""
     rows, values, failed = [], {}, []
     for case in some:
         try:
@@ -79,7 +79,7 @@ def _verdict(bar: str, failed: list[str], worst: float) -> Verdict:
 
 
 def compiled(setting: Setting) -> Part:
-    """The two losses through torch.compile; where that fails the page says why."""
+    """Check the two losses under torch.compile; a failure is reported on the page."""
     whole = {x.name: x for x in cases()}
     losses = {'contrastive': contrastive, 'margin_ranking/all': margin_ranking}
 

@@ -1,4 +1,4 @@
-"""The contrastive loss alone, from 1,024 to 65,536 pairs: matrix, blocks, torch's own InfoNCE."""
+"""Timings of the contrastive loss, 1,024 to 65,536 pairs: matrix, blocks, torch's own InfoNCE."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DIM = 512
 
 
 def loss(setting: Setting) -> Part:
-    """Forward and backward pass at each size."""
+    """Time the forward and backward pass at each size."""
     sizes = (64, 128) if setting.smoke else [2**i for i in range(10, 17)]
     rows, values = [], {}
     for size in sizes:

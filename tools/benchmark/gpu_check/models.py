@@ -1,4 +1,4 @@
-"""The retrievers of the check, with random weights, and batches for them."""
+"""The retrievers of the check, with random weights, and their batches."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from mmvtr.structures import Embedding
 
 
 def dvtr(setting: Setting, *, debiased: bool = True) -> VideoTextRetriever:
-    """The model of configs/dvtr_c2v_msrvtt.py, random; in a smoke run that of dvtr_c2v_planted.py.
+    """Return the model of configs/dvtr_c2v_msrvtt.py, or in a smoke run of dvtr_c2v_planted.py.
 
     Args:
-        debiased: False leaves out heads and supervision: CLIP2Video with InfoNCE.
+        debiased: False drops heads and supervision: CLIP2Video with InfoNCE.
     """
     name = 'dvtr_c2v_planted' if setting.smoke else 'dvtr_c2v_msrvtt'
     cfg = Config.fromfile(ROOT / 'configs' / f'{name}.py').model
@@ -34,7 +34,7 @@ def dvtr(setting: Setting, *, debiased: bool = True) -> VideoTextRetriever:
 
 
 def clips(setting: Setting, count: int) -> dict[str, Any]:
-    """Inputs and samples of ``count`` pairs: 12 frames and 32 tokens, as that config has them."""
+    """Return inputs and samples of ``count`` pairs, of that config's 12 frames and 32 tokens."""
     frames, size, words = (3, 64, 8) if setting.smoke else (12, 224, 32)
     generator = torch.Generator(setting.device).manual_seed(0)
     how = dict(generator=generator, device=setting.device)
@@ -50,7 +50,7 @@ def clips(setting: Setting, count: int) -> dict[str, Any]:
 
 
 def samples(count: int, device: torch.device) -> dict[str, Any]:
-    """Each text has one video."""
+    """Return data samples in which each text has its own video."""
     index, names = torch.arange(count, device=device), [str(i) for i in range(count)]
     return dict(
         video_idx=index,
@@ -62,7 +62,7 @@ def samples(count: int, device: torch.device) -> dict[str, Any]:
 
 
 class Vectors(nn.Module):
-    """Hands on the vectors that a batch holds, times one number that trains."""
+    """An encoder that returns the batch's vectors, times one trainable scale."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class Vectors(nn.Module):
 
 
 def loss_alone(dim: int, **how: Any) -> VideoTextRetriever:
-    """A contrastive loss over stored vectors."""
+    """Return a retriever with a contrastive loss over stored vectors."""
     return VideoTextRetriever(
         encoder=Vectors(dim),
         similarity=dict(type='mmvtr.CosineSimilarity'),
@@ -88,7 +88,7 @@ def loss_alone(dim: int, **how: Any) -> VideoTextRetriever:
 
 
 def vectors(count: int, dim: int, device: torch.device) -> dict[str, Any]:
-    """A batch for :func:`loss_alone`."""
+    """Return a batch for :func:`loss_alone`."""
     generator = torch.Generator(device).manual_seed(0)
     how = dict(generator=generator, device=device)
     mask = torch.ones(count, 1, dtype=torch.bool, device=device)
@@ -103,7 +103,7 @@ def total(losses: dict[str, Tensor]) -> Tensor:
 
 
 def without_dropout(model: nn.Module) -> None:
-    """So that parts and whole draw no random numbers of their own."""
+    """Disable dropout, so that a step in parts and a whole step compute the same."""
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
@@ -112,7 +112,7 @@ def without_dropout(model: nn.Module) -> None:
 
 
 def step(model: VideoTextRetriever, batch: dict[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Loss and gradients, from the same state each time."""
+    """Return loss and gradients, from the same buffers each time."""
     buffers = {name: x.clone() for name, x in model.named_buffers()}
     model.zero_grad(set_to_none=True)
     loss = total(model(**batch, mode='loss'))

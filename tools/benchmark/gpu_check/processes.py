@@ -1,4 +1,4 @@
-"""Several processes compute the loss and the gradients of one: NCCL on GPUs, gloo on a CPU."""
+"""Several processes compute the loss and gradients of a single one: NCCL on GPUs, gloo on a CPU."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DIM, ITEMS = 64, 60
 
 
 def processes(setting: Setting) -> Part:
-    """One process with the joint batch beside N with a share each."""
+    """Compare one process with the joint batch to N processes with a share each."""
     count = torch.cuda.device_count() if setting.device.type == 'cuda' else 2
     if count < 2:
         return Part('Processes', ['Not checked: this needs two GPUs, and there is one.'])
@@ -58,14 +58,14 @@ def processes(setting: Setting) -> Part:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on."""
+    """Return a free port of this machine."""
     with socket.socket() as probe:
         probe.bind(('127.0.0.1', 0))
         return probe.getsockname()[1]
 
 
 def _share(rank: int, count: int, backend: str, folder: str, port: int) -> None:
-    """One process: uneven shares, so that none may lean on equal ones."""
+    """Run one process; shares are uneven, so that equal sizes cannot be relied on."""
     os.environ.update(MASTER_ADDR='127.0.0.1', MASTER_PORT=str(port))
     device = torch.device('cuda', rank) if backend == 'nccl' else torch.device('cpu')
     if backend == 'nccl':
@@ -89,7 +89,7 @@ def _share(rank: int, count: int, backend: str, folder: str, port: int) -> None:
 
 
 def part_of(batch: dict[str, Any], rows: slice) -> dict[str, Any]:
-    """Some pairs of a batch."""
+    """Return some pairs of a batch."""
     return {
         side: {name: values[rows] for name, values in known.items()}
         for side, known in batch.items()

@@ -1,4 +1,4 @@
-"""What a section of the check has found, and the page and file that are made of all."""
+"""Results of the check's sections, and the page and JSON file made from them."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ Row = tuple[str, ...]
 
 
 class Table(NamedTuple):
-    """Heads of the columns, and rows of cells."""
+    """Column heads, and rows of cells."""
 
     head: Row
     rows: Sequence[Row]
 
 
 class Verdict(NamedTuple):
-    """A bar and what came of it.
+    """A bar and its result.
 
     Attributes:
-        bar: in words.
-        met: whether it is.
-        found: the number, or the reason.
-        binding: whether a miss ends the tool with status 1: the correctness bars do.
+        bar: description of the bar.
+        met: whether it is met.
+        found: the measured number, or the reason.
+        binding: whether a miss makes the exit status 1, as for the correctness bars.
     """
 
     bar: str
@@ -36,14 +36,14 @@ class Verdict(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One section.
+    """The result of one section.
 
     Attributes:
-        title: its heading.
-        about: plain sentences.
-        tables: of the page.
-        verdicts: of its bars.
-        values: the same in numbers, for the file.
+        title: heading of the section.
+        about: explanatory sentences.
+        tables: tables of the page.
+        verdicts: results of its bars.
+        values: the numbers for the JSON file.
     """
 
     title: str
@@ -54,7 +54,7 @@ class Part(NamedTuple):
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """Names and versions."""
+    """Return names and versions of hardware and packages."""
     import mmcv
     import mmengine
 
@@ -83,7 +83,7 @@ def machine(device: torch.device) -> dict[str, Any]:
 
 
 def write(folder: Path, about: dict[str, Any], parts: dict[str, Part]) -> str:
-    """``cuda.json`` and ``cuda.md``; returns the page."""
+    """Write ``cuda.json`` and ``cuda.md``; return the page."""
     folder.mkdir(parents=True, exist_ok=True)
     sections = {
         name: dict(
@@ -132,6 +132,6 @@ def markdown(table: Table) -> list[str]:
 
 
 def brief(error: BaseException) -> str:
-    """An exception in one short line."""
+    """Return an exception as one short line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f'{type(error).__name__}: {(lines or ["no message"])[0]}'[:200]

@@ -1,4 +1,4 @@
-"""Evaluation on the device: token-wise scores, ranks, Sinkhorn, each beside a plain form."""
+"""Timings of evaluation: token-wise scores, ranks and Sinkhorn, each compared with a plain form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ITERATIONS = 4
 
 
 def scores(setting: Setting) -> Part:
-    """Times of evaluation's three parts."""
+    """Time the three parts of evaluation."""
     rows, values = [], {}
     for title, calls in (
         _token_calls(setting),

@@ -1,4 +1,4 @@
-"""Where and how large: what all sections are given."""
+"""Device and size of the check, which all sections get."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 import torch
 
-#: The project, whose configs are read.
+#: The repository's root, whose configs are read.
 ROOT = Path(__file__).resolve().parents[3]
 
 
 class Setting(NamedTuple):
-    """Where the sections run.
+    """Device and size of the check.
 
     Attributes:
-        device: what is checked.
-        smoke: tiny sizes, which show that all of it runs, and no speed.
+        device: the device to check.
+        smoke: tiny sizes, which test that everything runs, but not its speed.
     """
 
     device: torch.device
@@ -24,11 +24,11 @@ class Setting(NamedTuple):
 
     @property
     def low(self) -> tuple[torch.dtype, ...]:
-        """Precisions of autocast."""
+        """Return the precisions of autocast."""
         both = (torch.bfloat16, torch.float16)
         return both if self.device.type == 'cuda' else both[:1]
 
     @property
     def repeats(self) -> int:
-        """Turns of a timing."""
+        """Return the number of repetitions of a timing."""
         return 1 if self.smoke else 5

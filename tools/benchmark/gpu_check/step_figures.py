@@ -1,4 +1,4 @@
-"""What a training step costs: with and without debiasing, and in parts."""
+"""Timings of a training step: with and without debiasing, and in parts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gpu_check.setting import Setting
 from gpu_check.timing import free, measure, mebibytes, milliseconds, ratio
 from mmvtr.models.retriever import VideoTextRetriever
 
-#: What debiasing may cost of a step.
+#: Largest allowed ratio of step times with and without debiasing.
 GOAL = 1.02
 
 
 def step_time(setting: Setting) -> Part:
-    """Forward, backward and AdamW under bfloat16 autocast."""
+    """Time forward, backward and AdamW under bfloat16 autocast."""
     debiased, plain = dvtr(setting), dvtr(setting, debiased=False)
     size = largest_batch(setting, [debiased, plain], 8 if setting.smoke else 128)
     batch = clips(setting, size)
@@ -62,7 +62,7 @@ def _goal(cost: float) -> Verdict:
 def training_step(
     model: VideoTextRetriever, batch: dict[str, Any], **how: int
 ) -> Callable[[], None]:
-    """A call that makes a step; ``how`` are attributes of the model during it."""
+    """Return a call that makes a step; ``how`` are attributes of the model during it."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-7)
     device = next(model.parameters()).device.type
 
@@ -79,10 +79,10 @@ def training_step(
 
 
 def largest_batch(setting: Setting, models: Sequence[VideoTextRetriever], size: int) -> int:
-    """``size``, or the first half, quarter ... of it with which a step of all models fits.
+    """Return ``size``, or the first half, quarter ... of it with which all models' steps fit.
 
     Raises:
-        RuntimeError: not even one pair does.
+        RuntimeError: not even one pair fits.
     """
     while size:
         try:

@@ -1,4 +1,4 @@
-"""Training steps on the device: in parts and in blocks they equal the plain one."""
+"""Training steps on the device: steps in parts and in blocks equal the plain one."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from gpu_check.report import Part, Table, Verdict
 from gpu_check.setting import Setting
 from mmvtr.models.retriever import VideoTextRetriever
 
-#: float32 sums in another order: of the loss, and of a gradient over the largest of all.
+#: Largest relative difference of the loss, and of a gradient over the largest entry of all
+#: gradients, as float32 sums are taken in another order.
 BAR = 1e-3
 
 
 def steps(setting: Setting) -> Part:
-    """micro_batch and block_rows beside the plain step, of a retriever and of the loss alone."""
-    tiny = Setting(setting.device, smoke=True)  # what is equal here is no matter of size
+    """Compare micro_batch and block_rows with the plain step, for a retriever and a loss alone."""
+    tiny = Setting(setting.device, smoke=True)  # equality does not depend on size
     model = dvtr(tiny)
     without_dropout(model)
     alone = loss_alone(64).to(setting.device).train()
@@ -73,7 +74,10 @@ def _changed(
 def differences(
     mine: tuple[Tensor, dict[str, Tensor]], reference: tuple[Tensor, dict[str, Tensor]]
 ) -> dict[str, float]:
-    """Of the loss, relatively; of the gradients, over the largest entry of all."""
+    """Return the relative difference of the loss, and the largest one of the gradients.
+
+    The latter is relative to the largest entry of all reference gradients.
+    """
     (loss, gradients), (expected, known) = mine, reference
     if gradients.keys() != known.keys():
         return dict(loss=float('inf'), gradients=float('inf'))

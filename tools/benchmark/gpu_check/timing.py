@@ -1,4 +1,4 @@
-"""Seconds and peak memory of calls that take turns, on a GPU or on the CPU."""
+"""Time and peak memory of alternating calls, on a GPU or on the CPU."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch.profiler import ProfilerActivity, profile
 
 
 class Figure(NamedTuple):
-    """What a call costs.
+    """Time and memory of a call.
 
     Attributes:
-        seconds: median, None where it did not fit.
-        peak: bytes at most, above those held before; None where it did not fit.
+        seconds: median, None if out of memory.
+        peak: peak bytes above those held before; None if out of memory.
         note: why there are no seconds.
     """
 
@@ -30,9 +30,9 @@ def measure(
     *,
     repeats: int = 5,
 ) -> dict[str, Figure]:
-    """Each call once to warm up (its peak is of that), then all of them in turn ``repeats`` times.
+    """Call each once to warm up (which gives its peak memory), then all in turn ``repeats`` times.
 
-    A call that finds no memory is left out of the turns and says so.
+    A call that runs out of memory is not timed, and its figure says so.
     """
     found: dict[str, Figure] = {}
     for name, call in calls.items():
@@ -66,13 +66,13 @@ def synchronize(device: torch.device) -> None:
 
 
 def free(device: torch.device) -> None:
-    """Give back what is cached."""
+    """Empty the device's memory cache."""
     if device.type == 'cuda':
         torch.cuda.empty_cache()
 
 
 def peak_memory(call: Callable[[], Any], device: torch.device) -> int:
-    """Bytes that torch holds at most during ``call()``, above those held before."""
+    """Return the peak bytes that torch allocates during ``call()``, above those held before."""
     if device.type == 'cuda':
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
@@ -88,17 +88,17 @@ def peak_memory(call: Callable[[], Any], device: torch.device) -> int:
 
 
 def milliseconds(figure: Figure) -> str:
-    """As a cell of a table."""
+    """Return the median time as a table cell, in milliseconds."""
     return figure.note or f'{1e3 * figure.seconds:,.1f}'
 
 
 def mebibytes(figure: Figure) -> str:
-    """As a cell of a table."""
+    """Return the peak memory as a table cell, in MiB."""
     return figure.note or f'{figure.peak / 2**20:,.1f}'
 
 
 def ratio(figure: Figure, to: Figure) -> str:
-    """Of two times, as a cell of a table."""
+    """Return the ratio of two times as a table cell."""
     if figure.seconds is None or to.seconds is None:
         return '-'
     return f'{figure.seconds / to.seconds:.2f}'

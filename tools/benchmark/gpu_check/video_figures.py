@@ -1,4 +1,4 @@
-"""Frames a second: decoding rendered clips on the CPU, and frame towers on the device."""
+"""Frames per second of decoding rendered clips on the CPU, and of frame towers on the device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mmvtr.datasets.planted_corpus.world import Knobs
 from mmvtr.datasets.videos.video_io import read_frames
 from mmvtr.models.towers.open_clip import OpenCLIPFrames
 
-#: A tower that a smoke run can afford.
+#: A tower small enough for a smoke run.
 TINY = dict(
     embed_dim=32,
     vision_cfg=dict(layers=1, width=32, head_width=16, patch_size=16, image_size=64),
@@ -27,7 +27,7 @@ TINY = dict(
 
 
 def decode(setting: Setting) -> Part:
-    """One thread reads clips that the planted corpus renders."""
+    """Time decoding in one thread, on clips rendered for the planted corpus."""
     clips = 2 if setting.smoke else 64
     with tempfile.TemporaryDirectory() as folder:
         corpus = Path(folder) / 'corpus'
@@ -58,7 +58,7 @@ def _rate(read: Callable[[str], int], files: list[str]) -> float:
 
 
 def towers(setting: Setting) -> Part:
-    """ViT-B/32 and ViT-B/16, random weights, eager and under autocast, without gradients."""
+    """Time ViT-B/32 and ViT-B/16 with random weights, eager and autocast, without gradients."""
     names = {'tiny ViT': TINY}
     if not setting.smoke:
         names = {'ViT-B/32': 'ViT-B-32-quickgelu', 'ViT-B/16': 'ViT-B-16-quickgelu'}
@@ -88,7 +88,7 @@ def towers(setting: Setting) -> Part:
 
 
 def frames_a_second(figure: Figure, count: int) -> str:
-    """As a cell of a table."""
+    """Return the frames per second as a table cell."""
     return figure.note or f'{count / figure.seconds:,.0f}'
 
 

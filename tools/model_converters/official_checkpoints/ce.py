@@ -14,7 +14,8 @@ from mmvtr.models.towers.features import FeatureWords
 
 State = Mapping[str, Tensor]
 
-#: The experts of all released models except MSVD's, and settings of MSR-VTT's not in its tensors.
+#: Experts of all released models except MSVD's, and settings of MSR-VTT that its tensors do not
+#: tell.
 NINE = (
     'audio', 'face', 'i3d.i3d.0', 'imagenet.resnext101_32x48d.0', 'imagenet.senet154.0', 'ocr',
     'r2p1d.r2p1d-ig65m.0', 'scene.densenet161.0', 'speech',

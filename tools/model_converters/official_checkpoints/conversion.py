@@ -170,7 +170,7 @@ def _rename(
             unknown.append(key)
             continue
         name = prefixes[prefix] + key[len(prefix) :]
-        # TensorFlow's names of LayerNorm's parameters, which the official loader renames too.
+        # LayerNorm parameters in TensorFlow's naming, which the official loader renames too.
         name = re.sub(r'\.gamma$', '.weight', re.sub(r'\.beta$', '.bias', name))
         renamed[name] = value.float() if value.is_floating_point() else value
     return renamed, unknown

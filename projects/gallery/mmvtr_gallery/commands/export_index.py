@@ -1,17 +1,17 @@
-"""Write a gallery of a set's videos, which mmvtr search answers from (needs faiss).
+"""Write a gallery of a dataset's videos, for mmvtr search and mmvtr serve (needs faiss).
 
     mmvtr export_index CONFIG CHECKPOINT --out DIR [--transform sinkhorn]
         [--bank FILE] [--temperature X] [--iters N] [--split test | --rows ROWS --videos CSV]
 
 With a transform, a search ranks by the transformed text-to-video scores: the bias of each video is
-stored with it. The bias comes from train texts, of the checkpoint's queue or of a bank file that
-tools/export_bank.py wrote; never from test queries.
+stored with it. The bias comes from train texts (the checkpoint's queue, or a bank file that
+tools/export_bank.py wrote), never from test queries.
 
-With --rows the vectors are those that mmvtr extract_features --format parquet has written, of
-the videos that its CSV lists: nothing is decoded.
+With --rows the vectors are read from what mmvtr extract_features --format parquet wrote, for the
+videos that the CSV lists; nothing is decoded.
 
 The gallery is a store (docs/store.md of mmvtr-gallery). With --to http://HOST:PORT/NAME the videos
-go to a Qdrant server, and DIR has the config alone.
+go to a Qdrant server, and DIR holds only the config.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from mmvtr.storage import write_atomically
 from mmvtr.transform_arguments import add_options, options_given
 from mmvtr.utils import load_config
 
-#: Videos whose windows are written at a time.
+#: Number of videos whose windows are written at a time.
 ITEMS = 500
 
 
@@ -62,7 +62,7 @@ def parse_args() -> argparse.Namespace:
         action='store_true',
         help='also find how surely each place of a list is right, from the pairs of the bank',
     )
-    add_options(parser, ADDITIVE)  # the temperature is the model's where none is given
+    add_options(parser, ADDITIVE)  # default temperature: the model's
     add(
         '--split',
         choices=['train', 'val', 'test'],
@@ -90,7 +90,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def check_options(args: argparse.Namespace) -> None:
-    """Refuse what does not fit together, before anything is read; settle the defaults."""
+    """Raise ValueError for contradictory options, before reading anything; set defaults."""
     if not args.replace:
         refuse_gallery(args)
     if (args.rows is None) != (args.videos is None):
@@ -100,7 +100,7 @@ def check_options(args: argparse.Namespace) -> None:
     if args.calibration is not None:
         args.calibration = read_calibration(args.calibration, biased=args.transform is not None)
     if args.transform is None:
-        options_given(args, ())  # refuses any
+        options_given(args, ())  # refuses every option
         if args.queries is not None or args.bank is not None:
             raise ValueError('--queries and --bank need a --transform')
         if args.chances:
@@ -116,11 +116,11 @@ def check_options(args: argparse.Namespace) -> None:
 
 
 def read_calibration(path: Path, *, biased: bool) -> Any:
-    """The calibration in a file, which a gallery with biases or without them can keep.
+    """Read a calibration from a file and check that it suits a gallery with, or without, biases.
 
     Raises:
         OSError: there is no such file.
-        ValueError: it holds none, or not one of such a gallery.
+        ValueError: it holds no calibration, or one for the other kind of gallery.
     """
     from mmvtr.functional.uncertainty.calibration import Calibration
     from mmvtr_gallery.store.calibrated import check_calibration
@@ -134,7 +134,7 @@ def read_calibration(path: Path, *, biased: bool) -> Any:
 
 
 def refuse_gallery(args: argparse.Namespace) -> None:
-    """Raise ValueError where the export would take the place of something."""
+    """Raise ValueError if the export would overwrite a gallery or its config."""
     from mmvtr_gallery.store.replacing import holds_gallery
 
     if args.to is None and holds_gallery(args.out):
@@ -142,7 +142,7 @@ def refuse_gallery(args: argparse.Namespace) -> None:
             f'{args.out} holds a gallery: --replace puts the new one in its place, or give another '
             '--out DIR'
         )
-    config = args.out / 'config.json'  # all that DIR has of a gallery on a server
+    config = args.out / 'config.json'  # the only file in DIR of a gallery on a server
     if args.to is not None and config.exists():
         raise ValueError(f'{config} is there already: --replace writes another in its place')
 
@@ -156,8 +156,8 @@ def main() -> None:
 
 
 def export(args: argparse.Namespace, cfg: Config) -> None:
-    """Encode the videos, find their biases, write the index."""
-    check_installed(args.to)  # first: without it all else is in vain
+    """Encode the videos, compute their biases, write the index."""
+    check_installed(args.to)  # first, as nothing else works without it
 
     from mmvtr import apis
     from mmvtr.engine.transforms.stored_queries import pairs_of
@@ -207,7 +207,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
                 **options_given(args, [args.transform])[args.transform],
                 sample=count,
                 device=model.data_preprocessor.device,
-                fewer=True,  # said at the end
+                fewer=True,  # reported at the end
                 paired=paired,
                 chances=args.chances,
             )
@@ -229,7 +229,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
 def keep_windows(
     args: argparse.Namespace, cfg: Config, model: Any, bank: Optional[Any], seen: Optional[Any]
 ) -> None:
-    """Write windows of the videos beside them; remove those of a replaced gallery."""
+    """Write the windows of the videos; remove those of a replaced gallery."""
     from mmvtr_gallery.extraction.windows import encoder_of_parts, windows_of
     from mmvtr_gallery.store import open_store
     from mmvtr_gallery.store.moments import MomentStore, Windowing, beside
@@ -272,7 +272,7 @@ def items_refit(items: Any) -> dict[str, Any]:
 
 
 def keep_config(args: argparse.Namespace, cfg: Config, store: Any) -> None:
-    """Put the config beside the vectors that its model has made."""
+    """Store the config beside the vectors that its model has made."""
     text = dump(cfg.to_dict(), file_format='json')
     if args.to is None:
         store.keep_config(text)
@@ -307,7 +307,7 @@ def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, It
 
 
 def metadata_of(dataset: Any, ids: list[str]) -> dict[str, list[Any]]:
-    """Further columns of a table of one's own, by column; what a store cannot have is said."""
+    """Return the user's extra metadata columns; print the names that a store cannot filter by."""
     from mmvtr_gallery.store.items import is_column
     from mmvtr_gallery.store.table_columns import columns_of
 
@@ -321,14 +321,14 @@ def metadata_of(dataset: Any, ids: list[str]) -> dict[str, list[Any]]:
 
 
 def drawn(captions: list[Optional[str]], most: int = 6) -> list[str]:
-    """A few different captions, spread evenly: example queries for the page of the gallery."""
+    """Return a few different captions, evenly spaced, as example queries for the gallery's page."""
     known = [x for x in dict.fromkeys(captions) if isinstance(x, str) and 0 < len(x) <= 1000]
     step = max(1, len(known) // most)
     return known[::step][:most]
 
 
 def stored(args: argparse.Namespace, model: Any) -> tuple[dict, Iterator[dict]]:
-    """Return the source of the vectors, and the rows to add, a file at a time."""
+    """Return the source of the vectors, and the rows to add, one file at a time."""
     from mmvtr_gallery.extraction.rows import listed_videos, stored_vectors
 
     videos = {record['id']: record for record in listed_videos(args.videos)}
@@ -337,7 +337,7 @@ def stored(args: argparse.Namespace, model: Any) -> tuple[dict, Iterator[dict]]:
 
 
 def read_queries(args: argparse.Namespace, kind: str) -> Any:
-    """Texts or videos of the bank; nothing stands in for a queue or a file that is missing."""
+    """Return the bank's texts or videos; raise ValueError if its source is missing."""
     from mmvtr.engine.loop.checkpoint import read_checkpoint
     from mmvtr.engine.transforms.query_queue import Queries
     from mmvtr.engine.transforms.stored_queries import read_bank
@@ -356,7 +356,7 @@ def read_queries(args: argparse.Namespace, kind: str) -> Any:
 
 
 def check_installed(server: Optional[str]) -> None:
-    """Raise ImportError where what keeps the vectors, in a folder or on a server, is missing."""
+    """Raise ImportError if the package that stores the vectors is missing."""
     module, extra = ('faiss', 'index') if server is None else ('qdrant_client', 'qdrant')
     if importlib.util.find_spec(module) is None:
         raise ImportError(f"an index needs {module}: pip install -e 'projects/gallery[{extra}]'")
@@ -364,7 +364,7 @@ def check_installed(server: Optional[str]) -> None:
 
 @contextmanager
 def replacing(where: Any, dim: int, about: dict[str, Any]) -> Iterator[Any]:
-    """A new store; of a folder it takes the place of an older one when it is complete."""
+    """Yield a new store; on disk it replaces an older one only once it is complete."""
     from mmvtr_gallery.store import create_store
     from mmvtr_gallery.store.opening import is_url
 
@@ -381,14 +381,14 @@ def replacing(where: Any, dim: int, about: dict[str, Any]) -> Iterator[Any]:
 
 
 def said_of(args: argparse.Namespace, model: Any, queries: Optional[Any]) -> dict[str, Any]:
-    """Return the transform and options that the gallery records of its biases."""
+    """Return the transform and the options that the gallery records with its biases."""
     import torch
 
     from mmvtr import apis
 
     own = model.temperature().detach().item()
     if queries is None:
-        return dict(transform=None, temperature=own)  # a later refit takes it
+        return dict(transform=None, temperature=own)  # the default of a later refit
     given = options_given(args, [args.transform])[args.transform]
     notes = dict(
         transform=args.transform,
@@ -398,7 +398,7 @@ def said_of(args: argparse.Namespace, model: Any, queries: Optional[Any]) -> dic
         **{'temperature': own, **given},
     )
     sigmas = apis.sigmas(queries.levels)
-    if sigmas is not None:  # what the sigma of a later query is compared with
+    if sigmas is not None:  # reference distribution for the sigma of a later query
         share = torch.linspace(0, 1, 101)
         notes['text_sigma'] = torch.tensor(sigmas).quantile(share).tolist()
     return notes

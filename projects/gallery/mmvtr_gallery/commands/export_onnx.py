@@ -3,8 +3,8 @@
     mmvtr export_onnx CONFIG [CHECKPOINT] --out DIR
 
 Scores are inner products of these vectors, as in mmvtr export_index. ``DIR/retriever.json`` says
-how frames and tokens are made, for files are decoded and texts tokenized outside. Each graph is
-compared with PyTorch, on other batches than the traced one, before this is done (needs onnx,
+how to make frames and tokens, as decoding and tokenizing stay outside the graphs. The outputs of
+each graph are compared with PyTorch's on batches of other sizes than the traced one (needs onnx,
 onnxruntime and onnxscript: ``pip install -e 'projects/gallery[onnx]'``).
 """
 
@@ -36,7 +36,7 @@ def main() -> None:
     args = parse_args()
     cfg = load_config(args.config, args.cfg_options)
 
-    # Only now what takes seconds to import.
+    # Import here what takes seconds.
     from mmvtr.apis import load_retriever
     from mmvtr_gallery.onnx_export import export_onnx, need_packages
 

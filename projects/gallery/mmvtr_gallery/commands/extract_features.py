@@ -6,19 +6,20 @@
 
 The frame tower ``model.encoder.frames`` sees the frames of the test dataset's video pipeline, for
 the videos of the train, val and test datasets alike. ``LoadFeatures`` reads the result: ``DIR``
-(npy: ``VIDEO_ID.npy``, float32 [F, D]) or ``DIR/features.h5``. What is there is not made again.
-Of a tower of windows (``TorchvisionClips``, with ``LoadClips``) a row is one window.
+(npy: ``VIDEO_ID.npy``, float32 [F, D]) or ``DIR/features.h5``. Features that are stored already are
+not computed again. For a tower that takes windows (``TorchvisionClips``, with ``LoadClips``) a row
+is one window.
 
-With ``--texts`` the text tower ``model.encoder.text`` sees their texts instead: ``TEXT_ID.npy``,
-float32 [L, D], its words and special tokens, which ``LoadTextFeatures`` reads.
+With ``--texts`` the text tower ``model.encoder.text`` encodes their texts instead: ``TEXT_ID.npy``,
+float32 [L, D], a row per word and special token, which ``LoadTextFeatures`` reads.
 
-``--format parquet`` writes rows of the whole model for a gallery: id,
-the vector that is searched, the spread where the model has one, with ``--features`` also the frame
-features; a broken video is a row with an ``error``.  ``--videos``: a csv of id, path and, if need
-be, start and end in seconds, in place of the config's datasets.
+``--format parquet`` writes the whole model's output for a gallery, a row per video: id, the vector
+that is searched, its log standard deviation if the model has one, with ``--features`` also the
+frame features; a broken video is a row with an ``error``.  ``--videos``: a csv of id, path and, if
+need be, start and end in seconds, in place of the config's datasets.
 
-Under torchrun each process does its share (npy and parquet).  What was killed goes on where it
-stood.
+Under torchrun each process encodes its share (npy and parquet).  A killed run resumes where it
+stopped.
 """
 
 from __future__ import annotations
@@ -72,12 +73,12 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_one_checkpoint()
 
 
-#: Numbers of normalised frames in one go: 256 MiB, 445 frames of 224 x 224.
+#: Numbers of normalised frames encoded at a time: 256 MiB, 445 frames of 224 x 224.
 AT_ONCE = 1 << 26
 
 
 class NpyStore:
-    """One ``VIDEO_ID.npy`` a video; a file that is there is complete."""
+    """A folder with one ``VIDEO_ID.npy`` per video; a file that exists is complete."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -92,7 +93,7 @@ class NpyStore:
         write_array(self._path(video_id), features)
 
     def finish(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing: the files are complete."""
 
     def _path(self, video_id: str) -> Path:
         from mmvtr.datasets.folders import file_of
@@ -101,7 +102,7 @@ class NpyStore:
 
 
 class Hdf5Store:
-    """``features.h5`` with a dataset a video, made in one move from a folder of npy files."""
+    """``features.h5`` with one dataset per video, written at the end from a folder of npy files."""
 
     def __init__(self, folder: Path) -> None:
         from mmvtr.storage.arrays import load_h5py
@@ -124,7 +125,7 @@ class Hdf5Store:
         self.parts.write(video_id, features)
 
     def finish(self) -> None:
-        """Put what is new into the file."""
+        """Move the new features into the file."""
         import numpy as np
 
         from mmvtr.storage.arrays import new_hdf5
@@ -185,7 +186,7 @@ def main() -> None:
 
 
 def extract_rows(args: argparse.Namespace) -> None:
-    """``--format parquet``."""
+    """Write the Parquet rows of ``--format parquet``."""
     if args.texts:
         raise SystemExit('error: --format parquet has rows of videos: --texts needs npy or hdf5')
     cfg = load_config(args.config, args.cfg_options)
@@ -216,7 +217,7 @@ def extract_rows(args: argparse.Namespace) -> None:
     with show_progress('videos encoded', len(todo)) as advance:
         options = dict(batch_size=args.batch_size, advance=advance)
         if args.engine == 'ray':
-            del extractor  # Ray's actors have their own
+            del extractor  # Ray's actors build their own
             broken = run_on_ray(cfg, args.checkpoint, todo, parts, **model, **options)
         else:
             workers = loader.get('num_workers', 0)
@@ -225,7 +226,7 @@ def extract_rows(args: argparse.Namespace) -> None:
 
 
 def videos_of(cfg: Config) -> list[dict[str, Any]]:
-    """Id, path, start and end of the videos of all datasets, each once."""
+    """Return id, path, start and end of the videos of all datasets, without duplicates."""
     records = {
         video['video_id']: dict(
             id=video['video_id'], **{k: video.get(k) for k in ('path', 'start', 'end')}
@@ -237,7 +238,7 @@ def videos_of(cfg: Config) -> list[dict[str, Any]]:
 
 
 def build_model(cfg: Config, args: argparse.Namespace, device: str) -> Any:
-    """The config's model, of which the tower that is asked is not random unbidden."""
+    """Return the config's model; refuse a random requested tower without --random-weights."""
     from mmvtr.apis import load_retriever
     from mmvtr.engine.launch.zero_shot import admit_random, refuse_random
 
@@ -250,9 +251,9 @@ def build_model(cfg: Config, args: argparse.Namespace, device: str) -> Any:
 
 
 def build_datasets(cfg: Config, kind: str) -> list[Any]:
-    """The datasets of all dataloaders, with the pipeline of the test dataset for their items.
+    """Return all dataloaders' datasets; items of one kind use the test dataset's pipeline.
 
-    The others are not looked at: who reads texts needs no videos.
+    Items of the other kind are not loaded: extracting texts needs no video files.
     """
     from mmvtr.engine.launch.launching import LOADERS, check_datasets
 
@@ -265,10 +266,10 @@ def build_datasets(cfg: Config, kind: str) -> list[Any]:
 
 
 def check_origin(path: Path, tower: Any, pipeline: list[Any]) -> None:
-    """Stop if the features in a folder are of another tower or input.
+    """Stop if the folder's features come from another tower or another input pipeline.
 
     Raises:
-        SystemExit: they are of others.
+        SystemExit: they do.
     """
     from mmvtr.apis import origin_of
     from mmvtr.storage import write_text
@@ -285,10 +286,10 @@ def check_origin(path: Path, tower: Any, pipeline: list[Any]) -> None:
 
 
 def missing(datasets: list[Any], store: Any, kind: str, share: Any) -> list[tuple[Any, list[int]]]:
-    """For each dataset the indices of this process's items that are not stored, each item once.
+    """Return the indices of this process's items to compute, for each dataset, without duplicates.
 
     Raises:
-        SystemExit: an id by which nothing can be stored, as its file would lie elsewhere.
+        SystemExit: an id that is no file name, as the file would be written outside the folder.
     """
     seen: set[str] = set()
     todo = []
@@ -302,19 +303,19 @@ def missing(datasets: list[Any], store: Any, kind: str, share: Any) -> list[tupl
 
 
 def num_items(datasets: list[Any], kind: str, share: Any) -> int:
-    """Different videos, or texts, of all datasets, that this process sees to."""
+    """Return the number of different videos, or texts, that this process encodes."""
     return len(share.places({name for dataset in datasets for name in ids(dataset, kind)}))
 
 
 def ids(dataset: Any, kind: str) -> list[str]:
-    """Of all videos, or texts, of a dataset."""
+    """Return the ids of all videos, or texts, of a dataset."""
     return [record[f'{kind}_id'] for record in getattr(dataset, f'{kind}s')]
 
 
 def batches(
     items: Any, indices: list[int], batch_size: int, loader: Config
 ) -> Iterator[dict[str, Any]]:
-    """The ``indices`` of a dataset's videos or texts, collated."""
+    """Return collated batches of the videos or texts at ``indices`` of a dataset."""
     from torch.utils.data import DataLoader
 
     from mmvtr.datasets import collate_retrieval
@@ -331,7 +332,7 @@ def batches(
 
 
 def encode(model: Any, batch: dict[str, Any], kind: str) -> Iterator[tuple[str, Any]]:
-    """Ids and features, float32 [F, D] of the videos of a batch or [L, D] of its texts."""
+    """Yield ids and features, float32 [F, D] for each video of a batch or [L, D] for each text."""
     import torch
 
     if kind not in batch['inputs']:  # all are broken
@@ -350,12 +351,12 @@ def encode(model: Any, batch: dict[str, Any], kind: str) -> Iterator[tuple[str, 
 
 
 def encode_videos(model: Any, videos: Sequence[Any]) -> Any:
-    """Frames [F, 3, H, W], or windows of them, of each video -> float32 [sum of F, D].
+    """Encode the frames [F, 3, H, W] (or windows of them) of each video -> float32 [sum of F, D].
 
-    Some frames at a time, as a long video of windows takes more memory than there is.
+    Frames are encoded in chunks, as all windows of a long video may not fit into memory.
 
     Raises:
-        ValueError: frames of several sizes.
+        ValueError: frames of different sizes.
     """
     import torch
 

@@ -1,11 +1,11 @@
-"""Find the moments that texts tell of in the videos of a config's test set.
+"""Find the moments that texts describe in the videos of a config's test set.
 
     mmvtr find_moments CONFIG CHECKPOINT "a small red star spins" ["a dog" ...] [--k 5]
 
 Prints rank, id, score, begin and end, and file of the best videos of each text, for models that
-score a video by its best frame. Times are seconds from the begin of the file, or shares of the
-video where its length is unknown. With --store DIR, which mmvtr export_index wrote, only the
-videos that this gallery finds first for a text are read and compared with it, not those of the set.
+score a video by its best frame. Times are seconds from the begin of the file, or fractions of
+the video if its length is unknown. With --store DIR, which mmvtr export_index wrote, only the top
+videos of this gallery for a text are read and compared with it, not those of the test set.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def find(args: argparse.Namespace, cfg: Config) -> None:
-    """Encode texts and videos, score, print."""
+    """Encode texts and videos, compare them, print the moments."""
     import torch
 
     from mmvtr import apis
@@ -68,7 +68,7 @@ def find(args: argparse.Namespace, cfg: Config) -> None:
     apis.refuse_stored_words(cfg)
     model, _ = apis.load_retriever(cfg, args.checkpoint)
     refuse_without_frames(model)
-    texts = apis.encode_texts(model, cfg, args.texts).levels  # first: they may be unknown words
+    texts = apis.encode_texts(model, cfg, args.texts).levels  # unknown words fail first
     if args.store is None:
         loader = apis.as_tested(cfg, args.split)
         dataset = DATASETS.build(loader.dataset)
@@ -92,10 +92,10 @@ def find(args: argparse.Namespace, cfg: Config) -> None:
 
 
 def shortlists(args: argparse.Namespace) -> list[list[dict[str, Any]]]:
-    """The videos that a gallery finds first for each text.
+    """Return the gallery's top videos for each text.
 
     Raises:
-        ValueError: it does not know the file of one, or knows it as a part of a file.
+        ValueError: a video has no file in the gallery, or is only a part of one.
     """
     from mmvtr import apis
     from mmvtr_gallery.store import open_store
@@ -115,7 +115,7 @@ def shortlists(args: argparse.Namespace) -> list[list[dict[str, Any]]]:
 
 
 def show(texts: Sequence[str], found: Any, records: Sequence[dict[str, Any]]) -> None:
-    """A block for each text, a line for each of its videos."""
+    """Print a block for each text, with a line for each of its videos."""
     shape = found.column.shape
     spans = found.matches.span.view(*shape, 2)
     for text, *hits in zip(texts, found.column.tolist(), found.score.tolist(), spans.tolist()):
@@ -127,7 +127,7 @@ def show(texts: Sequence[str], found: Any, records: Sequence[dict[str, Any]]) ->
 
 
 def spoken(span: Sequence[float], video: dict[str, Any]) -> str:
-    """'12.5-15.0 s', or '0.500-0.600 of it' where nobody knows how long the video is."""
+    """Return '12.5-15.0 s', or '0.500-0.600 of it' if the video's length is unknown."""
     if 'duration' not in video:
         return '{:.3f}-{:.3f} of it'.format(*span)
     from mmvtr.engine.hooks.moments_hook import begin_of

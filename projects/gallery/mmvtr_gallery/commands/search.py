@@ -6,12 +6,12 @@
     mmvtr search DIR --suspects TEXTS    # videos that look made to be found by everybody
     mmvtr search DIR --quarantine ID     # no search finds it, until --release ID
 
-Prints rank, id, score and file of the best videos of each text; of a gallery with a calibration
-also P, the probability that a video matches. Added videos are named after their
-files; they get their bias, if the gallery has biases, and those of the others stay as they are;
-and windows as those of the gallery, if it has any. --refit and --undo change windows, too.
-What is removed and what is added is one change: where it fails, nothing has changed. Of
-a Qdrant server, DIR is http://HOST:PORT/NAME, and --config the config.json of the export.
+Prints rank, id, score and file of the best videos of each text; if the gallery has a calibration
+also P, the probability that a video matches. Added videos are named after their files; they get a
+bias if the gallery has biases, without changing those of the others, and windows if the gallery has
+windows. --refit and --undo change windows, too. Removing and adding in one call is one change: if
+it fails, nothing has changed. On a Qdrant server, DIR is http://HOST:PORT/NAME, and --config the
+config.json of the export.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mmvtr.command_line import Parser, check_files, query, setting, tool
 from mmvtr.functional.transforms.transform_table import OF_QUERIES
 from mmvtr.transform_arguments import add_options, numbers_given
 
-#: What is printed between hits that are precise enough and the others.
+#: Line printed between hits that meet the minimum precision and the others.
 BELOW = '        below this, probably nothing here'
 
 
@@ -39,7 +39,7 @@ def parse_args() -> argparse.Namespace:
     add('--delete', nargs='+', default=[], metavar='ID', help='videos to remove first, for good')
     add('--refit', metavar='TEXTS', help='find new biases from the texts of a file, one a line')
     add('--transform', choices=('auto', *OF_QUERIES), help='of --refit; default: as the last one')
-    add_options(parser, OF_QUERIES)  # as of the last refit where they are not given
+    add_options(parser, OF_QUERIES)  # default: those of the last refit
     add('--fewer', action='store_true', help='refit although the texts are fewer than the videos')
     add('--undo', action='store_true', help='take the last change back; once more: there again')
     add('--suspects', metavar='TEXTS', help='list videos that texts of most kinds find')
@@ -95,7 +95,7 @@ def main() -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Encode what is to be added, then change, then search."""
+    """Encode the videos to add and the texts, then change, then search."""
     from mmvtr_gallery.store import open_store
     from mmvtr_gallery.store.filters import as_typed
 
@@ -146,7 +146,8 @@ def run(args: argparse.Namespace) -> None:
                 if again := store.debiaser.asked_before(asked):
                     print(f'note: {again}')
             listed = store.list_chances is not None and not (args.raw or wanted)
-            # As deep as the chances read, or places of equal or approximate scores could differ.
+            # Search as deep as the chances need, so that ties and approximate scores keep their
+            # order.
             deep = max(args.k, store.list_chances.depth) if listed else args.k
             found = store.search(asked, deep, transform=not args.raw, filter=wanted)
             for text, query, hits in zip(args.texts, asked, found):
@@ -155,10 +156,10 @@ def run(args: argparse.Namespace) -> None:
 
 
 def print_hits(store: Any, hits: list[Any], min_precision: Optional[float], query: Any) -> None:
-    """A row a hit, and a line behind the last one that has the wanted precision.
+    """Print a row per hit, and a separator after the last one that has the wanted precision.
 
     Args:
-        query: what has found them; None: not the whole gallery with its biases.
+        query: the query that found them; None: the search was filtered or without biases.
     """
     likely = store.p_match(hits, query)
     shown = -1 if min_precision is None else len(store.accepted(hits, min_precision, query))
@@ -170,18 +171,18 @@ def print_hits(store: Any, hits: list[Any], min_precision: Optional[float], quer
 
 
 def print_suspects(args: argparse.Namespace, suspects: list[Any]) -> None:
-    """A row each, the broadest first."""
+    """Print a row per suspect, the broadest first."""
     print(f'{args.index}: {len(suspects)} videos look made to be found by everybody')
     for one in suspects:
         print(f'{one.id}  found by {one.share:.0%} of the texts, {one.breadth:.0%} of most kinds')
 
 
 def moments_of(store: Any, args: argparse.Namespace, write: bool) -> Optional[Any]:
-    """The windows beside a gallery; None where there are none.
+    """Return the gallery's store of windows; None if it has none.
 
     Raises:
-        FileNotFoundError: there are none, and --moments asks for them.
-        OSError, RuntimeError, ValueError: as of :meth:`MomentStore.open`.
+        FileNotFoundError: it has none, and --moments asks for them.
+        OSError, RuntimeError, ValueError: see :meth:`MomentStore.open`.
     """
     from mmvtr_gallery.store.moments import MomentStore
 
@@ -194,7 +195,7 @@ def moments_of(store: Any, args: argparse.Namespace, write: bool) -> Optional[An
 
 
 def windows_of_new(moments: Any, model: Any, cfg: Any, change: dict[str, Any]) -> dict[str, Any]:
-    """Windows of files that are to be added, cut as those of the gallery, by id."""
+    """Return the windows of the files to add, cut like the gallery's, by id."""
     from mmvtr_gallery.extraction.windows import encoder_of_parts, windows_of
     from mmvtr_gallery.store.windowing import NOT_NOTED
 
@@ -206,7 +207,7 @@ def windows_of_new(moments: Any, model: Any, cfg: Any, change: dict[str, Any]) -
 
 
 def print_moments(moments: Any, args: argparse.Namespace, queries: Any, wanted: Any) -> None:
-    """A row a video, with its best window."""
+    """Print a row per video, with its best window."""
     found = moments.search(queries, args.k, transform=not args.raw, filter=wanted)
     for text, hits in zip(args.texts, found):
         print(text)
@@ -218,13 +219,13 @@ def print_moments(moments: Any, args: argparse.Namespace, queries: Any, wanted: 
 def changed(
     both: Any, store: Any, args: argparse.Namespace, change: dict[str, Any], queries: Any
 ) -> str:
-    """Make the one requested change; return a sentence on it.
+    """Make the one requested change; return a sentence that describes it.
 
     Args:
-        both: the gallery with its windows, or the gallery itself where it has none.
+        both: the gallery with its windows, or the gallery itself if it has none.
         store: the gallery.
-        args: what was asked for.
-        change: what is to be added.
+        args: the parsed options.
+        change: the videos to add.
         queries: the bank of a refit; None: no refit.
     """
     with both.kept():
@@ -246,7 +247,7 @@ def changed(
 
 
 def put_in_order(store: Any) -> None:
-    """Write the sample of served queries, which may fail: what was changed is kept already."""
+    """Write the sample of served queries; a failure is only a warning, as the change is saved."""
     try:
         store.persist()
     except OSError as error:
@@ -256,10 +257,10 @@ def put_in_order(store: Any) -> None:
 
 
 def read_texts(path: str) -> list[str]:
-    """The lines of a file that are not empty.
+    """Return the non-empty lines of a file.
 
     Raises:
-        OSError, ValueError: no such file, or one without a text.
+        OSError, ValueError: no such file, or it has no text.
     """
     lines = Path(path).read_text(encoding='utf-8').splitlines()
     texts = [line.strip() for line in lines if line.strip()]
@@ -269,7 +270,7 @@ def read_texts(path: str) -> list[str]:
 
 
 def span(item: Any) -> str:
-    """Return the seconds of an item in its file."""
+    """Return the item's time span in its file, in seconds, as text."""
     return '' if item.start is None or item.end is None else f'  {item.start:.1f}-{item.end:.1f} s'
 
 

@@ -4,8 +4,9 @@
     mmvtr serve --demo                    # a planted gallery, made in about a minute
     mmvtr serve DIR --token-file FILE --library VIDEOS     # may be changed, too
 
-Only this machine is answered unless --host says otherwise, and then everybody who reaches it may
-search and see the listed videos. Changes (add, delete, refit, undo) need the token.
+Only requests from this machine are answered unless --host says otherwise; then everybody who
+reaches the server may search and see the listed videos. Changes (add, delete, refit, undo) need the
+token.
 """
 
 from __future__ import annotations
@@ -89,11 +90,11 @@ def main() -> None:
 
 
 def serve(args: argparse.Namespace) -> None:
-    """Open the gallery, and answer until a signal."""
+    """Open the gallery, and answer requests until a signal."""
     if importlib.util.find_spec('uvicorn') is None:
         raise ImportError("the service needs uvicorn: pip install -e 'projects/gallery[serve]'")
     token = read_token(args.token_file)
-    listener = listen(args.host, args.port)  # first: in vain is all else if that fails
+    listener = listen(args.host, args.port)  # first, as everything else is in vain if it fails
     observed = observing(args.access_log, args.metrics)
     import uvicorn
 
@@ -107,7 +108,7 @@ def serve(args: argparse.Namespace) -> None:
 
         args.store, began = Path('data/serve_demo'), time.monotonic()
         make_demo(args.store)
-        busy = sum(os.times()[:4])  # with those who rendered
+        busy = sum(os.times()[:4])  # including the rendering processes
         print(f'{time.monotonic() - began:.0f} s, {busy:.0f} s of processor time', flush=True)
     gallery = Gallery.open(
         args.store,
@@ -136,7 +137,7 @@ def serve(args: argparse.Namespace) -> None:
 
 
 def observing(log: Optional[str], metrics: bool) -> Any:
-    """What takes in all requests; None: nobody asked.
+    """Return the object that observes all requests; None if neither log nor metrics are asked for.
 
     Raises:
         OSError: the log cannot be written.
@@ -149,11 +150,11 @@ def observing(log: Optional[str], metrics: bool) -> Any:
 
 
 def read_token(path: Optional[str]) -> Optional[str]:
-    """The first line of a file.
+    """Return the token in the first line of a file; None without a file.
 
     Raises:
         OSError: there is no such file.
-        ValueError: a token that could be guessed.
+        ValueError: a token short enough to be guessed, or not ASCII.
     """
     if path is None:
         return None
@@ -164,13 +165,13 @@ def read_token(path: Optional[str]) -> Optional[str]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens.
+    """Return a listening socket.
 
     Raises:
-        OSError: the address is taken, or none of this machine.
+        OSError: the address is taken, or is not this machine's.
     """
     family = socket.AF_INET6 if ':' in host else socket.AF_INET
-    # With its protocol named: of others asyncio does not know that small packets must not wait.
+    # Name the protocol: only then does asyncio disable Nagle's algorithm (TCP_NODELAY).
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

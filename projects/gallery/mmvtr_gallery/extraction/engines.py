@@ -1,4 +1,4 @@
-"""Who runs an extractor: this process, one of several (torchrun), or Ray."""
+"""Engines that run an extractor: this process, torchrun's processes, or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def run_here(
 
     Args:
         records: dicts of ``id``, ``path`` and, in seconds, ``start`` and ``end``.
-        parts: take the rows.
+        parts: receives the rows.
         batch_size: videos encoded at a time.
         num_workers: processes that decode ahead.
-        advance: is told how many rows have come.
+        advance: called with the number of rows after each batch.
 
     Returns:
-        How many videos are broken.
+        The number of broken videos.
     """
     broken = 0
     with parts:
@@ -55,18 +55,17 @@ def run_on_ray(
     actors: int = 0,
     advance: Callable[[int], None] = lambda rows: None,
 ) -> int:
-    """Extract on a Ray cluster, or on this machine: tasks decode, actors with a GPU each
-    encode.
+    """Extract on a Ray cluster, or on this machine: tasks decode, actors with a GPU each encode.
 
-    Ray starts what dies again, so that no video is lost.
+    Ray restarts failed tasks and actors, so that no video is lost.
 
     Args:
         cfg, checkpoint, features, random_weights: see :class:`Extractor`.
         records, parts, batch_size, advance: see :func:`run_here`.
-        actors: that encode; 0 = one a GPU, or one.
+        actors: number of actors that encode; 0 = one per GPU, or one.
 
     Returns:
-        How many videos are broken.
+        The number of broken videos.
 
     Raises:
         ImportError: Ray is not installed; names the extra.
@@ -84,7 +83,7 @@ def run_on_ray(
     reader = Reader(cfg)
     rows = [{name: record.get(name) for name in COLUMNS} for record in records]
     data = ray.data.from_items(rows, override_num_blocks=math.ceil(len(rows) / batch_size))
-    # A task, not an actor: it takes whatever CPU is free.
+    # A task, not an actor: it runs on whatever CPU is free.
     frames = data.map_batches(lambda batch: reader(batch), batch_size=batch_size)
     encoded = frames.map_batches(
         Extractor,
@@ -93,7 +92,7 @@ def run_on_ray(
         batch_size=batch_size,
         batch_format='pyarrow',
         concurrency=actors or max(1, gpus),
-        num_cpus=0,  # of two CPUs none would be left to decode
+        num_cpus=0,  # with two CPUs none would be left to decode
         num_gpus=1 if gpus else 0,
     )
     broken = 0

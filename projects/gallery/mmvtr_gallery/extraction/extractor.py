@@ -1,6 +1,6 @@
-"""Videos by the million: batches of their ids and files in, Arrow tables of their vectors out.
+"""Large-scale extraction: batches of ids and files in, Arrow tables of their vectors out.
 
-An :class:`Extractor` is all that an engine needs: a loop, torchrun's processes, Ray's actors.  It
+An :class:`Extractor` is all that an engine (a loop, torchrun's processes, Ray's actors) runs.  It
 needs pyarrow.
 """
 
@@ -33,7 +33,7 @@ from mmvtr.engine.loop.evaluation import encode_batch
 from mmvtr.utils import read_config
 
 FLOATS = pa.list_(pa.float32())
-#: Of a table of rows.
+#: Schema of a table of rows.
 SCHEMA = pa.schema(
     [
         ('id', pa.string()),
@@ -44,24 +44,24 @@ SCHEMA = pa.schema(
         ('error', pa.string()),
     ]
 )
-#: Of what is to be extracted; the last two may be left out.
+#: Columns of the videos to extract; the last two are optional.
 COLUMNS = ('id', 'path', 'start', 'end')
 
 Batch = Union[pa.Table, pa.RecordBatch, Mapping[str, Sequence[Any]]]
 
 
 class GivesBiases(Protocol):
-    """Such as :class:`mmvtr.arrays.Debiaser`."""
+    """An object that computes item biases, such as :class:`mmvtr.arrays.Debiaser`."""
 
     def biases_of(self, gallery: Tensor) -> Tensor:
-        """float [N, D] -> float32 [N]."""
+        """Return the biases of vectors, float [N, D] -> float32 [N]."""
 
 
 class Reader:
-    """Decodes: the frames of each video, as the config's test set reads them.
+    """The decoding step: reads the frames of each video with the config's test pipeline.
 
     Args:
-        config: a config file, or what was read from one.
+        config: a config file, or a loaded config.
 
     Example:
         ::
@@ -78,7 +78,7 @@ class Reader:
         self.pipeline = self.cfg.test_dataloader.dataset.video_pipeline
 
     def __call__(self, batch: Batch) -> dict[str, list[Any]]:
-        """Columns ``id``, ``path`` and, in seconds, ``start`` and ``end`` -> ``id`` and ``item``.
+        """Decode columns ``id``, ``path``, ``start`` and ``end`` (seconds) -> ``id`` and ``item``.
 
         Raises:
             ValueError: a column is missing or unknown, an id is empty.
@@ -92,21 +92,22 @@ class Reader:
 
 
 class Extractor:
-    """Encodes: a row each video, a broken one with its ``error`` and nothing else.
+    """The encoding step: a row per video; a broken video has only its ``error``.
 
     Args:
-        config: a config file, or what was read from one.
+        config: a config file, or a loaded config.
         checkpoint, random_weights: see :func:`~mmvtr.apis.load_retriever`.
-        features: also the rows of the frame tower, of each frame (or window of frames).
-        debiaser: gives an item its bias by its vector.
-        device: default a GPU where there is one.
+        features: also return the frame tower's output, a row per frame (or window of frames).
+        debiaser: computes the bias of an item from its vector.
+        device: default: a GPU if there is one.
 
     Attributes:
-        fingerprint: of the model's weights.
+        fingerprint: fingerprint of the model's weights.
 
     Raises:
-        ValueError: the model's scores are no inner products of one vector an item, and no
-            ``features`` are asked for; ``features`` of a model without a frame tower.
+        ValueError: the model's scores are not inner products of one vector per item, and no
+
+            ``features`` are asked for; ``features`` for a model without a frame tower.
     """
 
     def __init__(
@@ -131,7 +132,7 @@ class Extractor:
         except ValueError:
             if not features:
                 raise
-            self.comparable = False  # rows have features alone
+            self.comparable = False  # rows have only features
         self.tower = getattr(self.model.encoder, 'frames', None) if features else None
         if features and not isinstance(self.tower, nn.Module):
             raise ValueError(
@@ -139,10 +140,10 @@ class Extractor:
             )
 
     def __call__(self, batch: Batch) -> pa.Table:
-        """Rows of a batch, in its order.
+        """Return the rows of a batch, in its order.
 
         Args:
-            batch: as :class:`Reader` takes or gives it.
+            batch: a batch that :class:`Reader` takes or returns.
 
         Raises:
             ValueError: a column is missing or unknown, an id is empty.
@@ -156,11 +157,11 @@ class Extractor:
     def tables(
         self, records: Sequence[Mapping[str, Any]], *, batch_size: int = 8, num_workers: int = 0
     ) -> Iterator[pa.Table]:
-        """Rows of many videos, decoded ahead by ``num_workers`` processes.
+        """Yield the rows of many videos, decoded ahead by ``num_workers`` processes.
 
         Args:
             records: dicts of ``id``, ``path`` and, in seconds, ``start`` and ``end``.
-            batch_size: rows of a table.
+            batch_size: rows per table.
         """
         batch = {name: [record.get(name) for record in records] for name in COLUMNS}
         items = _Videos(records_of(batch), self.read.pipeline).view('video')
@@ -173,7 +174,7 @@ class Extractor:
         names = [item['broken'][0] if 'broken' in item else item['video_id'] for item in items]
         broken = dict(batch['data_samples']['broken'])
         rows = {name: dict(id=name, error=broken.get(name)) for name in names}
-        if 'video' in batch['inputs']:  # not all are broken
+        if 'video' in batch['inputs']:  # False if all are broken
             seen: list[Tensor] = []
             hook = self.tower and self.tower.register_forward_hook(lambda *out: seen.append(out[2]))
             try:
@@ -201,7 +202,7 @@ class Extractor:
 
 
 class _Videos(VideoTextDataset):
-    """Videos without texts; a file that is not there is as good as a broken one."""
+    """A dataset of videos without texts, in which a missing file counts as a broken video."""
 
     def __init__(self, records: list[dict[str, Any]], pipeline: Sequence[Any]) -> None:
         self._records = records
@@ -216,16 +217,16 @@ class _Videos(VideoTextDataset):
 
 
 def column_names(batch: Batch) -> list[str]:
-    """Of an Arrow table or a dict of columns."""
+    """Return the column names of an Arrow table or of a dict of columns."""
     return list(batch.keys() if isinstance(batch, Mapping) else batch.schema.names)
 
 
 def records_of(batch: Batch) -> list[dict[str, Any]]:
-    """A dict of ``video_id``, ``path``, ``start`` and ``end`` each video; times that it has.
+    """Return a dict per video, of ``video_id``, ``path`` and, if given, ``start`` and ``end``.
 
     Raises:
         ValueError: a column is missing or unknown, an id or a path is empty or no string, a time is
-            none, or a clip ends before it begins.
+            invalid, or a clip ends before it begins.
     """
     names = column_names(batch)
     if not {'id', 'path'} <= set(names) <= set(COLUMNS):
@@ -242,7 +243,7 @@ def records_of(batch: Batch) -> list[dict[str, Any]]:
             if not isinstance(row.get(name), str) or not row[name]:
                 raise ValueError(f'row {len(records)}: {name} {str(row.get(name))[:80]!r} is none')
         plain = {key: row[key].item() if hasattr(row[key], 'item') else row[key] for key in row}
-        # NaN is none: pandas and numpy have no other way to say so
+        # NaN means no time: pandas and numpy have no other way to say so
         times = times_in(plain, Place('batch', f'row {len(records)}'))
         times = {name: times[name] for name in ('start', 'end') if times[name] is not None}
         records.append(dict(video_id=row['id'], path=row['path'], **times))
@@ -250,7 +251,7 @@ def records_of(batch: Batch) -> list[dict[str, Any]]:
 
 
 def _plain(value: Tensor) -> Any:
-    """As pyarrow takes it."""
+    """Convert a tensor to a value that pyarrow accepts."""
     return value.numpy() if value.dim() else value.item()
 
 

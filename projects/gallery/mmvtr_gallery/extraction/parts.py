@@ -1,4 +1,4 @@
-"""A folder of Parquet files, each complete when it is there, that many processes fill."""
+"""A folder of Parquet files, written atomically by many processes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mmvtr.storage.atomic import leftovers, this_process, write_atomically
 
 
 class Parts:
-    """Rows that are written a file at a time; a kill loses what is not in a file yet.
+    """Rows that are buffered and written file by file; a kill loses only the buffered rows.
 
-    Processes share a folder: no two write to one file, and each reads what all have written.
+    Processes share a folder: no two write to the same file, and each reads the files of all.
 
     Args:
-        folder: is made.
-        rows: of a file.
-        seconds: after which a file is written that has fewer.
+        folder: created if missing.
+        rows: rows per file.
+        seconds: after this time a file is written even with fewer rows.
 
     Example:
         ::
@@ -45,15 +45,15 @@ class Parts:
         self._count = 0
 
     def ids(self) -> set[str]:
-        """Of all rows in files, those of broken videos too.
+        """Return the ids of all rows in files, including broken videos.
 
         Raises:
-            RuntimeError: a file is damaged; names it.
+            RuntimeError: a file is damaged (the error names it).
         """
         return {name for table in self.tables(columns=['id']) for name in table['id'].to_pylist()}
 
     def tables(self, columns: Iterable[str] | None = None) -> Iterator[pa.Table]:
-        """The files' tables, in the order of their names."""
+        """Yield the files' tables, in the order of their names."""
         for path in sorted(self.folder.glob('*.parquet')):
             try:
                 yield parquet.read_table(path, columns=None if columns is None else list(columns))
@@ -63,14 +63,14 @@ class Parts:
                 ) from error
 
     def add(self, table: pa.Table) -> None:
-        """Keep rows for the next file, and write it if it is time to."""
+        """Buffer rows, and write a file once enough have come or enough time has passed."""
         self._waiting.append(table)
         late = time.monotonic() - self._since > self.seconds
         if late or sum(map(len, self._waiting)) >= self.rows:
             self.write()
 
     def write(self) -> None:
-        """Write what waits."""
+        """Write the buffered rows."""
         rows = pa.concat_tables(self._waiting) if self._waiting else ()
         if len(rows):
             path = self._next()
@@ -78,11 +78,11 @@ class Parts:
         self._waiting, self._since = [], time.monotonic()
 
     def _next(self) -> Path:
-        """A name that nobody else takes."""
+        """Return a file name that no other process takes."""
         while True:
             path = self.folder / f'{this_process().tag}-{self._count:05d}.parquet'
             self._count += 1
-            if not os.path.exists(path):  # of a process of the same number that is gone
+            if not os.path.exists(path):  # written by an earlier process with the same number
                 return path
 
     def __enter__(self) -> Parts:

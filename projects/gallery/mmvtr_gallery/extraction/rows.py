@@ -1,4 +1,4 @@
-"""From rows of an extraction to the vectors of a gallery."""
+"""Read extracted rows as the vectors of a gallery."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from mmvtr.datasets.problems import Problems
 from mmvtr.datasets.tables.rows import name_in, read_raw, times_in
 from mmvtr_gallery.extraction.parts import Parts
 
-#: File in the folder of rows that says of which model and which input they are.
+#: File in the folder of rows that names their model and input pipeline.
 ORIGIN = 'origin.txt'
 
 
 class Vectors(NamedTuple):
-    """Those of N videos, none of them broken.
+    """The vectors of N videos, none of them broken.
 
     Attributes:
-        ids: N of them.
+        ids: N ids.
         vectors: float32 [N, D].
-        paths: of their files.
-        starts, ends: seconds, None = of the whole file.
+        paths: N video files.
+        starts, ends: seconds; None = the whole file.
     """
 
     ids: list[str]
@@ -37,15 +37,15 @@ class Vectors(NamedTuple):
 
 
 def listed_videos(path: Union[str, Path]) -> list[dict[str, Any]]:
-    """Videos of a csv with a header: ``id``, ``path`` and, in seconds, ``start`` and ``end``.
+    """Read a csv with a header: ``id``, ``path`` and, in seconds, ``start`` and ``end``.
 
-    It is read as a table of one's own is (:func:`mmvtr.datasets.tables.rows.read_raw`), so it may
-    also be a .jsonl or .parquet file.
+    It is read by :func:`mmvtr.datasets.tables.rows.read_raw`, so it may also be a .jsonl or
+    .parquet file.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: a column is missing, unknown or stands twice; rows whose id or path is empty,
-            whose id occurs twice, or whose times are none. Names the lines.
+        ValueError: a column is missing, unknown or occurs twice; rows whose id or path is empty,
+            whose id occurs twice, or whose times are invalid. Names the lines.
     """
     path = Path(path)
     problems = Problems(name_of(path))
@@ -77,7 +77,7 @@ def listed_videos(path: Union[str, Path]) -> list[dict[str, Any]]:
 
 
 def _named(row: Mapping[str, Any], place: Place) -> dict[str, Any]:
-    """Id and path of a row."""
+    """Return id and path of a row."""
     record = {key: name_in(row, key, place) for key in ('id', 'path')}
     try:
         return dict(record, path=spelt_as_there(record['path']))
@@ -88,17 +88,17 @@ def _named(row: Mapping[str, Any], place: Place) -> dict[str, Any]:
 def stored_vectors(
     folder: Union[str, Path], model: nn.Module, videos: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Vectors]:
-    """The vectors in a folder of rows, file by file; those of broken videos are left out.
+    """Yield the vectors in a folder of rows, file by file, without broken videos.
 
     Args:
         folder: what ``mmvtr extract_features --format parquet`` wrote.
-        model: that these are to be of.
-        videos: by id, their ``path``, ``start`` and ``end``.
+        model: the model that must have made them.
+        videos: ``path``, ``start`` and ``end`` of each video, by id.
 
     Raises:
         FileNotFoundError: no such folder of rows.
         RuntimeError: a damaged file.
-        ValueError: rows of another model, rows without vectors, or of a video that is not among
+        ValueError: rows of another model, rows without vectors, or a video that is not among
             ``videos``.
     """
     folder = Path(folder)

@@ -1,4 +1,4 @@
-"""The share of one of several processes that need not communicate."""
+"""How several processes divide a job without communicating."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 
 class Share(NamedTuple):
-    """A process's share of a job whose processes need not communicate.
+    """A process's share of a job, computed without communication.
 
     Attributes:
         rank: this process's rank.
@@ -30,7 +30,7 @@ class Share(NamedTuple):
 
     @property
     def device(self) -> str:
-        """The process's own GPU if there is CUDA, else the CPU."""
+        """Return the process's own GPU if CUDA is available, else the CPU."""
         return f'cuda:{self.local}' if torch.cuda.is_available() else 'cpu'
 
     def places(self, ids: Iterable[str]) -> list[int]:

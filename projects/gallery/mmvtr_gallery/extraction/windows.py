@@ -1,4 +1,4 @@
-"""The windows of a gallery's videos, encoded one by one as the gallery encodes a part of a file."""
+"""Encode the windows of a gallery's videos one by one, as the gallery encodes a part of a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mmvtr import apis
 from mmvtr.datasets.videos.video_files import pictures_span
 from mmvtr_gallery.store.moments import Windowing, Windows, sliding
 
-#: Encodes a part of a file: path, start and end in seconds -> float32 [D].
+#: A function that encodes a part of a file: path, start and end in seconds -> float32 [D].
 Encode = Callable[[Union[str, Path], float, float], np.ndarray]
 
 
@@ -24,17 +24,17 @@ def windows_of(
     windowing: Windowing,
     encode: Encode,
 ) -> Windows:
-    """The windows of a file, or of a part of it.
+    """Return the encoded windows of a file, or of a part of it.
 
     Args:
-        path: of the file.
+        path: the file.
         start, end: seconds of the part; None: the file begins, or ends, there.
-        windowing: how they are cut.
-        encode: makes the vector of one.
+        windowing: length and stride of the windows.
+        encode: returns the vector of one window.
 
     Raises:
         BrokenVideoError, FileNotFoundError: the file cannot be read.
-        ValueError: the file ends before the part begins, too many windows; names the file.
+        ValueError: the file ends before the part begins, or too many windows; names the file.
     """
     begin, last = pictures_span(str(path))
     begin = max(begin, start or 0.0)
@@ -47,7 +47,7 @@ def windows_of(
 
 
 def encoder_of_parts(model: nn.Module, cfg: Config) -> Encode:
-    """Return this thread's encoder of parts of files.
+    """Return an encoder of parts of files, for use in this thread only.
 
     Args:
         model: a retriever in eval mode.

@@ -1,1 +1,1 @@
-"""A fitted gallery as retriever of LangChain, LlamaIndex and Haystack, one module each."""
+"""Retrievers of LangChain, LlamaIndex and Haystack that wrap a fitted gallery, one module each."""

@@ -13,15 +13,15 @@ from mmvtr_gallery.retrievers.hits import Documents, check_documents, hits
 
 @component
 class DebiasedRetriever:
-    """Retriever of documents with debiased ranks; a document's score is the debiased one.
+    """A Haystack retriever that ranks documents by their debiased scores.
 
     Args:
-        fitted: of :func:`mmvtr.fit`.
-        documents: by id where ``fitted`` has ids, else in the order of its items.
-        top_k: documents a query.
+        fitted: the result of :func:`mmvtr.fit`.
+        documents: by id if ``fitted`` has ids, else in the order of its items.
+        top_k: documents per query.
 
     Raises:
-        TypeError, ValueError: no Debiaser, or another number of documents.
+        TypeError, ValueError: ``fitted`` is no Debiaser, or has another number of items.
     """
 
     def __init__(self, fitted: Debiaser, documents: Documents, top_k: int = 10) -> None:

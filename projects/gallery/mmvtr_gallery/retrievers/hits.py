@@ -1,4 +1,4 @@
-"""What a fitted gallery finds, with the documents that its items stand for."""
+"""Search results of a fitted gallery, with the documents of its items."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Documents = Union[Sequence[Any], Mapping[Any, Any]]
 
 
 class Hit(NamedTuple):
-    """One place of a result list.
+    """One entry of a result list.
 
     Attributes:
-        document: of the item.
-        debiased: what the order is by.
-        facts: ``score``, the raw one, ``debiased`` and, of a calibrated Debiaser, ``probability``.
+        document: the item's document.
+        debiased: the score that the list is ordered by.
+        facts: ``score`` (raw), ``debiased`` and, for a calibrated Debiaser, ``probability``.
     """
 
     document: Any
@@ -26,11 +26,11 @@ class Hit(NamedTuple):
 
 
 def check_documents(fitted: Debiaser, documents: Documents) -> None:
-    """Raise unless there is a document for each item.
+    """Raise unless there is one document for each item.
 
     Raises:
-        TypeError: no Debiaser.
-        ValueError: another number of documents.
+        TypeError: ``fitted`` is no Debiaser.
+        ValueError: the numbers of documents and items differ.
     """
     if not isinstance(fitted, Debiaser):
         raise TypeError(f'fitted must be what mmvtr.fit returns, not {type(fitted).__name__}')
@@ -42,9 +42,9 @@ def hits(fitted: Debiaser, vector: Any, documents: Documents, k: int) -> list[Hi
     """Return the k best items for one text.
 
     Args:
-        fitted: of :func:`mmvtr.fit`.
-        vector: float [D], the text's.
-        documents: by id where the Debiaser has ids, else in the order of its items.
+        fitted: the result of :func:`mmvtr.fit`.
+        vector: float [D], the text's vector.
+        documents: by id if the Debiaser has ids, else in the order of its items.
         k: length of the list.
 
     Raises:

@@ -13,16 +13,18 @@ from mmvtr_gallery.retrievers.hits import check_documents, hits
 
 
 class DebiasedRetriever(BaseRetriever):
-    """Debiased retriever; metadata gain ``score``, ``debiased`` and ``probability``.
+    """A LangChain retriever that ranks documents by their debiased scores.
+
+    The documents' metadata gain ``score``, ``debiased`` and, if calibrated, ``probability``.
 
     Args:
-        fitted: of :func:`mmvtr.fit`.
-        embeddings: LangChain's Embeddings, whose ``embed_query`` asks.
-        documents: by id where ``fitted`` has ids, else in the order of its items.
-        k: documents a query.
+        fitted: the result of :func:`mmvtr.fit`.
+        embeddings: LangChain's Embeddings; ``embed_query`` encodes the queries.
+        documents: by id if ``fitted`` has ids, else in the order of its items.
+        k: documents per query.
 
     Raises:
-        TypeError, ValueError: no Debiaser, or another number of documents.
+        TypeError, ValueError: ``fitted`` is no Debiaser, or has another number of items.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)

@@ -12,17 +12,17 @@ from mmvtr_gallery.retrievers.hits import Documents, check_documents, hits
 
 
 class DebiasedRetriever(BaseRetriever):
-    """Retriever of nodes with debiased ranks; a node's score is the debiased one.
+    """A LlamaIndex retriever that ranks nodes by their debiased scores.
 
     Args:
-        fitted: of :func:`mmvtr.fit`.
-        embed_model: LlamaIndex' embedding, which asks where a query has no vector yet.
-        nodes: by id where ``fitted`` has ids, else in the order of its items.
-        similarity_top_k: nodes a query.
-        **kwargs: of ``BaseRetriever``.
+        fitted: the result of :func:`mmvtr.fit`.
+        embed_model: LlamaIndex' embedding model, for queries that have no vector yet.
+        nodes: by id if ``fitted`` has ids, else in the order of its items.
+        similarity_top_k: nodes per query.
+        **kwargs: arguments of ``BaseRetriever``.
 
     Raises:
-        TypeError, ValueError: no Debiaser, or another number of nodes.
+        TypeError, ValueError: ``fitted`` is no Debiaser, or has another number of items.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""A gallery that answers over HTTP: routes, queries in flight, pictures, and a page."""
+"""The gallery's HTTP service: routes, batching of queries, thumbnails, and a page."""

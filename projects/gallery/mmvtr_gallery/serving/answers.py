@@ -1,4 +1,4 @@
-"""What a gallery is asked and given, and what it answers."""
+"""Data types of queries, answers and new items."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mmvtr_gallery.serving.sampling import unit
 from mmvtr_gallery.store import Hit
 from mmvtr_gallery.store.moments import BestWindow
 
-#: The other ranking is searched so deep for what it says of a hit.
+#: Search depth in the other ranking (with or without biases), to look up each hit's rank there.
 DEPTH = 100
 
 
 class Empty(ValueError):
-    """There is nothing to search."""
+    """The gallery is empty."""
 
 
 class InQuarantine(LookupError):
@@ -23,11 +23,11 @@ class InQuarantine(LookupError):
 
 
 class Cut(NamedTuple):
-    """Tokens of a text that is longer than the model reads, with those at its begin and its end.
+    """Token counts of a text longer than the model reads, including begin and end tokens.
 
     Attributes:
-        read: that the model was given.
-        of: that the whole text has.
+        read: tokens that the model was given.
+        of: tokens of the whole text.
     """
 
     read: int
@@ -35,14 +35,14 @@ class Cut(NamedTuple):
 
 
 class Query(NamedTuple):
-    """What is searched for.
+    """A query, encoded.
 
     Attributes:
         vector: float32 [D].
-        sigma: of a text of a probabilistic model.
-        text: what it was made of; None: of a vector, a video or an item.
-        cut: what of the text the model has not read; None: nothing.
-        scaled: whether it was brought to length 1.
+        sigma: uncertainty of a text, for a probabilistic model.
+        text: the text; None: the query is a vector, a video or an item.
+        cut: set if the model has not read the whole text.
+        scaled: whether the vector was scaled to length 1.
     """
 
     vector: np.ndarray
@@ -53,13 +53,13 @@ class Query(NamedTuple):
 
     @classmethod
     def of(cls, vector: Sequence[float]) -> 'Query':
-        """A vector of a user, at length 1.
+        """Return the query of a user's vector, scaled to length 1.
 
         Raises:
             ValueError: see :func:`~mmvtr_gallery.serving.sampling.unit`.
         """
         found = unit(vector)
-        with np.errstate(over='ignore'):  # what is infinite as float32 has been scaled
+        with np.errstate(over='ignore'):  # entries that overflow float32 have been scaled
             return cls(found, scaled=not np.array_equal(found, np.asarray(vector, np.float32)))
 
 
@@ -68,14 +68,15 @@ class Answer(NamedTuple):
 
     Attributes:
         hits: best first.
-        transform: whether biases have ranked them.
-        moved: of each its rank in the other ranking, with biases or without; None: it is not among
+        transform: whether they are ranked with biases.
+        moved: rank of each hit in the other ranking, with biases or without; None: it is not among
             the first :data:`DEPTH` there.
-        count: items of the gallery.
-        p_match: of each the probability that it matches; None: nobody asked, or not calibrated.
-        threshold: score from which on the wanted share matches; None: none does, or nobody asked.
-        threshold_p_match: P(match) there.
-        windows: of each the best window; None: it has none, or the gallery has none at all.
+        count: number of items in the gallery.
+        p_match: probability that each hit matches; None: not requested, or not calibrated.
+        threshold: score above which the wanted share matches; None: there is none, or not
+            requested.
+        threshold_p_match: P(match) at the threshold.
+        windows: best window of each hit; None: it has none, or the gallery has none at all.
     """
 
     hits: list[Hit]
@@ -89,7 +90,7 @@ class Answer(NamedTuple):
 
 
 class NewItem(NamedTuple):
-    """What is to be added: a file of the library, a vector, or both."""
+    """An item to add: a file of the library, a vector, or both."""
 
     id: str
     file: Optional[str] = None

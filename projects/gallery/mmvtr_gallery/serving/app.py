@@ -1,4 +1,4 @@
-"""The routes."""
+"""The FastAPI app and its routes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ from mmvtr_gallery.serving.sampling import Client
 from mmvtr_gallery.serving.uploads import Uploads
 from mmvtr_gallery.store.moments import MomentStore
 
-#: Path -> file of the page, and what it is.
+#: Path -> file of the page, and its media type.
 PAGE = {
     '/': ('index.html', 'text/html; charset=utf-8'),
     '/style.css': ('style.css', 'text/css; charset=utf-8'),
@@ -78,18 +78,18 @@ def create_app(
     uploads: Optional[Uploads] = None,
     observed: Optional[Observed] = None,
 ) -> FastAPI:
-    """The service of a gallery, which is closed when the service ends.
+    """Return the service of a gallery; the gallery is closed when the service ends.
 
     Args:
-        gallery: what is served.
-        token: who knows it may add, delete and refit; None: nobody may.
-        hosts: names that the service is called by; None: any.
-        uploads: limits on the videos that are searched with; default those of
+        gallery: the gallery to serve.
+        token: token that allows to add, delete and refit; None: nobody may.
+        hosts: accepted host names; None: any.
+        uploads: limits on uploaded query videos; default those of
             :class:`~mmvtr_gallery.serving.uploads.Uploads`.
-        observed: takes in all requests, and may be told at ``/metrics``, to everybody.
+        observed: records all requests, and may publish figures at ``/metrics``.
 
     Raises:
-        ImportError: says what to install.
+        ImportError: a package is missing (says what to install).
     """
 
     @asynccontextmanager
@@ -101,9 +101,9 @@ def create_app(
 
     app = FastAPI(
         title='mmvtr gallery',
-        version=import_module('mmvtr').__version__,  # the package itself has no floor
+        version=import_module('mmvtr').__version__,  # the root package belongs to no layer
         description='Search a gallery of videos by text, by video or by vector.',
-        docs_url=None,  # FastAPI's own pages load their scripts from elsewhere
+        docs_url=None,  # FastAPI's own pages load their scripts from a CDN
         redoc_url=None,
         lifespan=life,
         responses=RESPONSES,
@@ -114,7 +114,7 @@ def create_app(
         body=BODY,
         uploads=dict.fromkeys(('/search/video', '/add/video'), UPLOAD),
     )
-    if observed is not None:  # added last, it sees first, also what the guard refuses
+    if observed is not None:  # added last, it runs first, so it also sees what the guard refuses
         app.add_middleware(Observing, observed=observed)
         if observed.told:
             _add_metrics(app, gallery, observed)
@@ -132,7 +132,7 @@ def create_app(
 
 
 def _private(gallery: Gallery) -> list[str]:
-    """Folders whose place on this machine is nobody's business."""
+    """Return the folders whose paths must not appear in error messages."""
     place = str(gallery.location)
     return [place, os.path.realpath(place), *map(str, gallery.library.names)]
 
@@ -167,7 +167,7 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
     async def answer_of(
         query: Asked, body: Search | SearchTexts, request: Request, began: float, like: bool = False
     ) -> Found:
-        """``like``: the query is an item of the gallery, for which no biases are fitted."""
+        """Search and answer; a query ``like`` an item is not sampled, by default without biases."""
         asker = None
         if not like:
             address = request.client.host if request.client else None
@@ -189,7 +189,7 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
 
     @app.post('/search')
     async def search(body: Search, request: Request) -> Found:
-        """The best items for a text, for a vector, or for an item of the gallery."""
+        """Search the best items for a text, for a vector, or for an item of the gallery."""
         if body.text is not None:
             return await by_text(body.text, body, request)
         began = time.perf_counter()
@@ -200,12 +200,12 @@ def _add_searches(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
 
     @app.post('/search/texts')
     async def search_texts(body: SearchTexts, request: Request) -> list[Found]:
-        """The best items for each of several texts, in their order."""
+        """Search the best items for each of several texts, in their order."""
         return await asyncio.gather(*(by_text(text, body, request) for text in body.texts))
 
     @app.get('/health')
     def health() -> dict[str, Any]:
-        """What is served, and how it is."""
+        """Report what is served, and its state."""
         store, thread, moments = gallery.store, gallery.thread, gallery.moments
         about, refit = store.about, store.last_refit or {}
         return dict(
@@ -240,7 +240,7 @@ def _add_video_searches(app: FastAPI, gallery: Gallery, uploads: Uploads, writer
         compare: bool = False,
         rank_by: Literal['items', 'moments'] = 'items',
     ) -> Found:
-        """The best items for a video, whose file is the body; it is not kept."""
+        """Search the best items for a video, whose file is the body; it is not stored."""
         began = time.perf_counter()
         with uploads.place(), tempfile.NamedTemporaryFile(prefix='mmvtr-query-') as file:
             await receive(request, file)
@@ -264,7 +264,7 @@ def _add_video_searches(app: FastAPI, gallery: Gallery, uploads: Uploads, writer
 
     @app.post('/moment')
     async def moment(body: When, request: Request) -> dict[str, Optional[float]]:
-        """When in an item's file a text matches best, in seconds; null where nothing can say."""
+        """Find when in an item's file a text matches best, in seconds; null if unknown."""
         trusted = writers.knows(request)
         item = await run_in_threadpool(gallery.seen, body.id, trusted=trusted)
         frames = await asyncio.wrap_future(gallery.decoders(lambda: gallery.frames(item)))
@@ -273,7 +273,7 @@ def _add_video_searches(app: FastAPI, gallery: Gallery, uploads: Uploads, writer
 
 
 def _told(gallery: Gallery, found: Answer, query: Asked, began: float) -> Found:
-    """An answer as it is sent."""
+    """Return an answer in the form that is sent."""
     known, sigma = gallery.store.about.get('text_sigma'), query.sigma
     share = bisect_left(known, sigma) / len(known) if known and sigma is not None else None
     names = file_names([item.path for _, _, item in found.hits], gallery.library)
@@ -312,7 +312,7 @@ def _told(gallery: Gallery, found: Answer, query: Asked, began: float) -> Found:
 
 
 def _calibration_told(store: Any) -> Optional[dict[str, Any]]:
-    """What ``/health`` says of P(match); None: there is none."""
+    """Return what ``/health`` reports about P(match); None: no calibration."""
     if store.list_chances is not None:
         return dict(method='lists', debiased=True)
     fit = store.calibration
@@ -320,7 +320,7 @@ def _calibration_told(store: Any) -> Optional[dict[str, Any]]:
 
 
 def windows_told(moments: MomentStore) -> dict[str, Any]:
-    """What ``/health`` says of a gallery's windows."""
+    """Return what ``/health`` reports about a gallery's windows."""
     windows, windowing = moments.windows, moments.windowing
     refit = windows.last_refit or {}
     return dict(
@@ -333,7 +333,7 @@ def windows_told(moments: MomentStore) -> dict[str, Any]:
 
 
 def _binary() -> dict[str, Any]:
-    """For the reference: the body is a file."""
+    """Describe for the API reference that the body is a file."""
     content = {'video/*': dict(schema=dict(type='string', format='binary'))}
     return dict(requestBody=dict(required=True, content=content))
 
@@ -341,7 +341,7 @@ def _binary() -> dict[str, Any]:
 def _add_media(app: FastAPI, gallery: Gallery, strips: Strips, writers: Writers) -> None:
     @app.get('/thumb', response_class=Response)
     def thumb(request: Request, id: Id, frames: Annotated[int, Query(ge=1, le=16)] = 6) -> Response:
-        """Frames of an item side by side, as JPEG; of one in quarantine it needs the token."""
+        """Send frames of an item side by side, as JPEG; a quarantined item needs the token."""
         picture = strips(gallery.seen(id, trusted=writers.knows(request)), frames)
         return Response(
             picture, media_type='image/jpeg', headers={'Cache-Control': 'private, max-age=300'}
@@ -349,9 +349,7 @@ def _add_media(app: FastAPI, gallery: Gallery, strips: Strips, writers: Writers)
 
     @app.get('/video', response_class=Response)
     def video(request: Request, id: Id) -> Response:
-        """The file of an item, or the part of it that a Range header asks for; of one in quarantine
-        it needs the token.
-        """
+        """Send an item's file, or the requested range; a quarantined item needs the token."""
         item = gallery.seen(id, trusted=writers.knows(request))
         file = gallery.files.open(item)
         size = os.fstat(file.fileno()).st_size
@@ -382,7 +380,7 @@ def _add_changes(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
 
     @app.post('/add', **options)
     def add(body: Add) -> dict[str, Any]:
-        """Add items, and in a gallery with windows those of their files; needs the token."""
+        """Add items, and in a gallery with windows also those of their files; needs the token."""
         return gallery.add([NewItem(**item.model_dump()) for item in body.items])
 
     @app.post('/delete', **options)
@@ -392,18 +390,18 @@ def _add_changes(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
 
     @app.post('/quarantine', **options)
     def quarantine(body: Quarantine) -> dict[str, int]:
-        """Leave items out of all searches, or let them in again; needs the token."""
+        """Exclude items from all searches, or release them; needs the token."""
         return dict(quarantined=gallery.quarantine(body.ids, body.release))
 
     @app.post('/refit', **options)
     def refit(body: Annotated[Refit, JsonBody()] = Refit()) -> dict[str, Any]:
-        """Find new biases of all items; needs the token."""
+        """Compute new biases of all items; needs the token."""
         given = body.model_dump(exclude={'texts'})
         return gallery.refit(body.texts, **given)
 
     @app.get('/drift', **options)
     def drift() -> dict[str, Any]:
-        """Whether the served queries ask for a refit; nulls: it cannot be said; needs the token."""
+        """Report whether the served queries call for a refit; nulls if unknown; needs the token."""
         found = gallery.drift()
         if found is None:
             return dict(now=None, then=None, queries=None, refit=None, sentence=None)
@@ -411,7 +409,7 @@ def _add_changes(app: FastAPI, gallery: Gallery, writers: Writers) -> None:
 
     @app.post('/undo', **options)
     def undo(body: Annotated[Undo, JsonBody()] = Undo()) -> dict[str, Any]:
-        """Take the last change back, once more: it is there again; needs the token."""
+        """Undo the last change; a second call redoes it; needs the token."""
         return gallery.undo(body.kind)
 
 
@@ -422,9 +420,9 @@ def _add_kept_videos(app: FastAPI, gallery: Gallery, writers: Writers, uploads: 
         file: Annotated[str, Query(min_length=1, max_length=200, description='in the library')],
         id: Annotated[Optional[str], Query(min_length=1, max_length=1024)] = None,
     ) -> dict[str, Any]:
-        """Keep a video, whose file is the body, in the library, and add it; needs the token.
+        """Store the video in the body as a file of the library, and add it; needs the token.
 
-        It is called by its file's name where no id is given.
+        Without an id it is named after its file.
         """
         with uploads.place():
             with received(gallery.library, file) as path:
@@ -439,5 +437,5 @@ def _add_kept_videos(app: FastAPI, gallery: Gallery, writers: Writers, uploads: 
                     gallery.library.file(file).unlink(missing_ok=True)
                     raise
 
-            # In the thread: a request that is cancelled does not take the file of what is added.
+            # In a thread, so that a cancelled request does not remove the file of an added item.
             return await run_in_threadpool(add)

@@ -1,4 +1,4 @@
-"""One thread owns the model: what texts wait are encoded in one forward pass."""
+"""One thread owns the model: all waiting texts are encoded in one forward pass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Made = TypeVar('Made')
 
 
 class Busy(RuntimeError):
-    """More is waiting than will be answered in time."""
+    """The queue is too long to be answered in time."""
 
 
 class _Waiting(NamedTuple):
@@ -20,21 +20,21 @@ class _Waiting(NamedTuple):
 
 
 class ModelThread:
-    """Runs all that needs the model, in a thread of its own.
+    """A thread of its own that runs everything that needs the model.
 
-    All texts that wait (up to ``most``) are one batch.  A batch that cannot be encoded is encoded
-    text by text, so that one bad text harms no other.  Jobs, such as a video to encode, run one at
-    a time, and between two of them the texts that have come are served.
+    All waiting texts (up to ``most``) form one batch.  If a batch fails, it is encoded text by
+    text, so that one bad text does not affect the others.  Jobs, such as a video to encode, run one
+    at a time, and waiting texts are served between two of them.
 
     Args:
         encode: N texts -> N results.
-        most: texts of a batch.
-        limit: texts, and jobs, that may wait.
+        most: maximal number of texts in a batch.
+        limit: maximal number of waiting texts, and of waiting jobs.
 
     Attributes:
-        texts: how many were encoded.
-        batches: in how many forward passes.
-        largest: the largest of these.
+        texts: number of encoded texts.
+        batches: number of forward passes for them.
+        largest: size of the largest batch.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ModelThread:
         self._thread.start()
 
     def text(self, text: str) -> Future:
-        """Return the future result of a text, set when its batch is done.
+        """Return a future for the encoded text, set when its batch is done.
 
         Raises:
             Busy: too many wait.
@@ -60,7 +60,7 @@ class ModelThread:
         return future
 
     def job(self, work: Callable[[], Made]) -> 'Future[Made]':
-        """Return the future result of ``work``, which runs in the model's thread.
+        """Return a future for the result of ``work``, which runs in the model's thread.
 
         Raises:
             Busy: too many wait.
@@ -71,11 +71,11 @@ class ModelThread:
 
     @property
     def waiting(self) -> int:
-        """Texts that wait."""
+        """Return the number of waiting texts."""
         return len(self._waiting)
 
     def close(self) -> None:
-        """End the thread; what still waits is cancelled."""
+        """End the thread; waiting texts and jobs are cancelled."""
         with self._news:
             self._closed = True
             self._news.notify()
@@ -100,7 +100,7 @@ class ModelThread:
                 count = min(len(self._waiting), self._most)
                 batch = [self._waiting.popleft() for _ in range(count)]
                 job = self._jobs.popleft() if self._jobs else None
-            # Who has gone away meanwhile is not encoded.
+            # Texts of cancelled requests are not encoded.
             batch = [one for one in batch if one.future.set_running_or_notify_cancel()]
             if batch:
                 self._answer(batch)

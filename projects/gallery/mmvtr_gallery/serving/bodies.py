@@ -1,4 +1,4 @@
-"""What a request may say, and its limits."""
+"""Request and response bodies, and their limits."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from mmvtr_gallery.store.items import LONGEST_ID
 LONGEST_TEXT, MOST_HITS, MOST_ITEMS, MOST_TEXTS = 1000, 1000, 100, 16384
 #: Texts of one request.
 MOST_QUERIES = 64
-#: Rounds and neighbours of a refit.
+#: Rounds, or neighbours, of a refit.
 MOST_ROUNDS = 1000
-#: Items of a page of the gallery.
+#: Items per page of the gallery.
 MOST_PAGE = 200
-#: Bytes of a body, and of a video that is searched with.
+#: Bytes of a request body, and of an uploaded video.
 BODY, UPLOAD = 8 * 2**20, 256 * 2**20
 
 
 def sendable(value: Any) -> Any:
-    """A value as it can be sent: half a character (a surrogate, of a file name that is no UTF-8)
-    becomes its number, as ``\\udcff``."""
+    """Return a value that UTF-8 can encode: a lone surrogate (of a file name that is no UTF-8)
+    becomes its escape, as ``\\udcff``.
+    """
     if isinstance(value, str):
         return value.encode('utf-8', 'backslashreplace').decode()
     if isinstance(value, dict):
@@ -43,7 +44,7 @@ Id = Field(min_length=1, max_length=LONGEST_ID)
 
 
 class Body(BaseModel):
-    """A key that nobody reads is an error."""
+    """A request body in which unknown keys are errors."""
 
     model_config = ConfigDict(extra='forbid')
 
@@ -55,12 +56,12 @@ def _check_texts(texts: list[str]) -> None:
 
 
 def _examples(*bodies: dict[str, Any]) -> ConfigDict:
-    """For the reference."""
+    """Return pydantic's config with examples for the API reference."""
     return ConfigDict(json_schema_extra=dict(examples=list(bodies)))
 
 
 def _options_of(transforms: Iterable[str]) -> type[Body]:
-    """A body of all numbers that transforms take, as their table says them; null: its default."""
+    """Return a body with all numeric options of the transforms, null for the default."""
     fields: dict[str, Any] = {}
     for name in transforms:
         for option in TRANSFORMS[name].described:
@@ -74,7 +75,7 @@ def _options_of(transforms: Iterable[str]) -> type[Body]:
 
 
 class _Asked(Body):
-    """What all searches by text, vector or item may say."""
+    """Fields that all searches by text, vector or item share."""
 
     k: int = Field(12, ge=1, le=MOST_HITS, description='at most as many as the gallery has items')
     filter: Optional[dict[str, Any]] = Field(
@@ -104,7 +105,7 @@ class _Asked(Body):
 
 
 class Search(_Asked):
-    """One of `text`, `vector` and `like`."""
+    """A search by one of `text`, `vector` and `like`."""
 
     model_config = _examples(
         dict(text='a dog runs', k=5, filter=dict(start=dict(max=60))),
@@ -117,7 +118,7 @@ class Search(_Asked):
 
     @model_validator(mode='after')
     def one_query(self) -> 'Search':
-        """Raise ValueError unless there is one."""
+        """Raise ValueError unless exactly one of the three is given."""
         given = [name for name in ('text', 'vector', 'like') if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f'one of text, vector and like expected, got {given or "none"}')
@@ -129,7 +130,7 @@ class Search(_Asked):
 
 
 class SearchTexts(_Asked):
-    """Several texts, each searched for as `/search` does."""
+    """Several texts, each searched like a text of `/search`."""
 
     model_config = _examples(dict(texts=['a dog runs', 'two people dance'], k=5))
 
@@ -137,13 +138,13 @@ class SearchTexts(_Asked):
 
     @model_validator(mode='after')
     def good_texts(self) -> 'SearchTexts':
-        """Raise ValueError where a text is empty or too long."""
+        """Raise ValueError if a text is empty or too long."""
         _check_texts(self.texts)
         return self
 
 
 class Added(Body):
-    """An item: a file of the library, or a vector, or a vector and the file it is of."""
+    """An item to add: a file of the library, or a vector, or a vector and its file."""
 
     id: str = Id
     file: Optional[str] = Field(None, min_length=1, max_length=1024, description='in the library')
@@ -154,7 +155,7 @@ class Added(Body):
 
 
 class Add(Body):
-    """Items that are added as a whole or not at all."""
+    """Items to add, all or none."""
 
     model_config = _examples(dict(items=[dict(id='new', file='more/new.mp4')]))
 
@@ -162,7 +163,7 @@ class Add(Body):
 
 
 class Delete(Body):
-    """Items that are removed as a whole or not at all."""
+    """Items to remove, all or none."""
 
     model_config = _examples(dict(ids=['new']))
 
@@ -170,14 +171,14 @@ class Delete(Body):
 
 
 class Quarantine(Body):
-    """Items that no search finds any more, or again."""
+    """Items to exclude from all searches, or to release."""
 
     ids: list[str] = Field(min_length=1, max_length=MOST_ITEMS)
     release: bool = Field(False, description='let searches find them again')
 
 
 class Refit(_options_of(OF_QUERIES)):
-    """New biases from texts; without texts from the sample of served queries."""
+    """A request for new biases from texts; without texts from the sample of served queries."""
 
     model_config = _examples(dict(texts=['a dog runs', 'two people dance'], fewer=True))
 
@@ -187,13 +188,13 @@ class Refit(_options_of(OF_QUERIES)):
 
     @model_validator(mode='after')
     def good_texts(self) -> 'Refit':
-        """Raise ValueError where a text is empty or too long."""
+        """Raise ValueError if a text is empty or too long."""
         _check_texts(self.texts or [])
         return self
 
 
 class When(Body):
-    """When in an item a text matches."""
+    """A request for the time in an item at which a text matches."""
 
     model_config = _examples(dict(id='new', text='a dog runs'))
 
@@ -202,7 +203,7 @@ class When(Body):
 
 
 class Undo(Body):
-    """The last change, or the last refit whatever has come since."""
+    """A request to undo the last change, or the last refit even if other changes followed."""
 
     model_config = _examples({})
 
@@ -210,7 +211,7 @@ class Undo(Body):
 
 
 class Items(Body):
-    """A page of the gallery."""
+    """A request for a page of the gallery."""
 
     model_config = _examples(
         dict(sort='found', descending=True, limit=10), dict(mark='never_found')
@@ -238,7 +239,7 @@ Sent = Annotated[str, BeforeValidator(sendable)]
 
 
 class BestMoment(BaseModel):
-    """The window of an item that fits best, in seconds of the file."""
+    """The best-matching window of an item, in seconds of the file."""
 
     start: float
     end: float
@@ -250,7 +251,7 @@ class BestMoment(BaseModel):
 
 
 class Hit(BaseModel):
-    """An item that was found."""
+    """A found item."""
 
     rank: int
     id: Sent
@@ -278,14 +279,14 @@ class Hit(BaseModel):
 
 
 class CutText(BaseModel):
-    """A text that is longer than the model reads, in tokens, with those at its begin and end."""
+    """Token counts of a text that exceeds the model's context length, with begin and end tokens."""
 
     read: int
     of: int
 
 
 class Found(BaseModel):
-    """An answer."""
+    """The answer to a search."""
 
     hits: list[Hit]
     transform: bool = Field(description='whether biases have ranked the hits')

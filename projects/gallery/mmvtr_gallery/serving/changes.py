@@ -1,4 +1,4 @@
-"""How a gallery is changed: what is encoded for it, and one change of its store and windows."""
+"""Changes of a gallery: encoding new items, and changing its store and windows as one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mmvtr_gallery.store.windowing import NOT_NOTED
 
 
 def reason_of(error: BrokenVideoError, path: Union[str, Path]) -> str:
-    """Why a video cannot be read, without where it is and without advice for who has a config."""
+    """Return why a video cannot be read, without its path and without advice about the config."""
     while isinstance(error.__cause__, BrokenVideoError):
         error = error.__cause__
     return str(error).rpartition(f'{path}: ')[2].replace(str(path), 'the file')
@@ -41,23 +41,23 @@ class Changes(ABC):
 
     @contextmanager
     def _changed(self) -> Iterator[Union[GalleryStore, MomentStore]]:
-        """The store, with its windows, for one change: it is on disk at the end, or not there."""
+        """Yield the store, with its windows, for one change that is saved as a whole or not."""
         with self._changes:
             self._take()
             with (self.moments or self.store).kept() as both:
                 yield both
 
     def add(self, items: Sequence[NewItem]) -> dict[str, Any]:
-        """Encode files and add them; returns how many ``items`` there are now.
+        """Encode files and add them; return the number of items in ``items``.
 
-        In a gallery with windows those of the files are added with them, as many as ``windows``
-        says; ``note`` is a sentence about items that get none, such as those given as a vector.
+        If the gallery has windows, those of the files are added too, and ``windows`` is their
+        number; ``note`` is a sentence about items that get none, such as those given as a vector.
 
         Raises:
-            Outside, FileNotFoundError: a file that is not in the library.
-            BrokenVideoError: one that cannot be read.
+            Outside, FileNotFoundError: a file is not in the library.
+            BrokenVideoError: a file cannot be read.
             FolderInUse: another process writes.
-            KnownIds, ValueError, OSError: as of
+            KnownIds, ValueError, OSError: see
                 :meth:`~mmvtr_gallery.store.protocol.GalleryStore.add`.
         """
         paths = [None if item.file is None else self.library.file(item.file) for item in items]
@@ -100,7 +100,7 @@ class Changes(ABC):
     def _cut(
         self, items: Sequence[NewItem], paths: Sequence[Optional[Path]]
     ) -> tuple[dict[str, Windows], Optional[str]]:
-        """The windows of new items by id, and a sentence about those that get none."""
+        """Return the windows of new items by id, and a sentence about items that get none."""
         windowing = None if self.moments is None else self.moments.windowing
         if windowing is None:
             return {}, f'added without windows: {NOT_NOTED}'
@@ -127,42 +127,42 @@ class Changes(ABC):
         return self.encode(batch).result()
 
     def delete(self, ids: Sequence[str]) -> int:
-        """Remove items; returns how many are left.
+        """Remove items; return the number of remaining items.
 
         Raises:
-            UnknownIds: one is not there; none is removed then.
-            FolderInUse, OSError: as :meth:`add`.
+            UnknownIds: an id is not in the store; then none is removed.
+            FolderInUse, OSError: see :meth:`add`.
         """
         with self._changed() as both:
             both.delete(ids)
             return self.store.count()
 
     def quarantine(self, ids: Sequence[str], release: bool = False) -> int:
-        """Leave items out of all searches, or let them in again; returns how many are left out.
+        """Exclude items from all searches, or release them; return the number of excluded items.
 
         Raises:
-            UnknownIds: one is not there.
-            ValueError: one to be released that is not in quarantine.
-            FolderInUse, OSError: as :meth:`add`.
+            UnknownIds: an id is not in the store.
+            ValueError: an item to release is not in quarantine.
+            FolderInUse, OSError: see :meth:`add`.
         """
         with self._changed():
             (self.store.release if release else self.store.quarantine)(ids)
             return len(self.store.quarantined)
 
     def refit(self, texts: Optional[Sequence[str]], **options: Any) -> dict[str, Any]:
-        """New biases from texts, or from the sample of served queries; returns what was done, and
-        how far the ranking has moved.
+        """Compute new biases from texts, or from the sample of served queries; return the refit's
+        options and how far the ranking has moved.
 
-        ``texts_cut`` of the answer is how many of the texts were longer than the model reads.
+        ``texts_cut`` of the answer is the number of texts that exceed the model's context length.
 
         Args:
             texts: the bank; None: the sample that the store keeps.
-            options: of :meth:`~mmvtr_gallery.store.protocol.GalleryStore.refit`.
+            options: options of :meth:`~mmvtr_gallery.store.protocol.GalleryStore.refit`.
 
         Raises:
-            KeyError: a word that a closed vocabulary lacks.
-            ValueError: as of :meth:`~mmvtr_gallery.store.protocol.GalleryStore.refit`.
-            FolderInUse, OSError: as :meth:`add`.
+            KeyError: a word is not in a closed vocabulary.
+            ValueError: see :meth:`~mmvtr_gallery.store.protocol.GalleryStore.refit`.
+            FolderInUse, OSError: see :meth:`add`.
         """
         bank, cut = None, 0
         if texts is not None:
@@ -176,14 +176,14 @@ class Changes(ABC):
             return dict(self.store.last_refit, moved=moved._asdict(), texts_cut=cut)
 
     def undo(self, kind: Optional[str] = None) -> dict[str, Any]:
-        """Take the last change back; returns what it was, and how far that moved the ranking.
+        """Undo the last change; return what it was, and how far that moved the ranking.
 
         Args:
-            kind: of :meth:`~mmvtr_gallery.store.protocol.GalleryStore.undo`.
+            kind: see :meth:`~mmvtr_gallery.store.protocol.GalleryStore.undo`.
 
         Raises:
-            ValueError: there was none, or a change of too many items.
-            FolderInUse, OSError: as :meth:`add`.
+            ValueError: there was no change, or it was of too many items.
+            FolderInUse, OSError: see :meth:`add`.
         """
         with self._changed() as both:
             change, moved = both.undo(kind)
@@ -199,13 +199,15 @@ class Changes(ABC):
     @property
     @abstractmethod
     def moments(self) -> Optional[MomentStore]:
-        """Windows beside the store; None: there are none, or not any more since another export."""
+        """Return the windows beside the store; None: it has none, or another export removed
+        them.
+        """
 
     @abstractmethod
     def read(
         self, path: Union[str, Path], start: Optional[float] = None, end: Optional[float] = None
     ) -> dict[str, Any]:
-        """The frames of a video or of a part of it, for :meth:`encode`; not in the model's thread.
+        """Read the frames of a video or a part of it; not to be called in the model's thread.
 
         Raises:
             BrokenVideoError, FileNotFoundError: it cannot be read.
@@ -213,7 +215,7 @@ class Changes(ABC):
 
     @abstractmethod
     def encode(self, batch: dict[str, Any]) -> 'Future[tuple[np.ndarray, Optional[float]]]':
-        """Vector float32 [D] and sigma of a video that was read.
+        """Return the future vector, float32 [D], and sigma of a video that was read.
 
         Raises:
             Busy: too many wait for the model.
@@ -221,16 +223,16 @@ class Changes(ABC):
 
     @abstractmethod
     def _encode(self, texts: Sequence[str]) -> list[Query]:
-        """Texts as queries, in the model's thread."""
+        """Encode texts as queries, in the model's thread."""
 
     @abstractmethod
     def _take(self) -> None:
-        """Take the right to write, if it is not there."""
+        """Acquire the right to write, unless this process has it."""
 
 
 @contextmanager
 def _naming(item: NewItem, path: Path) -> Iterator[None]:
-    """Errors of a file of the library name it as it was asked for."""
+    """Replace the path in errors by the library's file name."""
     try:
         yield
     except BrokenVideoError as error:

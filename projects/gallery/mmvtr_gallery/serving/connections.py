@@ -1,7 +1,7 @@
-"""Connections that cost too much are closed: too many, too slow to ask, too slow to listen.
+"""Limits on connections: their number, the time to send a request and the time to read an answer.
 
-uvicorn limits what a request may cost once its headers are there; this is about what comes before
-and after.  A front server (projects/gallery/docs/serve.md) does the same and more.
+uvicorn limits only the processing of a request whose headers have arrived; this module covers what
+comes before and after.  A front server (projects/gallery/docs/serve.md) does the same and more.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-#: Connections at a time, where the limit on open files lets as many be.
+#: Maximal number of concurrent connections, if the limit on open files allows it.
 MOST = 512
-#: Connections that are accepted in one turn, before any is counted.
+#: Connections accepted by the kernel before the service counts them.
 BACKLOG = 64
-#: Seconds for the headers of a request; between two parts of its body; for an answer to go on.
+#: Timeouts in seconds: headers of a request; between two parts of its body; a stalled answer.
 HEADERS, BODY, ANSWER = 10.0, 30.0, 300.0
-#: Open files that are kept for all else.
+#: File descriptors reserved for everything else.
 SPARE = 64
 
 _FULL = (
@@ -33,7 +33,7 @@ _FULL = (
 
 
 def most_connections() -> int:
-    """How many this process can have: each may need a file beside its socket."""
+    """Return the number of connections this process can hold, with a file for each."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if limit == resource.RLIM_INFINITY:
         return MOST
@@ -41,10 +41,10 @@ def most_connections() -> int:
 
 
 class Connections:
-    """Those of one service.
+    """The open connections of one service, and their limits.
 
     Args:
-        most: at a time; default :func:`most_connections`.
+        most: maximal number at a time; default :func:`most_connections`.
         headers, body, answer: seconds, see :data:`HEADERS`.
     """
 
@@ -61,14 +61,14 @@ class Connections:
         self.open: dict[Limited, None] = {}  # in the order in which they began to wait
 
     def protocol(self, *args: Any, **kwargs: Any) -> 'Limited':
-        """For ``uvicorn.Config(http=...)``."""
+        """Return a new connection, for ``uvicorn.Config(http=...)``."""
         return Limited(self, *args, **kwargs)
 
     def make_room(self) -> bool:
-        """Close who has waited longest without asking, or else who does not read its answer.
+        """Close the connection that has been idle longest, or else a stalled one.
 
         Returns:
-            False where all are being answered.
+            False if all are being answered.
         """
         one = next((x for x in self.open if x.idle), None)
         one = one or next((x for x in self.open if x.stalled), None)
@@ -80,7 +80,7 @@ class Connections:
 
 
 class Limited(H11Protocol):
-    """uvicorn's protocol, with limits of time and number."""
+    """uvicorn's HTTP protocol with time limits and a limit on the number of connections."""
 
     def __init__(self, limits: Connections, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -90,16 +90,16 @@ class Limited(H11Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether no request of it is being answered."""
+        """Return whether none of its requests is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
     @property
     def stalled(self) -> bool:
-        """Whether its client has stopped to read."""
+        """Return whether its client has stopped reading."""
         return self._stalled is not None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Begin, or refuse where too many are open."""
+        """Register the connection, or refuse it if too many are open."""
         super().connection_made(transport)
         limits = self._limits
         if len(limits.open) >= limits.most and not limits.make_room():
@@ -110,7 +110,7 @@ class Limited(H11Protocol):
         self._wait(limits.headers)
 
     def connection_lost(self, exc: Optional[Exception]) -> None:
-        """End."""
+        """Forget the connection and cancel its timers."""
         self._limits.open.pop(self, None)
         for timer in (self._timer, self._stalled):
             if timer is not None:
@@ -118,7 +118,7 @@ class Limited(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """A part of a request."""
+        """Receive a part of a request, and set the timeout for the next part."""
         if self.transport.is_closing():
             return
         before = self.cycle
@@ -129,26 +129,26 @@ class Limited(H11Protocol):
             self._wait(None)
 
     def on_response_complete(self) -> None:
-        """The next request may come."""
+        """Wait for the next request."""
         super().on_response_complete()
         if self in self._limits.open and self.idle:
             self._limits.open[self] = self._limits.open.pop(self)
             self._wait(self._limits.headers)
 
     def pause_writing(self) -> None:
-        """The client does not read; not for long."""
+        """Start the timeout of a client that does not read."""
         super().pause_writing()
         self._stalled = self.loop.call_later(self._limits.answer, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """Cancel that timeout, as the client reads again."""
         super().resume_writing()
         if self._stalled is not None:
             self._stalled.cancel()
             self._stalled = None
 
     def _wait(self, seconds: Optional[float]) -> None:
-        """Close the connection in so many seconds unless something comes before; None: never."""
+        """Close the connection after so many seconds unless called again before; None: never."""
         if self._timer is not None:
             self._timer.cancel()
         abort = self.transport.abort
@@ -156,7 +156,7 @@ class Limited(H11Protocol):
 
 
 def config_of(app: Any, connections: Connections) -> uvicorn.Config:
-    """How a service is run: within these limits, and with a log that strangers cannot flood."""
+    """Return uvicorn's config of a service: the connection limits, and a rate-limited log."""
     config = uvicorn.Config(
         app,
         http=connections.protocol,
@@ -174,10 +174,10 @@ def config_of(app: Any, connections: Connections) -> uvicorn.Config:
 
 
 class Sparse(logging.Filter):
-    """Lets few records of one kind through in a time, and then says how many there were.
+    """A log filter that limits how often similar records are written, and counts the dropped ones.
 
     Args:
-        most: of one message in ``seconds``.
+        most: records of one message per ``seconds``.
     """
 
     def __init__(self, *, most: int = 5, seconds: float = 60.0) -> None:
@@ -187,7 +187,7 @@ class Sparse(logging.Filter):
         self._seen: Counter[str] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record is written."""
+        """Return whether a record is written."""
         kind, now = str(record.msg).partition('\n')[0][:80], time.monotonic()
         if now - self._since.get(kind, -self._seconds) >= self._seconds:
             left = self._seen[kind] - self._most

@@ -1,4 +1,4 @@
-"""Threads that read videos, so that a long one keeps neither the model nor a search waiting."""
+"""Threads that decode videos, so that a long video blocks neither the model nor searches."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Made = TypeVar('Made')
 
 
 class Decoders:
-    """Runs work in a few threads of its own.
+    """A thread pool with a bounded queue.
 
     Args:
-        threads: videos that are read at a time.
-        limit: that may wait or be read.
+        threads: videos decoded at a time.
+        limit: maximal number of videos that wait or are being decoded.
     """
 
     def __init__(self, *, threads: int = 2, limit: int = 256) -> None:
@@ -25,7 +25,7 @@ class Decoders:
         self._limit = limit
 
     def __call__(self, work: Callable[[], Made]) -> 'Future[Made]':
-        """What ``work`` returns, as soon as a thread has done it.
+        """Return a future for the result of ``work``, which runs in one of the threads.
 
         Raises:
             Busy: too many wait.
@@ -41,5 +41,5 @@ class Decoders:
         return future
 
     def close(self) -> None:
-        """End the threads; what still waits is cancelled."""
+        """End the threads; waiting work is cancelled."""
         self._pool.shutdown(cancel_futures=True)

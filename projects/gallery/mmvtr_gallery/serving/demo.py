@@ -1,7 +1,7 @@
-"""A planted gallery with a model of its own, made in about a minute: to see what the page does.
+"""A synthetic gallery with its own model, made in about a minute, to try the page.
 
-Clips of moving shapes are rendered and a tiny CLIP is trained on their captions, from
-nothing; then other clips, of three moments each, are cut into three and make the gallery.
+Clips of moving shapes are rendered and a tiny CLIP is trained on their captions from scratch; then
+other clips, of three moments each, are cut into three parts, which are the gallery's items.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from mmvtr.storage import write_plain
 from mmvtr.utils import load_config
 from mmvtr_gallery.store.replacing import replace_store
 
-#: Training clips, files of the gallery, and parts of each.
+#: Training clips, files of the gallery, and parts per file.
 CLIPS, FILES, PARTS = 600, 100, 3
-#: Knobs of the clips that are learnt from, and of other ones that are searched.
+#: Settings of the training clips, and of the other clips that are searched.
 SETS = dict(
     train=dict(num_train=CLIPS, num_val=1, num_test=1, captions=4),
     test=dict(seed=1, num_train=1, num_val=1, num_test=FILES, untrimmed=PARTS, test_captions=PARTS),
 )
 EPOCHS, BATCH, RATE = 16, 64, 3e-3
-#: What the page offers; the words are those of the planted captions.
+#: Example queries on the page, in the words of the planted captions.
 EXAMPLES = (
     'a red star spins', 'a small yellow heart moves', 'a blue square grows', 'something blinks',
     'a cyan crescent',
@@ -43,14 +43,14 @@ NOTE = (
 
 
 def make_demo(folder: Union[str, Path], *, say: Callable[[str], None] = print) -> None:
-    """Make the clips, the model and the store in a folder; nothing where the store is there.
+    """Make the clips, the model and the store in a folder, unless the store exists.
 
     Args:
-        folder: is made.
-        say: is told what is being done.
+        folder: created if missing.
+        say: called with a line about each step.
 
     Raises:
-        FolderInUse, ImportError, OSError: as of :func:`mmvtr_gallery.store.create_store`.
+        FolderInUse, ImportError, OSError: see :func:`mmvtr_gallery.store.create_store`.
     """
     folder = Path(folder).resolve()
     if (folder / 'store.json').is_file():
@@ -71,7 +71,7 @@ def make_demo(folder: Union[str, Path], *, say: Callable[[str], None] = print) -
 
 
 def _config(root: Path) -> Config:
-    """CLIP4Clip on a CLIP of a few layers, and its sets."""
+    """Return the config of CLIP4Clip on a CLIP of a few layers, with its datasets."""
     cfg = load_config('clip4clip_planted')
     init_default_scope(cfg.get('default_scope', 'mmvtr'))
     for tower in (cfg.model.encoder.frames.model, cfg.model.encoder.text.model):
@@ -90,7 +90,7 @@ def _config(root: Path) -> Config:
 
 
 def _train(cfg: Config, dataset: PlantedDataset) -> nn.Module:
-    """A model trained from nothing; the clips are decoded once and stay in memory."""
+    """Train a model from scratch; the clips are decoded once and stay in memory."""
     torch.manual_seed(0)
     model = MODELS.build(cfg.model)
     clips = [dataset[ItemKey(0, 0, i)] for i in range(len(dataset))]
@@ -118,7 +118,7 @@ def _keep(
     train: PlantedDataset,
     gallery: PlantedDataset,
 ) -> None:
-    """Cut the files into parts, encode them, and normalise by the captions of the training."""
+    """Cut the files into parts, encode them, and fit biases to the training captions."""
     ids, paths, spans = [], [], []
     for number, video in enumerate(gallery.videos, 1):
         length = video['duration'] / PARTS
@@ -135,6 +135,6 @@ def _keep(
     options['geometry'] = 'inner_product'  # the model's scores
     with replace_store(folder, vectors.shape[1], **options) as store:
         store.add(ids, vectors, paths=paths, starts=starts, ends=ends)
-        texts = apis.vectors(model, bank.levels)  # of few words, so many are alike
+        texts = apis.vectors(model, bank.levels)  # texts of few words, so many are alike
         store.refit(texts, temperature=float(model.temperature()), fewer=True)
         store.persist()

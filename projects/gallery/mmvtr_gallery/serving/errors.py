@@ -1,4 +1,4 @@
-"""What goes wrong becomes one sentence of JSON, never a traceback and no path of the server."""
+"""Error handlers: every error becomes one sentence of JSON, without traceback or server paths."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from mmvtr_gallery.serving.media import Unsatisfiable
 from mmvtr_gallery.serving.uploads import TooMuchToDecode
 from mmvtr_gallery.store.items import KnownIds, UnknownIds
 
-#: The longest sentence.
+#: Maximal length of a sentence.
 LONGEST = 400
 
-#: The first that fits counts.
+#: Exception types and their status codes; the first type that matches counts.
 STATUS: list[tuple[type[Exception], int]] = [
     (UnknownIds, 404),
     (InQuarantine, 404),
@@ -54,20 +54,20 @@ STATUS: list[tuple[type[Exception], int]] = [
     (RuntimeError, 500),
 ]
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-#: Whose words are what was asked for: a path in them is the asker's own.
+#: Errors whose messages quote the request: a path in them comes from the client.
 _OWN = (UnknownIds, KnownIds, InQuarantine, Outside, NameTaken)
 
-#: An absolute path: between quotes whole, elsewhere up to a space.
+#: An absolute path: within quotes all of it, elsewhere up to a space.
 _QUOTED = re.compile(r"""(['"])/[^'"]*?([^/'"]*)\1""")
 _BARE = re.compile(r"""(?<![\w.:/'"])/(?:[^\s/'",;:]+/)+([^\s/'",;:]*)""")
 
-#: Of what an error says, for the reference.
+#: Error responses in the API reference.
 RESPONSES: dict[int | str, dict[str, Any]] = {
     '4XX': dict(description='A request that cannot be answered: `{"error": "one sentence"}`'),
     '5XX': dict(description='A failure of the service: `{"error": "one sentence"}`'),
 }
 
-#: What pydantic calls an error -> what is said of it, with its context.
+#: pydantic's error type -> sentence, with placeholders from the error's context.
 _SENTENCES = {
     'missing': 'is missing',
     'extra_forbidden': 'is not known here: see /docs for what a request may say',
@@ -88,7 +88,7 @@ _SENTENCES = {
     'model_type': 'must be an object of names and values',
     'model_attributes_type': 'must be an object of names and values',
 }
-#: Beginnings of further names, of types that are read from texts as well.
+#: Prefixes of further error types -> sentence; they include types that are parsed from texts.
 _KINDS = {
     'int': 'must be a whole number',
     'float': 'must be a valid number',
@@ -97,17 +97,17 @@ _KINDS = {
 
 
 def answer(status: int, sentence: str, **headers: str) -> JSONResponse:
-    """An error as JSON."""
+    """Return an error as a JSON response."""
     words = sendable(' '.join(str(sentence).split()))
     words = words if len(words) <= LONGEST else f'{words[: LONGEST - 3]}...'
     return JSONResponse(dict(error=words), status, headers=headers)
 
 
 def handle_errors(app: FastAPI, private: Sequence[str] = ()) -> None:
-    """Give an app one handler for each kind of error.
+    """Register one handler for each kind of error.
 
     Args:
-        private: paths of this machine that no sentence may have, whatever is in them.
+        private: paths of this machine that are shortened in every sentence.
     """
     for kind, status in STATUS:
         app.add_exception_handler(kind, _of_status(status, private))
@@ -132,7 +132,7 @@ def _of_status(status: int, private: Sequence[str]) -> Any:
 
 
 def sentence_of(error: Exception, private: Sequence[str] = ()) -> str:
-    """What an error says to who is far away: the words, and no path or address of this machine."""
+    """Return an error's message for a client, without paths and addresses of this machine."""
     if isinstance(error, _OWN):
         return str(error)
     if isinstance(error, OverflowError):
@@ -155,10 +155,10 @@ def sentence_of(error: Exception, private: Sequence[str] = ()) -> str:
 
 
 def without_paths(words: str, private: Sequence[str] = ()) -> str:
-    """Words in which absolute paths are their last parts alone.
+    """Replace each absolute path in a message by its last component.
 
     Args:
-        private: paths that may have spaces.
+        private: paths to replace even if they contain spaces.
     """
     words = _QUOTED.sub(r'\1\2\1', words)
     for path in sorted(private, key=len, reverse=True):
@@ -167,10 +167,10 @@ def without_paths(words: str, private: Sequence[str] = ()) -> str:
 
 
 def said_of(error: dict[str, Any]) -> str:
-    """One of pydantic's errors as a sentence.
+    """Return one of pydantic's errors as a sentence.
 
     Args:
-        error: of ``ValidationError.errors()``.
+        error: an entry of ``ValidationError.errors()``.
     """
     kind, context = error['type'], error.get('ctx', {})
     parts = [part for part in error['loc'] if part not in ('body', 'query')]
@@ -180,7 +180,7 @@ def said_of(error: dict[str, Any]) -> str:
     if not place and kind in ('model_type', 'model_attributes_type', 'dict_type', 'missing'):
         return 'the body must be a JSON object, sent with the header Content-Type: application/json'
     words = _SENTENCES.get(kind) or _KINDS.get(kind.partition('_')[0])
-    if words is None:  # of our own checks
+    if words is None:  # of a check in bodies.py
         words = error['msg'].removeprefix('Value error, ')
         return f'{place}: {words}' if place else words
     return f'{place or "the body"} {words.format(**context)}'
@@ -195,7 +195,7 @@ async def _of_http(request: Request, error: HTTPException) -> JSONResponse:
 
 
 async def _gone(request: Request, error: ClientDisconnect) -> Response:
-    """Who has hung up reads no answer, and it is no fault of the service."""
+    """Answer 400 to a disconnected client, which is no fault of the service."""
     return Response(status_code=400)
 
 

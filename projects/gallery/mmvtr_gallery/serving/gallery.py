@@ -1,4 +1,4 @@
-"""A store and the model that made it, as one thing that answers and can be changed."""
+"""A store together with the model that made it: it answers queries and can be changed."""
 
 from __future__ import annotations
 
@@ -38,31 +38,31 @@ from mmvtr_gallery.store.moments import BestWindow, MomentHit, MomentStore
 from mmvtr_gallery.store.windowing import NOT_NOTED
 from mmvtr_gallery.stored_model import load_stored_retriever
 
-#: What a hit by moments and a best window both have.
+#: Fields that a hit by moments and a best window share.
 _OF_HIT = ('start', 'end', 'score', 'raw', 'bias')
 
 
 class Gallery(Changes):
-    """See :meth:`open`.
+    """A store together with its model; see :meth:`open`.
 
-    The store is read at once.  The right to write, which one process has at a time, is taken when
-    the service begins, or, where another process has it then, by the first change that finds it
+    The store is read at once.  The right to write, which one process has at a time, is acquired
+    when the service starts or, if another process has it then, by the first change that finds it
     free; it is kept until the end.
 
     Args:
-        location: of the store.
-        store: as it was opened.
-        moments: windows beside it, opened alike; None: there are none.
+        location: location of the store.
+        store: the opened store.
+        moments: the windows beside it, opened in the same mode; None: it has none.
         model, cfg: the retriever that made its vectors, and its config.
-        library: whose files may be added.
-        links: folders that links among the listed files may lead into.
+        library: folder whose files may be added.
+        links: folders that symbolic links among the listed files may lead into.
 
     Attributes:
-        thread: owns the model.
-        decoders: read videos.
+        thread: the thread that owns the model.
+        decoders: the threads that read videos.
         files: opens the files of items.
-        overview: tells what is in it.
-        fingerprint: of the model's weights.
+        overview: pages and statistics of the gallery.
+        fingerprint: fingerprint of the model's weights.
     """
 
     def __init__(
@@ -100,20 +100,20 @@ class Gallery(Changes):
         config: Optional[Union[str, Path]] = None,
         checkpoint: Optional[Union[str, Path]] = None,
     ) -> 'Gallery':
-        """A gallery for reading; see :meth:`take`.
+        """Open a gallery for reading; see :meth:`take`.
 
         Args:
-            location: a folder or a URL, as of :func:`mmvtr_gallery.store.open_store`.
+            location: a folder or a URL, see :func:`mmvtr_gallery.store.open_store`.
             library: folder whose files may be added.
-            links: folders that links among the listed files may lead into.
-            config, checkpoint: as of :func:`mmvtr_gallery.stored_model.load_stored_retriever`.
+            links: folders that symbolic links among the listed files may lead into.
+            config, checkpoint: see :func:`mmvtr_gallery.stored_model.load_stored_retriever`.
 
         Raises:
             ConnectionError: the URL does not answer.
             FileNotFoundError, NotADirectoryError: no store, config, checkpoint or library.
-            RuntimeError: a damaged file, or a checkpoint of other weights than the store's.
-            ValueError: a model whose scores are no inner products, or which reads stored words;
-                windows of another model; a model on an embedding server that nobody has named.
+            RuntimeError: a damaged file, or a checkpoint with other weights than the store's.
+            ValueError: a model whose scores are not inner products, or which reads stored words;
+                windows of another model; a model on an embedding server whose URL is not set.
         """
         shelf = Library(library)
         store = open_store(location)
@@ -123,7 +123,7 @@ class Gallery(Changes):
         return cls(location, store, _windows_of(store, location), model, cfg, shelf, links)
 
     def take(self) -> None:
-        """Take the right to write.
+        """Acquire the right to write.
 
         Raises:
             FolderInUse: another process has it.
@@ -149,7 +149,7 @@ class Gallery(Changes):
                 sample.restore(cleaned(sample.queries()), sample.seen)
 
     def close(self) -> None:
-        """Write what is in memory, and let others write."""
+        """Write what is in memory, and release the right to write."""
         self.decoders.close()
         self.thread.close()
         with self._changes:
@@ -172,7 +172,7 @@ class Gallery(Changes):
         return self._moments
 
     def notes(self) -> list[str]:
-        """Limitations of this gallery that the owner is told at start-up."""
+        """Return the limitations of this gallery that are printed at start-up."""
         store, said = self.store, []
         there = store.debiaser
         reads = there is not None and TRANSFORMS[there.transform_].reads_items
@@ -222,23 +222,23 @@ class Gallery(Changes):
         return vector, None if sigmas is None else sigmas[0]
 
     def item(self, name: str) -> Item:
-        """An item and its vector.
+        """Return an item with its vector.
 
         Raises:
-            UnknownIds: there is none.
+            UnknownIds: no item has this id.
         """
         return self.store.get([name])[0]
 
     def seen(self, name: str, *, trusted: bool) -> Item:
-        """An item whose file somebody asks for.
+        """Return an item whose file a client requests.
 
         Args:
-            name: its id.
-            trusted: whether who asks knows the token.
+            name: the item's id.
+            trusted: whether the client knows the token.
 
         Raises:
-            UnknownIds: there is none.
-            InQuarantine: searches leave it out, and who asks is a stranger.
+            UnknownIds: no item has this id.
+            InQuarantine: it is quarantined, and the client does not know the token.
         """
         item = self.item(name)
         if not trusted and name in self.store.quarantined:
@@ -258,26 +258,25 @@ class Gallery(Changes):
         by_moments: bool = False,
         asker: Optional[Client] = None,
     ) -> Answer:
-        """The best items, each with its best window where the gallery has windows.
+        """Return the best items, each with its best window if the gallery has windows.
 
         Args:
-            k: at most as many as there are.
-            filter: as of :meth:`~mmvtr_gallery.store.protocol.GalleryStore.search`.
+            k: number of hits, at most the number of items.
+            filter: see :meth:`~mmvtr_gallery.store.protocol.GalleryStore.search`.
             transform: rank with biases, if the gallery has any.
-            compare: also tell the ranks that they have in the other ranking.
-            calibrated: also tell P(match), which is that of texts; with biases and without a filter
-                P that the place is right, where the store knows it of lists.
-            min_precision: in (0, 1), also tell its threshold.
-            by_moments: rank the items by their best windows, so that one without any is not found;
-                scores and biases are the windows' then, and have no P(match).
-            asker: whose query may take part in the sample of served queries, as
-                :mod:`mmvtr_gallery.serving.sampling` says; None: it does not.
+            compare: also return their ranks in the other ranking.
+            calibrated: also return P(match), which is calibrated on texts; with biases, without a
+                filter and if the store has list chances, the probability that the place is right.
+            min_precision: in (0, 1), also return its threshold.
+            by_moments: rank items by their best windows, so that items without any are not found;
+                scores and biases are then the windows', and have no P(match).
+            asker: the client, whose query may enter the sample of served queries by the rules of
+                :mod:`mmvtr_gallery.serving.sampling`; None: it does not.
 
         Raises:
             Empty: there are no items.
-            ValueError: a k above their number, a filter or a vector that does not fit; a
-                ``min_precision`` of a gallery without a calibration; ``by_moments`` of one without
-                windows.
+            ValueError: a k above their number, an invalid filter or vector; ``min_precision`` for a
+                gallery without a calibration; ``by_moments`` for one without windows.
         """
         store, moments = self.store, self.moments
         vector = np.asarray(query.vector, dtype=np.float32)[None]
@@ -293,7 +292,7 @@ class Gallery(Changes):
         biased = (moments.windows if by_moments else store).debiaser is not None
         listed = transform and biased and not (filter or by_moments)
         listed = listed and store.list_chances is not None
-        # As deep as the chances read, or places of equal or approximate scores could differ.
+        # Search as deep as the chances need, so that ties and approximate scores keep their order.
         deep = max(k, store.list_chances.depth) if listed and calibrated else k
         hits = self._ranked(vector, min(deep, count), filter, transform, ranking)[:k]
         if moments is not None:
@@ -328,19 +327,19 @@ class Gallery(Changes):
         transform: bool,
         moments: Optional[MomentStore],
     ) -> Sequence[Union[Hit, MomentHit]]:
-        """Items, by their best windows if ``moments`` are given."""
+        """Return the best items, ranked by their best windows if ``moments`` are given."""
         options = dict(filter=filter, transform=transform, model=self.fingerprint)
         if moments is not None:
             return moments.search(vector, k, **options)[0]
         return self.store.search(vector, k, **options, record=False)[0]
 
     def drift(self) -> Optional[Drift]:
-        """Return how far served queries are from those of the biases; None if unknown."""
+        """Return the drift of served queries from the bank of the biases; None if unknown."""
         self._drift = drift_of(self.store)
         return self._drift
 
     def gauges(self) -> dict[str, tuple[str, Optional[float]]]:
-        """Figures of now by name, each with what it is; None: not known."""
+        """Return current figures by name, each with its description; None: not known."""
         sample, drift = self.store.online, self._drift
         return dict(
             items=('Items of the gallery.', self.store.count()),
@@ -367,11 +366,11 @@ class Gallery(Changes):
         )
 
     def frames(self, item: Item) -> Frames:
-        """The frames of an item, for :meth:`moment`; not in the model's thread.
+        """Read the frames of an item, for :meth:`moment`; not in the model's thread.
 
         Raises:
             BrokenVideoError: the file cannot be read; the message names the item.
-            Outside, FileNotFoundError: as of
+            Outside, FileNotFoundError: see
                 :meth:`~mmvtr_gallery.serving.library.ListedFiles.open`.
         """
         path = self.files.path(item)
@@ -385,7 +384,7 @@ class Gallery(Changes):
             raise FileNotFoundError(f'the file of {item.id[:80]!r} is gone') from error
 
     def moment(self, text: str, frames: Frames) -> 'Future[Optional[Moment]]':
-        """When in a video a text matches.
+        """Return the future moment at which a text matches in a video.
 
         Raises:
             Busy: too many wait for the model.
@@ -394,7 +393,7 @@ class Gallery(Changes):
 
 
 def _refuse_unknown_server(model: nn.Module) -> None:
-    """Raise ServerUnknown where a model runs on an embedding server, and nobody has said where."""
+    """Raise ServerUnknown if a model runs on an embedding server whose URL is not set."""
     for part in model.modules():
         server = getattr(part, 'server', None)
         if isinstance(server, EmbeddingServer):
@@ -404,7 +403,7 @@ def _refuse_unknown_server(model: nn.Module) -> None:
 def _windows_of(
     store: GalleryStore, location: Union[str, Path], *, write: bool = False
 ) -> Optional[MomentStore]:
-    """The windows beside a store; None: there are none."""
+    """Return the windows beside a store; None: it has none."""
     try:
         return MomentStore.open(store, location, write=write)
     except FileNotFoundError:
@@ -417,7 +416,7 @@ def _best_windows(
     hits: Sequence[Union[Hit, MomentHit]],
     transform: bool,
 ) -> list[Optional[BestWindow]]:
-    """The best window of each hit, which is the one that it was ranked by, if it was."""
+    """Return the best window of each hit, or the window that ranked it."""
     best = moments.best(vector, [hit.item for hit in hits], transform=transform)
     return [
         window._replace(**{name: getattr(hit, name) for name in _OF_HIT})
@@ -432,14 +431,14 @@ def _finite(x: float) -> Optional[float]:
 
 
 def _as_hit(hit: Union[Hit, MomentHit]) -> Hit:
-    """What was found, with the bias that ranked it."""
+    """Return a hit by items or by moments as a Hit, with the bias that ranked it."""
     if isinstance(hit, MomentHit):
         return Hit(hit.score, hit.raw, hit.item._replace(bias=hit.bias))
     return hit
 
 
 def try_to_take(gallery: Gallery) -> Optional[str]:
-    """Take the right to write; returns why not, where another process has it."""
+    """Acquire the right to write; return the reason if another process has it."""
     try:
         gallery.take()
     except FolderInUse as error:

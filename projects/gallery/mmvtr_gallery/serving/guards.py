@@ -1,4 +1,4 @@
-"""Who may ask, and how much: names of this host, sizes of bodies, the token of who writes."""
+"""Access control: accepted host names, sizes of bodies, and the token of writers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from mmvtr_gallery.serving.errors import answer
 
-#: The page loads nothing from anywhere else, and nobody else may frame it.
+#: Response headers: the page loads nothing from other sites, and cannot be framed by them.
 HEADERS = {
     'Content-Security-Policy': (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -25,17 +25,17 @@ HEADERS = {
 
 
 class Guard:
-    """ASGI middleware: refuse other host names, other sites and large bodies, add headers.
+    """ASGI middleware that refuses other host names, cross-site requests and large bodies.
 
-    A page of another site can point its own name at this machine (DNS rebinding); the Host header
-    then has that name.  It can also send a request in the name of a visitor, which its browser
-    marks with the site's ``Origin``; whoever is no browser sends none.  HEAD is answered as GET is,
-    without the body.
+    It also adds security headers.  A page of another site can point its own name at this machine
+    (DNS rebinding); the Host header then has that name.  It can also make a visitor's browser send
+    a request, which then carries the site's ``Origin``; clients that are no browsers send none.
+    HEAD is answered like GET, without the body.
 
     Args:
-        hosts: names that this service is called by; None: any.
-        body: bytes of a body, but for ``uploads``.
-        uploads: path -> bytes.
+        hosts: accepted host names; None: any.
+        body: maximal bytes of a body, except on the paths in ``uploads``.
+        uploads: path -> maximal bytes of a body.
     """
 
     def __init__(
@@ -101,17 +101,17 @@ def _same_site(headers: Headers) -> bool:
 
 
 def _without_port(host: str) -> str:
-    """'[::1]:80' -> '::1', 'localhost:80' -> 'localhost'."""
+    """Strip the port: '[::1]:80' -> '::1', 'localhost:80' -> 'localhost'."""
     if host.startswith('['):
         return host[1:].partition(']')[0]
     return host.partition(':')[0].lower()
 
 
 class Writers:
-    """Lets through who knows the token.
+    """A FastAPI dependency that admits only requests with the token.
 
     Args:
-        token: None: nobody writes.
+        token: None: nobody may write.
     """
 
     def __init__(self, token: Optional[str]) -> None:
@@ -119,11 +119,11 @@ class Writers:
 
     @property
     def any(self) -> bool:
-        """Whether somebody may write."""
+        """Return whether anybody may write."""
         return self._token is not None
 
     def __call__(self, request: Request) -> None:
-        """A dependency of the routes that change something.
+        """Raise unless the request has the token; a dependency of the routes that change something.
 
         Raises:
             HTTPException: 403 without a token of the service, 401 without the right one.
@@ -138,7 +138,7 @@ class Writers:
             )
 
     def knows(self, request: Request) -> bool:
-        """Whether a request brings the token of a service that has one."""
+        """Return whether the service has a token and the request brings it."""
         if self._token is None:
             return False
         scheme, _, given = request.headers.get('authorization', '').partition(' ')

@@ -1,4 +1,4 @@
-"""What is in the gallery: ``/items``, a page at a time, and ``/stats``."""
+"""Routes that list the gallery: ``/items``, page by page, and ``/stats``."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ class ListedItem(BaseModel):
 
 
 class Page(BaseModel):
-    """Items ``offset`` to ``offset`` + ``limit`` of those that fit."""
+    """Items ``offset`` to ``offset`` + ``limit`` of those that match."""
 
     items: list[ListedItem]
     total: int = Field(description='items that fit')
 
 
 class LastChange(BaseModel):
-    """What `/undo` takes back."""
+    """The change that `/undo` reverts."""
 
     kind: Literal['add', 'delete', 'replace', 'refit']
     items: Optional[int] = Field(description='added or removed; null of a refit')
 
 
 class HowFound(BaseModel):
-    """How evenly the items are among the best of the queries that are known."""
+    """How evenly the items are distributed over the top results of the known queries."""
 
     source: Literal['bank', 'served'] = Field(
         description='the texts of the last refit, or the sample of served queries'
@@ -78,11 +78,11 @@ class Stats(BaseModel):
 
 
 def add_items(app: FastAPI, gallery: Gallery) -> None:
-    """Give an app the routes."""
+    """Add the routes to an app."""
 
     @app.post('/items')
     def items(body: Annotated[Items, JsonBody()] = Items()) -> Page:
-        """A page of the gallery, with which items are hubs or never found, and why."""
+        """List a page of the gallery, with which items are hubs or never found, and why."""
         page = gallery.overview.page(**body.model_dump())
         names = file_names([item.path for item in page.items], gallery.library)
         held = set(gallery.store.quarantined)
@@ -108,5 +108,5 @@ def add_items(app: FastAPI, gallery: Gallery) -> None:
 
     @app.get('/stats')
     def stats() -> Stats:
-        """Columns and their values, the last change, and how evenly items are found."""
+        """Report columns and their values, the last change, and how evenly items are found."""
         return Stats(**gallery.overview.stats())

@@ -1,4 +1,4 @@
-"""A video that a client sends to be kept: it becomes a file of the library, and an item."""
+"""Uploaded videos that are stored: each becomes a file of the library, and an item."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from typing import Iterator
 from mmvtr_gallery.serving.library import Library, Outside
 from mmvtr_gallery.serving.media import media_type
 
-#: Of a file that is being received, and after how many seconds it is what a kill has left.
+#: Prefix of files being received, and the age in seconds at which they count as leftovers.
 PART, LEFT = '.mmvtr-upload-', 3600
 
 
 class NameTaken(FileExistsError):
-    """The library has a file of that name."""
+    """The library already has a file of that name."""
 
 
 @contextmanager
 def received(library: Library, name: str) -> Iterator[Path]:
     """Yield a file to write; it joins the library if the block ends without an error.
 
-    It is written into the library's own folder, never into one below it, so that no link in a
-    folder's place can lead it elsewhere.
+    It is written directly into the library's folder, never below it, so that no symbolic link can
+    lead elsewhere.
 
     Args:
-        name: a plain name that ends as those of videos do.
+        name: a plain file name with the suffix of a video.
 
     Raises:
-        Outside: there is no library, or it is no such name.
-        NameTaken: there is a file of that name; it stays as it is.
+        Outside: there is no library, or the name is not such a name.
+        NameTaken: a file of that name exists; it is not changed.
         OSError: it cannot be written.
     """
     if library.folder is None:
@@ -60,7 +60,7 @@ def received(library: Library, name: str) -> Iterator[Path]:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what uploads that were killed have left."""
+    """Remove the leftovers of killed uploads."""
     for path in folder.glob(f'{PART}*'):
         if time.time() - path.lstat().st_mtime > LEFT:
             path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""The folder whose videos may be added, and the listed files, looked at again when they are served.
+"""The folder whose videos may be added, and safe opening of the listed files.
 
-Somebody who can write into a folder can replace a listed video by a link to a private file. So a
-file is opened without following links each time, however it came into the gallery.
+Somebody who can write into a folder can replace a listed video by a link to a private file. So
+every file is opened without following links, each time it is served.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ Folder = Union[str, Path]
 
 
 class Outside(PermissionError):
-    """A file that is not in the library, or a link that leads out of what may be served."""
+    """The file is not in the library, or is a link out of the folders that may be served."""
 
 
 class Library:
-    """Files of one folder, in any depth.
+    """The files of one folder, at any depth.
 
     Args:
-        folder: None: nothing can be added by its file.
+        folder: None: no file can be added.
 
     Raises:
-        NotADirectoryError: it is none.
+        NotADirectoryError: it is no folder.
     """
 
     def __init__(self, folder: Optional[Folder]) -> None:
@@ -37,14 +37,14 @@ class Library:
         if self.folder is not None and not self.folder.is_dir():
             raise NotADirectoryError(f'the library {folder} is no folder')
         given = () if folder is None else (Path(os.path.abspath(folder)), self.folder)
-        #: The folder as it was named, and without links.
+        #: The folder as it was given, and with links resolved.
         self.names: tuple[Path, ...] = given
 
     def file(self, name: str) -> Path:
-        """The file of a name such as ``'more/dog.mp4'``, links followed.
+        """Return the file of a name such as ``'more/dog.mp4'``, links resolved.
 
         Raises:
-            Outside: there is no library, or the name, or where a link leads, is not in it.
+            Outside: there is no library, or the name or its link's target is outside of it.
             FileNotFoundError: it has no such file.
         """
         if self.folder is None:
@@ -56,7 +56,7 @@ class Library:
         try:
             path = self.folder.joinpath(*parts).resolve()
             there = path.is_file()
-        except (OSError, RuntimeError):  # a name that is too long, links in a circle
+        except (OSError, RuntimeError):  # a name that is too long, or a loop of links
             path, there = self.folder, False
         if not path.is_relative_to(self.folder):
             raise Outside(f'{name[:80]!r} is not the name of a file in the library')
@@ -65,7 +65,7 @@ class Library:
         return path
 
     def name_of(self, path: str) -> Optional[str]:
-        """A path as a name in the library, with ``/``; None: it is not there."""
+        """Return a path's name in the library, with ``/``; None: it is outside."""
         given = Path(os.path.abspath(path))
         for folder in self.names:
             if given.is_relative_to(folder):
@@ -74,9 +74,9 @@ class Library:
 
 
 def file_names(paths: Sequence[Optional[str]], library: Library) -> list[Optional[str]]:
-    """How files are called in an answer, without where they are on this machine.
+    """Return the names of files in an answer, without their location on this machine.
 
-    A file of the library has its name there.  Another one has its own name, with as many of its
+    A file of the library gets its name there.  Another one gets its base name, with as many parent
     folders as are needed to tell it from the others of the answer.
     """
     known = {path: library.name_of(path) for path in paths if path is not None}
@@ -94,17 +94,17 @@ def file_names(paths: Sequence[Optional[str]], library: Library) -> list[Optiona
 
 
 class ListedFiles:
-    """Opens the files of items.
+    """Opens the files of items without following links out of the allowed folders.
 
-    A file of the library is opened without following any link below the library's folder, another
-    file without following a link in its place.  A link is followed only into ``links``.
+    A file of the library is opened without following any link below the library's folder; any
+    other file must not be a link itself.  A link is followed only into ``links``.
 
     Args:
-        library: whose files may be added.
+        library: folder whose files may be added.
         links: folders that links may lead into.
 
     Raises:
-        NotADirectoryError: one of them is none.
+        NotADirectoryError: one of ``links`` is no folder.
     """
 
     def __init__(self, library: Library, links: Sequence[Folder] = ()) -> None:
@@ -115,19 +115,19 @@ class ListedFiles:
                 raise NotADirectoryError(f'{given} is no folder that links could lead into')
 
     def open(self, item: Item) -> BinaryIO:
-        """The file of an item, to be closed by who asks.
+        """Return the open file of an item; the caller closes it.
 
         Raises:
-            Outside: it is a link, or lies behind one.
-            FileNotFoundError: the store knows none, or it is gone.
+            Outside: it is a link, or is reached through one.
+            FileNotFoundError: the item has no file, or the file is gone.
         """
         return self._opened(item)[0]
 
     def path(self, item: Item) -> Path:
-        """Where the file is, just now seen to be one that :meth:`open` opens; for decoders.
+        """Return the path of the file after checking that :meth:`open` opens it; for decoders.
 
         Raises:
-            Outside, FileNotFoundError: as :meth:`open`.
+            Outside, FileNotFoundError: see :meth:`open`.
         """
         file, path = self._opened(item)
         file.close()
@@ -158,10 +158,10 @@ class ListedFiles:
 
 
 def _open_below(root: Path, path: Path) -> BinaryIO:
-    """An ordinary file at ``path``, of whose parts after ``root`` none is a link.
+    """Open the regular file ``path``, in which no component after ``root`` is a link.
 
     Raises:
-        OSError: ELOOP or ENOTDIR where one is; ENOENT for what is no ordinary file.
+        OSError: ELOOP or ENOTDIR if one is; ENOENT if it is no regular file.
     """
     *folders, name = path.relative_to(root).parts
     here = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
@@ -170,7 +170,7 @@ def _open_below(root: Path, path: Path) -> BinaryIO:
             inner = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
             os.close(here)
             here = inner
-        # O_NONBLOCK: a named pipe would wait for a writer.
+        # O_NONBLOCK, as opening a named pipe would wait for a writer.
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=here)
     finally:
         os.close(here)

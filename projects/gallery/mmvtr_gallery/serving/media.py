@@ -1,4 +1,4 @@
-"""What is shown of a listed video: its film strip, and parts of its file."""
+"""Thumbnails (film strips) of listed videos, and byte ranges of their files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mmvtr.engine.hooks.study import film_strip
 from mmvtr_gallery.serving.library import ListedFiles
 from mmvtr_gallery.store import Item
 
-#: Bytes that are read of a file at a time.
+#: Bytes read from a file at a time.
 CHUNK = 256 * 1024
 
 
@@ -30,23 +30,23 @@ class Range(NamedTuple):
 
 
 class Unsatisfiable(ValueError):
-    """A range that begins behind the end of the file."""
+    """A range that begins after the end of the file."""
 
 
 def byte_range(header: Optional[str], size: int) -> Optional[Range]:
     """Return the bytes that a Range header requests of ``size``; None for all.
 
-    A header that is malformed, of another unit or of several ranges counts as none, as RFC 9110
-    (Sec. 14.2) lets it.
+    A header that is malformed, of another unit or of several ranges is ignored, as RFC 9110
+    (Sec. 14.2) allows.
 
     Raises:
-        Unsatisfiable: it begins behind the end, or asks for the last 0 bytes.
+        Unsatisfiable: it begins after the end, or requests the last 0 bytes.
     """
     found = re.fullmatch(r'bytes=([0-9]{0,18})-([0-9]{0,18})', (header or '').replace(' ', ''))
     if found is None or found.groups() == ('', ''):
         return None
     first, last = found.groups()
-    if not first:  # the last so many
+    if not first:  # a suffix range: the last bytes
         count = min(int(last), size)
         if not count:
             raise Unsatisfiable(f'the file has {size} bytes')
@@ -59,31 +59,31 @@ def byte_range(header: Optional[str], size: int) -> Optional[Range]:
 
 
 def read_range(file: BinaryIO, first: int, length: int) -> Iterator[bytes]:
-    """``length`` bytes of an open file from place ``first`` on, some at a time; closes it."""
+    """Yield ``length`` bytes of an open file from offset ``first`` on in chunks; close it."""
     with file:
         file.seek(first)
         while length > 0:
             data = file.read(min(CHUNK, length))
-            if not data:  # it was cut meanwhile
+            if not data:  # the file was truncated meanwhile
                 return
             length -= len(data)
             yield data
 
 
 def media_type(path: Union[str, Path]) -> str:
-    """Of a video file by its suffix; what is no video by name is bytes."""
+    """Return the media type of a video file by its suffix; other files are plain bytes."""
     kind = mimetypes.guess_type(str(path))[0] or ''
     return kind if kind.startswith('video/') else 'application/octet-stream'
 
 
 class Strips:
-    """Film strips as JPEG, the last ones kept in memory.
+    """Film strips as JPEG, with a cache of recent ones.
 
     Args:
-        files: opens those of items.
-        capacity: bytes that are kept.
+        files: opens the files of items.
+        capacity: bytes of the cache.
         height: pixels.
-        decoders: videos that are decoded at a time.
+        decoders: videos decoded at a time.
     """
 
     def __init__(
@@ -101,11 +101,11 @@ class Strips:
         self._decoding = threading.Semaphore(decoders)
 
     def __call__(self, item: Item, frames: int) -> bytes:
-        """One picture of frames side by side, spread evenly over an item.
+        """Return one picture of frames side by side, spread evenly over an item.
 
         Raises:
             BrokenVideoError: the file cannot be read.
-            Outside, FileNotFoundError: as :meth:`~mmvtr_gallery.serving.library.ListedFiles.open`.
+            Outside, FileNotFoundError: see :meth:`~mmvtr_gallery.serving.library.ListedFiles.open`.
         """
         path = self._files.path(item)
         key = (str(path), item.start, item.end, frames, os.stat(path).st_mtime_ns)

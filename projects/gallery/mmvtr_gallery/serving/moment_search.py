@@ -1,4 +1,4 @@
-"""When in a video a text matches best, also of models that score a video as a whole."""
+"""Find when in a video a text matches best, even for models that score a video as a whole."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.structures import Levels
 from mmvtr_gallery.store import Item
 
-#: Videos whose frames are kept.
+#: Number of videos whose encoded frames are cached.
 KEPT = 256
 
 
 class Moment(NamedTuple):
-    """Where a text matches and where the item itself is, in seconds of the file."""
+    """Where a text matches, and where the item itself lies, in seconds of the file."""
 
     start: float
     end: float
@@ -35,13 +35,13 @@ class Moment(NamedTuple):
 
 
 class Frames(NamedTuple):
-    """The frames of an item on their way through the model.
+    """The frames of an item, before or after encoding.
 
     Attributes:
-        key: file, its time of change, and the part of it.
-        content: a batch as it was read, or what the model has made of it.
-        begin: seconds into the file.
-        length: seconds.
+        key: file, its modification time, and the item's start and end.
+        content: the batch of frames, or the model's output for it.
+        begin: begin of the item, in seconds of the file.
+        length: length of the item in seconds.
     """
 
     key: tuple
@@ -51,11 +51,11 @@ class Frames(NamedTuple):
 
 
 class Moments:
-    """The frame of a video that fits a text best: :meth:`read`, and then a call.
+    """Finds the frame of a video that best matches a text: :meth:`read`, and then a call.
 
-    Of a model that matches at a frame (``paired_matches``) it is that one.  Of one that averages
-    its frames (a cosine of the level ``'global'``, whose tokens are frames) it is the frame with
-    the largest cosine, as ``mmvtr find_moments`` with ``BestFrameSimilarity``.
+    If the model's similarity locates a frame (``paired_matches``), it is that one.  For a model
+    that averages its frames (a cosine of the level ``'global'``, whose tokens are frames) it is the
+    frame with the largest cosine, as in ``mmvtr find_moments`` with ``BestFrameSimilarity``.
 
     Args:
         model: a retriever in eval mode.
@@ -65,7 +65,7 @@ class Moments:
     def __init__(self, model: nn.Module, cfg: Config) -> None:
         self._model = model
         if not hasattr(model.similarity, 'paired_matches'):
-            # The same weights under another similarity, and the model itself as it was.
+            # Share the weights but use another similarity; the model itself stays unchanged.
             self._model = copy.copy(model)
             self._model._modules = dict(model._modules, similarity=BestFrameSimilarity())
         self._encode_text = apis.TextEncoder(self._model, cfg)
@@ -74,7 +74,7 @@ class Moments:
         self._lock = threading.Lock()
 
     def read(self, item: Item, path: Path) -> Frames:
-        """The frames of an item, as they were kept or read from its file; in any thread.
+        """Return the frames of an item, cached or read from its file; callable from any thread.
 
         Raises:
             BrokenVideoError, FileNotFoundError: the file cannot be read.
@@ -92,12 +92,12 @@ class Moments:
 
     @torch.no_grad()
     def __call__(self, text: str, frames: Frames) -> Optional[Moment]:
-        """Where a text matches; None: this model's videos have no frames of their own.
+        """Return where a text matches; None: this model's videos have no frame-level features.
 
-        In the model's thread.
+        To be called in the model's thread.
 
         Raises:
-            KeyError: a word that a closed vocabulary lacks.
+            KeyError: a word is not in a closed vocabulary.
         """
         video = self._levels(frames)
         names = self._model.similarity.levels

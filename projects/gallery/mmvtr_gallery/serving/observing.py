@@ -1,6 +1,6 @@
-"""What a service tells of itself: a log of requests in lines of JSON, and figures for Prometheus.
+"""Monitoring of a service: a log of requests as JSON lines, and metrics for Prometheus.
 
-Nothing of a query is in either: no text, no vector, no id, no address.
+Neither contains anything of a query: no text, no vector, no id, no address.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Optional, Union
 
-#: Upper ends of the buckets of a time, in seconds.
+#: Upper bounds of the histogram buckets, in seconds.
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-#: Where a request keeps the seconds of its stages.
+#: Key of the ASGI scope with the seconds of a request's stages.
 STAGES = 'mmvtr.stages'
-#: What Prometheus calls the format of :meth:`Observed.figures`.
+#: Prometheus' content type for :meth:`Observed.figures`.
 FORMAT = 'text/plain; version=0.0.4; charset=utf-8'
 
 
 class Observed:
-    """Counts requests and their times, and writes a line of each.
+    """Counts requests and their times, and logs a line for each.
 
     Args:
-        log: file that lines are added to; None: none are written.
-        told: whether the figures are told at ``/metrics``.
+        log: file to append to; None: no log.
+        told: whether the figures are published at ``/metrics``.
 
     Raises:
         OSError: the file cannot be written.
@@ -38,14 +38,14 @@ class Observed:
         self._lock = threading.Lock()
         self._requests: Counter[tuple[str, int]] = Counter()
         self._times = {name: _Times(name) for name in ('route', 'stage')}
-        # One line is one write: a kill leaves whole lines.
+        # One line is one write, so that a kill leaves whole lines.
         self._file = None if log is None else open(log, 'a', encoding='utf-8', buffering=1)
 
     def saw(self, method: str, route: str, status: int, seconds: float, stages: Mapping) -> None:
-        """Take in a request that is over.
+        """Record a finished request.
 
         Args:
-            route: as the app names it, without what a client has written.
+            route: the app's route pattern, without the client's values.
             seconds: from its first byte to the last of the answer.
             stages: seconds by stage.
         """
@@ -63,14 +63,14 @@ class Observed:
                     ms=round(1e3 * seconds, 2),
                     stages={name: round(1e3 * each, 2) for name, each in stages.items()},
                 )
-                with suppress(OSError):  # a full disk stops no answer
+                with suppress(OSError):  # a full disk must not stop an answer
                     self._file.write(json.dumps(told) + '\n')
 
     def figures(self, gauges: Mapping[str, tuple[str, Optional[float]]]) -> str:
-        """All figures in Prometheus' text format.
+        """Return all figures in Prometheus' text format.
 
         Args:
-            gauges: name -> what it is, and its value now; None: it is not known.
+            gauges: name -> description, and current value; None: not known.
         """
         with self._lock:
             lines = [
@@ -91,14 +91,14 @@ class Observed:
         return '\n'.join(lines) + '\n'
 
     def close(self) -> None:
-        """End the log."""
+        """Close the log."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
 
 class _Times:
-    """Histograms of seconds, one a value of a label."""
+    """Histograms of seconds, one per value of a label."""
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -124,7 +124,7 @@ class _Times:
 
 
 class Observing:
-    """ASGI middleware that shows each request to an :class:`Observed`."""
+    """ASGI middleware that reports each request to an :class:`Observed`."""
 
     def __init__(self, app: Callable, *, observed: Observed) -> None:
         self._app, self._observed = app, observed
@@ -152,7 +152,7 @@ class Observing:
 
 @contextmanager
 def stage(scope: dict[str, Any], name: str) -> Iterator[None]:
-    """A part of the work for a request, whose time is told; nothing where nobody observes."""
+    """Time a stage of a request within the block, if requests are observed."""
     began = time.perf_counter()
     try:
         yield

@@ -1,4 +1,4 @@
-"""What is in a gallery, a page at a time, and which of its items are hubs or never found."""
+"""Pages and statistics of a gallery: its items, and which are hubs or never found."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mmvtr_gallery.serving.batching import Busy
 from mmvtr_gallery.store import GalleryStore, Item
 from mmvtr_gallery.store.occurrences import Occurrences
 
-#: Columns of all items that a page may be sorted by, beside those of metadata.
+#: Columns that a page may be sorted by, besides metadata columns.
 SORTS = ('id', 'start', 'end', 'sigma', 'added', 'bias')
-#: Columns of which :meth:`Overview.stats` tells the range.
+#: Columns whose range :meth:`Overview.stats` reports.
 RANGES = dict(start='float', end='float', sigma='float', added='float', bias='float')
 MARKS = ('hub', 'never_found')
-#: The most frequent values of a column of strings that are told, and orders that are kept.
+#: Most frequent values reported of a column of strings, and orders that are cached.
 MOST_VALUES, KEPT = 50, 8
-#: Requests that may wait for what is being computed.
+#: Requests that may wait for a running computation.
 WAITING = 20
 
 
@@ -27,10 +27,10 @@ class Mark(NamedTuple):
     """How often an item is found.
 
     Attributes:
-        found: queries that have it among their best.
-        raw: those that would have it there without biases.
-        kind: one of :data:`MARKS`; None: as often as others.
-        why: a sentence of it; None where there is no kind.
+        found: queries with the item among their top k.
+        raw: queries with the item among their top k without biases.
+        kind: one of :data:`MARKS`; None: found about as often as others.
+        why: a sentence that explains the kind; None without a kind.
     """
 
     found: int
@@ -40,7 +40,7 @@ class Mark(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """Items of one page, what is known of each, and how many fit in all."""
+    """The items of one page, the mark of each, and how many items match in all."""
 
     items: list[Item]
     marks: list[Optional[Mark]]
@@ -48,10 +48,10 @@ class Listed(NamedTuple):
 
 
 class Overview:
-    """Answers of the state that a store is in; what is costly is computed once for each state.
+    """Pages and statistics of a store, with expensive results cached per state of the store.
 
     Args:
-        store: gives the store as it is now.
+        store: returns the current store.
     """
 
     def __init__(self, store: Callable[[], GalleryStore]) -> None:
@@ -70,17 +70,17 @@ class Overview:
         offset: int = 0,
         limit: int = 24,
     ) -> Listed:
-        """Items ``offset`` to ``offset + limit`` of those that fit; what has no value comes last.
+        """Return items ``offset`` to ``offset + limit`` of the matches; missing values come last.
 
         Args:
-            filter: as of :meth:`~mmvtr_gallery.store.protocol.GalleryStore.search`.
-            mark: one of :data:`MARKS`: only such items.
+            filter: see :meth:`~mmvtr_gallery.store.protocol.GalleryStore.search`.
+            mark: one of :data:`MARKS`: only items with this mark.
             sort: one of :data:`SORTS`, a column of metadata, or ``'found'``.
-            descending: from the largest on.
+            descending: largest values first.
 
         Raises:
             Busy: too many wait.
-            ValueError: a column or filter that does not fit; marks of a store that knows no query.
+            ValueError: an invalid column or filter; marks for a store that knows no queries.
         """
         store = self._store()
         allowed = [*SORTS, *store.types, 'found']
@@ -104,7 +104,7 @@ class Overview:
         return Listed(items, marks, len(names))
 
     def stats(self) -> dict[str, Any]:
-        """Counts, columns and their values, the last change, how evenly items are found.
+        """Return counts, columns and their values, the last change, and how evenly items are found.
 
         Raises:
             Busy: too many wait.
@@ -127,7 +127,7 @@ class Overview:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """One computes at a time."""
+        """Let one caller compute at a time; raise Busy if too many wait."""
         if not self._places.acquire(blocking=False):
             raise Busy(f'{WAITING} requests wait for an overview already: try again later')
         try:
@@ -138,7 +138,8 @@ class Overview:
 
     def _occurrences(self, store: GalleryStore, state: Hashable) -> Optional['Known']:
         sample = store.online
-        # Of a store without a refit the sample counts: anew when it has seen twice as many.
+        # Without a refit the sample of served queries is used, again whenever its count has
+        # doubled.
         grown = 0
         if sample is not None and store.debiaser is None:
             grown = sample.seen.bit_length()
@@ -155,7 +156,7 @@ class Overview:
 
 
 class Known:
-    """Occurrences, and what they say of items."""
+    """Occurrence counts of items (how many queries find them), and the resulting marks."""
 
     def __init__(self, found: Occurrences) -> None:
         self.found = found
@@ -164,17 +165,17 @@ class Known:
         self.never = found.found == 0
 
     def count(self, name: str) -> Optional[int]:
-        """Queries that find an item; None: it came meanwhile."""
+        """Return the number of queries that find an item; None: the item was added since."""
         row = self._rows.get(name)
         return None if row is None else int(self.found.found[row])
 
     def has(self, name: str, mark: str) -> bool:
-        """Whether an item has a mark of :data:`MARKS`."""
+        """Return whether an item has a mark of :data:`MARKS`."""
         row = self._rows.get(name)
         return row is not None and bool((self.hubs if mark == 'hub' else self.never)[row])
 
     def mark(self, item: Item) -> Optional[Mark]:
-        """What is known of an item; None: it came meanwhile."""
+        """Return the mark of an item; None: the item was added since."""
         row = self._rows.get(item.id)
         if row is None:
             return None
@@ -208,7 +209,7 @@ class Known:
         return 'best' if self.found.k == 1 else f'{self.found.k} best'
 
     def told(self) -> dict[str, Any]:
-        """For :meth:`Overview.stats`."""
+        """Return the summary for :meth:`Overview.stats`."""
         raw, debiased = self.found.skews()
         return dict(
             source=self.found.source,
@@ -230,7 +231,7 @@ def _order(
     sort: str,
     descending: bool,
 ) -> list[str]:
-    """Ids of all items that fit, in their order; equal ones by id."""
+    """Return the ids of all items that match, sorted; ties by id."""
     columns = ['id'] if sort in ('id', 'found') else ['id', sort]
     _, found = store.table(columns, filter=filter)
     names = found['id']
@@ -248,7 +249,7 @@ def _name(pair: tuple[str, Any]) -> str:
 
 
 def _columns(store: GalleryStore) -> dict[str, Any]:
-    """Of each column its type, how many items have no value there, and its values."""
+    """Return for each column its type, the number of missing values, and its values."""
     types = {**RANGES, **store.types}
     _, found = store.table(list(types))
     return {

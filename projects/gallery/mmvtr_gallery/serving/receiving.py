@@ -1,4 +1,4 @@
-"""Videos in the body of a request."""
+"""Videos in request bodies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mmvtr_gallery.serving.uploads import RECEIVING, Uploads
 
 
 async def receive(request: Request, file: Any) -> None:
-    """Write the body of a request into a file."""
+    """Write a request's body to a file."""
     began = time.perf_counter()
     async for part in request.stream():
         if time.perf_counter() - began > RECEIVING:
@@ -26,7 +26,7 @@ async def receive(request: Request, file: Any) -> None:
 
 
 def sent(gallery: Gallery, uploads: Uploads, path: str) -> dict[str, Any]:
-    """The frames of a video that was sent, within the limits."""
+    """Read the frames of an uploaded video, within the limits."""
     with _of_the_body(path):
         uploads.check(path)
         with uploads.decoding():
@@ -34,14 +34,14 @@ def sent(gallery: Gallery, uploads: Uploads, path: str) -> dict[str, Any]:
 
 
 def check_all(uploads: Uploads, path: str) -> None:
-    """Refuse a video that was sent to be kept and is none, or that is too large."""
+    """Raise an error if an uploaded file to be stored is no video, or is too large."""
     with _of_the_body(path):
         uploads.check_all(path)
 
 
 @contextmanager
 def _of_the_body(path: str) -> Iterator[None]:
-    """Name the body in errors: the file's name says nothing to who has sent it."""
+    """Name the body, not the temporary file, in errors."""
     try:
         yield
     except BrokenVideoError as error:

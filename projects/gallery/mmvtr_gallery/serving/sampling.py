@@ -1,14 +1,14 @@
-"""Which queries may take part in the sample that a refit follows: nobody can fill it alone.
+"""Admission to the sample of served queries that refits use: no single client can fill it.
 
-A store's sample of served queries moves its biases.  What strangers send is limited, so that none
-of them decides what others find:
+A store's sample of served queries determines its biases at a refit. What untrusted clients send is
+limited, so that none of them decides what others find:
 
-- a vector is taken from who knows the token only: anything can be written in a vector, while a
-  text becomes what the model makes of it;
-- every vector has the length 1, as those of all models that can be served (:func:`unit`);
-- a text of one address counts once among the last ``capacity`` that were taken;
-- of these at most :data:`SHARE` are of one address.  Who is on this machine, or knows the token,
-  is not limited.
+- a vector is accepted only from clients that know the token: it can be anything, while a text is
+  encoded by the model;
+- every vector has length 1, like those of all models that can be served (:func:`unit`);
+- the same text from the same address counts once among the last ``capacity`` accepted queries;
+- at most :data:`SHARE` of these come from one address.  Clients on this machine, or with the
+  token, are not limited.
 
 Addresses and texts are kept in memory as keyed digests, and nowhere else.
 """
@@ -29,18 +29,18 @@ from mmvtr_gallery.store import GalleryStore
 
 LOG = logging.getLogger('mmvtr_gallery.serving')
 
-#: Of the last queries that were taken, what one address may have at most.
+#: Largest share of the last accepted queries that one address may have.
 SHARE = 0.25
-#: How far from 1 a length may be that is left as it is.
+#: A vector whose length differs from 1 by less than this is not rescaled.
 NEAR = 1e-3
 
 
 class Client(NamedTuple):
-    """Who asks.
+    """The client of a request.
 
     Attributes:
-        address: as the socket, or a trusted proxy, tells it; None: not known.
-        trusted: knows the token of the service.
+        address: address from the socket or a trusted proxy; None: not known.
+        trusted: whether it knows the token of the service.
     """
 
     address: Optional[str] = None
@@ -51,7 +51,7 @@ class Admission:
     """Decides which queries are sampled.
 
     Args:
-        capacity: of the sample.
+        capacity: capacity of the sample.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -64,10 +64,10 @@ class Admission:
         self._lock = threading.Lock()
 
     def admits(self, client: Client, text: Optional[str]) -> bool:
-        """Whether a query is sampled, which it is then counted for.
+        """Return whether a query is sampled; if so, it is counted for its client.
 
         Args:
-            client: who asks.
+            client: the client.
             text: None: a vector was sent.
         """
         if client.trusted:
@@ -100,7 +100,7 @@ class Admission:
 
 
 class Sampler:
-    """Offers queries to the sample that a store keeps, where it keeps one and may be written."""
+    """Offers queries to the sample of a store, if the store has one and is writable."""
 
     def __init__(self) -> None:
         self._admission: Optional[Admission] = None
@@ -108,16 +108,16 @@ class Sampler:
     def offer(
         self, store: GalleryStore, vector: np.ndarray, text: Optional[str], client: Client
     ) -> bool:
-        """Let a query take part; that this, or a refit that is due, fails is only logged.
+        """Offer a query to the sample; errors, also of a refit it triggers, are only logged.
 
         Args:
-            store: whose sample it is.
+            store: the store with the sample.
             vector: float32 [D], of length 1.
-            text: what it was made of; None: a vector was sent.
-            client: who asks.
+            text: the query's text; None: a vector was sent.
+            client: the client.
 
         Returns:
-            Whether it has taken part.
+            Whether the query was admitted.
         """
         if store.online is None or not store.writable:
             return False
@@ -134,7 +134,10 @@ class Sampler:
 
 
 def _origin(address: Optional[str]) -> Optional[str]:
-    """What counts as one client: an address, of IPv6 its network of 64 bits; None: this machine."""
+    """Return what counts as one client: an address, or the /64 network of an IPv6 address.
+
+    None means this machine.
+    """
     try:
         found = ipaddress.ip_address((address or '').partition('%')[0])
     except ValueError:
@@ -148,10 +151,10 @@ def _origin(address: Optional[str]) -> Optional[str]:
 
 
 def unit(vector: Sequence[float]) -> np.ndarray:
-    """A vector [D] in its direction with length 1, float32; one of that length as it is.
+    """Return a vector [D] scaled to length 1, float32; one of that length is returned as is.
 
     Raises:
-        ValueError: entries that are not finite, or zeros only.
+        ValueError: an entry is not finite, or all are zero.
     """
     given = np.asarray(vector, dtype=np.float64)
     if not np.isfinite(given).all():
@@ -159,7 +162,7 @@ def unit(vector: Sequence[float]) -> np.ndarray:
     largest = np.abs(given).max(initial=0.0)
     if not largest:
         raise ValueError('the vector is zero: it has no direction to search in')
-    scaled = given / largest  # 1e300 squared would be infinite
+    scaled = given / largest  # as 1e300 squared would be infinite
     length = np.linalg.norm(scaled)
     if abs(length * largest - 1) <= NEAR:
         return given.astype(np.float32)
@@ -167,9 +170,9 @@ def unit(vector: Sequence[float]) -> np.ndarray:
 
 
 def cleaned(sample: np.ndarray) -> np.ndarray:
-    """The vectors of a sample float32 [n, D] that have a direction, at length 1.
+    """Return the vectors of a sample, float32 [n, D], that are finite and not zero, at length 1.
 
-    A sample that was kept before vectors were brought to one length may hold others.
+    A sample stored by an older version may hold vectors of other lengths.
     """
     good = np.isfinite(sample).all(axis=1) & sample.any(axis=1)
     rows = [unit(row) for row in sample[good]]

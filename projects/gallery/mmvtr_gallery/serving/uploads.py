@@ -1,4 +1,4 @@
-"""Videos of strangers: how many at a time, and how much there may be to decode in one."""
+"""Limits on uploaded videos: how many at a time, and how much to decode in each."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from mmvtr.datasets.videos.video_files import errors_name, open_video
 from mmvtr.datasets.videos.video_io import decode_all
 from mmvtr_gallery.serving.batching import Busy
 
-#: Pixels of a frame: 4096 x 2304.
+#: Maximal pixels of a frame: 4096 x 2304.
 FRAME = 4096 * 2304
-#: Seconds in which a video must arrive: it holds a place of :class:`Uploads` meanwhile.
+#: Seconds in which a video must arrive, as it occupies a place of :class:`Uploads` meanwhile.
 RECEIVING = 300
-#: Pixels of all frames: 1280 x 720 at 30 frames a second for 72 seconds.
+#: Maximal pixels of all frames: 1280 x 720 at 30 frames a second for 72 seconds.
 PIXELS = 2_000_000_000
-#: Seconds of the processor that decoding may take.
+#: Maximal processor seconds for decoding.
 SECONDS = 60.0
 
 
 class Uploads:
-    """Limits on the videos that are searched with.
+    """Limits on uploaded query videos.
 
     Args:
         pixels: width x height x frames of one video.
-        at_once: videos that are received or decoded at a time.
-        seconds: of the processor for the decoding of one video.
+        at_once: videos received or decoded at a time.
+        seconds: processor seconds for decoding one video.
     """
 
     def __init__(self, *, pixels: int = PIXELS, at_once: int = 4, seconds: float = SECONDS) -> None:
@@ -41,10 +41,10 @@ class Uploads:
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """Hold a place for one video.
+        """Hold one of the places for videos within the block.
 
         Raises:
-            Busy: all are taken.
+            Busy: all places are taken.
         """
         if not self._places.acquire(blocking=False):
             raise Busy(f'{self._at_once} videos are being searched with already: try again later')
@@ -55,31 +55,32 @@ class Uploads:
 
     @contextmanager
     def decoding(self) -> Iterator[None]:
-        """Read a video that was sent: the limits hold for each picture, whatever the headers say.
+        """Apply the decoding limits to each frame within the block, whatever headers say.
 
         Raises:
-            TooMuchToDecode: (within) a picture is too large, or all are too many or take too long.
+            TooMuchToDecode: (within) a frame is too large, or the frames are too many or take too
+                long.
         """
         with decoding_within(self._limits):
             yield
 
     def check_all(self, path: str) -> None:
-        """Refuse a video to be kept by its headers, and by each of its pictures.
+        """Raise unless a video to be stored passes :meth:`check` and decodes within limits.
 
         Raises:
-            BrokenVideoError: no video file, or one that cannot be decoded whole.
-            TooMuchToDecode: as :meth:`check` and :meth:`decoding`.
+            BrokenVideoError: no video file, or it cannot be decoded to its end.
+            TooMuchToDecode: see :meth:`check` and :meth:`decoding`.
         """
         self.check(path)
         with self.decoding():
             decode_all(path)
 
     def check(self, path: str) -> None:
-        """Refuse a video by what its headers and packets say, before a frame is decoded.
+        """Raise if a video's headers and packets exceed the limits, before a frame is decoded.
 
         Raises:
             BrokenVideoError: no video file.
-            TooMuchToDecode: frames that are too large, or too many.
+            TooMuchToDecode: the frames are too large, or too many.
         """
         with errors_name(path), open_video(path) as (container, stream):
             width, height = stream.codec_context.width, stream.codec_context.height

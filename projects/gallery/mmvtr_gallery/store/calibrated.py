@@ -1,4 +1,4 @@
-"""A calibration that is kept beside the biases: what gives hits their P(match)."""
+"""The calibration that a store keeps beside its biases, from which hits get their P(match)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from mmvtr_gallery.store.items import Hit
     from mmvtr_gallery.store.refits import Fit
 
-#: Best items of a query whose scores say how surely its places are right.
+#: Number of top items of a query whose scores determine the probability that a place is right.
 DEPTH = 100
 
 
 class Calibrated(ABC):
-    """The part of :class:`~mmvtr_gallery.store.protocol.GalleryStore` that says P(match)."""
+    """The part of :class:`~mmvtr_gallery.store.protocol.GalleryStore` that computes P(match)."""
 
     @property
     def calibration(self) -> Optional[Calibration]:
@@ -28,29 +28,29 @@ class Calibrated(ABC):
 
     @property
     def raw_calibration(self) -> bool:
-        """Whether a store of before keeps a calibration of raw scores beside biases."""
+        """Return whether a store of an older version has biases but a calibration of raw scores."""
         now = self._calibration
         return now is not None and self.debiaser is not None and not now['debiased']
 
     @property
     def list_chances(self) -> Optional[ListChances]:
-        """How surely places of lists are right; None: a refit with ``chances`` finds it."""
+        """Return the calibration of list places; None: a refit with ``chances`` computes it."""
         debiaser = self.debiaser
         return None if debiaser is None else debiaser.calibration_
 
     def calibrate(self, calibration: Optional[Calibration]) -> None:
-        """Keep a calibration, in the place of the one that is there; None: none any more.
+        """Store a calibration in place of the current one; None removes it.
 
         Args:
-            calibration: fitted on what ranks: raw scores of the store's model, or those with the
-                biases that the store has now (``debiased``).
+            calibration: fitted on the scores that rank: raw scores of the store's model, or scores
+                with the store's current biases (``debiased``).
 
         Raises:
-            TypeError: it is none.
-            ValueError: of debiased scores, and the store has no biases, or the other way round; a
-                temperature, which reads the scores of all items where a search makes those of its
-                hits.
-            PermissionError, OSError: as :meth:`add`.
+            TypeError: it is no Calibration.
+            ValueError: it is of debiased scores and the store has no biases, or the other way
+                round; it is a temperature, which needs the scores of all items while a search
+                computes only those of its hits.
+            PermissionError, OSError: see :meth:`add`.
         """
         self._check_writable()
         with self._changing:
@@ -59,19 +59,20 @@ class Calibrated(ABC):
             self._keep_calibration(None if calibration is None else calibration.to_dict())
 
     def p_match(self, hits: Sequence[Hit], query: Any = None) -> Optional[list[float]]:
-        """P(match) of hits, in [0, 1], None without a calibration.
+        """Return P(match) of hits, in [0, 1]; None without a calibration.
 
-        Where :attr:`list_chances` are known and the query is given, P that this place of its list,
-        of the whole gallery and with biases, is the right one; else that of the hit's score,
-        whatever it was ranked by.  Of a calibration that knows among how many items one matched, in
-        the store's size.
+        If :attr:`list_chances` are known and the query is given, it is the probability that this
+        place of its list (over the whole gallery, with biases) is the right one; otherwise that of
+        the hit's score, whatever it was ranked by.  A calibration that was fitted for a number of
+        candidates is adjusted to the store's size.
 
         Args:
-            hits: of one query.
-            query: float [D] or [1, D], what has found them by a search with biases and no filter.
+            hits: hits of one query.
+            query: float [D] or [1, D], the query that found them in a search with biases and no
+                filter.
 
         Raises:
-            ValueError: hits that are not the first ones of the query's list.
+            ValueError: the hits are not the first ones of the query's list.
         """
         chances, fit = self.list_chances, self.calibration
         if chances is not None and query is not None:
@@ -86,13 +87,13 @@ class Calibrated(ABC):
         deep = self.search(row, max(chances.depth, len(hits)), record=False)[0]
         ranked = torch.tensor([[hit.score for hit in deep]], dtype=torch.float64)
         near = [abs(x.score - y.score) < 1e-4 for x, y in zip(hits, deep)]
-        if len(deep) < len(hits) or not all(near):  # equal scores may come in another order
+        if len(deep) < len(hits) or not all(near):  # tied scores may come in another order
             raise ValueError('the hits are not the first of a search with biases and no filter')
         sums = (ranked[:, : chances.depth or None] / chances.temperature).logsumexp(1)
         return chances.places(ranked, sums)[0][0, : len(hits)].tolist()
 
     def p_match_of(self, score: float) -> Optional[float]:
-        """P(match) of a score that the calibration reads; None without a calibration."""
+        """Return P(match) of a score on the calibration's scale; None without a calibration."""
         fit = self.calibration
         if fit is None:
             return None
@@ -100,9 +101,9 @@ class Calibrated(ABC):
         return fit.probabilities(scores, candidates=self.count()).item()
 
     def threshold(self, precision: float) -> float:
-        """Return the score from which on a share of hits matches; infinite if there is none.
+        """Return the score above which a share of hits matches; infinite if there is none.
 
-        It is of raw scores, or of those with biases where the calibration is of them.
+        It is a raw score, or one with bias if the calibration is of debiased scores.
 
         Args:
             precision: the wanted share, in (0, 1).
@@ -119,11 +120,11 @@ class Calibrated(ABC):
         return fit.threshold(precision, candidates=self.count())
 
     def accepted(self, hits: Sequence[Hit], precision: float, query: Any = None) -> list[Hit]:
-        """The hits up to the last one that reaches :meth:`threshold`.
+        """Return the hits up to the last one that reaches :meth:`threshold`.
 
-        Ranked by what the calibration reads, all of them do; by other scores some may not.  With
-        :attr:`list_chances` and the query, those whose place is right with the probability that
-        :meth:`mmvtr.arrays.ListChances.threshold` asks of a first place.
+        If they are ranked by the calibrated scores, all of them reach it; otherwise some may not.
+        With :attr:`list_chances` and the query, the threshold is the probability that
+        :meth:`mmvtr.arrays.ListChances.threshold` requires of a first place.
 
         Raises:
             ValueError: see :meth:`threshold` and :meth:`p_match`.
@@ -138,8 +139,9 @@ class Calibrated(ABC):
         return list(hits[: good[-1]]) if good else []
 
     def _calibration_after(self, fit: Fit) -> Optional[dict[str, Any]]:
-        """What is kept when the biases change: of raw scores, while there are none, else that of
-        the new ones."""
+        """Return the calibration to keep when the biases change: a raw-score one while there are no
+        biases, else the one of the new fit.
+        """
         now, raw = self._calibration, fit.debiaser is None
         return now if raw and now is not None and not now['debiased'] else fit.calibration
 
@@ -148,15 +150,15 @@ class Calibrated(ABC):
     @property
     @abstractmethod
     def _calibration(self) -> Optional[dict[str, Any]]:
-        """As it is kept."""
+        """Return the stored calibration as a dict."""
 
     @abstractmethod
     def _keep_calibration(self, calibration: Optional[dict[str, Any]]) -> None:
-        """Take it in place of the old one, as one change."""
+        """Replace the stored calibration, as one change."""
 
 
 def calibrated_score(calibration: Calibration, hit: Hit) -> float:
-    """The score of a hit that a calibration reads."""
+    """Return the score of a hit on the calibration's scale, with or without bias."""
     return hit.raw + hit.item.bias if calibration.debiased else hit.raw
 
 
@@ -164,7 +166,7 @@ def check_calibration(calibration: Any, *, biased: bool) -> None:
     """Raise ValueError if a store cannot keep a calibration.
 
     Args:
-        biased: whether it has biases.
+        biased: whether the store has biases.
 
     Raises:
         TypeError, ValueError: see :meth:`Calibrated.calibrate`.
@@ -186,10 +188,10 @@ def check_calibration(calibration: Any, *, biased: bool) -> None:
 
 
 def stored_calibration(value: Optional[dict[str, Any]]) -> Optional[Calibration]:
-    """A calibration of what a store keeps; None of None.
+    """Return the calibration from the dict that a store keeps; None for None.
 
     Raises:
-        ValueError: it is none that a store can keep.
+        ValueError: a store cannot keep such a calibration.
     """
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""Columns of items in memory, as arrays in which a condition is a few operations."""
+"""Columns of items in memory as arrays, so that conditions are evaluated quickly."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from mmvtr_gallery.store.filters import Condition
 
 
 class _Coded(NamedTuple):
-    """Values of a column as numbers: that of None is 0."""
+    """Values of a column as integer codes; None is 0."""
 
     known: dict[Any, int]
     codes: np.ndarray  # int32 [N]
 
 
 class Columns:
-    """Columns of N items that do not change; each is read once, when it is first asked for.
+    """Columns of N items that do not change; each is converted once, on first use.
 
     Args:
-        lists: by name, of N values each.
+        lists: N values for each column name.
     """
 
     def __init__(self, lists: Mapping[str, Sequence[Any]]) -> None:
@@ -30,20 +30,20 @@ class Columns:
         self._refusal: tuple[Optional[Condition], Optional[np.ndarray]] = None, None
 
     def mask(self, conditions: Sequence[Condition]) -> np.ndarray:
-        """bool [N]: which items fit all of one condition or more."""
+        """Return which items meet all of one or more conditions, bool [N]."""
         masks = [self._refused(x) if x.refused else self._fits(x) for x in conditions]
         return masks[0] if len(masks) == 1 else np.logical_and.reduce(masks)
 
     def known(self, column: str, values: Sequence[Any]) -> set[Any]:
-        """Which of the values some item has."""
+        """Return which of the values occur in a column."""
         return {value for value in values if value in self._code(column).known}
 
     def rows(self, column: str, values: Sequence[Any]) -> list[int]:
-        """Places of the items that have one of the values."""
+        """Return the rows of the items that have one of the values."""
         return np.flatnonzero(self._fits(Condition(column, values=list(values)))).tolist()
 
     def _refused(self, condition: Condition) -> np.ndarray:
-        """What every search leaves out is found out once."""
+        """Return which items a search may return, bool [N]; cached, as all searches ask it."""
         last, mask = self._refusal
         if last != condition:
             mask = self._fits(condition)
@@ -71,7 +71,7 @@ class Columns:
         return self._coded[column]
 
     def _number(self, column: str) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers [N], int64 or float64, and bool [N]: where there is one."""
+        """Return a column as numbers, int64 or float64 [N], and where it has a value, bool [N]."""
         if column not in self._numbers:
             values = self._lists[column]
             there = np.array([value is not None for value in values], dtype=bool)

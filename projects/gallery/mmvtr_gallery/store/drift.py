@@ -1,4 +1,4 @@
-"""Whether served queries have moved away from those that gave a gallery its biases."""
+"""Detect that served queries have drifted from those that gave a gallery its biases."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ import numpy as np
 from mmvtr.functional.similarities.distinct import distinct_rows
 from mmvtr_gallery.store.protocol import GalleryStore
 
-#: Queries of either kind that are looked at, and hits of each.
+#: Number of queries of either kind to compare, and of hits of each.
 QUERIES, HITS = 256, 10
-#: Items and served queries that there must be.
+#: Minimal number of items and of served queries.
 LEAST_ITEMS, LEAST_QUERIES = 100, 100
-#: So many times the share of then is a drift.
+#: A drift is a share at least this many times that at the last refit.
 RATIO = 2.0
 
 
 class Drift(NamedTuple):
-    """How unevenly items are found.
+    """How unevenly items are found now, and at the last refit.
 
     Attributes:
-        now: share of the ten best places of served queries that go to the 1 % of the items which
-            are found most.
-        then: the same of the queries of the last refit.
-        queries: looked at of either kind.
+        now: share of the top-10 places of served queries that the 1 % most frequent items take.
+        then: the same share for the queries of the last refit.
+        queries: number of compared queries of either kind.
     """
 
     now: float
@@ -33,7 +32,7 @@ class Drift(NamedTuple):
 
     @property
     def refit(self) -> bool:
-        """Whether a refit from the served queries is suggested."""
+        """Return whether a refit from the served queries is suggested."""
         return self.now >= RATIO * self.then
 
     def __str__(self) -> str:
@@ -45,18 +44,18 @@ class Drift(NamedTuple):
 
 
 def drift_of(store: GalleryStore, *, seed: int = 0) -> Optional[Drift]:
-    """Compare the sample of served queries with the bank of the last refit, as many of either.
+    """Compare the sample of served queries with as many queries of the last refit's bank.
 
     With good biases hardly any item is found much more often than others; with stale ones a few
-    take the places of the others (projects/gallery/docs/store.md, "Queries that drift").
+    items take the places of the others (projects/gallery/docs/store.md, "Queries that drift").
 
     Args:
         store: one that keeps a sample of served queries, open for writing.
-        seed: of the draw among them.
+        seed: seed for drawing queries.
 
     Returns:
-        None where nothing can be said: no biases, no sample, fewer than :data:`LEAST_ITEMS` items
-        or :data:`LEAST_QUERIES` queries.
+        None if there are no biases, no sample, fewer than :data:`LEAST_ITEMS` items or
+        :data:`LEAST_QUERIES` queries.
     """
     debiaser, sample = store.debiaser, store.online
     if debiaser is None or sample is None:
@@ -64,7 +63,7 @@ def drift_of(store: GalleryStore, *, seed: int = 0) -> Optional[Drift]:
     there = store.count() - len(store.quarantined)
     if there < LEAST_ITEMS:
         return None
-    served, bank = (  # a query that is asked again and again is one
+    served, bank = (  # repeated queries count once
         queries[distinct_rows(queries)]
         for queries in (sample.queries(), debiaser.bank_.texts.numpy())
     )

@@ -1,6 +1,6 @@
-"""Which items a search may find: conditions on columns.
+"""Filters of a search: conditions on columns.
 
-A filter is a mapping from columns to what they are to be: a value, a list of values, or bounds
+A filter maps columns to the wanted values: a value, a list of values, or bounds
 ``{'min': x, 'max': y}``, both inclusive, of which one may be missing.  All conditions must hold; an
 item without a value in the column is not found.
 """
@@ -15,18 +15,18 @@ import numpy as np
 from mmvtr.values import read
 from mmvtr_gallery.store.items import COLUMNS, TYPES, is_text, shown
 
-#: Values of one condition.
+#: Maximal number of values of one condition.
 MOST_VALUES = 10_000
 
 
 class Condition(NamedTuple):
-    """One column of a filter.
+    """A condition on one column.
 
     Attributes:
-        column: its name.
-        values: the ones that are allowed, or None where there are bounds.
-        least, most: bounds, None where there is none.
-        refused: the values are those that an item must not have.
+        column: the column's name.
+        values: the allowed values, or None if there are bounds.
+        least, most: bounds, None if there is none.
+        refused: whether ``values`` are excluded instead of allowed.
     """
 
     column: str
@@ -39,11 +39,11 @@ class Condition(NamedTuple):
 def as_typed(
     written: Optional[Sequence[tuple[str, str]]], metadata: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the filter of ``COLUMN=VALUE`` words, values by the columns' types.
+    """Return the filter given as ``COLUMN=VALUE`` words, with values of the columns' types.
 
     Args:
-        written: columns and values as they were typed; a column several times means any of these
-            values, as does a list of numbers.
+        written: columns and values as text; a repeated column, or a list of numbers, means any of
+            these values.
         metadata: types of the store's metadata columns.
 
     Raises:
@@ -57,20 +57,20 @@ def as_typed(
         except ValueError:
             value = text
         found.setdefault(name, []).extend(value if isinstance(value, list) else [value])
-    parsed(found, metadata)  # refuses what does not fit
+    parsed(found, metadata)  # refuses invalid conditions
     return found
 
 
 def parsed(given: Optional[Mapping[str, Any]], metadata: Mapping[str, str]) -> list[Condition]:
-    """The conditions of a filter.
+    """Return the conditions of a filter.
 
     Args:
-        given: of a user; None or empty: no condition.
+        given: the user's filter; None or empty: no condition.
         metadata: types of the store's metadata columns.
 
     Raises:
-        ValueError: no mapping, an unknown column, a value of another type than the column's,
-            bounds of a column of strings or booleans, no value at all.
+        ValueError: not a mapping, an unknown column, a value of another type than the column's,
+            bounds for a column of strings or booleans, no value at all.
     """
     if given is None:
         return []

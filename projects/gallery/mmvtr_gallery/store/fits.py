@@ -1,4 +1,4 @@
-"""The Debiaser of a store in one file, and what stores of before kept in its place."""
+"""A store's Debiaser in one file, and its form in older versions."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from mmvtr.functional.transforms.item_biases import ItemBiases
 from mmvtr.functional.transforms.transform_table import checked_options
 from mmvtr.storage import read_tensors, write_tensors
 
-#: Tensors of a file of before.
+#: Tensors in a file of an older version.
 _EARLIER = ['queries', 'row_biases', 'strictness', 'temperature']
 
 
 def write_fit(debiaser: Debiaser, path: Union[str, Path]) -> None:
-    """Write what gives items their biases; the file appears when it is complete.
+    """Write a Debiaser; the file appears when it is complete.
 
     Args:
         debiaser: without its gallery (:meth:`mmvtr.arrays.Debiaser.bare`).
-        path: of the file.
+        path: the file.
     """
     held = content_of(debiaser)
     text = np.frombuffer(text_of(debiaser, held).encode(), np.uint8)
@@ -35,13 +35,14 @@ def write_fit(debiaser: Debiaser, path: Union[str, Path]) -> None:
 def read_fit(
     path: Union[str, Path], *, dim: int, geometry: Geometry, refit: Optional[Mapping[str, Any]]
 ) -> Debiaser:
-    """Return what :func:`write_fit` wrote, or what is in a file of before.
+    """Read what :func:`write_fit` wrote, or a file of an older version.
 
     Args:
-        path: of the file.
+        path: the file.
         dim: width of the store's vectors.
-        geometry: of the store.
-        refit: options of the refit that wrote it, which name the transform of a file of before.
+        geometry: the store's geometry.
+        refit: options of the refit that wrote it, which name the transform of a file of an older
+            version.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -72,16 +73,16 @@ def read_fit(
 def of_rows(
     held: Mapping[str, Tensor], geometry: Geometry, refit: Optional[Mapping[str, Any]]
 ) -> Debiaser:
-    """Return the Debiaser of row biases, which stores of before kept: biases of no certain mean.
+    """Return the Debiaser for an older version's row biases, whose mean is arbitrary.
 
     Args:
-        held: ``queries`` float [K, D], ``row_biases`` [K], ``temperature``, ``strictness``, and of
-            DBSN ``items`` [M, D].
-        geometry: of the store.
-        refit: its options.
+        held: ``queries`` float [K, D], ``row_biases`` [K], ``temperature``, ``strictness``, and
+            for DBSN ``items`` [M, D].
+        geometry: the store's geometry.
+        refit: options of the refit.
 
     Raises:
-        ValueError: tensors that do not fit each other.
+        ValueError: the tensors' shapes do not match.
     """
     rest = {name: x for name, x in held.items() if name != 'items'}
     seen = held.get('items')

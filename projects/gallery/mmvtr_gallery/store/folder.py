@@ -1,7 +1,7 @@
 """A store in a folder of this machine: its lock, its files, and the items in memory.
 
-Items lie in parts (:mod:`~mmvtr_gallery.store.parts`), biases in a file of their own, so that a
-refit writes four bytes an item.
+Items are stored in parts (:mod:`~mmvtr_gallery.store.parts`), biases in a file of their own, so
+that a refit writes only four bytes per item.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mmvtr_gallery.store.undoing import Change, Reversal, write_reversal
 
 
 class FolderStore(InMemory, GalleryStore):
-    """See :class:`~mmvtr_gallery.store.protocol.GalleryStore`; needs faiss.
+    """A store in a folder; see :class:`~mmvtr_gallery.store.protocol.GalleryStore`; needs faiss.
 
     All items are in memory; the bias of an item is one more dimension of its vector there.
     """
@@ -63,23 +63,23 @@ class FolderStore(InMemory, GalleryStore):
         geometry: Geometry = 'cosine',
         first: int = 0,
     ) -> 'FolderStore':
-        """A new, empty store, open for writing.
+        """Create an empty store, open for writing.
 
         Args:
-            folder: is made; it may exist, but hold no store.
+            folder: created if missing; it must not hold a store.
             dim: D of the vectors.
-            model: fingerprint of what makes them.
+            model: fingerprint of the model that makes them.
             about: where they come from.
             online: keep a sample of the served queries: ``capacity``, ``memory`` and ``seed`` of
                 :class:`~mmvtr_gallery.store.online.Reservoir`, and ``refit_every`` N queries;
                 None: keep nothing of any query.
-            geometry: ``'cosine'``, or ``'inner_product'`` of vectors as they are.
-            first: number of its first change, which its files are called by.
+            geometry: ``'cosine'``, or ``'inner_product'`` of unscaled vectors.
+            first: number of its first change, which names its files.
 
         Raises:
-            FileExistsError: there is a store.
+            FileExistsError: the folder holds a store.
             FolderInUse: another process writes there.
-            ValueError: a dim below 1, unknown options of the queue.
+            ValueError: a dim below 1, unknown options in ``online``.
         """
         if type(dim) is not int or dim < 1:
             raise ValueError(f'dim must be 1 or more, not {str(dim)[:80]}')
@@ -114,13 +114,13 @@ class FolderStore(InMemory, GalleryStore):
 
     @classmethod
     def open(cls, folder: Union[str, Path], *, write: bool = False) -> 'FolderStore':
-        """A store that is there.
+        """Open an existing store.
 
         Args:
-            write: whether it may be changed from here: one process at a time.
+            write: whether to open it for writing, which one process may at a time.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: there is no store.
             FolderInUse: another process writes there.
             RuntimeError: a file is damaged, or is a link.
         """
@@ -178,7 +178,7 @@ class FolderStore(InMemory, GalleryStore):
     @property
     def state(self) -> Hashable:
         manifest = self._current()
-        if self._told[0] is not manifest:  # a number of a change may be used again
+        if self._told[0] is not manifest:  # the number of a change may be used again
             self._told = manifest, object()
         return self._told[1]
 
@@ -198,15 +198,15 @@ class FolderStore(InMemory, GalleryStore):
 
     @property
     def config(self) -> Optional[Path]:
-        """The file of the model's config, if :meth:`keep_config` has written one."""
+        """Return the file of the model's config, if :meth:`keep_config` has written one."""
         name = self._current().config
         return None if name is None else self.folder / name
 
     def keep_config(self, text: str) -> None:
-        """Keep the config of the model that makes the vectors, as json.
+        """Store the config of the model that makes the vectors, as json.
 
         Raises:
-            PermissionError, OSError: as :meth:`add`.
+            PermissionError, OSError: see :meth:`add`.
         """
         self._check_writable()
         with self._changing:
@@ -228,17 +228,18 @@ class FolderStore(InMemory, GalleryStore):
         probes: int = 16,
         candidates: int = 100,
     ) -> None:
-        """Build an approximate index, which follows all later changes.
+        """Build an approximate index, which is updated by all later changes.
 
         Args:
             form: one of :data:`~mmvtr_gallery.store.lifted.FORMS`.
-            partitions: lists of the quantiser; default about the root of the number of items.
+            partitions: number of inverted lists; default about the square root of the number of
+                items.
             probes: lists that a search visits.
-            candidates: items of these lists whose scores are then made exactly.
+            candidates: items of these lists that are rescored exactly.
 
         Raises:
             ValueError: an unknown form, fewer than 256 items, numbers below 1.
-            PermissionError, OSError: as :meth:`add`.
+            PermissionError, OSError: see :meth:`add`.
         """
         self._check_writable()
         with self._changing:
@@ -249,25 +250,25 @@ class FolderStore(InMemory, GalleryStore):
     # -- states ------------------------------------------------------------------------------
 
     def _current(self) -> Manifest:
-        """What is valid; a reader looks whether another process has changed it."""
-        # No stamp: what is served is no file, but an old index that was read.
+        """Return the valid manifest; a reader re-reads it if another process changed it."""
+        # No stamp: this store is no longer a file, but an old index in memory.
         if not self.writable and self._stamp and stamp(self.folder) != self._stamp:
             with self._changing:
                 self._refresh()
         return self._manifest
 
     def _refresh(self) -> None:
-        """Read what is valid."""
+        """Read the valid state from disk, again if a writer replaces it meanwhile."""
         for attempt in range(20):
             at, manifest = stamp(self.folder), valid(self.folder)
             for name in manifest.files():
                 refuse_link(self.folder / name)
             try:
-                if manifest != self._manifest:  # else its journal has gone
+                if manifest != self._manifest:  # otherwise only the journal was removed
                     self._take(manifest)
                 break
             except FileNotFoundError:
-                # A writer has gone on in between, and removed what nothing refers to any more.
+                # A writer has made another change and removed files that are no longer referenced.
                 if attempt == 19 or stamp(self.folder) == at:
                     raise
         self._stamp = at
@@ -291,9 +292,9 @@ class FolderStore(InMemory, GalleryStore):
         known, names = manifest.digests, (manifest.biases, manifest.config)
         manifest = replace(manifest, digests={name: known[name] for name in names if name in known})
         if self._joint:
-            self._unpublished = manifest  # is written at the end of the larger change
+            self._unpublished = manifest  # written at the end of the larger change
         else:
-            finish(self.folder)  # or who reads would believe what a change of both has left
+            finish(self.folder)  # or readers would prefer the journal of an earlier joint change
             manifest.write(self.folder)
         self._manifest, self._held = manifest, self._held if held is None else held
         self._sweep()
@@ -360,7 +361,7 @@ class FolderStore(InMemory, GalleryStore):
         self._debiaser = fit.debiaser
 
     def _written_fit(self, fit: Fit) -> dict[str, Any]:
-        """Write what gives the biases; returns what the manifest says of it and of the last one."""
+        """Write the Debiaser; return the manifest's entries for it and for undo."""
         old, name = self._manifest, None
         if fit.debiaser is not None:
             name = f'normaliser-{old.commit + 1}.safetensors'
@@ -391,9 +392,9 @@ class FolderStore(InMemory, GalleryStore):
         return None if name is None else Reversal.read(self.folder / name, self.dim)
 
     def _sweep(self) -> None:
-        """Remove files of states that are not valid any more."""
+        """Remove the files of states that are no longer valid."""
         if self._joint:
-            return  # what is valid on disk is the state of before
+            return  # the state on disk is still the old one
         sweep(self.folder, self._manifest.files())
         for name in leftovers(self.folder):
             with suppress(OSError):  # the state is valid already; the next change removes it
@@ -402,10 +403,10 @@ class FolderStore(InMemory, GalleryStore):
     # -- served queries ----------------------------------------------------------------------
 
     def keep_queries(self, online: Optional[Mapping[str, Any]]) -> None:
-        """Switch the sample of served queries on or off; off removes what was kept.
+        """Switch the sample of served queries on or off; off removes the stored queries.
 
         Args:
-            online: as of :meth:`create`.
+            online: see :meth:`create`.
         """
         self._check_writable()
         with self._changing:
@@ -432,7 +433,7 @@ class FolderStore(InMemory, GalleryStore):
 
     def _persist(self) -> None:
         if self._filling and (self._manifest.undo or self._manifest.before):
-            self._commit(undo=None, before=None)  # what it was filled with stays
+            self._commit(undo=None, before=None)  # filling a new store cannot be undone
         if self.online is not None:
             self.online.write(self.folder / self._manifest.queue)
             if not self._manifest.sampled:
@@ -442,7 +443,7 @@ class FolderStore(InMemory, GalleryStore):
 def _read_fit(
     folder: Path, name: Optional[str], refit: Optional[dict[str, Any]], manifest: Manifest
 ) -> Optional[Debiaser]:
-    """What a file of a store says of its biases; None of no file."""
+    """Read a store's Debiaser; None if there is no file."""
     if name is None:
         return None
     geometry = manifest.geometry or 'inner_product'

@@ -1,4 +1,4 @@
-"""Convert stores that LanceDB's files keep, as stores once did (needs lancedb).
+"""Convert stores of older versions, which used LanceDB's files (needs lancedb).
 
 python -m mmvtr_gallery.store.from_lance DIR
 """
@@ -22,9 +22,9 @@ from mmvtr_gallery.store.replacing import replace_store
 
 
 def convert(folder: Path) -> str:
-    """Put a store of now in the place of one in LanceDB's files; returns what was done.
+    """Replace a store in LanceDB's files by a current one; return a sentence on what was done.
 
-    All stays but the index, and that the last change can be taken back.
+    Everything is kept, except the index and the possibility to undo the last change.
 
     Raises:
         ImportError, OSError, RuntimeError: no lancedb; it cannot be written; a file is damaged.
@@ -39,7 +39,7 @@ def convert(folder: Path) -> str:
     for key in ('biases', 'normaliser', 'config', 'queue', 'table'):
         if said.get(key) is not None and not re.fullmatch(FILES[key], said[key]):
             raise RuntimeError(f'{folder / NAME} is damaged: {key} names no file of a store')
-    digests = said.get('digests', {})  # none in the first format
+    digests = said.get('digests', {})  # the first format has none
     for name, digest in digests.items():
         there = name != said['biases'] and (folder / name).is_file()
         if there and file_digest(folder / name) != digest:

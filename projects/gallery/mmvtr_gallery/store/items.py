@@ -1,4 +1,4 @@
-"""What a store takes and gives: items, hits, and the checks of what users bring."""
+"""Items and hits of a store, and validation of what users pass."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from torch import Tensor
 
 from mmvtr.arrays.inputs import Geometry
 
-#: What every item has, with its type; metadata are further columns.
+#: Columns that every item has, with their types; metadata are further columns.
 COLUMNS = dict(id='str', path='str', start='float', end='float', sigma='float', added='float')
-#: Names that metadata cannot have: those above, and what the engines keep.
+#: Names that metadata columns cannot have: those above, and internal ones of the engines.
 RESERVED = {*COLUMNS, 'bias', 'vector', 'number', 'norm', 'text'}
-#: Types of metadata.
+#: Types of metadata values.
 TYPES = dict(bool=bool, int=int, float=float, str=str)
-#: The longest id and string, in characters.
+#: Maximal length of an id, and of a string, in characters.
 LONGEST_ID, LONGEST_TEXT = 1024, 65536
-#: What a store ranks by, of one vector an item.
+#: What a store ranks by, given one vector per item.
 GEOMETRIES = ('cosine', 'inner_product')
-#: A length that differs from 1 by less is 1, rounded.
+#: A norm that differs from 1 by less than this is taken as 1.
 NEAR = 1e-6
-#: What an id cannot hold: categories of Unicode, and marks that turn the direction of writing.
+#: Unicode categories that an id cannot contain, besides marks that change the writing direction.
 _HIDDEN = ('Cc', 'Cs', 'Zl', 'Zp')
 _DIRECTIONS = set('\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069')
 
 
 class Item(NamedTuple):
-    """What a store knows of an item.
+    """The stored data of an item.
 
     Attributes:
-        id: its name.
-        path: of its file, if known.
-        start, end: seconds, of an item that is a part of its file.
-        sigma: its uncertainty, of models that have one.
-        added: when, in seconds since 1970.
-        bias: what is added to its scores; 0 in a store without a Debiaser.
-        metadata: further columns by name; None where it has none.
-        vector: float32 [D], where it was asked for.
+        id: its unique name.
+        path: its file, if known.
+        start, end: seconds, for an item that is a part of its file.
+        sigma: its uncertainty, for models that have one.
+        added: when it was added, in seconds since 1970.
+        bias: added to its scores; 0 in a store without a Debiaser.
+        metadata: further columns by name; None for a missing value.
+        vector: float32 [D], if requested.
     """
 
     id: str
@@ -57,11 +57,11 @@ class Item(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """An item that was found.
+    """A found item.
 
     Attributes:
-        score: by which it was ranked: ``raw``, and the bias if that was asked for.
-        raw: cosine of query and item, or their inner product, as the store's geometry says.
+        score: the ranking score: ``raw``, plus the bias if requested.
+        raw: cosine of query and item, or their inner product, by the store's geometry.
         item: without its vector.
     """
 
@@ -71,21 +71,21 @@ class Hit(NamedTuple):
 
 
 class KnownIds(ValueError):
-    """Ids that were to be new are in the store."""
+    """Ids that were to be added are in the store already."""
 
 
 class UnknownIds(ValueError):
-    """Ids that were to be there are not in the store."""
+    """Requested ids are not in the store."""
 
 
 class Rows(NamedTuple):
-    """N checked items on their way into a store, as columns.
+    """N validated items to add, as columns.
 
     Attributes:
-        ids: N new ones.
+        ids: N new ids.
         vectors: float32 [N, D].
-        columns: every column of :data:`COLUMNS` but the id, and of metadata: lists of N.
-        types: of the metadata, by name; not of columns in which all are None.
+        columns: lists of N values for every column of :data:`COLUMNS` except the id, and metadata.
+        types: types of the metadata, by name, without columns in which all values are None.
     """
 
     ids: list[str]
@@ -95,15 +95,15 @@ class Rows(NamedTuple):
 
 
 def shown(value: Any) -> str:
-    """How a value begins, for an error."""
+    """Return the beginning of a value's repr, for an error message."""
     try:
         return repr(value)[:80]
-    except ValueError:  # a number of thousands of digits
+    except ValueError:  # an int of thousands of digits
         return f'a {type(value).__name__}'
 
 
 def is_text(value: str) -> bool:
-    """Whether a string can be written as UTF-8: it has no halves of characters."""
+    """Return whether a string can be encoded as UTF-8, that is, has no lone surrogates."""
     try:
         return value.isascii() or bool(value.encode()) or not value
     except UnicodeEncodeError:
@@ -111,7 +111,7 @@ def is_text(value: str) -> bool:
 
 
 def checked_vectors(vectors: Union[Tensor, np.ndarray], dim: int, *, what: str) -> np.ndarray:
-    """float32 [N, dim] of what a user gives.
+    """Return a user's vectors as float32 [N, dim].
 
     Raises:
         ValueError: another shape or type, or an entry that is not finite (names the row).
@@ -135,18 +135,18 @@ def checked_vectors(vectors: Union[Tensor, np.ndarray], dim: int, *, what: str) 
 
 
 def check_geometry(geometry: str) -> None:
-    """Raise ValueError unless a store can rank by it."""
+    """Raise ValueError unless the geometry is known."""
     if geometry not in GEOMETRIES:
         raise ValueError(f'geometry must be one of {GEOMETRIES}, not {str(geometry)[:80]!r}')
 
 
 def in_geometry(vectors: np.ndarray, geometry: Geometry, *, what: str) -> np.ndarray:
-    """float32 [N, D] as a store keeps them: rows of length 1 of cosines, else as given.
+    """Return vectors as a store keeps them, float32 [N, D]: at length 1 for cosines, else as is.
 
-    Rows that have this length to rounding stay as they are.
+    Rows that have length 1 up to rounding are not changed.
 
     Raises:
-        ValueError: of cosines, a row that is all zeros (names it).
+        ValueError: for cosines, a row of zeros (names it).
     """
     if geometry == 'inner_product':
         return vectors
@@ -154,17 +154,17 @@ def in_geometry(vectors: np.ndarray, geometry: Geometry, *, what: str) -> np.nda
     if not largest.all():
         row = int((largest == 0).nonzero()[0][0])
         raise ValueError(f'{what}: vector {row} is all zeros, so it has no direction')
-    scaled = vectors / largest  # what is tiny, squared, would be 0
+    scaled = vectors / largest  # else tiny entries would underflow when squared
     length = np.linalg.norm(scaled, axis=1, keepdims=True)
     near = np.abs(length * largest - 1) < NEAR
     return np.where(near, vectors, scaled / length).astype(np.float32)
 
 
 def checked_ids(ids: Sequence[str]) -> list[str]:
-    """Ids that are strings and differ.
+    """Return ids as a list, checked to be distinct strings.
 
     Raises:
-        ValueError: none, one that is no string, is empty, too long or occurs twice.
+        ValueError: there are none, or one is no string, is empty, too long or occurs twice.
     """
     if isinstance(ids, str):
         raise ValueError(f'ids: a list of strings expected, not the string {shown(ids)}')
@@ -190,12 +190,12 @@ def checked_ids(ids: Sequence[str]) -> list[str]:
 
 
 def _hidden(character: str) -> bool:
-    """Control characters, ends of lines, halves of characters, and what turns the direction."""
+    """Return whether a character is a control character, line end, surrogate or direction mark."""
     return unicodedata.category(character) in _HIDDEN or character in _DIRECTIONS
 
 
 def is_column(name: Any) -> bool:
-    """Whether metadata may be called so."""
+    """Return whether a metadata column may have this name."""
     word = r'[A-Za-z]\w{0,63}'
     return (
         isinstance(name, str) and bool(re.fullmatch(word, name, re.ASCII)) and name not in RESERVED
@@ -203,10 +203,10 @@ def is_column(name: Any) -> bool:
 
 
 def check_spans(starts: Sequence[Optional[float]], ends: Sequence[Optional[float]]) -> None:
-    """Raise ValueError unless items begin at 0 or later, and before they end.
+    """Raise ValueError unless all items start at 0 or later, and before they end.
 
     Raises:
-        ValueError: one does not (names the row).
+        ValueError: an item does not (names the row).
     """
     for row, (start, end) in enumerate(zip(starts, ends)):
         late = start is not None and end is not None and start >= end
@@ -235,17 +235,17 @@ def checked_columns(
     metadata: Optional[Mapping[str, Sequence[Any]]],
     known: Mapping[str, str],
 ) -> tuple[dict[str, list], dict[str, str]]:
-    """Columns of N values, and the types of the metadata among them.
+    """Return columns of N values, and the types of the metadata among them.
 
     Args:
         count: N.
-        given: columns of :data:`COLUMNS`; None where they were not given.
-        metadata: further ones.
+        given: columns of :data:`COLUMNS`; None if not given.
+        metadata: further columns.
         known: types of the metadata columns that the store has.
 
     Raises:
         ValueError: a column of another length, a value of another type (names the row), a name that
-            is reserved or no word.
+            is reserved or no identifier.
     """
     columns = {
         name: _column(name, values, count, COLUMNS[name])[0] for name, values in given.items()
@@ -266,13 +266,13 @@ def checked_columns(
 
 
 def norms_of(vectors: np.ndarray, before: Optional[Sequence[float]]) -> list[float]:
-    """Least and largest norm of float32 [N, D] and of what was there before."""
+    """Return the smallest and largest norm of float32 [N, D] and of the norms before."""
     norms = np.linalg.norm(vectors, axis=1).tolist() + list(before or [])
     return [min(norms), max(norms)]
 
 
 def said_of_lengths(norms: Optional[Sequence[float]]) -> Optional[str]:
-    """Return the note on least and largest norm of a store without a geometry."""
+    """Return a note if an older store without a geometry has different norms; else None."""
     if norms is None or norms[0] > 0.999 and norms[1] < 1.001:
         return None
     return (
@@ -283,7 +283,7 @@ def said_of_lengths(norms: Optional[Sequence[float]]) -> Optional[str]:
 
 
 def refuse_several_norms(norms: Sequence[float], store: Any) -> None:
-    """Raise ValueError where neighbours by L2 are not those by inner product."""
+    """Raise ValueError if norms differ, as L2 and inner product then rank differently."""
     if norms[1] - norms[0] > 1e-4 * norms[1]:
         raise ValueError(
             f'an index by L2 ranks as inner products where all vectors have one norm; those of '
@@ -306,7 +306,7 @@ def _column(
 
 
 def _kind(values: Sequence[Any]) -> Optional[str]:
-    """The type of a new column: that of its first value, where an int may be followed by floats."""
+    """Return the type of a new column: its first value's, or float for mixed ints and floats."""
     kinds = [type(value).__name__ for value in values if value is not None]
     return 'float' if set(kinds) == {'int', 'float'} else next(iter(kinds), None)
 

@@ -1,10 +1,10 @@
-"""Several changes as one, of a store or of a gallery and the windows beside it: all or none is.
+"""Atomic changes: several changes of a store, or of a gallery and its windows, all or none.
 
-Within :func:`as_one` no store makes its new state valid.  At the end that of one store takes the
-place of the old one; those of two are written into one small file, the journal, in the folder of
-the gallery: that is the moment of the change.  Then each ``store.json`` takes its new content, and
-the journal goes.  So what is valid in a folder is what the journal says, if that is newer than
-``store.json``, and a kill in between leaves work that :func:`finish` does when either store is next
+Within :func:`as_one` no store publishes its new state.  At the end, the new state of one store
+replaces the old one; the new states of two stores are first written to one small file, the journal,
+in the gallery's folder, which commits the change.  Then each ``store.json`` gets its new content,
+and the journal is removed.  So the valid state of a folder is the journal's, if that is newer than
+``store.json``; after a kill in between, :func:`finish` completes the work when either store is next
 opened for writing.
 """
 
@@ -27,25 +27,24 @@ from mmvtr_gallery.store.manifest import NAME, Manifest, checked, read_sealed, r
 if TYPE_CHECKING:
     from mmvtr_gallery.store.protocol import GalleryStore
 
-#: Name of the journal, the version of its format, and the folder of windows in that of a gallery.
+#: Name of the journal, the version of its format, and the windows' folder within the gallery's.
 JOURNAL, FORMAT, WINDOWS = 'joint.json', 1, 'moments'
 
 
 @contextmanager
 def as_one(*stores: GalleryStore) -> Iterator[None]:
-    """Make all changes of one or two stores within the block one change; after an error there is
-    none.
+    """Make all changes of one or two stores within the block atomic: after an error none is made.
 
     Args:
         stores: a gallery, and the windows beside it.
 
     Raises:
-        ValueError: two stores in folders, and the windows do not lie beside the items; a change of
-            both within one of the first alone.
+        ValueError: two stores in folders, and the windows are not in the gallery's folder; a change
+            of both within a change of the first alone.
         OSError: it cannot be written; nothing has changed.
     """
     within = {store._joint for store in stores}
-    if within == {True}:  # a part of a larger one
+    if within == {True}:  # a part of a larger change
         yield
         return
     if len(within) > 1:
@@ -62,7 +61,7 @@ def as_one(*stores: GalleryStore) -> Iterator[None]:
             if len(changed) == 2:
                 _write(*changed)
             elif changed:
-                finish(changed[0].folder)  # or who reads would believe what it has left
+                finish(changed[0].folder)  # or readers would prefer an old journal
                 changed[0]._unpublished.write(changed[0].folder)
         except BaseException:
             for store, mark in zip(stores, marks):
@@ -78,7 +77,7 @@ def valid(folder: Union[str, Path]) -> Manifest:
     """Return the valid manifest in a store's folder.
 
     Raises:
-        FileNotFoundError, RuntimeError: as of :meth:`Manifest.read`; also a damaged journal.
+        FileNotFoundError, RuntimeError: see :meth:`Manifest.read`; also a damaged journal.
     """
     own = Manifest.read(folder)
     journal = _journal_of(folder)
@@ -97,18 +96,18 @@ def stamp(folder: Union[str, Path]) -> tuple[int, ...]:
         except FileNotFoundError:
             if path.name == NAME:
                 raise
-            continue  # it has just gone
+            continue  # just removed
         found += [status.st_ino, status.st_mtime_ns]
     return tuple(found)
 
 
 def finish(folder: Union[str, Path]) -> bool:
-    """Bring to its end a change that a kill has cut short; returns whether there was one.
+    """Complete a change that a kill has interrupted; return whether there was one.
 
-    Who calls it holds the lock of the folder of either store.
+    The caller must hold the lock of one of the two stores' folders.
 
     Raises:
-        OSError: it cannot be written; what is valid stays so.
+        OSError: it cannot be written; the valid state does not change.
         RuntimeError: the journal is damaged.
     """
     journal = _journal_of(folder)
@@ -123,11 +122,11 @@ def finish(folder: Union[str, Path]) -> bool:
 
 
 def mend(folder: Union[str, Path]) -> None:
-    """:func:`finish`, with a word, for who has just taken the lock of one of the two folders.
+    """Call :func:`finish` and log it; for a caller that has just locked one of the two folders.
 
     Raises:
-        FolderInUse: another process has the other one.
-        OSError, RuntimeError: as of :func:`finish`.
+        FolderInUse: another process has locked the other one.
+        OSError, RuntimeError: see :func:`finish`.
     """
     journal = _journal_of(folder)
     if journal is None:
@@ -142,7 +141,7 @@ def mend(folder: Union[str, Path]) -> None:
 
 
 def cut_short(folder: Union[str, Path]) -> Optional[str]:
-    """A sentence about a change of both stores whose process is gone; None: there is none."""
+    """Return a sentence about an interrupted change of both stores; None: there is none."""
     journal = _journal_of(folder)
     if journal is None or in_use(journal.parent):
         return None
@@ -153,20 +152,20 @@ def cut_short(folder: Union[str, Path]) -> Optional[str]:
 
 
 def _write(items: GalleryStore, windows: GalleryStore) -> None:
-    """Write the journal: the moment of a change of both."""
+    """Write the journal, which commits a change of both stores."""
     if windows.folder != items.folder / WINDOWS:
         raise ValueError(
             f'{items} and {windows} cannot change as one: windows lie in the folder {WINDOWS!r} of '
             'their gallery'
         )
-    finish(items.folder)  # or what the last one has left would be lost
+    finish(items.folder)  # or the states in an old journal would be lost
     states = dict(items=asdict(items._unpublished), windows=asdict(windows._unpublished))
     text = json.dumps(dict(sha256=ROOM, format=FORMAT, **states), indent=1).encode()
     write_atomically(items.folder / JOURNAL, lambda file: write_with_digest(text, file))
 
 
 def _settle(changed: list[GalleryStore]) -> None:
-    """Put files in order after a change, which is valid whatever happens here."""
+    """Clean up files after a change; errors are only logged, as the change is valid already."""
     try:
         for store in changed:
             finish(store.folder)
@@ -177,7 +176,7 @@ def _settle(changed: list[GalleryStore]) -> None:
 
 
 def _journal_of(folder: Union[str, Path]) -> Optional[Path]:
-    """The journal that speaks of the store in a folder; None: there is none."""
+    """Return the journal that applies to the store in a folder; None: there is none."""
     folder = Path(folder)
     homes = [folder, *([folder.parent] if folder.name == WINDOWS else [])]
     return next((home / JOURNAL for home in homes if (home / JOURNAL).exists()), None)
@@ -192,7 +191,7 @@ def _place(journal: Path, part: str) -> Path:
 
 
 def _read(journal: Path) -> dict[str, Manifest]:
-    """States by 'items' and 'windows'; nothing where the journal has just gone.
+    """Return states by 'items' and 'windows'; an empty dict if the journal was just removed.
 
     Raises:
         RuntimeError: it is damaged.

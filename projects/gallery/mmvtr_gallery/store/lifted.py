@@ -1,8 +1,8 @@
-"""FAISS' inverted lists and graph on galleries with biases, by a metric that sees the neighbours.
+"""FAISS' approximate indexes for galleries with biases, made exact for L2 by an extra dimension.
 
-Lists by inner product on ``[v, b]`` would follow the length of their centres as well as the
-direction.  One more dimension that gives all items the same norm makes the search by inner product
-one by L2, whose lists are cells around the items.
+Inverted lists by inner product on ``[v, b]`` would depend on the norms of their centroids as well
+as on their directions.  One more dimension gives all items the same norm, so that the search by
+inner product becomes one by L2, whose lists are Voronoi cells.
 """
 
 from __future__ import annotations
@@ -11,37 +11,37 @@ from typing import Any, Optional
 
 import numpy as np
 
-#: 'l2' searches lists of ``[v, b, rest]``, 'l2_pq' the same in codes, 'rerank' lists without bias,
-#: of ``[v, rest]``, and 'hnsw' a graph of these; 'scan' looks at all codes of 4 bits of ``[v, b]``,
-#: by inner product, and at no lists.
+#: 'l2': inverted lists of ``[v, b, rest]``; 'l2_pq': the same with product quantisation; 'rerank':
+#: lists of ``[v, rest]``, without bias; 'hnsw': a graph on these; 'scan': a scan of all 4-bit codes
+#: of ``[v, b]`` by inner product, without lists.
 FORMS = ('l2', 'l2_pq', 'rerank', 'hnsw', 'scan')
 WITHOUT_BIAS = ('rerank', 'hnsw')
-#: Neighbours of an item in the graph, and candidates for them.
+#: Links per item of the graph, and candidates for them during construction.
 LINKS, EFFORT = 16, 60
-#: Vectors are padded to a multiple of it: product quantisation cuts them into parts of 8.
+#: Vectors are padded to a multiple of this, as product quantisation splits them into parts of 8.
 MULTIPLE = 16
-#: Dimensions of a part of a scan's codes.  Codes make inner products smaller, and biases not: with
-#: parts of 8 the best of 2 % of the texts was lost behind 1,000 candidates, with 4 none.
+#: Dimensions per code of a scan. Codes shrink inner products but not biases: with parts of 8 the
+#: best item of 2 % of the texts was lost behind 1,000 candidates, with parts of 4 none.
 PART = 4
-#: Room for later items with a larger norm, before all is built anew.
+#: Factor of room for later items with a larger norm, before the index must be rebuilt.
 ROOM = 1.05
-#: Vectors a list that the quantiser is trained on.
+#: Training vectors of the quantiser per list.
 TRAINED = 64
 
 
 class LiftedIndex:
-    """Inverted lists of N items; their candidates are scored exactly.
+    """An approximate index of N items, whose candidates are rescored exactly.
 
     Args:
         vectors: float32 [N, D].
         biases: float32 [N].
-        options: ``form``, ``partitions``, ``probes`` and ``candidates``; of a
-            graph no partitions, and ``probes`` is the width of its search where that is larger; of
-            a scan neither partitions nor probes.
+        options: ``form``, ``partitions``, ``probes`` and ``candidates``; a graph
+            ignores ``partitions``, and ``probes`` is its search width if that is larger; a scan
+            ignores both.
 
     Attributes:
-        most_left_out: items that a search may leave out: of a scan, which cannot be told which rows
-            are meant, no more than it has candidates.
+        most_left_out: maximal number of items that a filter may exclude; a scan, which cannot
+            select rows, allows no more than it has candidates.
     """
 
     def __init__(self, vectors: np.ndarray, biases: np.ndarray, options: dict[str, Any]) -> None:
@@ -77,11 +77,11 @@ class LiftedIndex:
 
     @property
     def count(self) -> int:
-        """Items that it holds."""
+        """Return the number of items."""
         return self._index.ntotal
 
     def add(self, vectors: np.ndarray, biases: np.ndarray) -> bool:
-        """Take further items in; False: their norms are too large, all must be built anew."""
+        """Add items; return False if their norms are too large and the index must be rebuilt."""
         if ((vectors**2).sum(1) + self._square(biases)).max() > self._most:
             return False
         self._index.add(self._lift(vectors, biases))
@@ -97,12 +97,12 @@ class LiftedIndex:
         allowed: Optional[np.ndarray],
         transform: bool,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Scores float32 [Q, k] and rows int64 [Q, k], best first; -1 where too few were met.
+        """Return scores float32 [Q, k] and rows int64 [Q, k], best first; -1 if fewer were found.
 
         Args:
             queries: float32 [Q, D].
-            vectors, biases: of all items.
-            allowed: bool [N], which may be found; None: all.
+            vectors, biases: those of all items.
+            allowed: which items may be found, bool [N]; None: all.
             transform: rank with biases.
         """
         lifted = np.zeros((len(queries), self._width), np.float32)
@@ -113,7 +113,7 @@ class LiftedIndex:
         left_out, chosen = 0, {}
         if allowed is not None:
             left_out = len(allowed) - int(np.count_nonzero(allowed))
-        if left_out > candidates:  # or it is quicker to take more, and drop them
+        if left_out > candidates:  # else it is faster to retrieve more and drop some
             left_out, chosen = 0, dict(sel=among(allowed))
         parameters = self._parameters(**chosen)
         _, near = self._index.search(lifted, max(k, candidates) + left_out, params=parameters)
@@ -142,7 +142,7 @@ class LiftedIndex:
         return biases**2 * (self._options['form'] not in WITHOUT_BIAS)
 
     def _lift(self, vectors: np.ndarray, biases: np.ndarray) -> np.ndarray:
-        """``[v, b, rest, 0 ...]``, all of one norm; of a scan without the rest."""
+        """Return ``[v, b, rest, 0 ...]``, all of the same norm; for a scan without the rest."""
         dim = vectors.shape[1]
         lifted = np.zeros((len(vectors), self._width), np.float32)
         lifted[:, :dim] = vectors
@@ -156,7 +156,7 @@ class LiftedIndex:
 def index_options(
     count: int, form: str, partitions: Optional[int], probes: int, candidates: int
 ) -> dict[str, Any]:
-    """Return the options of an index of ``count`` items; partitions: default about their root.
+    """Return the options of an index of ``count`` items; ``partitions`` defaults to about its root.
 
     Raises:
         ValueError: an unknown form, fewer than 256 items, numbers below 1.
@@ -172,18 +172,18 @@ def index_options(
 
 
 def among(allowed: np.ndarray) -> Any:
-    """faiss' words for a search of some rows, bool [N]: a bit a row.
+    """Return a faiss selector of the rows in ``allowed``, bool [N], as a bitmap.
 
-    A list of nearly all rows takes ten times as long as the search.
+    A selector that lists nearly all rows takes ten times as long as the search.
     """
     return load_faiss().IDSelectorBitmap(np.packbits(allowed, bitorder='little'))
 
 
 def load_faiss() -> Any:
-    """The module faiss.
+    """Return the module faiss.
 
     Raises:
-        ImportError: says what to install.
+        ImportError: faiss is missing (says what to install).
     """
     try:
         import faiss

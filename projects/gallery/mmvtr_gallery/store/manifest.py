@@ -1,11 +1,11 @@
-"""The one small file that says what is valid in a store's folder.
+"""The manifest ``store.json``, the one small file that defines the valid state of a store's folder.
 
-Whatever an add, a delete or a refit writes, it writes beside what is there; then this file takes
-the place of the old one in one rename.  So who reads it, or a process that opens the folder after a
-kill, has all of the change or nothing of it.
+An add, a delete or a refit writes new files beside the old ones; then a new manifest replaces the
+old one by a rename.  So a reader, or a process that opens the folder after a kill, sees all of the
+change or nothing of it.
 
-Anybody may have written it: what it names lies in its folder, and no value is used before
-:func:`checked` has seen it.
+The file is not trusted: the names in it must be in its folder, and no value is used before
+:func:`checked` has validated it.
 """
 
 from __future__ import annotations
@@ -28,52 +28,51 @@ from mmvtr_gallery.store.online import reservoir_of
 from mmvtr_gallery.store.refits import options_of
 from mmvtr_gallery.store.undoing import KINDS
 
-#: Its name, and the version of the format; format 1 had no digests, format 2 one file of items.
+#: Name and format version; format 1 had no digests, format 2 one file of items.
 NAME, FORMAT = 'store.json', 3
-#: Where a store is made that will take the place of another.
+#: Subfolder in which a store is built that will replace another one.
 PART = '.new'
 
-#: What a file of a store may be called; the number is that of the change that wrote it.
+#: Patterns of a store's file names; the number is that of the change that wrote the file.
 FILES = dict(
     biases=r'biases-\d+\.f32',
     normaliser=r'normaliser-\d+\.safetensors',
     items=r'items-\d+\.safetensors',
     queue=r'queue(-\d+)?\.safetensors',
     config=r'config-\d+\.json',
-    table=r'items(-\d+)?\.lance',  # of stores of before
+    table=r'items(-\d+)?\.lance',  # in stores of older versions
     undo=r'undo-\d+\.safetensors',
 )
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is valid.
+    """The valid state of a store.
 
     Attributes:
         dim: D of the vectors.
-        model: fingerprint of the model that made them, None where nobody said.
-        about: where they come from.
-        commit: goes up by one with every change.
-        parts: names of the files of the items, and how many each has.
-        types: of metadata columns, by name.
+        model: fingerprint of the model that made them; None: unknown.
+        about: source of the vectors.
+        commit: number of the change; each change adds 1.
+        parts: names of the files of the items, and the number of items in each.
+        types: types of metadata columns, by name.
         biases: name of the file of biases.
-        normaliser: name of the file of the Debiaser, None: scores as they are.
+        normaliser: name of the file of the Debiaser; None: raw scores.
         refit: options of the last refit.
-        online: options of the queue of served queries, None: nothing is kept.
+        online: options of the sample of served queries; None: no sample.
         sampled: whether the file of served queries has been written.
-        index: options of the approximate index, None: there is none.
+        index: options of the approximate index; None: there is none.
         queue: name of the file of served queries.
-        config: name of the file of the model's config, None: nobody gave one.
-        before: ``normaliser``, ``refit`` and ``calibration`` as they were before the last refit;
+        config: name of the file of the model's config; None: not given.
+        before: ``normaliser``, ``refit`` and ``calibration`` before the last refit;
             None: there was none.
-        undo: ``kind`` and ``items`` of the last change, and the ``file`` that takes it back, None
-            of a refit and of what is too large for it; None: nobody has noted it.
-        calibration: what makes P(match) of scores, as ``Calibration.to_dict`` gives it; None:
-            nobody has fitted any.
-        quarantined: ids that searches leave out, sorted.
-        geometry: ``'cosine'`` or ``'inner_product'``; None: of a store of before, which ranks by
-            inner products.
-        digests: SHA-256 of files by name that carry none themselves.
+        undo: ``kind`` and ``items`` of the last change, and the ``file`` to undo it (None for a
+            refit and for a change of too many items); None: not recorded.
+        calibration: the calibration for P(match), from ``Calibration.to_dict``; None: not fitted.
+        quarantined: ids that searches exclude, sorted.
+        geometry: ``'cosine'`` or ``'inner_product'``; None: a store of an older version, which
+            ranks by inner products.
+        digests: SHA-256 by name of files that do not contain their own.
     """
 
     dim: int
@@ -99,11 +98,11 @@ class Manifest:
 
     @property
     def count(self) -> int:
-        """Items that are there."""
+        """Return the number of items."""
         return sum(size for _, size in self.parts)
 
     def write(self, folder: Union[str, Path]) -> None:
-        """Make this what is valid: the moment of every change."""
+        """Make this state the valid one, which commits a change."""
         text = json.dumps(dict(sha256=ROOM, format=FORMAT, **asdict(self)), indent=1)
         write_atomically(Path(folder, NAME), lambda file: write_with_digest(text.encode(), file))
 
@@ -113,7 +112,8 @@ class Manifest:
 
         Raises:
             FileNotFoundError: it holds no store.
-            RuntimeError: the file is damaged, of another version, or names what lies elsewhere.
+            RuntimeError: the file is damaged, of another version, or names files outside the
+                folder.
         """
         path = Path(folder, NAME)
         try:
@@ -122,7 +122,7 @@ class Manifest:
             raise FileNotFoundError(f'{folder} holds no store: {NAME} is missing') from None
 
     def files(self) -> set[str]:
-        """Names of the files of a store."""
+        """Return the names of a store's files."""
         earlier = (self.before or {}).get('normaliser')
         undo = (self.undo or {}).get('file')
         names = {self.biases, self.normaliser, self.queue, self.config, earlier, undo}
@@ -132,15 +132,15 @@ class Manifest:
 def read_sealed(
     path: Path, formats: tuple[int, ...], unsealed: Optional[int] = None
 ) -> dict[str, Any]:
-    """Return the content of a json file that carries its digest.
+    """Return the content of a json file that contains its own digest.
 
     Args:
-        path: of the file.
-        formats: that can be read, the one that is written last.
-        unsealed: the one that has no digest yet.
+        path: the file.
+        formats: versions that can be read; the last one is written now.
+        unsealed: the version that has no digest.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: there is no such file.
         RuntimeError: it is damaged, or of another format.
     """
     try:
@@ -165,11 +165,11 @@ def read_sealed(
 
 
 def checked(said: dict[str, Any], path: Path) -> Manifest:
-    """A manifest from what a file says, every value of the kind that it is to be.
+    """Return the manifest in a file's content, with every value validated.
 
     Raises:
-        RuntimeError: another key, or a value that is none of its key (names it); a file that is
-            missing among the keys of the format, or that does not lie in the folder.
+        RuntimeError: an unknown key, or an invalid value (names it); a missing key of the format,
+            or a file name outside the folder.
     """
     said = _of_before(said, path)
     missing = {one.name for one in fields(Manifest)} - said.keys() - _LATER
@@ -194,10 +194,10 @@ def checked(said: dict[str, Any], path: Path) -> Manifest:
 
 
 def _of_before(said: dict[str, Any], path: Path) -> dict[str, Any]:
-    """What a file says, in the keys of now where it is of an earlier format.
+    """Return a file's content with the current keys, converted from an earlier format if needed.
 
     Raises:
-        RuntimeError: of a store of LanceDB's files.
+        RuntimeError: the store uses LanceDB's files.
     """
     if said.get('engine') == 'lance':
         raise RuntimeError(
@@ -212,7 +212,7 @@ def _of_before(said: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def refuse_link(path: Path) -> None:
-    """Raise RuntimeError where a file of a store is a link: what it names lies elsewhere."""
+    """Raise RuntimeError if a file of a store is a link, which could lead out of the folder."""
     if path.is_symlink():
         raise RuntimeError(
             f'{path} is a link, but the files of a store lie in its own folder: put a copy there'
@@ -220,7 +220,7 @@ def refuse_link(path: Path) -> None:
 
 
 def check_config(folder: Path, manifest: Manifest) -> None:
-    """Raise RuntimeError where the config of a store is not the one that was written."""
+    """Raise RuntimeError unless a store's config has the SHA-256 it was written with."""
     name = manifest.config
     if name is not None and file_digest(folder / name) != manifest.digests.get(name):
         raise RuntimeError(
@@ -230,9 +230,9 @@ def check_config(folder: Path, manifest: Manifest) -> None:
 
 
 def sweep(folder: Union[str, Path], valid: Container[str]) -> None:
-    """Remove files and tables of stores in a folder that are not valid (any more).
+    """Remove store files and tables in a folder that are not valid (any more).
 
-    What cannot be removed is left for the next time: it is nobody's.
+    Files that cannot be removed are left for the next time, as nothing refers to them.
     """
     for path in Path(folder).iterdir():
         known = any(re.fullmatch(pattern, path.name) for pattern in FILES.values())
@@ -270,7 +270,7 @@ def _named(key: str) -> Callable[[Any], bool]:
 
 
 def _place(value: Any) -> bool:
-    """Whether it is the name of a file somewhere below the folder."""
+    """Return whether a value is the name of a file somewhere below the folder."""
     word = r'(?!\.\.?(/|$))[\w.-]+'
     return bool(re.fullmatch(rf'{word}(/{word})*', value, re.ASCII))
 
@@ -284,7 +284,7 @@ def _types(value: Any) -> bool:
 
 
 def _refit(value: Any) -> bool:
-    """A refit of a transform, whose options are numbers; of before, of others as well."""
+    """Return whether a value is a refit with numeric options; older ones had other transforms."""
     transform = value['transform']
     others = ('transform', 'num_queries', 'online', 'asked')
     options = {k: x for k, x in value.items() if k not in others}
@@ -337,12 +337,12 @@ def _digests(value: Any) -> bool:
     return all(_place(name) and re.fullmatch('[0-9a-f]{64}', x) for name, x in value.items())
 
 
-#: Keys that older stores do not have.
+#: Keys that older versions do not write.
 _LATER = {
     *('queue', 'config', 'before', 'digests', 'calibration', 'undo', 'quarantined'),
     *('sampled', 'geometry'),
 }
-#: Keys that only older stores have.
+#: Keys that only older versions write.
 _EARLIER = {'engine', 'items', 'next', 'count', 'highest', 'norms', 'table'}
 _RULES: dict[str, Callable[[Any], bool]] = dict(
     dim=lambda value: _whole(value, 1) and value < 2**20,

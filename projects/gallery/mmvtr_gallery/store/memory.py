@@ -1,4 +1,4 @@
-"""The items of a store in memory: searched exactly by FAISS, or by one of its approximate forms."""
+"""The items of a store in memory: searched exactly by FAISS, or with an approximate index."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from mmvtr_gallery.store.items import COLUMNS, Hit, Item, Rows
 from mmvtr_gallery.store.lifted import WITHOUT_BIAS, LiftedIndex, among, load_faiss
 from mmvtr_gallery.store.protocol import How
 
-#: Items that are read at a time.
+#: Number of items read at a time.
 BATCH = 65536
-#: Items left out of a search that looks for so many more instead, and drops them.
+#: Up to this many excluded items, a search retrieves that many more and drops them.
 FEW = 100
 
 
 class Held(NamedTuple):
-    """N items in the order in which they were added; a change makes another one.
+    """N items in the order in which they were added; immutable, a change returns a new one.
 
     Attributes:
-        both: float32 [N, D + 1], the vectors and in the last column the biases.
+        both: float32 [N, D + 1], vectors with the biases as last column.
         columns: lists of N values by name.
-        coded: the same, for conditions.
+        coded: the same columns, for conditions.
         lifted: the approximate index; None: there is none.
     """
 
@@ -41,8 +41,7 @@ class Held(NamedTuple):
         index: Optional[Mapping[str, Any]] = None,
         lifted: Optional[LiftedIndex] = None,
     ) -> 'Held':
-        """Return items with their index, which is built by the options ``index`` if it is not
-        given as ``lifted``.
+        """Return items with their index, ``lifted`` or else built by the options ``index``.
 
         Raises:
             ImportError: faiss is missing; says what to install.
@@ -51,17 +50,17 @@ class Held(NamedTuple):
 
     @classmethod
     def none(cls, dim: int) -> 'Held':
-        """Return no items of width ``dim``."""
+        """Return a state without items, of width ``dim``."""
         return cls.of(np.zeros((0, dim + 1), np.float32), {name: [] for name in COLUMNS})
 
     @property
     def vectors(self) -> np.ndarray:
-        """Float32 [N, D]."""
+        """Return the vectors, float32 [N, D]."""
         return self.both[:, :-1]
 
     @property
     def biases(self) -> np.ndarray:
-        """Float32 [N]."""
+        """Return the biases, float32 [N]."""
         return self.both[:, -1]
 
     # -- changes -----------------------------------------------------------------------------
@@ -69,7 +68,7 @@ class Held(NamedTuple):
     def grown(
         self, rows: Rows, biases: np.ndarray, types: Mapping[str, str], index: Optional[Any]
     ) -> 'Held':
-        """Return the items and new ones behind them; an index grows in place (:meth:`whole`)."""
+        """Return the items with new ones appended; an index grows in place (:meth:`whole`)."""
         columns, count = {}, len(self.both)
         for name in [*COLUMNS, *types]:
             before = self.columns.get(name) or [None] * count
@@ -78,7 +77,7 @@ class Held(NamedTuple):
         both = np.concatenate((self.both, np.column_stack((rows.vectors, biases))))
         lifted = self.lifted
         if lifted is not None and not lifted.add(rows.vectors, biases):
-            lifted = None  # is built anew
+            lifted = None  # must be rebuilt
         return Held.of(both, columns, index, lifted)
 
     def without(self, rows: Sequence[int], index: Optional[Any]) -> 'Held':
@@ -97,7 +96,7 @@ class Held(NamedTuple):
         return self._replace(both=both, lifted=_indexed(both, index, kept))
 
     def whole(self, index: Optional[Any]) -> 'Held':
-        """Return the items after a change that came to nothing, whose index may have grown."""
+        """Return the items after a failed change, whose index may have grown."""
         if self.lifted is None or self.lifted.count == len(self.both):
             return self
         return self._replace(lifted=_indexed(self.both, index))
@@ -111,7 +110,7 @@ class Held(NamedTuple):
         return Item(*(self.columns[name][row] for name in COLUMNS), bias, metadata)
 
     def hits(self, scores: np.ndarray, rows: np.ndarray, transform: bool) -> list[Hit]:
-        """Return what a search has found, from scores float32 [n] and rows int64 [n]."""
+        """Return the hits for scores float32 [n] and rows int64 [n]."""
         raws = scores - (self.biases[rows] if transform else 0)
         return [
             Hit(float(score), float(raw), self.item(row))
@@ -119,7 +118,7 @@ class Held(NamedTuple):
         ]
 
     def leaders(self, rows: np.ndarray, column: str) -> list[int]:
-        """Return the places in rows int64 [n] with the first occurrence of a column's value."""
+        """Return the positions in rows int64 [n] where a value of a column occurs first."""
         firsts: dict[Any, int] = {}
         for place, row in enumerate(rows.tolist()):
             value = self.columns[column][row]
@@ -130,7 +129,7 @@ class Held(NamedTuple):
     def listed(
         self, conditions: Sequence[Condition], columns: Sequence[str]
     ) -> tuple[list[int], dict[str, list[Any]]]:
-        """Return the rows that fit, and of each column, ``'vector'`` or ``'bias'`` their values."""
+        """Return the rows that match, and their values of columns, ``'vector'`` or ``'bias'``."""
         rows = [*range(len(self.both))]
         if conditions:
             rows = np.flatnonzero(self.coded.mask(conditions)).tolist()
@@ -145,7 +144,7 @@ class Held(NamedTuple):
         return rows, found
 
     def batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield row numbers, vectors and biases of all items, some at a time."""
+        """Yield row numbers, vectors and biases of all items in batches."""
         for start in range(0, len(self.both), BATCH):
             part = self.both[start : start + BATCH]
             yield np.arange(start, start + len(part)), part[:, :-1], part[:, -1]
@@ -159,15 +158,14 @@ class Held(NamedTuple):
         transform: bool,
         exact: bool,
     ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return of each query scores float32 [n] and rows int64 [n] of its k best items, best
-        first.
+        """Return scores float32 [n] and rows int64 [n] of each query's k best items, best first.
 
         Args:
             queries: float32 [Q, D].
             k: 1 or more.
-            conditions: which all items that are found fit.
-            transform: by score plus bias, else by the score alone.
-            exact: look at every item although there is an index.
+            conditions: conditions that all found items meet.
+            transform: rank by score plus bias, else by the score alone.
+            exact: compare with every item even if there is an index.
         """
         allowed = self.coded.mask(conditions) if conditions else None
         count = len(self.both)
@@ -234,12 +232,12 @@ class InMemory:
     def _found(
         self, queries: np.ndarray, k: int, how: How
     ) -> tuple[Held, list[tuple[np.ndarray, np.ndarray]]]:
-        """What was searched, and of each query scores and rows of the items found."""
+        """Return the searched items, and scores and rows of the hits of each query."""
         options = dict(transform=how.transform, exact=how.exact)
         held = self._now()
         if held.lifted is None:
             return held, held.search(queries, k, how.conditions, **options)
-        with self._changing:  # an add grows the index
+        with self._changing:  # an add grows the index in place
             held = self._now()
             return held, held.search(queries, k, how.conditions, **options)
 
@@ -254,7 +252,7 @@ class InMemory:
 def _indexed(
     both: np.ndarray, index: Optional[Mapping[str, Any]], lifted: Optional[LiftedIndex] = None
 ) -> Optional[LiftedIndex]:
-    """Return the index that is there, or build one where the options ask for it."""
+    """Return the given index, or build one if the options ask for it."""
     load_faiss()
     if lifted is None and index is not None and len(both) >= index['partitions']:
         lifted = LiftedIndex(both[:, :-1], both[:, -1], index)
@@ -264,9 +262,9 @@ def _indexed(
 def _nearest(
     queries: np.ndarray, rows: np.ndarray, k: int, selected: Optional[Any] = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the k largest inner products [Q, k], and which rows they are of.
+    """Return the k largest inner products [Q, k], and their rows.
 
-    FAISS reads the rows where they are: an index would hold them a second time.
+    FAISS reads the rows in place; an index would copy them.
     """
     faiss = load_faiss()
     scores = np.empty((len(queries), k), np.float32)
@@ -281,6 +279,6 @@ def _nearest(
 def _first(
     scores: np.ndarray, rows: np.ndarray, k: int, allowed: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The first k of each query among those that are allowed, of [Q, n] with k of them or more."""
+    """Return the first k allowed candidates of each query, from [Q, n] with at least k of them."""
     order = np.argsort(~allowed[rows], axis=1, kind='stable')[:, :k]
     return np.take_along_axis(scores, order, 1), np.take_along_axis(rows, order, 1)

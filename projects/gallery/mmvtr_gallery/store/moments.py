@@ -1,4 +1,4 @@
-"""Windows of a gallery's items, each with a vector and a bias: one search finds item and moment."""
+"""Windows of a gallery's items, each with a vector and a bias, so that a search finds moments."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class MomentHit(NamedTuple):
     """An item and its best window.
 
     Attributes:
-        score: of the window, by which it was ranked: ``raw``, and its bias if that was asked for.
+        score: the window's ranking score: ``raw``, plus its bias if requested.
         raw: inner product of query and window.
-        item: as the gallery has it, without its vector.
-        start, end: of the window, in seconds of the file.
-        bias: of the window.
+        item: the gallery's item, without its vector.
+        start, end: the window, in seconds of the file.
+        bias: the window's bias.
     """
 
     score: float
@@ -57,14 +57,14 @@ class MomentHit(NamedTuple):
 
 
 class BestWindow(NamedTuple):
-    """The window of an item that fits a query best, in seconds of the file.
+    """The window of an item that best matches a query, in seconds of the file.
 
     Attributes:
-        start, end: of the window.
-        score: ``raw``, and its bias if that was asked for.
+        start, end: the window.
+        score: ``raw``, plus its bias if requested.
         raw: inner product of query and window.
-        bias: of the window.
-        item_start, item_end: from where to where the windows of the item go.
+        bias: the window's bias.
+        item_start, item_end: the span that the item's windows cover.
     """
 
     start: float
@@ -79,24 +79,24 @@ class BestWindow(NamedTuple):
 class MomentStore:
     """The windows of a gallery's items, in a second store beside it.
 
-    The gallery stays as it is.  A window belongs to one entry of an item: to its id and the time at
-    which it was added.  So windows of an item that was deleted, or replaced by another of the same
-    id, are never found, even if another process changed the gallery, and those of an item that an
-    undo brings back are found again.  :meth:`sweep` removes them for good.  After a kill an item
-    has all of its windows or none; :meth:`missing` names those that have none.
+    The gallery itself is not changed.  A window belongs to an item's id and the time at which it
+    was added.  So windows of an item that was deleted, or replaced by another with the same id, are
+    never found, even if another process changed the gallery; after an undo that restores the item
+    they are found again.  :meth:`sweep` removes orphaned windows for good.  After a kill an item
+    has all of its windows or none; :meth:`missing` lists items without windows.
 
-    :meth:`add`, :meth:`delete`, :meth:`refit` and :meth:`undo` are one change of items and windows
-    (:mod:`~mmvtr_gallery.store.joint`): after a kill both are old or both new.
+    :meth:`add`, :meth:`delete`, :meth:`refit` and :meth:`undo` change items and windows
+    atomically (:mod:`~mmvtr_gallery.store.joint`): after a kill both are old or both new.
 
     Args:
         items: the gallery.
-        windows: the second store, an ordinary one: ``index`` and ``persist`` are its own.
+        windows: the second store, an ordinary one with its own ``index`` and ``persist``.
 
     Raises:
-        ValueError: the second store says of its windows what cannot be.
+        ValueError: the second store has an invalid windowing.
 
     Attributes:
-        windowing: how a video is cut into windows; None: nobody has noted it.
+        windowing: how a video is cut into windows; None: not recorded.
 
     Example:
         ::
@@ -118,16 +118,16 @@ class MomentStore:
         location: Union[str, Path],
         windowing: Optional[Windowing] = None,
     ) -> 'MomentStore':
-        """No windows yet, open for writing.
+        """Create an empty store of windows, open for writing.
 
         Args:
             items: the gallery.
             location: its folder or URL.
-            windowing: how the tools and the service are to cut videos that they add later; None:
-                those get no windows.
+            windowing: how the tools and the service cut videos that they add later; None: these get
+                no windows.
 
         Raises:
-            FileExistsError, FolderInUse, OSError: as of
+            FileExistsError, FolderInUse, OSError: see
                 :func:`~mmvtr_gallery.store.opening.create_store`.
         """
         about = items.about if windowing is None else {**items.about, **windowing.about()}
@@ -138,17 +138,18 @@ class MomentStore:
     def open(
         cls, items: GalleryStore, location: Union[str, Path], *, write: bool = False
     ) -> 'MomentStore':
-        """Windows that are there.
+        """Open an existing store of windows.
 
         Args:
-            items, location: as :meth:`create`.
-            write: whether they may be changed from here.
+            items, location: see :meth:`create`.
+            write: whether to open it for writing.
 
         Raises:
-            FileNotFoundError: there are none.
-            FolderInUse, RuntimeError: as of :func:`~mmvtr_gallery.store.opening.open_store`; also a
-                file of theirs is missing.
-            ValueError: they are of another model than the items, or say what cannot be.
+            FileNotFoundError: there are no windows.
+            FolderInUse, RuntimeError: see :func:`~mmvtr_gallery.store.opening.open_store`; also a
+                missing file.
+            ValueError: the windows are of another model than the items, or have an invalid
+                windowing.
         """
         place = beside(location)
         try:
@@ -167,7 +168,7 @@ class MomentStore:
             raise
 
     def close(self) -> None:
-        """Let others write windows; the gallery stays open."""
+        """Release the right to write windows; the gallery stays open."""
         self.windows.close()
 
     def __enter__(self) -> 'MomentStore':
@@ -179,18 +180,18 @@ class MomentStore:
     # -- changes of windows ------------------------------------------------------------------
 
     def put(self, windows: Mapping[str, Windows]) -> None:
-        """Give items their windows, in the place of those that they have, as one change.
+        """Set the windows of items, replacing those that they have, as one change.
 
-        A window gets the bias that the last refit of the windows gives it, and its item's path,
-        sigma and metadata, which filters read.
+        A window gets its bias from the last refit of the windows, and its item's path, sigma and
+        metadata for filters.
 
         Args:
-            windows: by id of an item of the gallery.
+            windows: windows by item id.
 
         Raises:
-            ValueError: an id that is not there, no windows, one that ends before it starts, vectors
-                of another width or number, a column of the gallery that is called like ours.
-            PermissionError, OSError: as :meth:`~mmvtr_gallery.store.protocol.GalleryStore.add`.
+            ValueError: an unknown id, no windows, a window that ends before it starts, vectors of
+                another width or number, a column of the gallery with a reserved name.
+            PermissionError, OSError: see :meth:`~mmvtr_gallery.store.protocol.GalleryStore.add`.
         """
         owners = self.items.get(list(windows))
         rows = rows_of_windows(owners, windows, list(self.items.types), self.items.dim)
@@ -201,13 +202,13 @@ class MomentStore:
         self.windows.add(**rows, model=self.items.model, removing=old)
 
     def sweep(self, *, undoable: bool = True) -> int:
-        """Remove windows whose item is gone or was replaced; returns how many.
+        """Remove windows whose item was removed or replaced; return their number.
 
         Args:
-            undoable: also those of items that an undo would bring back.
+            undoable: also remove windows of items that an undo would restore.
 
         Raises:
-            PermissionError, OSError: as :meth:`put`.
+            PermissionError, OSError: see :meth:`put`.
         """
         gone = self._gone(undoable)
         if gone:
@@ -215,7 +216,7 @@ class MomentStore:
         return len(gone)
 
     def _gone(self, undoable: bool) -> list[str]:
-        """Ids of windows that :meth:`sweep` removes."""
+        """Return the ids of the windows that :meth:`sweep` removes."""
         if not self.windows.count():
             return []
         known = {*_entries(self.items, 'id', 'added')}
@@ -229,7 +230,8 @@ class MomentStore:
 
     @contextmanager
     def kept(self) -> Iterator['MomentStore']:
-        """For one change, as :meth:`~mmvtr_gallery.store.protocol.GalleryStore.kept` of both.
+        """Make all changes of items and windows within the block one change; see
+        :meth:`~mmvtr_gallery.store.protocol.GalleryStore.kept`.
 
         Raises:
             OSError: it cannot be written.
@@ -238,10 +240,11 @@ class MomentStore:
             yield self
 
     def persist(self) -> None:
-        """:meth:`~mmvtr_gallery.store.protocol.GalleryStore.persist` of both as one.
+        """Persist items and windows as one change; see
+        :meth:`~mmvtr_gallery.store.protocol.GalleryStore.persist`.
 
         Raises:
-            PermissionError, OSError: as :meth:`put`.
+            PermissionError, OSError: see :meth:`put`.
         """
         with as_one(self.items, self.windows):
             self.items.persist()
@@ -255,15 +258,15 @@ class MomentStore:
         windows: Mapping[str, Windows],
         **given: Any,
     ) -> None:
-        """Add items and their windows: an item that is there has all of its windows.
+        """Add items and their windows as one change, so that no item is there without its windows.
 
         Args:
-            ids, vectors, given: of :meth:`~mmvtr_gallery.store.protocol.GalleryStore.add`.
-            windows: by id; an item without any is found by its own vector alone.
+            ids, vectors, given: see :meth:`~mmvtr_gallery.store.protocol.GalleryStore.add`.
+            windows: windows by id; an item without any is found only by its own vector.
 
         Raises:
-            ValueError: windows of an id that is not among ``ids``; and as of that.
-            PermissionError, OSError: as of that, and as :meth:`put`.
+            ValueError: windows of an id that is not among ``ids``; also see that method.
+            PermissionError, OSError: see that method and :meth:`put`.
         """
         added = time.time()
         ids = checked_ids(ids)
@@ -272,7 +275,7 @@ class MomentStore:
             raise ValueError(f'windows of {shown(others[0])}, which is not among the new items')
         there = self.items._known(ids) - set(given.get('removing') or ())
         with as_one(self.items, self.windows):
-            if windows and not there:  # else the items are refused
+            if windows and not there:  # otherwise the items are refused
                 types = self.items.types
                 owners = [one for one in _to_come(ids, added, given, types) if one.id in windows]
                 names = list({**types, **(given.get('metadata') or {})})
@@ -281,10 +284,11 @@ class MomentStore:
             self.items.add(ids, vectors, added=added, **given)
 
     def delete(self, ids: Sequence[str]) -> None:
-        """Remove items; their windows go with the change after, as an undo may bring them back.
+        """Remove items; the next change removes their windows, as an undo may restore the items.
 
         Raises:
-            ValueError, PermissionError, OSError: as of
+            ValueError, PermissionError, OSError: see
+
                 :meth:`~mmvtr_gallery.store.protocol.GalleryStore.delete`.
         """
         with as_one(self.items, self.windows):
@@ -292,18 +296,18 @@ class MomentStore:
             self.sweep(undoable=False)
 
     def refit(self, queries: Optional[Vectors] = None, **options: Any) -> Moved:
-        """New biases of all items, and of all windows with the same options and queries.
+        """Compute new biases of all items, and of all windows with the same options and queries.
 
         Args:
-            queries, options: of :meth:`~mmvtr_gallery.store.refits.Refits.refit`.
+            queries, options: see :meth:`~mmvtr_gallery.store.refits.Refits.refit`.
 
         Returns:
             How far the ranking of the items has moved.
 
         Raises:
-            ValueError, PermissionError, OSError: as of that.
+            ValueError, PermissionError, OSError: see that method.
         """
-        # A query that is served meanwhile does not join the sample.
+        # A query that is served meanwhile does not enter the sample.
         with as_one(self.items, self.windows):
             bank = queries
             if queries is None and self.items.online is not None:
@@ -311,15 +315,15 @@ class MomentStore:
             alike = self._alike()
             moved = self.items.refit(queries, **options)
             now = Fit(self.items.debiaser, self.items.last_refit)
-            self.sweep()  # else windows that nobody finds had a part in the biases of all
-            if not alike:  # as the items were, so that an undo finds both so
+            self.sweep()  # or windows that are never found would influence the biases
+            if not alike:  # first give windows the items' old fit, so that an undo finds both alike
                 before = self.items._before
                 self._follow(before, before.debiaser and before.debiaser.bank_.texts)
             self._follow(now, bank)
             return moved
 
     def _follow(self, fit: Fit, bank: Optional[Vectors]) -> None:
-        """Give the windows the biases that a bank gave the items."""
+        """Refit the windows with the transform and the bank of an items' fit."""
         if not self.windows.count():
             return
         if fit.debiaser is None:
@@ -330,24 +334,24 @@ class MomentStore:
 
     @property
     def alike(self) -> bool:
-        """Whether one refit gave items and windows their biases; so it is without windows."""
+        """Return whether items and windows have biases of the same refit; True without windows."""
         return not self.windows.count() or self._alike()
 
     def _alike(self) -> bool:
-        """Whether the last refits of items and windows were one change."""
+        """Return whether the last refits of items and windows were one change."""
         items, windows = (Fit(x.debiaser, x.last_refit) for x in (self.items, self.windows))
         return _one_change(items, windows)
 
     def undo(self, kind: Optional[str] = None) -> Undone:
-        """Take the last change of the items back, and of the windows what belongs to it.
+        """Undo the last change of the items, and what belongs to it in the windows.
 
-        A refit of the windows is taken back where it was one change with that of the items.
+        A refit of the windows is undone if it was one change with that of the items.
 
         Args:
-            kind: of :meth:`~mmvtr_gallery.store.protocol.GalleryStore.undo`.
+            kind: see :meth:`~mmvtr_gallery.store.protocol.GalleryStore.undo`.
 
         Raises:
-            ValueError, PermissionError, OSError: as of that.
+            ValueError, PermissionError, OSError: see that method.
         """
         before = self.items._before, self.windows._before
         both = None not in before and self._alike() and _one_change(*before)
@@ -360,7 +364,7 @@ class MomentStore:
     # -- answers -----------------------------------------------------------------------------
 
     def missing(self) -> list[str]:
-        """Ids of the items that have no windows, sorted."""
+        """Return the ids of the items without windows, sorted."""
         known = {*_entries(self.windows, OWNER, ENTRY)}
         return sorted(x[0] for x in _entries(self.items, 'id', 'added') if x not in known)
 
@@ -374,27 +378,28 @@ class MomentStore:
         exact: bool = False,
         model: Optional[str] = None,
     ) -> list[list[MomentHit]]:
-        """The k items with the best windows, best first, and of each the best window.
+        """Return the k items with the best windows, best first, each with its best window.
 
-        It is exact if the search of the windows is.
+        The result is exact if the search of the windows is.
 
         Args:
-            queries, transform, exact, model: as
+            queries, transform, exact, model: see
+
                 :meth:`~mmvtr_gallery.store.protocol.GalleryStore.search`.
             k: 1 or more.
-            filter: as there; ``id`` and ``added`` are the item's, ``start`` and ``end`` the
+            filter: see there; ``id`` and ``added`` are the item's, ``start`` and ``end`` the
                 window's.
 
         Returns:
             Q lists of hits.
 
         Raises:
-            ValueError: as of :meth:`~mmvtr_gallery.store.protocol.GalleryStore.search`; no windows.
+            ValueError: see :meth:`~mmvtr_gallery.store.protocol.GalleryStore.search`; no windows.
         """
         if type(k) is not int or k < 1:
             raise ValueError(f'k must be 1 or more, not {str(k)[:80]}')
         queries = self.windows.checked(queries, what='search')
-        parsed(filter, self.items.types)  # refuses what does not fit
+        parsed(filter, self.items.types)  # refuses invalid conditions
         names = {'id': OWNER, 'added': ENTRY}
         filter = {names.get(column, column): wanted for column, wanted in (filter or {}).items()}
         if not self.windows.count():
@@ -402,7 +407,7 @@ class MomentStore:
         if any(
             column in self.items.types and column not in self.windows.types for column in filter
         ):
-            return [[] for _ in queries]  # a column that no window has a value of
+            return [[] for _ in queries]  # no window has a value in this column
         options = dict(filter=filter, transform=transform, exact=exact, model=model, record=False)
         return [self._search(query[None], k, options) for query in queries]
 
@@ -416,20 +421,20 @@ class MomentStore:
             best = [_told(hit, entries[_owner(hit.item)]) for hit in there]
             if len(best) >= k or len(hits) < wanted:
                 return best[:k]
-            wanted *= 2  # there are windows of items that are gone, or in quarantine
+            wanted *= 2  # some windows belong to removed or quarantined items
 
     def best(
         self, query: Vectors, items: Sequence[Item], *, transform: bool = True
     ) -> list[Optional[BestWindow]]:
-        """The best window of each of these items, whatever their order; all are looked at.
+        """Return the best window of each of these items, whatever their order, by exact search.
 
         Args:
             query: float [1, D].
-            items: as a search of the gallery gives them.
-            transform: with biases.
+            items: items from a search of the gallery.
+            transform: score with biases.
 
         Returns:
-            One for each item; None: it has no windows.
+            One window for each item; None: it has no windows.
 
         Raises:
             ValueError: a query of another width, or not finite.
@@ -442,7 +447,7 @@ class MomentStore:
         columns = self.windows.table(names, filter=owners)[1]
         added, rows = {item.id: item.added for item in items}, {}
         for row, (name, entry) in enumerate(zip(columns[OWNER], columns[ENTRY])):
-            if added[name] == entry:  # else one of before, as old as another of the items
+            if added[name] == entry:  # else it is of a replaced item
                 rows.setdefault(name, []).append(row)
         return [self._best(query[0], columns, rows.get(item.id), transform) for item in items]
 
@@ -466,7 +471,7 @@ class MomentStore:
 
 
 def beside(location: Union[str, Path]) -> str:
-    """Return the place of a gallery's windows, by its folder or URL."""
+    """Return the location of a gallery's windows, given its folder or URL."""
     return f'{location}.moments' if is_url(location) else str(Path(location, WINDOWS))
 
 
@@ -475,7 +480,7 @@ def _owner(window: Item) -> str:
 
 
 def _belongs(hit: Hit, items: Mapping[str, Item]) -> bool:
-    """Whether the item of a window is there, and is the one that the window was made of."""
+    """Return whether a window's item exists and is the one that the window was made from."""
     item = items.get(_owner(hit.item))
     return item is not None and item.added == hit.item.metadata[ENTRY]
 
@@ -486,14 +491,14 @@ def _told(hit: Hit, item: Item) -> MomentHit:
 
 
 def _options(refit: Optional[Mapping[str, Any]]) -> Optional[list[Any]]:
-    """What refits of items and windows have in common; None: there are no biases."""
+    """Return the refit options that items and windows share; None: there are no biases."""
     if refit is None or refit['transform'] is None:
         return None
     return [refit['transform'], options_of(refit), refit.get('num_queries')]
 
 
 def _one_change(items: Fit, windows: Fit) -> bool:
-    """Whether one refit gave both their biases: of the same options, and of the same queries."""
+    """Return whether one refit made both biases: with the same options and the same queries."""
     if _options(items.refit) != _options(windows.refit):
         return False
     if items.debiaser is None or windows.debiaser is None:
@@ -504,7 +509,7 @@ def _one_change(items: Fit, windows: Fit) -> bool:
 def _to_come(
     ids: list[str], added: float, given: Mapping[str, Any], types: Mapping[str, str]
 ) -> list[Item]:
-    """Items that are being added, as far as their windows need them, in the columns' types."""
+    """Return the items that are being added, with the fields that their windows need, typed."""
     own, metadata = dict(path=given.get('paths'), sigma=given.get('sigmas')), given.get('metadata')
     columns, _ = checked_columns(len(ids), own, metadata, types)
     return [
@@ -523,7 +528,7 @@ def _to_come(
 
 
 def _entries(store: GalleryStore, name: str, entry: str) -> list[tuple[str, float]]:
-    """Id and time of entry of each item, or of each window's item, those in quarantine too."""
+    """Return id and time of entry of each item, or of each window's item, in quarantine or not."""
     if not store.count():
         return []
     columns = store.table([name, entry])[1]

@@ -1,4 +1,4 @@
-"""How far new biases move the ranking of a gallery."""
+"""How much new biases change the ranking of a gallery."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
-#: Queries that are looked at.
+#: Number of queries that are compared.
 QUERIES = 256
 
 
 class Moved(NamedTuple):
-    """What a refit has done to the ranking.
+    """The effect of a refit on the ranking.
 
     Attributes:
-        queries: of the bank that were looked at, up to :data:`QUERIES`; 0 where there was no bank.
-        first: share of these whose first item is another now.
-        change: mean of the absolute change of a bias, in units of scores, once the mean of all
-            changes, which moves no rank, is taken off.
-        largest: the largest one.
+        queries: compared queries of the bank, up to :data:`QUERIES`; 0 without a bank.
+        first: share of these whose top item has changed.
+        change: mean absolute change of a bias, in units of scores, after subtracting the mean of
+            all changes, which affects no rank.
+        largest: largest absolute change.
     """
 
     queries: int
@@ -34,7 +34,7 @@ class Moved(NamedTuple):
 
 
 class Moves:
-    """Sees all items once, some at a time, and then tells how far the ranking has moved.
+    """Compares the old and new ranking in one pass over all items.
 
     Args:
         bank: float32 [K, D], the queries; None: there are none.
@@ -50,7 +50,7 @@ class Moves:
         self._changes: list[np.ndarray] = []
 
     def see(self, vectors: np.ndarray, old: np.ndarray, new: np.ndarray) -> None:
-        """Take in vectors float32 [n, D], their biases as they are and as they will be."""
+        """Process vectors float32 [n, D] with their old and new biases."""
         if self._queries is not None:
             scores = self._queries @ vectors.T
             for row, biases in enumerate((old, new)):
@@ -64,7 +64,7 @@ class Moves:
         self._changes.append(new - old)
 
     def told(self) -> Moved:
-        """How far it has moved."""
+        """Return the effect on the ranking."""
         changes = np.concatenate([np.zeros(0, np.float32), *self._changes]).astype(float)
         changes = np.abs(changes - changes.mean()) if len(changes) else np.zeros(1)
         other = self._first[0] != self._first[1]

@@ -1,4 +1,4 @@
-"""Which items queries find often, and which ones never: hubs, and items that nobody sees."""
+"""Hubness of a gallery: how often queries find each item, hubs, and items never found."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from mmvtr_gallery.store.moved import QUERIES
 if TYPE_CHECKING:
     from mmvtr_gallery.store.protocol import GalleryStore
 
-#: The best hits that count, in a gallery of at least six times as many.
+#: Number of top hits that count, in a gallery of at least six times as many items.
 BEST = 10
-#: A hub is found more often than the mean by so many standard deviations (Radovanovic et al. 2010).
+#: A hub's count exceeds the mean by this many standard deviations (Radovanovic et al. 2010).
 HUB = 2.0
 
 
 class Occurrences(NamedTuple):
-    """How often the items of a store are among the best of its queries.
+    """How often each item of a store is among the top k hits of the store's queries.
 
     Attributes:
         source: ``'bank'``: the texts of the last refit; ``'served'``: the sample of served queries.
-        queries: that were looked at, up to 256.
-        k: hits of a query that count.
-        ids: of the N items that are not in quarantine.
-        found: int64 [N], with the biases that the store has.
-        raw: int64 [N], without them.
-        behind: float32 [N], how far the item's score is below the k-th best of the query where it
-            comes closest; 0 or less where it is found.
+        queries: number of evaluated queries, up to 256.
+        k: number of hits of a query that count.
+        ids: ids of the N items that are not in quarantine.
+        found: counts with the store's biases, int64 [N].
+        raw: counts without biases, int64 [N].
+        behind: float32 [N], smallest gap over queries between the k-th best score and the item's
+            score; 0 or less if it is found.
     """
 
     source: str
@@ -43,30 +43,30 @@ class Occurrences(NamedTuple):
 
     @property
     def expected(self) -> float:
-        """Queries that would find each item if all were found alike."""
+        """Return the mean count: queries per item if all items were found equally often."""
         return self.k * self.queries / len(self.ids)
 
     @property
     def bar(self) -> float:
-        """A hub is found by more queries than that."""
+        """Return the count above which an item is a hub."""
         return float(self.found.mean() + HUB * self.found.std())
 
     def skews(self) -> tuple[float, float]:
-        """Skewness of the counts, without biases and with them."""
+        """Return the skewness of the counts, without biases and with them."""
         raw, found = (skewness(torch.from_numpy(x)).item() for x in (self.raw, self.found))
         return raw, found
 
 
 def count_occurrences(store: 'GalleryStore', k: Optional[int] = None) -> Optional[Occurrences]:
-    """Rank the items of a store for the queries that it knows, which reads all vectors twice.
+    """Count occurrences for the queries that a store knows; reads all vectors twice.
 
     Args:
-        store: that is asked.
-        k: hits of a query that count; default 10, of fewer than 60 items a sixth of them.
+        store: the store.
+        k: number of hits of a query that count; default 10, or a sixth of fewer than 60 items.
 
     Returns:
-        None for a store without items, or one that knows no query: it has had no refit, and keeps
-        no sample of served queries.
+        None for a store without items, or one that knows no query because it has had no refit and
+        keeps no sample of served queries.
     """
     source, queries = _known_queries(store)
     keys, columns = store.table(['id'])
@@ -105,7 +105,7 @@ def _known_queries(store: 'GalleryStore') -> tuple[str, Optional[np.ndarray]]:
 def _placed(
     store: 'GalleryStore', place: dict[Any, int]
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Rows, vectors and biases of items, without those that were added meanwhile."""
+    """Yield rows, vectors and biases in batches, without items that were added meanwhile."""
     for keys, vectors, biases in store._batches():
         rows = np.array([place.get(key, -1) for key in keys.tolist()], int)
         there = rows >= 0
@@ -113,7 +113,7 @@ def _placed(
 
 
 class _Best:
-    """The k best items of Q queries, seen some at a time."""
+    """The k best items of Q queries, collected in batches."""
 
     def __init__(self, queries: int, k: int) -> None:
         self._k = k
@@ -121,7 +121,7 @@ class _Best:
         self.rows = np.zeros((queries, 0), np.int64)
 
     def see(self, scores: np.ndarray, rows: np.ndarray) -> None:
-        """Take in scores float32 [Q, n] of items int64 [n]."""
+        """Merge scores float32 [Q, n] of items int64 [n]."""
         scores = np.concatenate((self.scores, scores), axis=1)
         places = np.broadcast_to(rows, (len(scores), len(rows)))
         places = np.concatenate((self.rows, places), axis=1)

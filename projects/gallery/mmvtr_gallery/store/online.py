@@ -1,4 +1,4 @@
-"""A bounded sample of the queries that a store has answered: what a refit follows a drift with."""
+"""A bounded sample of served queries, from which a refit can follow a drift."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from mmvtr.storage import read_tensors, write_tensors
 
 
 class Reservoir:
-    """Up to ``capacity`` query vectors, drawn by a seed and the number of the query alone.
+    """A reservoir sample of up to ``capacity`` queries, determined by the seed and their order.
 
-    With ``memory=None`` each query ever offered is in it with the same probability (Vitter's
-    algorithm R).  With a memory of M queries, a query that is t queries old is in it with a
-    probability that falls as exp(-t / M): the sample follows a drift.
+    With ``memory=None`` each query ever offered is kept with the same probability (Vitter's
+    algorithm R).  With a memory of M queries, the probability to keep a query that is t queries old
+    decays as exp(-t / M), so the sample follows a drift.
 
-    Only vectors are kept: no text, no time, no user.
+    Only vectors are stored: no text, no time, no user.
 
     Args:
-        dim: D of a query.
-        capacity: the most vectors kept.
+        dim: width D of a query.
+        capacity: maximal number of vectors.
         memory: M, at least the capacity; None: all queries count alike.
-        seed: of the draws.
+        seed: seed of the draws.
 
     Attributes:
-        seen: queries that were offered.
+        seen: number of offered queries.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Reservoir:
         return self._size
 
     def offer(self, queries: np.ndarray) -> None:
-        """Let float32 [Q, D] take part, in their order."""
+        """Offer queries, float32 [Q, D], in their order."""
         for query in queries:
             number, self.seen = self.seen, self.seen + 1
             if self._size < self.capacity:
@@ -53,7 +53,8 @@ class Reservoir:
                 self._size += 1
                 continue
             among = number + 1 if self.memory is None else min(number + 1, self.memory)
-            # Each query has a generator of its own, so a queue that was read again goes on alike.
+            # Each query has its own generator, so that a reservoir read from disk continues
+            # identically.
             slot = np.random.Generator(np.random.Philox(key=self.seed, counter=number)).integers(
                 among
             )
@@ -61,11 +62,11 @@ class Reservoir:
                 self._kept[slot] = query
 
     def queries(self) -> np.ndarray:
-        """A copy of those that are kept: float32 [n, D]."""
+        """Return a copy of the kept queries, float32 [n, D]."""
         return self._kept[: self._size].copy()
 
     def forget(self) -> None:
-        """Keep none of them, and begin anew."""
+        """Remove all queries, and start over."""
         self._size = self.seen = 0
 
     def write(self, path: Union[str, Path]) -> None:
@@ -75,10 +76,10 @@ class Reservoir:
         )
 
     def read(self, path: Union[str, Path]) -> None:
-        """Go on from what :meth:`write` wrote.
+        """Continue from what :meth:`write` wrote.
 
         Raises:
-            FileNotFoundError, RuntimeError: no such file, or a damaged one, or of another width.
+            FileNotFoundError, RuntimeError: the file is missing, damaged, or of another width.
         """
         tensors = read_tensors(path, kind='queue of served queries')
         kept, seen = (tensors.get(name) for name in ('queries', 'seen'))
@@ -87,16 +88,16 @@ class Reservoir:
         self.restore(kept.numpy(), int(seen))
 
     def restore(self, kept: np.ndarray, seen: int) -> None:
-        """Go on from float32 [n, D] that were kept of ``seen`` queries."""
+        """Continue from float32 [n, D] that were kept of ``seen`` queries."""
         self._size, self.seen = min(len(kept), self.capacity), seen
         self._kept[: self._size] = kept[: self._size]
 
 
 def reservoir_of(dim: int, online: Mapping[str, Any]) -> Reservoir:
-    """A new sample by the options of a store.
+    """Return a new, empty sample with a store's options.
 
     Raises:
-        ValueError: an unknown option, none of the capacity, numbers that do not fit.
+        ValueError: an unknown option, no capacity, invalid numbers.
     """
     unknown = sorted(set(online) - {'capacity', 'memory', 'seed', 'refit_every'})
     if unknown or 'capacity' not in online:

@@ -1,4 +1,4 @@
-"""From where a store is to what keeps it: a folder, or a Qdrant server."""
+"""Create or open a store by its location: a folder, or a Qdrant server's URL."""
 
 from __future__ import annotations
 
@@ -23,23 +23,22 @@ def create_store(
     geometry: Geometry = 'cosine',
     **of_folder: Any,
 ) -> GalleryStore:
-    """A new, empty store, open for writing.
+    """Create an empty store, open for writing.
 
     Args:
-        location: a folder, or the URL of a Qdrant server with the name of a new collection behind
-            its last slash.
+        location: a folder, or the URL of a Qdrant server followed by the name of a new collection.
         dim: D of the vectors.
-        model: fingerprint of what makes the vectors (:func:`mmvtr.apis.fingerprint`).
-        about: where they come from, in types that json knows.
-        online: keep a sample of the served queries: see
+        model: fingerprint of the vectors' model (:func:`mmvtr.apis.fingerprint`).
+        about: source of the vectors, JSON-serialisable.
+        online: options of a sample of served queries, see
             :meth:`~mmvtr_gallery.store.folder.FolderStore.create`.
-        geometry: ``'cosine'``, of vectors of any length, which are kept at length 1;
-            ``'inner_product'``, of vectors as they are.
-        of_folder: further options of that.
+        geometry: ``'cosine'``: vectors are stored scaled to length 1; ``'inner_product'``: they are
+            stored as they are.
+        of_folder: further options of that method.
 
     Raises:
-        FileExistsError: there is a store.
-        ImportError: says what to install.
+        FileExistsError: there is a store already.
+        ImportError: a package is missing (says what to install).
         ValueError: a dim below 1, an unknown geometry or option.
         FolderInUse, OSError: another process writes there; it cannot be written.
     """
@@ -52,21 +51,22 @@ def create_store(
 
 
 def open_store(location: Union[str, Path], *, write: bool = False) -> GalleryStore:
-    """A store that is there.
+    """Open an existing store.
 
-    A warning tells of a change of items and windows that a kill has cut short: who reads has all of
-    it, who opens the store for writing puts its files in order.  Another tells of a store of before
-    that ranks vectors of several lengths by inner products.
+    It warns about a change of items and windows that a kill has interrupted: readers see all of it,
+        and
+    opening for writing completes the files.  It also warns about a store of an older version that
+    ranks vectors of different norms by inner products.
 
     Args:
-        location: as :func:`create_store`.
-        write: whether it may be changed from here: one process at a time.
+        location: see :func:`create_store`.
+        write: whether to open it for writing, which one process may at a time.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: there is no store.
         ConnectionError: the URL does not answer.
         FolderInUse: another process writes there.
-        ImportError: says what to install.
+        ImportError: a package is missing (says what to install).
         RuntimeError: a file is damaged, or is a link.
     """
     store = opened(location, write=write)
@@ -77,7 +77,7 @@ def open_store(location: Union[str, Path], *, write: bool = False) -> GallerySto
 
 
 def opened(location: Union[str, Path], *, write: bool = False) -> GalleryStore:
-    """As :func:`open_store`, without the warning: of windows, whose items have given it."""
+    """Open a store without the warnings of :func:`open_store`, which its items have given."""
     if is_url(location):
         from mmvtr_gallery.store.qdrant import QdrantStore
 
@@ -86,5 +86,5 @@ def opened(location: Union[str, Path], *, write: bool = False) -> GalleryStore:
 
 
 def is_url(location: Union[str, Path]) -> bool:
-    """Whether a location is a server's."""
+    """Return whether a location is a server's URL."""
     return str(location).startswith(('http://', 'https://'))

@@ -1,7 +1,7 @@
-"""The items of a store on disk: parts, files that are written once, and the file of the biases.
+"""The items of a store on disk: immutable part files, and the file of the biases.
 
-An add writes a new part, and takes into it the last ones that are no larger, so that N items lie in
-about log N parts.  A delete writes those anew that lie behind the first item that goes.
+An add writes a new part and merges into it the last parts that are no larger, so that N items are
+in about log N parts.  A delete rewrites the parts from the first deleted item on.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from mmvtr_gallery.store.memory import Held
 
 
 def write_items(folder: Path, old: Manifest, held: Held, unchanged: int) -> list[list[Any]]:
-    """Write the items behind the first ``unchanged`` ones; returns the parts of all then.
+    """Write the items after the first ``unchanged`` ones; return the names and sizes of all parts.
 
     Args:
-        folder: of the store.
-        old: what is valid until now.
+        folder: the store's folder.
+        old: the valid manifest.
         held: all items.
-        unchanged: items at the beginning that lie in the parts of ``old``.
+        unchanged: number of leading items that are in the parts of ``old``.
     """
     parts, start, count = [], 0, len(held.both)
     for name, size in old.parts:
@@ -48,7 +48,7 @@ def write_items(folder: Path, old: Manifest, held: Held, unchanged: int) -> list
 
 
 def write_biases(folder: Path, old: Manifest, held: Held) -> dict[str, Any]:
-    """Write all biases; returns what the manifest says of them."""
+    """Write all biases; return the manifest's entries for them."""
     name, raw = f'biases-{old.commit + 1}.f32', np.ascontiguousarray(held.biases, '<f4').tobytes()
     write_atomically(folder / name, lambda file: file.write(raw))
     return dict(biases=name, digests={**old.digests, name: hashlib.sha256(raw).hexdigest()})
@@ -60,7 +60,7 @@ def read_items(folder: Path, manifest: Manifest) -> Held:
     Raises:
         FileNotFoundError, RuntimeError: a file is missing or damaged.
     """
-    for name, count in manifest.parts:  # before memory is taken for what a manifest says
+    for name, count in manifest.parts:  # before allocating what a manifest claims
         if (folder / name).stat().st_size < count * manifest.dim:
             raise RuntimeError(f'{folder / name} is not of its manifest: it is damaged')
     both = np.empty((manifest.count, manifest.dim + 1), np.float32)
@@ -87,12 +87,12 @@ def read_items(folder: Path, manifest: Manifest) -> Held:
 
 
 def _read_biases(folder: Path, manifest: Manifest) -> np.ndarray:
-    """Return float32 [N]."""
+    """Return the biases, float32 [N]."""
     path, count = folder / manifest.biases, manifest.count
     raw = path.read_bytes()[: 4 * count]
     if len(raw) < 4 * count:
         raise RuntimeError(f'{path} holds {len(raw) // 4} biases, {count} expected: it is damaged')
-    # None: of a store of before, which has noted none.
+    # None: a store of an older version, which has no digest.
     if manifest.digests.get(manifest.biases) not in (None, hashlib.sha256(raw).hexdigest()):
         raise RuntimeError(
             f'{path} is damaged: the biases do not have the SHA-256 that they were written with; '

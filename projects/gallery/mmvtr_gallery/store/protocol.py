@@ -1,4 +1,4 @@
-"""What a gallery store does, whatever engine keeps its vectors."""
+"""The interface of a gallery store, whichever engine holds its vectors."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ from mmvtr_gallery.store.quarantine import Quarantine
 from mmvtr_gallery.store.refits import Fit, Refits, Vectors
 from mmvtr_gallery.store.undoing import MOST, Change, Reversal, Undone, rows_of_items
 
-#: Items that a search for different values of a column begins with for each value that is wanted,
-#: and by how much it goes on.
+#: Number of items per wanted value that a search for different values of a column starts with,
+#: and the factor by which it grows.
 FIRST, GROWTH = 16, 4
 
 
 class How(NamedTuple):
-    """How an engine searches.
+    """Options of an engine's search.
 
     Attributes:
-        conditions: which all hits fit.
-        transform: by score plus bias, else by the score alone.
-        exact: every item is looked at although there is an approximate index.
+        conditions: conditions that all hits meet.
+        transform: rank by score plus bias, else by the score alone.
+        exact: compare with every item even if there is an approximate index.
     """
 
     conditions: Sequence[Condition]
@@ -59,15 +59,15 @@ class How(NamedTuple):
 class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     """Items with vectors and biases, found by cosine (or inner product) plus bias.
 
-    An engine fills the methods that begin with an underscore; what is public is the same for all.
-    A change (:meth:`add`, :meth:`delete`, :meth:`refit`, :meth:`undo`, :meth:`calibrate`,
-    :meth:`quarantine`, :meth:`release`) is there as a whole or not at all, and on disk or on the
-    server when the call returns.
+    An engine implements the methods that begin with an underscore; public methods are the same for
+    all. A change (:meth:`add`, :meth:`delete`, :meth:`refit`, :meth:`undo`, :meth:`calibrate`,
+    :meth:`quarantine`, :meth:`release`) is atomic, and on disk or on the server when the call
+    returns.
 
     Attributes:
-        engine: its name.
-        writable: whether it may be changed from here.
-        online: sample of the served queries; None: none is kept.
+        engine: the engine's name.
+        writable: whether it was opened for writing.
+        online: sample of the served queries; None: no sample.
 
     Example:
         ::
@@ -85,7 +85,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     def __init__(self) -> None:
         self._changing = threading.RLock()
         self._filling = False  # a new store, until it is first persisted
-        self._joint = False  # within a change of two stores, and what it is to make valid here
+        self._joint = False  # within a change of two stores; and the state to publish at its end
         self._unpublished: Any = None
 
     # -- what is known of the whole ----------------------------------------------------------
@@ -93,68 +93,66 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     @property
     @abstractmethod
     def dim(self) -> int:
-        """D of the vectors."""
+        """Return D of the vectors."""
 
     @property
     @abstractmethod
     def model(self) -> Optional[str]:
-        """Fingerprint of the model that made the vectors."""
+        """Return the fingerprint of the model that made the vectors."""
 
     @property
     @abstractmethod
     def about(self) -> dict[str, Any]:
-        """Return the source of the vectors, in types that json holds."""
+        """Return the source of the vectors, JSON-serialisable."""
 
     @property
     @abstractmethod
     def types(self) -> dict[str, str]:
-        """Types of the metadata columns, by name."""
+        """Return the types of the metadata columns, by name."""
 
     @property
     @abstractmethod
     def geometry(self) -> Geometry:
-        """``'cosine'``, of vectors of any length, which are kept at length 1, or
-        ``'inner_product'``, of vectors as they are.
-        """
+        """Return ``'cosine'`` (vectors have length 1) or ``'inner_product'`` (unscaled)."""
 
     @property
     @abstractmethod
     def debiaser(self) -> Optional[Debiaser]:
-        """Return the fit of the items' biases; None for raw scores."""
+        """Return the Debiaser that computes the items' biases; None for raw scores."""
 
     @property
     @abstractmethod
     def last_refit(self) -> Optional[dict[str, Any]]:
-        """Options of the last refit."""
+        """Return the options of the last refit."""
 
     @property
     @abstractmethod
     def version(self) -> int:
-        """A number that every change makes larger."""
+        """Return a number that every change increases."""
 
     @property
     def state(self) -> Hashable:
-        """Under what a cache keeps an answer: differs after every change, and what a change that
-        failed has had never comes back in this process.
+        """Return a cache key that differs after every change and is never reused, even after
+        failures.
         """
         return self.version
 
     @property
     def config(self) -> Optional[Path]:
-        """File of the config of the model, where the store keeps one."""
+        """Return the file of the model's config, if the store has one."""
         return None
 
     @property
     def unfinished(self) -> Optional[str]:
-        """A sentence about a change of items and windows that a kill has cut short; None: all that
-        was begun is finished, or this store is open for writing.
+        """Return a sentence about a change of items and windows that a kill has interrupted; None:
+        there is none, or this store is open for writing.
         """
         return None
 
     @property
     def lengths_matter(self) -> Optional[str]:
-        """A sentence about a store of before that ranks vectors of several lengths by inner
-        products; None: it does not, or was asked to.
+        """Return a sentence if a store of an older version ranks vectors of different norms by
+        inner products; None: it does not, or was created to.
         """
         return None
 
@@ -174,23 +172,23 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         removing: Sequence[str] = (),
         added: Optional[float] = None,
     ) -> None:
-        """Add N items, which get their biases; those of the others stay as they are.
+        """Add N items and compute their biases; those of the others do not change.
 
         Args:
-            ids: N new ones.
-            vectors: float [N, D], torch or numpy; of cosines they are kept at length 1.
-            paths: of the files.
-            starts, ends: seconds from 0; where both are given, a start is before its end.
-            sigmas: uncertainties.
+            ids: N new ids.
+            vectors: float [N, D], torch or numpy; stored scaled to length 1 for cosines.
+            paths: the files.
+            starts, ends: seconds from 0; if both are given, a start must be before its end.
+            sigmas: the items' uncertainties.
             metadata: column -> N values of one type (str, int, float or bool), None allowed.
-            model: fingerprint of what made the vectors, to be that of the store.
-            removing: ids of items that go in the same change; new ones may be called alike.
-            added: when, in seconds since 1970; None: now.
+            model: fingerprint of the vectors' model, which must be the store's.
+            removing: ids of items to remove in the same change; new items may reuse them.
+            added: time of adding, in seconds since 1970; None: now.
 
         Raises:
-            ValueError: ids that occur twice or are there already, vectors of another model, width
-                or number or with entries that are not finite, a column that does not fit, an id to
-                be removed that is not there.
+            ValueError: ids that occur twice or are in the store already, vectors of another model,
+                width or number or with entries that are not finite, an invalid column, an unknown
+                id to remove.
             PermissionError: the store was opened for reading.
             OSError: it cannot be written; nothing has changed.
         """
@@ -216,8 +214,8 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         """Remove items.
 
         Raises:
-            ValueError: an id that is not there; none is removed then.
-            PermissionError, OSError: as :meth:`add`.
+            ValueError: an unknown id; then none is removed.
+            PermissionError, OSError: see :meth:`add`.
         """
         self._check_writable()
         ids = checked_ids(ids)
@@ -227,24 +225,24 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             self._change(ids, None, np.zeros(0, np.float32), self._reversal(ids, []))
 
     def undo(self, kind: Optional[str] = None) -> Undone:
-        """Take the last add, delete or refit back; undone once more it is there again.
+        """Undo the last add, delete or refit; a second undo redoes it.
 
-        What is in quarantine stays there: :meth:`release` takes that back.
-        Items that were removed come back as they were, with the biases of now.  After a refit all
-        items get the biases of before, those that were added since as well.  What a new store was
-        filled with before it was first persisted stays.
+        Quarantined items stay in quarantine (see :meth:`release`).  Restored items get biases of
+        the current fit.  Undoing a refit gives all items biases of the previous fit, including
+        those added since.  The items that a new store had when it was first persisted cannot be
+        undone.
 
         Args:
-            kind: None: the last change, whichever it was; ``'refit'``: the last refit, whatever was
-                added or removed since.
+            kind: None: the last change; ``'refit'``: the last refit, even if items were added or
+                removed since.
 
         Returns:
-            What was taken back.
+            What was undone.
 
         Raises:
-            ValueError: there was no such change; one of more than
-                :data:`~mmvtr_gallery.store.undoing.MOST` items; another kind.
-            PermissionError, OSError: as :meth:`add`.
+            ValueError: there was no such change; it was of more than
+                :data:`~mmvtr_gallery.store.undoing.MOST` items; an unknown kind.
+            PermissionError, OSError: see :meth:`add`.
         """
         self._check_writable()
         if kind not in (None, 'refit'):
@@ -275,7 +273,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         """Return the change that :meth:`undo` would undo; None before any change."""
 
     def undoable(self) -> list[tuple[str, float]]:
-        """Items that :meth:`undo` would bring back: of each its id and when it was added."""
+        """Return id and time of adding of the items that :meth:`undo` would restore."""
         with self._changing:
             last = self.last_change
             kept = None if last is None or last.items is None else self._kept_reversal()
@@ -284,17 +282,18 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
 
     @contextmanager
     def kept(self) -> Iterator['GalleryStore']:
-        """Make all changes within the block one change, which is on disk when it ends well; else
-        nothing has changed.  On a server each change is one by itself.
+        """Make all changes within the block one change, discarded after an error.
+
+        On a server each change is saved by itself.
         """
         yield self
 
     def persist(self) -> None:
-        """Write the sample of served queries; a new store is filled now, and what it holds stays:
-        :meth:`undo` does not take it back.
+        """Write the sample of served queries; end the filling of a new store, which cannot be
+        undone.
 
         Raises:
-            PermissionError, OSError: as :meth:`add`.
+            PermissionError, OSError: see :meth:`add`.
         """
         self._check_writable()
         with self._changing:
@@ -303,7 +302,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let others write; queries that were served since the last :meth:`persist` are lost."""
+        """Release the right to write; queries served since the last :meth:`persist` are lost."""
 
     def __enter__(self) -> 'GalleryStore':
         return self
@@ -314,10 +313,10 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     # -- answers -----------------------------------------------------------------------------
 
     def get(self, ids: Sequence[str]) -> list[Item]:
-        """Items with their vectors, in the order of ``ids``.
+        """Return items with their vectors, in the order of ``ids``.
 
         Raises:
-            ValueError: an id that is not there.
+            ValueError: an unknown id.
         """
         ids = checked_ids(ids)
         found = {item.id: item for item in self._fetch(ids)}
@@ -327,18 +326,18 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     def table(
         self, columns: Sequence[str], *, filter: Optional[Mapping[str, Any]] = None
     ) -> tuple[list[Any], dict[str, list[Any]]]:
-        """Columns of all items that fit, in no certain order.
+        """Return columns of all items that match, in arbitrary order.
 
         Args:
-            columns: of :data:`~mmvtr_gallery.store.items.COLUMNS`, of metadata, ``'bias'``, or
-                ``'vector'``, of which each value is float32 [D].
-            filter: as of :meth:`search`.
+            columns: names of :data:`~mmvtr_gallery.store.items.COLUMNS`, of metadata, ``'bias'``,
+                or ``'vector'``, each value of which is float32 [D].
+            filter: see :meth:`search`.
 
         Returns:
-            The engine's own keys of N items, and lists of N values by column.
+            The engine's keys of N items, and lists of N values by column.
 
         Raises:
-            ValueError: an unknown column, a filter that does not fit.
+            ValueError: an unknown column, an invalid filter.
         """
         types = self.types
         unknown = [name for name in columns if name not in {*COLUMNS, *types, 'bias', 'vector'}]
@@ -347,13 +346,13 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         return self._listed(parsed(filter, types), list(columns))
 
     def occurrences(self, k: Optional[int] = None) -> Optional[Occurrences]:
-        """How often the items are among the best of the queries that the store knows; see
+        """Return how often items are among the top hits of the queries that the store knows; see
         :func:`~mmvtr_gallery.store.occurrences.count_occurrences`.
         """
         return count_occurrences(self, k)
 
     def count(self, filter: Optional[Mapping[str, Any]] = None) -> int:
-        """Items that are there, or that fit a filter, those in quarantine among them.
+        """Return the number of items, or of those that match a filter, including quarantined ones.
 
         Raises:
             ValueError: see :func:`~mmvtr_gallery.store.filters.parsed`.
@@ -372,31 +371,31 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         record: bool = True,
         model: Optional[str] = None,
     ) -> list[list[Hit]]:
-        """The k best items of each query, best first; all that fit the filter if there are fewer.
+        """Return the k best items of each query, best first; fewer if fewer match the filter.
 
-        A query is normalised alone: no other query and no bank has a part in its answer.  What is
-        in quarantine is left out.
+        A query's answer does not depend on the other queries of the call.  Quarantined items are
+        excluded.
 
-        With ``one_per`` the best m items are grouped by a column, and m grows until k groups are
-        among them: exact if the search is.
+        With ``one_per`` the best m items are grouped by a column, and m grows until there are k
+        groups; this is exact if the search is.
 
         Args:
             queries: float [Q, D], torch or numpy.
             k: 1 or more.
             filter: column -> value, list of values, or ``{'min': x, 'max': y}``.
             transform: rank by score plus bias, else by the score alone.
-            exact: look at every item although there is an approximate index.
-            one_per: a column of which each value is found once, with its best item (``'path'``: a
-                file once, with its best part); items without a value are not found.
-            record: let the queries take part in the sample of served queries, if one is kept.
-            model: as :meth:`add`.
+            exact: compare with every item even if there is an approximate index.
+            one_per: a column; return only the best item for each of its values (``'path'``: the
+                best part of each file); items without a value are not found.
+            record: offer the queries to the sample of served queries, if there is one.
+            model: see :meth:`add`.
 
         Returns:
             Q lists of hits.
 
         Raises:
-            ValueError: an empty store, k < 1, queries of another model or width or not finite, a
-                filter that does not fit, no such column.
+            ValueError: an empty store, k < 1, queries of another model or width or not finite, an
+                invalid filter, no such column.
         """
         self._check_model(model)
         if one_per is not None and one_per not in {**COLUMNS, **self.types}:
@@ -417,9 +416,9 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         return hits
 
     def record(self, queries: Vectors) -> None:
-        """Let queries take part in the sample of served queries, as a search does that records.
+        """Offer queries to the sample of served queries, like a search with ``record``.
 
-        Nothing happens in a store that keeps no sample, or was opened for reading.
+        This does nothing in a store without a sample, or opened for reading.
 
         Args:
             queries: float [Q, D], torch or numpy.
@@ -435,7 +434,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
 
     @abstractmethod
     def _known(self, ids: Sequence[str]) -> set[str]:
-        """Which of the ids are there."""
+        """Return which of the ids are in the store."""
 
     @abstractmethod
     def _change(
@@ -445,62 +444,59 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         biases: np.ndarray,
         reversal: Union[Reversal, Change, None],
     ) -> None:
-        """Remove items that are there, and add new rows and their biases, float32 [N]: as one, with
-        what takes it back; or what it was, where it is too large for that; or None while a new
-        store is filled.
+        """Remove items and add new rows with their biases, float32 [N], as one change.
+
+        ``reversal`` undoes it; a Change if it is too large for that; None while a new store is
+        filled.
         """
 
     @abstractmethod
     def _kept_reversal(self) -> Optional[Reversal]:
-        """What takes the last change of items back; None: it was too large."""
+        """Return what undoes the last change of items; None: it was too large."""
 
     @abstractmethod
     def _fetch(self, ids: Sequence[str]) -> list[Item]:
-        """Those of the ids that are there, in any order."""
+        """Return the items that have one of the ids, in any order."""
 
     @abstractmethod
     def _listed(
         self, conditions: Sequence[Condition], columns: list[str]
     ) -> tuple[list[Any], dict[str, list[Any]]]:
-        """See :meth:`table`; the keys are those of :meth:`_batches`."""
+        """Implement :meth:`table`; the keys are those of :meth:`_batches`."""
 
     @abstractmethod
     def _count(self, conditions: Sequence[Condition]) -> int:
-        """Items that fit."""
+        """Return the number of items that match."""
 
     @abstractmethod
     def _search(self, queries: np.ndarray, k: int, how: How) -> list[list[Hit]]:
-        """Best first."""
+        """Return the k best items of each query, best first."""
 
     @abstractmethod
     def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Keys [n] of the engine's own, vectors float32 [n, D] and biases float32 [n] of all items,
-        some at a time.
-        """
+        """Yield keys [n], vectors float32 [n, D] and biases float32 [n] of all items in batches."""
 
     @abstractmethod
     def _switch(self, fit: Fit, biases: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
-        """Take what gives the biases, and keys and biases of all items, some at a time, in place of
-        the old ones.
-        """
+        """Replace the Debiaser and all biases, which come as batches of keys and biases."""
 
     @property
     @abstractmethod
     def _before(self) -> Optional[Fit]:
-        """What :meth:`_switch` has taken the place of, the last time."""
+        """Return the fit that the last :meth:`_switch` has replaced."""
 
     @abstractmethod
     def _persist(self) -> None:
-        """See :meth:`persist`."""
+        """Implement :meth:`persist`."""
 
     def _mark(self) -> Any:
-        """What :meth:`_return_to` needs."""
+        """Return the state that :meth:`_return_to` needs."""
         return self.version
 
     def _return_to(self, mark: Any) -> None:
-        """Be as before a change of two stores that has failed, as far as the engine can.
+        """Restore the state before a failed change of two stores, as far as the engine can.
 
-        An engine that makes a change valid at once takes the last one back.
+        An engine that publishes each change at once undoes the last one.
         """
         last = self.last_change
         if self.version == mark or last is None:
@@ -515,10 +511,10 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             )
 
     def _leaders(self, query: np.ndarray, m: int, column: str, how: How) -> tuple[list[Hit], int]:
-        """Of the best m items of a query [1, D] the first of each value of a column, best first;
-        and how many items there were, fewer than m where there are no more.
+        """Return, among the best m items of a query [1, D], the first for each value of a column,
+        best first; and the number of items, fewer than m if there are no more.
 
-        An engine that makes hits slowly does it in its own way.
+        An engine for which making hits is slow overrides it.
         """
         firsts: dict[Any, Hit] = {}
         hits = self._search(query, m, how)[0]
@@ -531,15 +527,15 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     # -- shared ------------------------------------------------------------------------------
 
     def checked(self, vectors: Vectors, *, what: str) -> np.ndarray:
-        """Vectors of a user as this store compares them, float32 [N, D].
+        """Return a user's vectors as this store compares them, float32 [N, D].
 
         Args:
             vectors: float [N, D], torch or numpy.
-            what: they are for, in errors.
+            what: their purpose, for errors.
 
         Raises:
-            ValueError: another width or number, entries that are not finite; of cosines a row that
-                is all zeros.
+            ValueError: another width or number, entries that are not finite; for cosines a row
+                of zeros.
         """
         given = checked_vectors(vectors, self.dim, what=what)
         return in_geometry(given, self.geometry, what=what)
@@ -556,14 +552,14 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             )
 
     def _biases(self, vectors: np.ndarray) -> np.ndarray:
-        """float32 [N, D] -> float32 [N]."""
+        """Return the biases of vectors, float32 [N, D] -> float32 [N]."""
         debiaser = self.debiaser
         if debiaser is None:
             return np.zeros(len(vectors), np.float32)
         return debiaser.biases_of(vectors).float().numpy()
 
     def _reversal(self, gone: Sequence[str], new: Sequence[str]) -> Union[Reversal, Change, None]:
-        """What will take a change back that removes items and adds others; see :meth:`_change`."""
+        """Return what will undo a change of removed and added items; see :meth:`_change`."""
         if self._filling:
             return None
         if len(gone) + len(new) > MOST:
@@ -582,7 +578,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             m *= GROWTH
 
     def _serve(self, queries: np.ndarray) -> None:
-        """Offer queries to the sample; refit from it where that is due, and it is enough for it."""
+        """Offer queries to the sample; refit from it if that is due and it is large enough."""
         with self._changing:
             before = self.online.seen
             self.online.offer(queries)
@@ -590,8 +586,8 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             if every and before // every != self.online.seen // every:
                 try:
                     self.refit()
-                except ValueError as error:  # who has only searched is answered
+                except ValueError as error:  # the search itself must be answered
                     print_log(f'{self}: no refit now: {error}', 'current', logging.WARNING)
 
-    #: Served queries after which a refit follows by itself; None: only when asked.
+    #: Number of served queries after which a refit runs by itself; None: only on request.
     refit_every: Optional[int] = None

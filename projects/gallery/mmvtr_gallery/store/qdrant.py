@@ -1,9 +1,9 @@
 """A store on a Qdrant server: for galleries of more than one machine.
 
-Three collections: ``NAME`` has the items, ``NAME.bank`` the queries of its Debiaser, and
-``NAME.state`` one point, whose payload says what is valid.  A change writes items or biases that
-nobody sees yet, and then that one point: so a reader has the old state or the new one.  What a
-killed change has left, and what a state before the last had, is removed by the next change.
+A store has collections ``NAME`` for the items, ``NAME.bank`` for the queries of its Debiaser, and
+``NAME.state`` with one point, whose payload defines the valid state.  A change writes items or
+biases that are not visible yet, and then that one point, so a reader sees the old state or the new
+one. The next change removes leftovers of a killed change and of states before the last.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ from mmvtr_gallery.store.qdrant_points import (
 from mmvtr_gallery.store.rerank import Found, best_with_bias
 from mmvtr_gallery.store.undoing import Change, Reversal, rows_of
 
-#: Points in one request.
+#: Points per request.
 BATCH = 500
 
 
 class QdrantStore(GalleryStore):
-    """See :class:`~mmvtr_gallery.store.protocol.GalleryStore`; needs qdrant-client.
+    """A store on a Qdrant server; see :class:`~mmvtr_gallery.store.protocol.GalleryStore`.
 
-    There is no lock between machines: let one process write.  A second one is seen, and refused,
-    when it has changed the store since this one has looked.
+    It needs qdrant-client.  There is no lock between machines: let only one process write.  A write
+    is refused if another process has changed the store since this one last read it.
     """
 
     engine = 'qdrant'
@@ -84,18 +84,18 @@ class QdrantStore(GalleryStore):
         geometry: Geometry = 'cosine',
         client: Any = None,
     ) -> 'QdrantStore':
-        """A new, empty store, open for writing.
+        """Create an empty store, open for writing.
 
         Args:
-            location: ``http://HOST:PORT/NAME``; of a ``client`` the name alone.
+            location: ``http://HOST:PORT/NAME``; with a ``client`` only the name.
             dim, model, about, online, geometry: see
                 :meth:`~mmvtr_gallery.store.folder.FolderStore.create`.
-            client: of qdrant_client, say of its embedded mode; default one of the URL.
+            client: a QdrantClient, for example in embedded mode; default: a client of the URL.
 
         Raises:
             ConnectionError: the server does not answer.
-            FileExistsError: there is a collection of that name.
-            ValueError: a dim below 1, no name, unknown options of the queue.
+            FileExistsError: a collection of that name exists.
+            ValueError: a dim below 1, no name, unknown options in ``online``.
         """
         if type(dim) is not int or dim < 1:
             raise ValueError(f'dim must be 1 or more, not {str(dim)[:80]}')
@@ -122,7 +122,7 @@ class QdrantStore(GalleryStore):
 
     @classmethod
     def open(cls, location: str, *, write: bool = False, client: Any = None) -> 'QdrantStore':
-        """A store that is there.
+        """Open an existing store.
 
         Raises:
             ConnectionError: the server does not answer.
@@ -180,7 +180,7 @@ class QdrantStore(GalleryStore):
 
     @property
     def _before(self) -> Optional[Fit]:
-        before = self._now().get('before')  # those of older versions have none
+        before = self._now().get('before')  # stores of older versions have none
         if before is None:
             return None
         debiaser = self._fitted_by(before['bank'], before['refit'])
@@ -201,7 +201,7 @@ class QdrantStore(GalleryStore):
         self._commit(self._collected(), quarantined=ids)
 
     def _fitted_by(self, bank: Optional[str], refit: Any) -> Optional[Debiaser]:
-        """The one of that name; None of none."""
+        """Return the Debiaser of a bank, by name; None for None."""
         if bank is None:
             return None
         if self._fitted[0] != bank:
@@ -212,12 +212,12 @@ class QdrantStore(GalleryStore):
         return self._fitted[1]
 
     def index(self, *, candidates: int = 100, effort: int = 128) -> None:
-        """Search by the server's graph from now on, and rank ``candidates`` with their biases.
+        """Search with the server's HNSW graph from now on, and rescore ``candidates``.
 
-        Until then each search looks at every item.  Qdrant's embedded mode has no graph.
+        Before this call each search compares with every item.  Qdrant's embedded mode has no graph.
 
         Args:
-            candidates: nearest items of a search.
+            candidates: number of nearest items to rescore.
             effort: Qdrant's ``hnsw_ef``.
 
         Raises:
@@ -239,7 +239,7 @@ class QdrantStore(GalleryStore):
     # -- states ------------------------------------------------------------------------------
 
     def _now(self) -> State:
-        """What is valid now."""
+        """Return the valid state, read from the server."""
         with self._asked() as ask:
             found = ask.retrieve(f'{self.name}.state', [0])
         if not found:
@@ -261,7 +261,7 @@ class QdrantStore(GalleryStore):
         self._write({**old, 'commit': old['commit'] + 1, **changes})
 
     def _collected(self) -> State:
-        """What is valid, after what is not has been removed."""
+        """Return the valid state after removing everything that does not belong to it."""
         models, state = qdrant_models(), self._now()
         now, later = models.Range(lte=state['commit']), models.Range(gt=state['commit'])
         with self._asked() as ask:
@@ -281,7 +281,7 @@ class QdrantStore(GalleryStore):
 
     @contextmanager
     def _asked(self) -> Iterator[Any]:
-        """The client; what goes wrong on the way to the server becomes one sentence."""
+        """Yield the client; turn errors of the connection into ConnectionErrors."""
         from qdrant_client.http.exceptions import ApiException
 
         try:
@@ -331,10 +331,10 @@ class QdrantStore(GalleryStore):
     def _written_reversal(
         self, reversal: Union[Reversal, Change, None], old: State
     ) -> tuple[Optional[dict[str, Any]], State]:
-        """Write what takes a change back, as points beside the banks.
+        """Write what undoes a change, as points beside the banks.
 
         Returns:
-            What the state says of it, and the state that tells the next change of these points.
+            The state's entry for it, and a state that tells the next change about these points.
         """
         if reversal is None:
             return None, old
@@ -375,13 +375,13 @@ class QdrantStore(GalleryStore):
         return Reversal(added, rows_of(ids, vectors, columns, said[0]['types']))
 
     def _keys(self, ids: Sequence[str]) -> dict[str, str]:
-        """Under which key each item that is there is kept."""
+        """Return the key of each item that is in the store, by id."""
         return {item.payload['id']: item.id for item in self._found(ids, vectors=False)}
 
     def _add_points(
         self, rows: Rows, biases: np.ndarray, old: State, taken: Mapping[str, str]
     ) -> None:
-        """Write points that nobody sees yet, beside those of the same names that will go."""
+        """Write points that are not visible yet, beside older ones of the same ids."""
         models = qdrant_models()
         for start in range(0, len(rows.ids), BATCH):
             points = []
@@ -401,7 +401,7 @@ class QdrantStore(GalleryStore):
         tag = f'_b{old["commit"] + 1}'
         earlier = [(old.get('before') or {}).get('bank'), undo_tag(old)]
         old = {**old, 'rubbish': [tag]}
-        self._write(old)  # so that the next change knows what a kill leaves behind
+        self._write(old)  # so that the next change removes what a kill leaves
         highest = -np.inf
         for keys, values in biases:
             pairs = [*zip(keys.tolist(), values.tolist())]
@@ -439,7 +439,7 @@ class QdrantStore(GalleryStore):
         self._write_points(tag, held['texts'].tolist() + seen, said)
 
     def _write_points(self, tag: str, vectors: list[Any], payloads: list[dict[str, Any]]) -> None:
-        """Write numbered points of one tag beside the items."""
+        """Write numbered points with a tag to the collection of banks."""
         models, rows = qdrant_models(), [*zip(vectors, payloads)]
         for start in range(0, len(rows), BATCH):
             points = [
@@ -505,7 +505,7 @@ class QdrantStore(GalleryStore):
         return [item_of(point, self._state) for point in self._found(ids, vectors=True)]
 
     def _found(self, ids: Sequence[str], *, vectors: bool) -> list[Any]:
-        """Points of the items that are there."""
+        """Return the visible points of items, by id."""
         state, points = self._now(), []
         for start in range(0, len(ids), BATCH):
             keys = [key for name in ids[start : start + BATCH] for key in both_keys(name)]

@@ -1,4 +1,4 @@
-"""How items, a bank and conditions are points and filters of a Qdrant collection."""
+"""Conversion of items, banks and conditions to points and filters of Qdrant, and back."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from mmvtr_gallery.store.filters import Condition
 from mmvtr_gallery.store.fits import of_rows
 from mmvtr_gallery.store.items import COLUMNS, Item
 
-#: Names of ids in Qdrant, which has numbers and UUIDs only.
+#: UUID namespace of the ids, as Qdrant's are numbers or UUIDs.
 SPACE = uuid.UUID('6d6d7674-7200-4000-8000-000000000001')
 
 State = dict[str, Any]
 
 
 def debiaser_of(points: Sequence[Any], geometry: Geometry, refit: Any, where: Path) -> Debiaser:
-    """What numbered points of one bank say; of a store of before they say it without facts."""
+    """Return the Debiaser of the points of a bank; points of an older version have no facts."""
     rows = [point for point in points if 'row_bias' in point.payload]
     seen = [point.vector for point in points if 'row_bias' not in point.payload]
     texts, biases = (
@@ -47,7 +47,7 @@ def debiaser_of(points: Sequence[Any], geometry: Geometry, refit: Any, where: Pa
 
 
 def connected(location: str, client: Any) -> tuple[Any, str, str]:
-    """A client, the name of the collection, and what messages call it."""
+    """Return a client, the name of the collection, and the location for error messages."""
     where = str(location)[:120]
     if client is not None:
         return client, location, where
@@ -69,7 +69,7 @@ def empty_state(
     about: Optional[Mapping[str, Any]],
     online: Optional[Mapping[str, Any]],
 ) -> State:
-    """The state of a new store; ``rubbish`` are biases that the next change removes."""
+    """Return the state of a new store; ``rubbish`` are biases that the next change removes."""
     return dict(
         dim=dim,
         model=model,
@@ -94,12 +94,12 @@ def empty_state(
 
 
 def undo_tag(state: State) -> Optional[str]:
-    """Of the points that take the last change back; None: there are none."""
+    """Return the tag of the points that undo the last change; None: there are none."""
     return (state.get('undo') or {}).get('tag')
 
 
 def visible_to(state: State, conditions: Sequence[Condition]) -> Any:
-    """A filter: items of a state that fit."""
+    """Return a filter for items that are visible in a state and meet the conditions."""
     models = qdrant_models()
     now = models.Range(lte=state['commit'])
     must, must_not = [within('_made', now)], [within('_gone', now)]
@@ -113,7 +113,7 @@ def visible_to(state: State, conditions: Sequence[Condition]) -> Any:
 
 
 def is_seen(payload: Mapping[str, Any], state: State) -> bool:
-    """Whether an item is of a state."""
+    """Return whether an item is visible in a state."""
     return payload['_made'] <= state['commit'] < payload.get('_gone', np.inf)
 
 
@@ -155,8 +155,8 @@ def key_of(name: str) -> str:
 
 
 def both_keys(name: str) -> tuple[str, str]:
-    """Keys that an item may have: the second where one of its name goes in the same change."""
-    return key_of(name), key_of(f'{name}\0')  # which no name holds
+    """Return an item's two possible keys; the second is used if one change replaces it."""
+    return key_of(name), key_of(f'{name}\0')  # an id contains no null character
 
 
 def qdrant_models() -> Any:

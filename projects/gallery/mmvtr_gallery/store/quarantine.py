@@ -1,4 +1,4 @@
-"""Items that searches leave out until they are released, and those that should perhaps be."""
+"""Quarantine: items that searches exclude until they are released, and suspects for it."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from mmvtr_gallery.store.items import checked_ids, refuse_unknown
 
 
 class Quarantine(ABC):
-    """The part of :class:`~mmvtr_gallery.store.protocol.GalleryStore` that leaves items out."""
+    """The part of GalleryStore that excludes items from searches."""
 
     @property
     def quarantined(self) -> list[str]:
-        """Ids that no search finds, sorted."""
+        """Return the ids that no search finds, sorted."""
         return list(self._quarantined)
 
     def quarantine(self, ids: Sequence[str]) -> None:
-        """Leave items out of all searches, until :meth:`release`; they stay in the store.
+        """Exclude items from all searches until :meth:`release`; they stay in the store.
 
-        It goes by the id: an item that takes the place of one of them is left out, too.
+        It applies to the id: an item that replaces one of them is excluded, too.
 
         Raises:
-            ValueError: an id that is not there, more than 10,000 in all.
-            PermissionError, OSError: as :meth:`add`.
+            ValueError: an unknown id, more than 10,000 in all.
+            PermissionError, OSError: see :meth:`add`.
         """
         self._check_writable()
         ids = checked_ids(ids)
@@ -46,7 +46,7 @@ class Quarantine(ABC):
 
         Raises:
             ValueError: an id that is not in quarantine.
-            PermissionError, OSError: as :meth:`add`.
+            PermissionError, OSError: see :meth:`add`.
         """
         self._check_writable()
         ids = checked_ids(ids)
@@ -59,13 +59,13 @@ class Quarantine(ABC):
     def suspects(
         self, queries: Optional[Union[Tensor, np.ndarray]] = None, *, seed: int = 0
     ) -> list[Suspect]:
-        """Items that look as if they were made to be found by everybody, the broadest first.
+        """Return items that look like universal adversarial hubs, the broadest first.
 
-        As of :func:`mmvtr.hub_report`, by raw scores; none of those that are in quarantine.
+        They are found as in :func:`mmvtr.hub_report`, by raw scores, without quarantined items.
 
         Args:
             queries: float [Q, D], such as training texts; None: the sample of served queries.
-            seed: of what is drawn.
+            seed: seed of the random draws.
 
         Raises:
             ValueError: fewer than 50 queries or items, queries of another width, no sample.
@@ -90,7 +90,7 @@ class Quarantine(ABC):
         return named_suspects(*judged(lists, unit, len(names), seed), names)
 
     def _left_out(self) -> list[Condition]:
-        """What each search asks for beside its filter."""
+        """Return the condition that every search adds to its filter."""
         held = self._quarantined
         return [Condition('id', values=held, refused=True)] if held else []
 
@@ -99,8 +99,8 @@ class Quarantine(ABC):
     @property
     @abstractmethod
     def _quarantined(self) -> list[str]:
-        """Ids, sorted."""
+        """Return the stored ids, sorted."""
 
     @abstractmethod
     def _keep_quarantined(self, ids: list[str]) -> None:
-        """Take them in place of the old ones, as one change."""
+        """Replace the stored ids, as one change."""

@@ -1,4 +1,4 @@
-"""How the items of a store get new biases, and get back those of before."""
+"""Refits: computing new biases for the items of a store, and restoring the previous ones."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from mmvtr_gallery.store.moved import Moved, Moves
 
 Vectors = Union[Tensor, np.ndarray]
 
-#: Items of which a refit finds the row biases; those of the columns are of all items.
+#: Number of items for which a refit computes row biases; column biases are computed for all items.
 SAMPLE = 100_000
 
 
 class Fit(NamedTuple):
-    """What gives items their biases, now or before the last refit.
+    """What determines the items' biases, now or before the last refit.
 
     Attributes:
-        debiaser: without its gallery; None: there are no biases.
-        refit: its options; None: there was no refit.
-        calibration: of the scores with these biases, as a dict; None: there is none.
+        debiaser: the Debiaser without its gallery; None: there are no biases.
+        refit: options of the refit; None: there was no refit.
+        calibration: calibration of the scores with these biases, as a dict; None: there is none.
     """
 
     debiaser: Optional[Debiaser]
@@ -43,7 +43,7 @@ class Fit(NamedTuple):
 
 
 class Refits:
-    """The part of :class:`~mmvtr_gallery.store.protocol.GalleryStore` that gives biases."""
+    """The part of :class:`~mmvtr_gallery.store.protocol.GalleryStore` that computes biases."""
 
     def refit(
         self,
@@ -60,42 +60,42 @@ class Refits:
         chances: bool = False,
         **options: Any,
     ) -> Moved:
-        """Give all items new biases; vectors stay as they are, and readers see old or new biases.
+        """Compute new biases for all items; readers see either the old or the new ones.
 
-        A bias says how often the queries would find an item, so it is known no better than these
-        queries cover the items. Texts are to be at least as many as the items, the sample of served
-        queries is to be full or as many; fewer make the ranking of items that few queries speak of
-        a matter of chance.
+        A bias measures how often the queries would find an item, so it is only as good as the
+        queries' coverage of the items.  There must be at least as many texts as items; the sample
+        of served queries must be full or have as many.  With fewer queries the ranks of items that
+        few of them concern are random.
 
-        A calibration is of the scores of before, and goes, with a warning.
+        A calibration of the old scores is removed, with a warning.
 
         Args:
             queries: float [K, D], the bank; None: the sample of served queries.
-            items: of a transform that reads them: float [M, D], seen before, such as the videos of
-                the bank's texts; None: those of the last refit.
-            transform: ``'auto'`` (:func:`mmvtr.arrays.choose`, by pairs where ``paired``), a name
-                of the table of transforms that is one number for each item, None: no biases any
-                more; ``'same'`` as the last refit, at first Sinkhorn.
-            sample: items, drawn by ``seed``, that it is fitted on; of fewer items all.  With DBSN
-                draw as large a share of ``items``.
-            device: where it is computed.
-            model: as :meth:`add`.
-            fewer: take fewer queries than that nonetheless.
+            items: for a transform that needs them: float [M, D], items seen before, such as the
+                videos of the bank's texts; None: those of the last refit.
+            transform: ``'auto'`` (:func:`mmvtr.arrays.choose`, on pairs if ``paired``); a name of
+                an additive transform, which has one number per item; None: remove all biases;
+                ``'same'``: that of the last refit, initially Sinkhorn.
+            sample: number of items, drawn by ``seed``, to fit on, or all if there are fewer.  With
+                DBSN subsample ``items`` by the same factor.
+            device: device for the computation.
+            model: see :meth:`add`.
+            fewer: accept fewer queries than required.
             paired: row i of ``queries`` and ``items`` is one pair.
-            chances: of pairs, find how surely each place of a list is right (:meth:`p_match`),
-                where biases rank.
-            **options: of the transform; None = as the last refit with it, at first the default of
-                the table.  A temperature is that of the last refit with any transform, at first the
+            chances: given pairs, calibrate the probability that a place of a list is right
+                (:meth:`p_match`), if there are biases.
+            **options: options of the transform; None = as in its last refit, initially the default.
+                A temperature defaults to that of the last refit with any transform, initially the
                 export's (``about['temperature']``).
 
         Returns:
-            How far the ranking has moved.
+            How much the ranking has changed.
 
         Raises:
-            ValueError: a transform without the items that it reads, an empty store or bank, a bank
-                of another model or width or of fewer queries than there must be, a temperature that
-                gives biases that are not finite, options that do not fit.
-            PermissionError, OSError: as :meth:`add`.
+            ValueError: a transform without the items that it needs, an empty store or bank, a bank
+                of another model or width or with too few queries, a temperature that gives biases
+                that are not finite, invalid options.
+            PermissionError, OSError: see :meth:`add`.
         """
         self._check_writable()
         self._check_model(model)
@@ -126,7 +126,7 @@ class Refits:
             return self._switched(Fit(found.bare(), told), self._anew(found, device))
 
     def _undo_refit(self) -> Moved:
-        """All items get the biases of before the last refit; see :meth:`GalleryStore.undo`."""
+        """Restore the biases before the last refit; see :meth:`GalleryStore.undo`."""
         before = self._before
         if before is None:
             raise ValueError(f'{self} has no refit to undo')
@@ -134,7 +134,7 @@ class Refits:
         return self._switched(before, new)
 
     def _options(self, transform: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """The transform and its options, where these are not given those of before."""
+        """Return the transform and its options; options not given are those of its last refit."""
         last = self.last_refit or {}
         if transform == 'same':
             transform = last.get('asked') or last.get('transform') or ADDITIVE[0]
@@ -153,7 +153,7 @@ class Refits:
         return transform, options
 
     def _bank(self, queries: Optional[Vectors], fewer: bool) -> np.ndarray:
-        """The queries of a refit, which are enough of them; see :meth:`refit`."""
+        """Return the queries of a refit, after checking their number; see :meth:`refit`."""
         count = self.count()
         if queries is not None:
             bank = self.checked(queries, what='refit')
@@ -186,8 +186,8 @@ class Refits:
             raise ValueError("refit: 'auto' reads items as pairs: paired=True, row i of both one")
 
     def _seen(self, items: Optional[Vectors], transform: str, paired: bool) -> Optional[Tensor]:
-        """Items seen before, of a refit or of the last one; None: the transform reads none."""
-        spec = TRANSFORMS.get(transform)  # None: auto
+        """Return the items seen before, given or of the last refit; None: not needed."""
+        spec = TRANSFORMS.get(transform)  # None: 'auto'
         reads = spec is not None and spec.reads_items
         if items is not None:
             if not reads and not paired:
@@ -205,7 +205,7 @@ class Refits:
         return last.bank_.items
 
     def _sampled(self, most: int, seed: int) -> np.ndarray:
-        """float32 [min(N, most), D]: items drawn without replacement."""
+        """Return items drawn without replacement, float32 [min(N, most), D]."""
         count = self.count()
         chosen = np.ones(count, dtype=bool)
         if count > most:
@@ -220,12 +220,12 @@ class Refits:
     def _anew(
         self, debiaser: Debiaser, device: Union[str, torch.device]
     ) -> Callable[[np.ndarray], np.ndarray]:
-        """What makes biases float32 [n] of vectors float32 [n, D]."""
+        """Return a function that computes biases, float32 [n], of vectors, float32 [n, D]."""
         there = debiaser.bare(device)
         return lambda vectors: there.biases_of(vectors).float().cpu().numpy()
 
     def _switched(self, fit: Fit, anew: Callable[[np.ndarray], np.ndarray]) -> Moved:
-        """Give all items the biases that ``anew`` makes; returns how far that moves the ranking."""
+        """Set all biases to those of ``anew``; return how much that changes the ranking."""
         asked = self.debiaser if fit.debiaser is None else fit.debiaser
         moves = Moves(None if asked is None else asked.bank_.texts.numpy())
 
@@ -254,7 +254,7 @@ class Refits:
 
 
 def options_of(refit: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of the transform in what is kept of a refit."""
+    """Return the transform's options from a stored refit."""
     if refit.get('transform') is None:
         return {}
     known = TRANSFORMS[refit['transform']].options
@@ -262,5 +262,5 @@ def options_of(refit: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _none(vectors: np.ndarray) -> np.ndarray:
-    """No biases: zeros."""
+    """Return zeros as biases."""
     return np.zeros(len(vectors), np.float32)

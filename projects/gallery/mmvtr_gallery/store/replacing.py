@@ -1,4 +1,4 @@
-"""A new store in the place of an older one."""
+"""Replace an older store by a new one, atomically."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from mmvtr_gallery.store.opening import create_store
 
 
 def holds_gallery(folder: Union[str, Path]) -> bool:
-    """Whether there is a store."""
+    """Return whether a folder holds a store."""
     return Path(folder, NAME).exists()
 
 
 @contextmanager
 def replace_store(folder: Union[str, Path], dim: int, **options: Any) -> Iterator[FolderStore]:
-    """A new store, which takes the place of what ``folder`` holds when the block ends well.
+    """Yield a new store that replaces the one in ``folder`` if the block ends without an error.
 
-    Other files of the folder stay.  At every moment the old store or the new one is there, whole:
-    the files of the new one are called otherwise, and lie beside those of the old one when
-    ``store.json`` takes its place in one rename.  Only then those of the old one are removed.
+    Other files in the folder are kept.  At every moment either the old or the new store is
+    complete: the new files have other names and are beside the old ones when the new ``store.json``
+    replaces the old one by a rename.  Only then are the old files removed.
 
     Args:
-        folder: is made where it is missing.
-        dim, options: as of :func:`~mmvtr_gallery.store.opening.create_store`.
+        folder: created if missing.
+        dim, options: see :func:`~mmvtr_gallery.store.opening.create_store`.
 
     Raises:
         FolderInUse: another process writes there.
-        ImportError, ValueError, OSError: as of :func:`~mmvtr_gallery.store.opening.create_store`.
+        ImportError, ValueError, OSError: see :func:`~mmvtr_gallery.store.opening.create_store`.
     """
     folder = Path(folder)
     part = folder / PART
@@ -58,7 +58,7 @@ def replace_store(folder: Union[str, Path], dim: int, **options: Any) -> Iterato
 
 
 def _unused(folder: Path) -> int:
-    """A number that no file of a store in the folder is called by."""
+    """Return a change number that no file of a store in the folder has in its name."""
     stores = '|'.join(FILES.values())
     names = [path.name for path in folder.iterdir() if re.fullmatch(stores, path.name)]
     return 1 + max((int(x) for name in names for x in re.findall(r'-(\d+)\.', name)), default=0)

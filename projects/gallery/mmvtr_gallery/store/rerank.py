@@ -1,4 +1,4 @@
-"""The best by score plus bias, from a search that knows the raw scores alone."""
+"""Find the best items by score plus bias with an engine that ranks by raw scores only."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Callable, NamedTuple, Optional
 
 import numpy as np
 
-#: How many candidates an exact search begins with, and by how much more it goes on.
+#: Number of candidates that an exact search begins with, and the factor by which it grows.
 FIRST, GROWTH = 128, 8
 
 
 class Found(NamedTuple):
-    """n items found for one query, best first.
+    """The n items found for one query, best first.
 
     Attributes:
-        keys: int64 [n], by which the engine knows them.
+        keys: the engine's keys, int64 [n].
         raw: float32 [n].
         scores: float32 [n].
     """
@@ -32,19 +32,19 @@ def best_with_bias(
     highest: float,
     candidates: Optional[int] = None,
 ) -> Found:
-    """The k best by raw score plus bias.
+    """Return the k best items by raw score plus bias.
 
-    An item that is not among the m nearest has no more than the raw score of the m-th and the
-    highest bias of all: once the k-th best sum is at least that, no further item belongs here.
-    Until then m grows, so the result is exact if ``nearest`` is.
+    The sum of an item outside the m nearest is at most the m-th raw score plus the highest bias.
+    Once the k-th best sum is at least that, no other item can be among the k best.  Until then m
+    grows, so the result is exact if ``nearest`` is.
 
     Args:
         nearest: m -> keys int64 [m'] and raw scores float32 [m'] of the m nearest, best first;
-            fewer if there are not as many.
-        biases: of keys, float32 [n].
+            fewer if there are fewer.
+        biases: keys -> biases, float32 [n].
         k: 1 or more.
-        highest: no bias is above it.
-        candidates: look at that many and no further, whatever may be missed.
+        highest: upper bound of all biases.
+        candidates: stop after this many candidates, which may miss items; None: exact.
     """
     m = max(k, candidates or FIRST)
     while True:

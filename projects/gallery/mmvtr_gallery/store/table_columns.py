@@ -1,4 +1,4 @@
-"""Further columns of a table of one's own as metadata of its videos."""
+"""Metadata of videos from the extra columns of a user's dataset table."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ Value = Optional[Union[str, int, float, bool]]
 def columns_of(
     rows: Mapping[str, Sequence[Mapping[str, Any]]], table: str
 ) -> dict[str, dict[str, Value]]:
-    """Return the further columns of each video that all rows of a video agree on, by its id.
+    """Return for each video, by id, the extra columns in which all of its rows agree.
 
-    A column whose values are whole numbers, or numbers, has these; any other has strings, and None
-    where it is empty.  One in which rows of a video differ is of texts: it is left out, and said.
+    A column of integers, or of numbers, is converted to these; any other has strings, and None for
+    empty cells.  A column in which the rows of a video differ describes texts: it is dropped, with
+    a log message.
 
     Args:
-        rows: by video id, what further columns say in each row of the video.
-        table: what the log calls it.
+        rows: by video id, the extra columns of each row of the video.
+        table: name of the table in the log.
     """
     found: dict[str, dict[str, Any]] = {}
     differ, names = set(), set()
@@ -42,7 +43,7 @@ def columns_of(
 
 
 def _typed(values: list[Any]) -> list[Value]:
-    """Return one column in a single type."""
+    """Convert a column to a single type."""
     values = [None if x is None or isinstance(x, str) and not x.strip() else x for x in values]
     there = [x for x in values if x is not None]
     if there and all(type(x) is bool for x in there):
@@ -53,6 +54,6 @@ def _typed(values: list[Any]) -> list[Value]:
     return [None if x is None else str(x) for x in values]
 
 
-#: Numbers that a type keeps as they are: not 007, which is a name, nor more digits than 64 bits.
+#: Numbers that survive a conversion: not 007, which is a name, nor integers beyond 64 bits.
 _WHOLE = re.compile(r'0|-?[1-9]\d{0,17}', re.ASCII)
 _NUMBER = re.compile(r'-?(0|[1-9]\d{0,17})(\.\d+)?([eE][+-]?\d{1,2})?', re.ASCII)

@@ -1,4 +1,4 @@
-"""What takes the last change of a store back: the ids that it added, and the items it removed."""
+"""Records that undo the last change of a store: the added ids, and the removed items."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from mmvtr_gallery.store.items import (
 )
 from mmvtr_gallery.store.moved import Moved
 
-#: Items of a change that can be taken back; of a larger one nothing is kept.
+#: Maximal number of items of a change that can be undone; for a larger one nothing is kept.
 MOST = 10_000
-#: What a change has done.
+#: Kinds of changes.
 KINDS = ('add', 'delete', 'replace', 'refit')
 _OTHERS = [name for name in COLUMNS if name != 'id']
 
@@ -32,7 +32,7 @@ class Change(NamedTuple):
 
     Attributes:
         kind: one of :data:`KINDS`; a replacement adds and removes items.
-        items: that were added or removed; None: all got new biases.
+        items: number of added or removed items; None: all got new biases.
     """
 
     kind: str
@@ -45,11 +45,11 @@ class Change(NamedTuple):
 
 
 class Undone(NamedTuple):
-    """What was taken back.
+    """The result of an undo.
 
     Attributes:
-        change: the change that is not there any more.
-        moved: how far the ranking has moved, of a refit; else None.
+        change: the change that was undone.
+        moved: how much the ranking has changed, for a refit; else None.
     """
 
     change: Change
@@ -61,11 +61,11 @@ class Undone(NamedTuple):
 
 
 class Reversal(NamedTuple):
-    """How a change of items is taken back.
+    """The record that undoes a change of items.
 
     Attributes:
-        added: ids that it added.
-        removed: items that it removed; None: none.
+        added: ids that the change added.
+        removed: items that the change removed; None: none.
     """
 
     added: list[str]
@@ -73,13 +73,13 @@ class Reversal(NamedTuple):
 
     @property
     def change(self) -> Change:
-        """Kind and size of the change that it undoes."""
+        """Return kind and size of the change that this record undoes."""
         gone = 0 if self.removed is None else len(self.removed.ids)
         kind = 'add' if not gone else 'replace' if self.added else 'delete'
         return Change(kind, gone + len(self.added))
 
     def write(self, path: Path) -> None:
-        """Write it; the file appears when it is complete."""
+        """Write the record; the file appears when it is complete."""
         rows, said = self.removed, dict(added=self.added, removed=None)
         tensors = {}
         if rows is not None:
@@ -93,7 +93,7 @@ class Reversal(NamedTuple):
         """Read the record of :meth:`write`, for vectors of width ``dim``.
 
         Raises:
-            FileNotFoundError, RuntimeError: no such file, or a damaged one.
+            FileNotFoundError, RuntimeError: the file is missing or damaged.
         """
         tensors = read_tensors(path, kind='a change of a store')
         try:
@@ -114,9 +114,9 @@ def write_reversal(
     """Write the data that undoes a change to a store's folder; return its manifest entry.
 
     Args:
-        folder: of the store.
+        folder: the store's folder.
         commit: number of the state before the change.
-        reversal: what takes it back, or what it was, where it is too large for that.
+        reversal: the record that undoes the change, or the change if it is too large to undo.
     """
     if not isinstance(reversal, Reversal):
         return reversal and dict(kind=reversal.kind, items=reversal.items, file=None)
@@ -128,7 +128,7 @@ def write_reversal(
 def rows_of(
     ids: Sequence[str], vectors: np.ndarray, columns: dict[str, list], types: dict[str, str]
 ) -> Rows:
-    """Rows of what a file says, checked as what a user brings.
+    """Return rows from a file, validated like a user's input.
 
     Raises:
         ValueError: see :func:`~mmvtr_gallery.store.items.checked_columns`.
@@ -143,11 +143,11 @@ def rows_of(
 
 
 def rows_of_items(items: Sequence[Item], types: dict[str, str]) -> Rows:
-    """Items with their vectors as rows that could be added again.
+    """Return items with their vectors as rows that can be added again.
 
     Args:
         items: one or more.
-        types: of the metadata columns of the store.
+        types: types of the store's metadata columns.
     """
     columns: dict[str, list[Any]] = {
         name: [getattr(item, name) for item in items] for name in _OTHERS

@@ -1,4 +1,4 @@
-"""Windows over a video: where they begin and end, and the rows of a store that they become."""
+"""Windows over a video: their start and end times, and their rows in a store."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import numpy as np
 from mmvtr_gallery.store.items import Item, checked_vectors
 from mmvtr_gallery.store.refits import Vectors
 
-#: Columns of a window that say whose it is: id of its item, and when that was added.
+#: Columns that identify the item of a window: the item's id, and when it was added.
 OWNER, ENTRY = 'of_item', 'of_added'
-#: Under which name a store of windows says in ``about`` how they were cut.
+#: Key of ``about`` under which a store of windows records how they were cut.
 SAID = 'windows'
-#: Windows of one video.
+#: Maximal number of windows of one video.
 MOST = 100_000
-#: Why videos that come later get none.
+#: Why videos that are added later get no windows.
 NOT_NOTED = 'the gallery does not say how its windows were cut (export_index.py --windows does)'
 
 
 class Windows(NamedTuple):
-    """W windows of one item, 1 or more.
+    """W >= 1 windows of one item.
 
     Attributes:
         starts, ends: seconds of the file, [W].
-        vectors: float [W, D], of the model that made the items' vectors.
+        vectors: float [W, D], from the model that made the items' vectors.
     """
 
     starts: Sequence[float]
@@ -35,7 +35,7 @@ class Windows(NamedTuple):
 
 
 class Windowing(NamedTuple):
-    """How a video is cut into windows; their frames are sampled as those of a video.
+    """How a video is cut into windows; the frames of a window are sampled like those of a video.
 
     Attributes:
         length: seconds of a window.
@@ -50,7 +50,7 @@ class Windowing(NamedTuple):
         """Return how a store's windows were cut; None if it has no record.
 
         Raises:
-            ValueError: it says something else than a length and a step.
+            ValueError: the record is not a length and a step.
         """
         said = about.get(SAID)
         if said is None:
@@ -66,15 +66,15 @@ class Windowing(NamedTuple):
 
 
 def sliding(begin: float, end: float, length: float, step: float) -> list[tuple[float, float]]:
-    """Starts and ends of windows over a video, in seconds; the last one ends with the video.
+    """Return start and end, in seconds, of windows over a video; the last ends with the video.
 
     Args:
-        begin, end: of the video.
-        length: of a window; a shorter video is one window.
-        step: from one start to the next.
+        begin, end: begin and end of the video.
+        length: length of a window; a shorter video is one window.
+        step: distance between two starts.
 
     Raises:
-        ValueError: a length or step that is not positive, an end that is not behind the begin, more
+        ValueError: a length or step that is not positive, an end that is not after the begin, more
             than :data:`MOST` windows.
     """
     if not (length > 0 and step > 0 and end > begin):
@@ -93,13 +93,13 @@ def rows_of_windows(
 
     Args:
         owners: the items.
-        windows: those of each, by id.
-        types: columns of the items' metadata, by name.
+        windows: windows of each item, by id.
+        types: names of the items' metadata columns.
         dim: D of the vectors.
 
     Raises:
         ValueError: no windows, one without a start or end, vectors of another width or number, a
-            column of the gallery that is called like ours.
+            column of the gallery with a reserved name.
     """
     if {OWNER, ENTRY} & set(types):
         raise ValueError(f'no column of a gallery with moments is called {OWNER} or {ENTRY}')
@@ -128,6 +128,6 @@ def rows_of_windows(
 
 
 def _name(owner: Item, number: int) -> str:
-    """Id of a window, of one length whatever the item is called."""
+    """Return the id of a window, which has the same length for any item id."""
     entry = hashlib.sha256(f'{owner.added!r} {owner.id}'.encode()).hexdigest()[:32]
     return f'{entry}-{number}'

@@ -1,7 +1,7 @@
-# Flickr8k without pixels: captions #0 and #1 are the item, as vectors of their words, #3 and #4 ask
-# in training and #2, which people have judged, in dev and test
-# (projects/lab/evidence/pages/judged_training.md).
-# projects/lab/flickr8k_words.py makes the words, from seen captions of train images.
+# Flickr8k without pixels: captions #0 and #1 are the item, as word vectors; #3 and #4 are the
+# queries in training, and #2, which people have judged, in dev and test
+# (projects/lab/evidence/pages/judged_training.md). projects/lab/flickr8k_words.py makes the word
+# vectors, from item captions of train images.
 _base_ = ['../../../../configs/_base_/schedule_planted.py']
 
 # PYTHONPATH=projects/lab/evidence
@@ -32,12 +32,11 @@ test_dataloader = dict(
 
 val_cfg = test_cfg = dict(type='mmvtr.RetrievalLoop')
 val_evaluator = [dict(type='mmvtr.RetrievalMetric')]
-# right: more than half of the people say yes
+# relevant: more than half of the annotators say yes
 test_evaluator = [*val_evaluator, dict(type='mmvtr.JudgedMetric', at_least=0.5 + 1e-6)]
 custom_hooks = [dict(type='mmvtr.ScoresFileHook')]
 
-# CLIP4Clip's pooling over word vectors in the place of frames; both towers begin with the same
-# vectors.
+# CLIP4Clip's pooling over word vectors instead of frames; both towers start from the same vectors.
 model = dict(
     type='mmvtr.VideoTextRetriever',
     data_preprocessor=dict(type='mmvtr.VideoTextDataPreprocessor'),
@@ -50,8 +49,8 @@ model = dict(
     temperature=dict(type='Temperature', init=0.07),
 )
 
-# 6 visits to each text at a batch of 128 (judged_training.md, as above); else as on
-# planted clips.
+# 6 passes over each text at a batch of 128 (judged_training.md, see above); otherwise as on planted
+# clips.
 train_cfg = dict(max_epochs=6, val_interval=2)
 param_scheduler = [
     dict(type='LinearLR', start_factor=0.1, end=1, convert_to_iter_based=True),

@@ -1,7 +1,7 @@
-"""One case or more for each function of ``mmvtr.functional`` that takes tensors.
+"""At least one case for each function of ``mmvtr.functional`` that takes tensors.
 
-Inputs come from a generator of a fixed seed, in float64 and rounded to float32, so that every
-device and precision computes from the same numbers.
+Inputs come from a generator with a fixed seed, in float64 rounded to float32, so that every device
+and precision starts from the same numbers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from gpu_check.cases import evaluation, losses, similarities, transforms, uncert
 from gpu_check.cases.case import Case
 from gpu_check.cases.inputs import inputs
 
-#: Names of the front door that take no tensor, or only hold some.
+#: Public names that take no tensor, or only hold tensors.
 WITHOUT_CASE = {
     'BestFrames',
     'Biases',
@@ -58,6 +58,6 @@ GROUPS = (
 
 
 def cases(seed: int = 0) -> list[Case]:
-    """All of them."""
+    """Return all cases."""
     x = inputs(torch.Generator().manual_seed(seed))
     return [case for group in GROUPS for case in group(x)]

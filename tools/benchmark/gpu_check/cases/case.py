@@ -1,4 +1,4 @@
-"""A function with inputs."""
+"""A test case: a function with inputs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ TAU = 0.07
 
 
 class Case(NamedTuple):
-    """A function with inputs.
+    """A test case: a function with inputs.
 
     Attributes:
-        name: the function's, and behind a slash which of its ways.
-        call: from inputs by name to a tensor, or tuples and dicts of some.
+        name: the function's name, and after a slash the variant.
+        call: inputs by name -> a tensor, or tuples and dicts of tensors.
         inputs: float64, integer and bool tensors by name, on the CPU.
-        low: whether training meets it under autocast.
+        low: whether training runs it under autocast.
         differentiable: whether gradients are compared, too.
-        reference: float64; float32 where random numbers are drawn in the precision of the inputs.
+        reference: float64; float32 if random numbers are drawn in the precision of the inputs.
     """
 
     name: str
@@ -38,19 +38,19 @@ class Case(NamedTuple):
 
 
 def make(x: SimpleNamespace, name: str, keys: str, call: Callable, **how: Any) -> Case:
-    """A case of the inputs of ``x`` whose names are in ``keys``."""
+    """Return a case with the inputs of ``x`` whose names are in ``keys``."""
     return Case(name, call, {key: getattr(x, key) for key in keys.split()}, **how)
 
 
 def called(x: SimpleNamespace, name: str, keys: str, **options: Any) -> Case:
-    """A case of a function as it stands in ``mmvtr.functional``.
+    """Return a case that calls a function of ``mmvtr.functional`` directly.
 
     Args:
         x: inputs.
         name: see :class:`Case`.
-        keys: what it is called with, in order: ``'scores ~positives weights=text_u'`` are two by
-            place, of which the second is inverted, and one by name.
-        **options: fields of the case, and further arguments.
+        keys: its arguments, in order: ``'scores ~positives weights=text_u'`` are two positional
+            ones, the second negated, and a keyword.
+        **options: fields of the case, and further keyword arguments.
     """
     function = getattr(mmvtr.functional, name.partition('/')[0])
     how = {key: options.pop(key) for key in Case._fields if key in options}
@@ -69,5 +69,5 @@ def _input(i: SimpleNamespace, word: str) -> Tensor:
 
 
 def random_generator() -> torch.Generator:
-    """On the CPU, as all of the project's: draws then do not depend on the device."""
+    """Return a generator on the CPU, so that draws do not depend on the device."""
     return torch.Generator().manual_seed(1)

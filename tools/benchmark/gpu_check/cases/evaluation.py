@@ -1,4 +1,4 @@
-"""Ranks, measures, and figures of hubs and lengths."""
+"""Cases of ranks, metrics, and statistics of hubness and lengths."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HOW = dict(low=False, differentiable=False)
 
 
 def ranks(x: SimpleNamespace) -> list[Case]:
-    """Ranks and measures."""
+    """Return cases of ranks and metrics."""
     case, own = partial(called, x, **HOW), partial(make, x, **HOW)
     scored, graded = 'scores positives', 'scores relevance'
 
@@ -74,7 +74,7 @@ def ranks(x: SimpleNamespace) -> list[Case]:
 
 
 def hubness_and_lengths(x: SimpleNamespace) -> list[Case]:
-    """Figures of a score matrix, and lengths of environments."""
+    """Return cases of hubness statistics of a score matrix, and of lengths of environments."""
     case, own = partial(called, x, **HOW), partial(make, x, **HOW)
     return [
         case('retrieval_mass', 'scores', temperature=TAU),

@@ -12,7 +12,7 @@ T, V, S, D, LENGTH, FRAMES = 24, 20, 5, 32, 8, 6
 
 
 def inputs(generator: torch.Generator) -> SimpleNamespace:
-    """Float64 (most rounded to float32), integer and bool tensors by name."""
+    """Return float64 (most rounded to float32), integer and bool tensors by name."""
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator).double()
@@ -78,7 +78,7 @@ def inputs(generator: torch.Generator) -> SimpleNamespace:
         implied=rounded(share(V, V)),
         truth=rounded(share(T, V)),
     )
-    # As many texts as there are videos, and one video.
+    # As many texts as videos, and one video.
     first = dict(few_texts='texts', few_log_std='log_std_t', few_samples='text_samples')
     for name, whole in dict(first, few_u='text_u').items():
         setattr(found, name, getattr(found, whole)[:V])

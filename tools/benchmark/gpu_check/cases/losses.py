@@ -1,4 +1,4 @@
-"""Losses of scores, of matches between Gaussians, and what teaches them."""
+"""Cases of losses on scores and on matches between Gaussians, and of their weights and teachers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpu_check.cases.case import TAU, Case, called, make, random_generator
 
 
 def of_pairs(x: SimpleNamespace) -> list[Case]:
-    """Contrasts and rankings of a matrix of scores."""
+    """Return cases of contrastive and ranking losses on a score matrix."""
     case, own = partial(called, x), partial(make, x)
     scored = 'scores positives'
     weighed = f'{scored} weights=weights'
@@ -55,7 +55,7 @@ def of_pairs(x: SimpleNamespace) -> list[Case]:
 
 
 def of_weights(x: SimpleNamespace) -> list[Case]:
-    """What weighs and draws the pairs that a loss reads."""
+    """Return cases of functions that weight or draw the pairs of a loss."""
     case, own = partial(called, x), partial(make, x)
     scored = 'scores positives'
     fixed = dict(differentiable=False)
@@ -97,7 +97,7 @@ def _soft_labels(i: SimpleNamespace) -> Tensor:
 
 
 def of_matches(x: SimpleNamespace) -> list[Case]:
-    """Match probabilities, samples and distributions."""
+    """Return cases of match probabilities, samples and distributions."""
     case, own = partial(called, x), partial(make, x)
     scored = 'scores positives'
     return [
@@ -156,7 +156,7 @@ def _text_frame(i: SimpleNamespace) -> tuple[Tensor, Tensor]:
 
 
 def taught(x: SimpleNamespace) -> list[Case]:
-    """Losses with teachers, adaptive margins and shares of hard negatives."""
+    """Return cases of losses with teachers, adaptive margins and shares of hard negatives."""
     case, own = partial(called, x), partial(make, x)
     scored, tokens = 'scores positives', 'words word_weights frames frame_mask positives'
 

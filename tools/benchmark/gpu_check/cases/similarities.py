@@ -1,4 +1,4 @@
-"""Similarities of words and frames, and of what they are pooled to."""
+"""Cases of similarities of words and frames, and of their pooled vectors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_check.cases.case import Case, called, make
 
 
 def of_tokens(x: SimpleNamespace) -> list[Case]:
-    """Words against frames."""
+    """Return cases of words against frames."""
     case, own = partial(called, x), partial(make, x)
     tokens = 'words word_mask frames frame_mask'
 
@@ -36,7 +36,7 @@ def of_tokens(x: SimpleNamespace) -> list[Case]:
 
 
 def of_frames(x: SimpleNamespace) -> list[Case]:
-    """Frames, clips and samples; shortlists."""
+    """Return cases of frames, clips and samples, and of shortlists."""
     case, own = partial(called, x), partial(make, x)
     return [
         own(

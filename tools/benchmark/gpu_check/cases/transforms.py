@@ -1,4 +1,4 @@
-"""Score matrices to score matrices."""
+"""Cases of functions from score matrices to score matrices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_check.cases.case import TAU, Case, called, make
 
 
 def transforms(x: SimpleNamespace) -> list[Case]:
-    """Of the test time, on scores and banks."""
+    """Return cases of test-time transforms, on scores and banks."""
     case, own = partial(called, x), partial(make, x)
     found = [
         case('sinkhorn', 'scores', temperature=TAU),

@@ -1,4 +1,4 @@
-"""Gaussians, what is made of their samples, and uncertainty by moments."""
+"""Cases of Gaussians, functions of their samples, and uncertainty by moments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_check.cases.inputs import D, S, V
 
 
 def of_gaussians(x: SimpleNamespace) -> list[Case]:
-    """Distances, divergences and samples."""
+    """Return cases of distances, divergences and samples."""
     case, own = partial(called, x), partial(make, x)
     float32 = dict(low=False, reference=torch.float32)
     gaussians = 'texts log_std_t videos log_std_v'
@@ -50,7 +50,7 @@ def of_gaussians(x: SimpleNamespace) -> list[Case]:
 
 
 def of_sets(x: SimpleNamespace) -> list[Case]:
-    """Uncertainty of pairs, the sets that it makes, and how well it tells."""
+    """Return cases of pair uncertainty, the sets it defines, and its calibration."""
     case, own = partial(called, x), partial(make, x)
     return [
         own('UnitMean', 'frames frame_mask', _unit_mean, low=False, differentiable=False),
