@@ -37,7 +37,7 @@ class CharadesSTADataset(PRVRDataset):
         **kwargs: of :class:`PRVRDataset`.
 
     Raises:
-        ValueError: see :class:`PRVRDataset`; a video that the csv file does not have.
+        ValueError: see :class:`PRVRDataset`; a video that the csv file lacks.
     """
 
     title = 'Charades-STA'
@@ -51,7 +51,7 @@ class CharadesSTADataset(PRVRDataset):
     root = 'data/charades'
 
     def read_official(self, split: str) -> Official:
-        """Return the moments of lines ``VIDEO start end##caption``."""
+        """Return the moments from lines ``VIDEO start end##caption``."""
         lengths = _read_lengths(self.file(f'Charades_v1_{split}.csv'))
         path = self.file(SPLITS[split].source)
         videos: Official = {}
