@@ -275,8 +275,7 @@ def _parse(text: str, place: Place) -> Any:
 
 
 def _pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a json object; raise on a repeated key, of which Python would silently keep the last
-    value."""
+    """Return a json object; raise on a repeated key (Python silently keeps its last value)."""
     content = dict(found)
     if len(content) < len(found):
         counts = Counter(key for key, _ in found)

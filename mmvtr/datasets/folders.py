@@ -141,7 +141,7 @@ def file_of(folder: Union[str, Path], name: str, suffix: str) -> Path:
 
 
 def visible(text: str) -> str:
-    """Return a text that can be encoded; invalid UTF-8 bytes of a file's name become escapes such as ``\\xe9``."""
+    """Return a text that can be encoded; invalid UTF-8 bytes become escapes like ``\\xe9``."""
     try:
         return text.encode('utf-8', 'surrogateescape').decode('utf-8', 'backslashreplace')
     except UnicodeEncodeError:  # halves of surrogate pairs that no file's name has

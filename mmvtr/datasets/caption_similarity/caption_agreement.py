@@ -21,8 +21,7 @@ ROWS = 4096
 
 @TASK_UTILS.register_module()
 class CaptionAgreement:
-    """Record transform that gives each text and video a vector ``agreement``; products are
-    agreements.
+    """Record transform that gives texts and videos vectors whose product is their ``agreement``.
 
         pmi_wu = log (n_wu + prior) / (e_wu + prior)
         mean_tv = mean of pmi_wu over words w of t and u of v's captions / its deviation
@@ -190,8 +189,7 @@ def caption_covariances(
 def canonical_directions(
     within: np.ndarray, between: np.ndarray, noise: float, dim: int
 ) -> np.ndarray:
-    """Return the x of largest ``x' between x`` with ``x' (within + noise) x = 1``, times that
-    value.
+    """Return x of largest ``x' between x`` with ``x' (within + noise) x = 1``, times that value.
 
     A projection is thus the expected projection of another caption of the same video; directions of
     negative correlation are 0.
@@ -227,8 +225,7 @@ def _units(rows: np.ndarray) -> np.ndarray:
 
 
 def _means(bags: Sequence[Sequence[int]], basis: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the weighted means of the words' rows of ``basis``, float64 [N, D]; 0 without
-    words."""
+    """Return the weighted means of words' rows of ``basis``, float64 [N, D]; 0 without words."""
     parts: list[np.ndarray] = []
     for start in range(0, len(bags), ROWS):
         weighted = bag_rows(bags[start : start + ROWS], len(basis))
@@ -276,8 +273,7 @@ class CaptionBags(NamedTuple):
 def read_captions(
     videos: Sequence[dict[str, Any]], texts: Sequence[dict[str, Any]], words: int
 ) -> CaptionBags:
-    """Return bags of words; ``texts`` hold ``text`` and the positions of their videos,
-    ``video_idx``."""
+    """Return bags of words; ``texts`` hold ``text`` and ``video_idx``, their videos' positions."""
     captions = [sorted(set(WORD.findall(text['text'].lower()))) for text in texts]
     frequency = Counter(word for caption in captions for word in caption)
     known = [word for word, _ in frequency.most_common(words)]
@@ -342,8 +338,7 @@ def bag_rows(bags: Sequence[Sequence[int]], words: int) -> np.ndarray:
 
 
 def largest_directions(matrix: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the eigenvalues [D] of largest magnitude of a symmetric [W, W], and their vectors [W,
-    D].
+    """Return the D eigenvalues of largest magnitude of a symmetric [W, W], and vectors [W, D].
 
     All processes get those of rank 0: products of vectors computed by different processes would be
     silently wrong.

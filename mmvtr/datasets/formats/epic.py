@@ -149,8 +149,7 @@ class EPICKitchensDataset(PublishedDataset):
         return v, [int(random.choice(self._texts_related_to(v)))]
 
     def _texts_related_to(self, v: int) -> np.ndarray:
-        """Return texts of sufficient relevance for a clip, int64 [n]; cached by the clip's
-        classes."""
+        """Return texts of sufficient relevance for a clip, int64 [n]; cached by classes."""
         classes = self.videos[v]['classes']
         key = tuple(frozenset(classes[kind]) for kind in classes)
         if key not in self._related_texts:
@@ -164,8 +163,7 @@ class EPICKitchensDataset(PublishedDataset):
         return {kind: class_table(self.texts, kind) for kind in self.texts[0]['classes']}
 
     def video_record(self, name: str) -> dict[str, Any]:
-        """Return a clip's record; its video is a prefix of its name: P01_01_0 is clip 0 of
-        P01_01."""
+        """Return a clip's record; its name begins with its video's: P01_01_0 is in P01_01."""
         video = name.rpartition('_')[0]
         folder = f'{self.video_dir}/{video.partition("_")[0]}/videos'
         return dict(video_id=name, path=str(file_of(folder, video, self.video_suffix)))

@@ -44,7 +44,7 @@ class TVRDataset(PRVRDataset):
     root = 'data/tvr'
 
     def read_official(self, split: str) -> Official:
-        """Return the moments, one per row; a clip's rows may be scattered and must state one
+        """Return the moments, one per row; a clip's rows may be scattered but state one
         duration."""
         path = self.file(SPLITS[split].source)
         videos: Official = {}
