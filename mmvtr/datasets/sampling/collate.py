@@ -42,7 +42,7 @@ def collate_retrieval(
         kind to int64 [T, A] or [V, A] (padded with -1); ``text_agreement`` float32 [T, D] and
         ``video_agreement`` [V, D]; ``text_half`` int64 [T] and ``video_half`` [V], 0 or 1;
         ``text_true_videos`` int64 [T, M], like ``text_videos``, from an oracle.  From LoadVectors:
-        ``text_vectors`` and ``video_vectors``, float32 [T, E, D] and [V, E, D] by name; from
+        ``text_vectors`` and ``video_vectors``, float32 [T, E, D] and [V, E, D] by name.  From
         LoadFrameVectors: ``video_frame_vectors``, a list of V float32 [F, D] by name.
 
     Raises:

@@ -41,7 +41,7 @@ def adjusted_split(
     threshold: Optional[float] = None,
     share: Optional[float] = None,
 ) -> np.ndarray:
-    """Return repeated halves of the sorted videos; a threshold divides the last two parts.
+    """Return parts from repeatedly halving the sorted videos; a threshold divides the last two.
 
     Algorithm 2: part 0 is the shorter half, part 1 the shorter half of the rest, and so on; with
     M = 2 there is no halving, and the threshold divides all videos.
