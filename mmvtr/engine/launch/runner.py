@@ -138,15 +138,13 @@ class ToolRunner(Runner):
             return super().build_model(model)
         except (OSError, RuntimeError, ValueError) as error:
             reason = str(error)
-            if 'pretrained=' in reason:  # in the syntax of the command line or of Python
+            if 'pretrained=' in reason:  # add the command line's syntax
                 reason += f' (here: --cfg-options {pretrained_options(self.cfg)})'
             name = self.cfg.filename or 'the config'
             raise SystemExit(f'error: the model of {name} cannot be built: {reason}') from error
 
     def _init_model_weights(self) -> None:
-        if not isinstance(
-            self.model, FullyShardedRetriever
-        ):  # open_clip has checked it before shortening them
+        if not isinstance(self.model, FullyShardedRetriever):  # it initialises before sharding
             super()._init_model_weights()
 
     def build_optim_wrapper(self, optim_wrapper: Any) -> OptimWrapper:
@@ -212,8 +210,7 @@ class ToolRunner(Runner):
     def save_checkpoint(
         self, out_dir: str, filename: str, *, save_optimizer: bool = True, **kwargs: Any
     ) -> None:
-        """Save a checkpoint like mmengine, with whole tensors of a sharded model; all processes
-        call it."""
+        """Save a checkpoint with whole tensors, even of shards; all processes call it."""
         with whole_states(self.model, self.optim_wrapper if save_optimizer else None):
             super().save_checkpoint(out_dir, filename, save_optimizer=save_optimizer, **kwargs)
 
