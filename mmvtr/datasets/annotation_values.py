@@ -168,7 +168,7 @@ def caption(value: Any, place: Place) -> str:
         ValueError: not a string, or only spaces and invisible characters.
     """
     text = string(value, place)
-    # Of most captions the first character decides.
+    # The first character decides for most captions.
     if not any(char.isalnum() or unicodedata.category(char)[0] in 'LNPS' for char in text):
         raise wrong(place, 'a caption, which is not empty', value)
     return text
@@ -232,10 +232,10 @@ def unique(names: Iterable[tuple[str, Place]], what: str) -> list[str]:
 
     Args:
         names: each with its place.
-        what: they name, for the message: ``'video'`` or ``'text'``.
+        what: kind of the names, for the message: ``'video'`` or ``'text'``.
 
     Raises:
-        ValueError: the place of a second one, and that of the first.
+        ValueError: a repeated name; the message has the places of both.
     """
     first: dict[str, Place] = {}
     for name, place in names:
@@ -253,10 +253,10 @@ def unique_in(
     what: str,
     check: Callable[[Any, Place], str] = identifier,
 ) -> list[str]:
-    """Return the rows' values under a key in order; raise if one is repeated, as :func:`unique`.
+    """Return the rows' values under a key in order; raise if one is repeated, see :func:`unique`.
 
     Raises:
-        ValueError: as of :func:`field` and :func:`unique`.
+        ValueError: see :func:`field` and :func:`unique`.
     """
     return unique(((field(row, key, check, place), place) for place, row in rows), what)
 

@@ -51,7 +51,7 @@ def text_of(value: Any, place: Place) -> str:
     """Return a pickled string as str; Python 2 strings are decoded as UTF-8 or else latin-1.
 
     Raises:
-        ValueError: it is none.
+        ValueError: not a string.
     """
     if not isinstance(value, bytes):
         return string(value, place)

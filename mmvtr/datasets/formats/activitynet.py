@@ -37,7 +37,7 @@ class ActivityNetDataset(PublishedDataset):
 
     Args:
         split: 'train', 'val1' or 'val2'.
-        **kwargs: of :class:`PublishedDataset`.
+        **kwargs: arguments of :class:`PublishedDataset`.
     """
 
     title = 'ActivityNet Captions'

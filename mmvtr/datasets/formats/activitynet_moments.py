@@ -37,7 +37,7 @@ class ActivityNetMomentsDataset(PRVRDataset):
 
     Args:
         split: 'train' or 'test'.
-        **kwargs: of :class:`PRVRDataset`.
+        **kwargs: arguments of :class:`PRVRDataset`.
     """
 
     title = 'ActivityNet Captions (moments)'

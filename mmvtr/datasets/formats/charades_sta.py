@@ -34,7 +34,7 @@ class CharadesSTADataset(PRVRDataset):
 
     Args:
         split: 'train' or 'test'.
-        **kwargs: of :class:`PRVRDataset`.
+        **kwargs: arguments of :class:`PRVRDataset`.
 
     Raises:
         ValueError: see :class:`PRVRDataset`; a video that the csv file lacks.

@@ -36,7 +36,7 @@ class DiDeMoDataset(PublishedDataset):
         split: 'train', 'val' or 'test'.
         video_suffix: replaces the video's own suffix, for a folder of converted files; '' = its
             own.
-        **kwargs: of :class:`PublishedDataset`.
+        **kwargs: arguments of :class:`PublishedDataset`.
     """
 
     title = 'DiDeMo'

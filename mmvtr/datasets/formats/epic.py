@@ -98,7 +98,7 @@ class EPICKitchensDataset(PublishedDataset):
         related: with ``epoch_unit='video'``, pair a clip with any text of relevance above this,
             drawn uniformly, instead of one of its own (EgoVLP: .1).  The pair is then a positive of
             the batch, graded by its relevance.  None: its own texts.
-        **kwargs: of :class:`PublishedDataset`.
+        **kwargs: arguments of :class:`PublishedDataset`.
 
     Raises:
         ValueError: see :class:`PublishedDataset`; a clip that ends before it begins, a malformed

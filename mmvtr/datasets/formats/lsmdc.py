@@ -92,7 +92,7 @@ class LSMDCDataset(PublishedDataset):
         skip: clips to leave out, e.g. because they do not decode: their ids, or a file with one id
             per line.  Ids of other splits are ignored.  A result states what is left out, as with
             ``missing='skip'``.
-        **kwargs: of :class:`PublishedDataset`.
+        **kwargs: arguments of :class:`PublishedDataset`.
 
     Attributes:
         irregular: all irregular rows of the split's file, in its order.

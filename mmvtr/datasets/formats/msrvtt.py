@@ -65,7 +65,7 @@ class MSRVTTDataset(PublishedDataset):
 
     Args:
         split: '1kA_train9k', '1kA_train7k', '1kA_test', 'full_train', 'full_val', 'full_test'.
-        **kwargs: of :class:`PublishedDataset`.
+        **kwargs: arguments of :class:`PublishedDataset`.
     """
 
     title = 'MSR-VTT'

@@ -40,7 +40,7 @@ class MSVDDataset(PublishedDataset):
 
     Args:
         split: 'train', 'val' or 'test'.
-        **kwargs: of :class:`PublishedDataset`.
+        **kwargs: arguments of :class:`PublishedDataset`.
 
     Raises:
         ValueError: see :class:`PublishedDataset`; a pickle that holds more than containers and

@@ -59,7 +59,7 @@ class PRVRDataset(PublishedDataset):
 
     Args:
         split: 'train' or 'test'.
-        **kwargs: of :class:`PublishedDataset`.
+        **kwargs: arguments of :class:`PublishedDataset`.
 
     Attributes:
         collection: the dataset as MS-SL's files call it.

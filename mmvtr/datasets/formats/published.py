@@ -51,7 +51,7 @@ class PublishedDataset(VideoTextDataset):
         ann_root: folder of the annotation files; None = ``root``.
         video_dir: folder of the videos, relative to ``ann_root`` unless absolute.
         video_suffix: appended to the video id; None = ``suffix``.
-        **kwargs: of :class:`VideoTextDataset`.
+        **kwargs: arguments of :class:`VideoTextDataset`.
 
     Attributes:
         title: the dataset as papers call it.

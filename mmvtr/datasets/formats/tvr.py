@@ -33,7 +33,7 @@ class TVRDataset(PRVRDataset):
 
     Args:
         split: 'train' or 'test'.
-        **kwargs: of :class:`PRVRDataset`.
+        **kwargs: arguments of :class:`PRVRDataset`.
     """
 
     title = 'TVR'

@@ -31,7 +31,7 @@ class VATEXDataset(PublishedDataset):
 
     Args:
         split: 'train', 'val', 'test' or 'test_1k5'.
-        **kwargs: of :class:`PublishedDataset`.
+        **kwargs: arguments of :class:`PublishedDataset`.
 
     Raises:
         ValueError: see :class:`PublishedDataset`; a clip that a json file repeats.

@@ -62,7 +62,7 @@ class YouCook2Dataset(PublishedDataset):
 
     Args:
         split: 'train' or 'val'.
-        **kwargs: of :class:`PublishedDataset`.
+        **kwargs: arguments of :class:`PublishedDataset`.
 
     Raises:
         ValueError: see :class:`PublishedDataset`; a segment that ends before it begins.

@@ -78,7 +78,7 @@ def last_two(lengths: np.ndarray, parts: int) -> np.ndarray:
     With 2 parts these are all videos.
 
     Raises:
-        ValueError: as :func:`equal_split`.
+        ValueError: see :func:`equal_split`.
     """
     return _halvings(lengths, parts)[-1]
 
@@ -167,7 +167,7 @@ def removals(
         From each class that loses videos to their int64 positions; no video occurs twice.
 
     Raises:
-        ValueError: as :func:`clips_to_remove`.
+        ValueError: see :func:`clips_to_remove`.
     """
     lengths = np.asarray(lengths, dtype=np.float64)
     gone = np.zeros(len(lengths), dtype=bool)

@@ -64,7 +64,7 @@ class TableDataset(VideoTextDataset):
         seed: seed of that division.
         read_durations: read durations that the table does not state from the files, for results of
             moments; opens each video once.
-        **kwargs: of :class:`VideoTextDataset`.
+        **kwargs: arguments of :class:`VideoTextDataset`.
 
     Further columns are in the attribute ``more``: by video id, a dict for each of its rows.  An
     export to a gallery turns it into metadata.

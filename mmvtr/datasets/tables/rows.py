@@ -146,7 +146,7 @@ def name_in(row: Mapping[str, Any], key: str, place: Place) -> str:
     """Return a string or whole number of a row as a non-empty one-line string.
 
     Raises:
-        ValueError: it is none.
+        ValueError: not such a value.
     """
     value, place = row[key], place.at(repr(key))
     if type(value) is int:

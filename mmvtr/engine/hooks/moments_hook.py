@@ -165,7 +165,7 @@ def matches_of(
 
 
 def pointing(evaluation: Evaluation, dataset: VideoTextDataset) -> dict[str, float]:
-    """Return what MomentsHook reports; nothing if no moment is annotated."""
+    """Return the numbers of MomentsHook; {} if no moment is annotated."""
     known = annotated(dataset, evaluation.texts, evaluation.videos)
     if known is None:
         return {}

@@ -360,7 +360,7 @@ def joined(parts: Sequence[Encoded]) -> Encoded:
 
 
 def relation_of(dataset: Dataset, texts: Encoded, videos: Encoded) -> Relation:
-    """Return what the dataset knows of the encoded texts and videos."""
+    """Return the dataset's annotations of the encoded texts and videos."""
 
     def known(matrix: Optional[np.ndarray]) -> Optional[Tensor]:
         if matrix is None:
