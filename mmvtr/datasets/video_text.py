@@ -332,9 +332,9 @@ class VideoTextDataset(Dataset):
         """Return video ``v``, with random transforms seeded by ``key`` (default: seed 0, epoch 0).
 
         Returns:
-            dict(video_idx, video_id, frames = uint8 [F, 3, H, W] or [F, L, 3, H, W], or float32 [F,
-            D]; if known also classes, agreement, environment, extra, vectors, frame_vectors), or
-            dict(broken=(video_id, reason)) if ``on_broken='skip'``.
+            dict(video_idx, video_id, frames = uint8 [F, 3, H, W] or [F, L, 3, H, W], or float32
+            [F, D]; if known also classes, agreement, environment, extra, vectors, frame_vectors),
+            or dict(broken=(video_id, reason)) if ``on_broken='skip'``.
 
         Raises:
             BrokenVideoError: the video cannot be read and ``on_broken='raise'``.

@@ -91,10 +91,10 @@ class RankingSample(BaseDataElement):
     Meta fields: ``query_id``, ``query`` (text or file; None where unknown), ``kind`` of the
     query ('text' or 'video'), ``ids`` of the K items, ``sources`` (their texts or files).  Data
     fields: ``scores`` float [K]; with a bank also ``raw_scores`` [K], and if the transform adds a
-    number per item ``biases`` [K]; with ``surely`` also ``raw_scores`` and ``truths`` [K], in [0,
-    1]; with a calibration ``probabilities`` float64 [K]; if the model has them ``sigma`` (0-dim, of
-    the query) and ``item_sigma`` [K], and ``moments`` float64 [K, 2]: begin and end of the match as
-    shares of the video.
+    number per item ``biases`` [K]; with ``surely`` also ``raw_scores`` and ``truths`` [K], in
+    [0, 1]; with a calibration ``probabilities`` float64 [K]; if the model has them ``sigma``
+    (0-dim, of the query) and ``item_sigma`` [K], and ``moments`` float64 [K, 2]: begin and end of
+    the match as shares of the video.
     """
 
 

@@ -28,11 +28,11 @@ class CaptionAgreement:
         agreement_tv = (mean_tv + canonical * cosine_tv / its deviation) / deviation of the sum
 
     n_wu counts how often w and u occur in different captions of one clip ("hops" and "bounces" do,
-    "red" and "blue" do not), e_wu is the count expected by chance; of K captions each pair counts 1
-    / (K - 1), so that a caption counts once.  In the means a word is weighted by how informative it
-    is: ``log ((1 + N) / (1 + n_w))`` of N captions of which n_w have it, times the square root of
-    the norm of its row of pmi, which is near 0 for "the"; captions of a clip have equal weight.  A
-    mean of products is a product of means, so that pairs are never enumerated: vectors use the
+    "red" and "blue" do not), e_wu is the count expected by chance; of K captions each pair counts
+    1 / (K - 1), so that a caption counts once.  In the means a word is weighted by how informative
+    it is: ``log ((1 + N) / (1 + n_w))`` of N captions of which n_w have it, times the square root
+    of the norm of its row of pmi, which is near 0 for "the"; captions of a clip have equal weight.
+    A mean of products is a product of means, so that pairs are never enumerated: vectors use the
     ``dim`` eigenvectors of pmi with the largest absolute eigenvalues.
 
     The cosine compares captions as a whole, while the mean compares single words: it uses the

@@ -46,8 +46,8 @@ class CaptionImplication:
 
     Args:
         words: size of the vocabulary, the most frequent words.
-        prior: weight, in captions, of the value expected without counts: the frequency of w in P(w
-            | u), the mean over all words in P(w | w).
+        prior: weight, in captions, of the value expected without counts: the frequency of w in
+            P(w | u), the mean over all words in P(w | w).
         least: smallest probability of a word, in (0, 1).
         dim: D, dimensions of the vectors; the number of words, the maximum, is exact.
         mean: average over the text's words instead of summing: no longer a probability, but long

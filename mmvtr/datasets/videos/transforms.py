@@ -121,8 +121,8 @@ class LoadFeatures(BaseTransform):
             every array is float [F, D]. A list = several of them.
         num_frames: maximum number of rows, None = all.
         sampling: as in :class:`LoadVideo`; rows count as one second apart.
-        columns: concatenated half-open ranges of the D columns to keep: ``[(0, 1024), (2048,
-            3072)]``; None = all.
+        columns: concatenated half-open ranges of the D columns to keep:
+            ``[(0, 1024), (2048, 3072)]``; None = all.
 
     Raises:
         ValueError: no store, invalid columns; (transforming) columns beyond D.
