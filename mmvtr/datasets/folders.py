@@ -144,7 +144,7 @@ def visible(text: str) -> str:
     """Return a text that can be encoded; invalid UTF-8 bytes become escapes like ``\\xe9``."""
     try:
         return text.encode('utf-8', 'surrogateescape').decode('utf-8', 'backslashreplace')
-    except UnicodeEncodeError:  # halves of surrogate pairs that no file's name has
+    except UnicodeEncodeError:  # lone surrogates, which no file name has
         return text.encode('utf-8', 'backslashreplace').decode('utf-8')
 
 

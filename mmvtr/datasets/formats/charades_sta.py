@@ -18,7 +18,7 @@ from mmvtr.datasets.formats.prvr import Official, PRVRDataset, Untrimmed, read_m
 from mmvtr.datasets.formats.published import Split
 from mmvtr.registry import DATASETS
 
-# MS-SL prints 5,538 training videos; its 12,408 captions are of 5,338, as Charades-STA says.
+# MS-SL prints 5,538 training videos; its 12,408 captions belong to 5,338, as in Charades-STA.
 SPLITS = {
     'train': Split('TextData/charadestrain.caption.txt', 'charades_sta_train.txt', 5338, 12408),
     'test': Split('TextData/charadestest.caption.txt', 'charades_sta_test.txt', 1334, 3720),

@@ -1,8 +1,8 @@
 """Files of a planted corpus: created whole or not at all, and checked when opened.
 
 A folder holds ``corpus.json`` (knobs, videos with their facts, texts with their meaning),
-``truth.npz`` (``<split>_holds`` as packed bits, ``<split>_relevance``), ``vocab.txt`` (every word
-the grammar can say, one a line), ``videos/<split>_<number>.mp4`` and ``README.md``, a data card.
+``truth.npz`` (``<split>_holds`` as packed bits, ``<split>_relevance``), ``vocab.txt`` (all words of
+the grammar, one per line), ``videos/<split>_<number>.mp4`` and ``README.md``, a data card.
 """
 
 from __future__ import annotations

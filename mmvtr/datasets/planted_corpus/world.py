@@ -43,7 +43,7 @@ def stream(knobs: Knobs, split: str, clip: int, purpose: int) -> np.random.Gener
     Separate streams keep a clip unchanged when another clip or a knob changes.
 
     Args:
-        knobs: of the corpus.
+        knobs: knobs of the corpus.
         split: 'train', 'val' or 'test'.
         clip: index of the clip in its split.
         purpose: 0 facts, 1 captions, 2 pixels, 3 caption counts, 4 experts, 5 differences of a
@@ -61,7 +61,7 @@ def draw_clip(knobs: Knobs, split: str, clip: int) -> list[Facts]:
     """Draw the facts of one clip.
 
     Args:
-        knobs: of the corpus.
+        knobs: knobs of the corpus.
         split: 'train', 'val' or 'test'.
         clip: index of the clip in its split.
 
@@ -130,9 +130,9 @@ class Knobs:
         test_captions: captions per validation and test clip.
         general: share of general captions, the source of soft positives; the rest is half
             specific, half medium.
-        imbalance: 0 gives all training clips equally many captions; otherwise each has one,
-            and the rest of the same total is dealt as rank ** -imbalance over a random ranking
-            of the clips (0.5: the first of 1200 has about 18, 1: about 160).
+        imbalance: 0 gives all training clips equally many captions; otherwise each has one, and the
+            rest of the same total is distributed in proportion to rank ** -imbalance over a random
+            ranking of the clips (0.5: the first of 1200 has about 18, 1: about 160).
         length_confound: probability that a training or validation clip whose first object
             acts as in ``world.LONG_ACTIONS`` is long, and that one with another action is
             short; on the test split it is the probability of the opposite.  0.5: no link.

@@ -89,7 +89,7 @@ class LoadExperts(BaseTransform):
         Raises:
             FileNotFoundError: no such store.
             KeyError: videos for which no expert has features.
-            ValueError: files of a store do not fit each other.
+            ValueError: files of a store are inconsistent.
         """
         ids = [video['video_id'] for video in videos]
         nothing = self.missing(videos)
@@ -114,7 +114,7 @@ class LoadExperts(BaseTransform):
 
         Raises:
             FileNotFoundError: no such store.
-            ValueError: files of a store do not fit each other.
+            ValueError: files of a store are inconsistent.
         """
         ids = [video['video_id'] for video in videos]
         for expert in self.experts.values():

@@ -62,7 +62,7 @@ def list_packets(
         missing: a description of the bytes that the file lacks by its size; None if none.
 
     Raises:
-        BrokenVideoError: bytes are missing, or the file ends before its header says so.
+        BrokenVideoError: bytes are missing, or the file ends before the length in its header.
     """
     pts, keys, first, last = [], [], None, 0.0
     counts, units = Counter(), {s.index: float(s.time_base or 0) for s in container.streams}

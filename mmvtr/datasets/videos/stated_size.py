@@ -44,11 +44,11 @@ MAX_METADATA = 1 << 20
 
 
 def stated_size(file: BinaryIO, size: int) -> Optional[int]:
-    """Return the bytes that the file must have; a shorter file was cut.
+    """Return the size that the file must have; a smaller file was truncated.
 
     Args:
         file: opened for reading, at any position.
-        size: bytes that it has.
+        size: its actual size in bytes.
 
     Returns:
         The number, or None if the file does not state it or has another container.

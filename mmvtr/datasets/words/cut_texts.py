@@ -43,7 +43,7 @@ def cut_tokens(steps: Sequence[Step], record: Mapping[str, Any]) -> int:
 
 
 def count_cut(steps: Sequence[Step], records: Sequence[Mapping[str, Any]]) -> Optional[CutTexts]:
-    """Return the texts that the steps truncate; None if there are none."""
+    """Return the count of texts that the steps truncate; None if there are none."""
     for step in steps:
         if hasattr(step, 'surplus'):
             beyond = [surplus for surplus in map(step.surplus, records) if surplus]

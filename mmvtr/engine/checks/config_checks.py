@@ -270,7 +270,7 @@ def _ours(one: Registry) -> Registry:
     return one if isinstance(one, OurRegistry) else one.children.get(SCOPE, one)
 
 
-# -- components that the Runner builds in a way of its own ----------------------------------------
+# -- components that the Runner builds in its own way ---------------------------------------------
 
 
 def _loader(value: Any, key: str) -> Iterator[str]:

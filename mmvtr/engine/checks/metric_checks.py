@@ -87,7 +87,7 @@ class _Members(NamedTuple):
 
 
 class _Unbuilt(NamedTuple):
-    """The part of a runner that hooks read to state what they report."""
+    """Substitute for a runner, with the part that hooks need to state what they report."""
 
     model: _Members
 

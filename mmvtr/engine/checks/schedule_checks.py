@@ -54,7 +54,7 @@ def check_warmup(cfg: Config) -> None:
     """Raise if a scheduler begins at the end of the training because the warm-up is as long.
 
     Raises:
-        SystemExit: one does, see :func:`warmup_fault`.
+        SystemExit: a scheduler does, see :func:`warmup_fault`.
     """
     fault = warmup_fault(cfg)
     if fault:

@@ -43,7 +43,7 @@ def _scores_frames(model: nn.Module) -> bool:
     return hasattr(model.similarity, 'frame_scores')
 
 
-# -- one maker a picture -----------------------------------------------------------------------
+# -- one function per picture --------------------------------------------------------------------
 
 
 @picture('score_matrix')

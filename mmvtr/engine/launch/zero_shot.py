@@ -124,7 +124,7 @@ def state_zero_shot(runner: Runner, *, random: bool = False) -> None:
         random: whether a model with random parts may be tested.
 
     Raises:
-        SystemExit: parts of the model are, and ``random`` is False.
+        SystemExit: parts of the model are random, and ``random`` is False.
     """
     model = bare(runner.model)
     if not random:
