@@ -159,7 +159,7 @@ def gives_vectors(runner: Any) -> bool:
 def start_from(runner: Runner, cfg: Config) -> None:
     """Raise unless ``cfg.load_from`` fits the model, or the requested parts of it.
 
-    ``load_from_prefixes`` of the config names them: a list of beginnings of weight names, such as
+    ``load_from_prefixes`` of the config names them: a list of prefixes of weight names, such as
     ``['encoder.frames.', 'encoder.text.']`` for the towers alone.  All weights of the model under
     them come from the checkpoint, all others keep their initial values.
 
