@@ -1,4 +1,4 @@
-"""How error messages write an option, for the command line or for Python, and what is near."""
+"""Spelling of options in error messages, for the command line or Python, and nearest names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Iterable
 
-#: How alike two names are if one is taken for a slip of the other.
+#: Minimum similarity of two names for one to count as a typo of the other.
 ALIKE = 0.75
 
 #: Components of the gallery's distribution: the modules that register them.

@@ -1,8 +1,8 @@
-"""mmengine without what takes seconds to import and few trainings use.
+"""Delayed imports of mmengine's slow dependencies, which few trainings use.
 
-mmengine imports FSDP, ZeRO (both with sympy) and transformers, of which it registers a name each,
-in whatever reads or searches, too.  Here the names are registered, and the imports wait until one
-is used.  What has been imported before this module stays as it is.
+mmengine imports FSDP, ZeRO (both with sympy) and transformers to register one name of each, even
+for reading or searching.  Here the names are registered, and the imports wait until one is used.
+Modules imported before this one are unchanged.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from mmengine.registry import MODEL_WRAPPERS, OPTIMIZERS, STRATEGIES, Registry
 
 
 class Late:
-    """A class that is imported when it is called, inherited from or asked for an attribute.
+    """A class that is imported when it is called, subclassed or accessed by attribute.
 
     Args:
-        registry: has it by its name.
-        name: of the class.
-        module: defines it.
+        registry: the registry that has it.
+        name: name of the class.
+        module: module that defines it.
     """
 
     def __init__(self, registry: Registry, name: str, module: str) -> None:
@@ -31,7 +31,7 @@ class Late:
         registry.module_dict[name] = self
 
     def real(self) -> type:
-        """Return the class itself, which the registry has from now on.
+        """Return the class itself, which from then on is in the registry.
 
         Raises:
             ImportError: its library is not installed.
@@ -40,7 +40,7 @@ class Late:
         if isinstance(sys.modules.get(self.__module__), _Place):
             del sys.modules[self.__module__]
         if held.get(name) is self:
-            del held[name]  # mmengine's modules register their class
+            del held[name]  # mmengine's modules register their class themselves
         try:
             held.setdefault(name, getattr(import_module(self.__module__), name))
         except BaseException:
@@ -71,7 +71,7 @@ class Late:
 
 
 class _Place(ModuleType):
-    """A module with one late class; anything else of it imports the module itself."""
+    """A module with one late class; accessing anything else in it imports the module itself."""
 
     def __init__(self, late: Late) -> None:
         super().__init__(late.__module__)
@@ -86,7 +86,7 @@ class _Place(ModuleType):
 
 
 class _Finder:
-    """Gives each module of :data:`LATE` its place, once; hides transformers from mmengine."""
+    """Import finder that gives each module of :data:`LATE` a _Place, and hides transformers."""
 
     def __init__(self) -> None:
         self.waiting = {module: (registry, name) for registry, name, module in LATE}
@@ -101,15 +101,15 @@ class _Finder:
         return _Place(Late(*self.waiting.pop(spec.name), spec.name))
 
     def exec_module(self, module: ModuleType) -> None:
-        """A place holds all that it has."""
+        """Do nothing: a _Place is complete when created."""
 
 
 def _begun(module: str) -> bool:
-    """Return whether a module is being imported at this moment."""
+    """Return whether a module is currently being imported."""
     return getattr(getattr(sys.modules.get(module), '__spec__', None), '_initializing', False)
 
 
-#: (registry, class, module) of mmengine's that are late.
+#: (registry, class, module) of mmengine's classes that are imported late.
 LATE = (
     (OPTIMIZERS, 'ZeroRedundancyOptimizer', 'mmengine.optim.optimizer.zero_optimizer'),
     (

@@ -155,7 +155,7 @@ def tokenizer(model: str | dict) -> Callable[[list[str]], Any]:
 
     Raises:
         OSError: it cannot be downloaded from the hub.
-        ValueError: it needs code of its own; see also :func:`model_config`.
+        ValueError: it needs remote code; see also :func:`model_config`.
         FileNotFoundError: see there.
     """
     import open_clip  # takes seconds

@@ -2,8 +2,8 @@
 
 Each one imports its ``locations`` on the first ``build``, so importing ``mmvtr`` costs nothing and
 a downstream project needs only ``custom_imports = dict(imports=['mmvtr.registry'])`` to write
-``type='mmvtr.X'``.  Losses, heads and supervisions are models.  Of the last five all but the
-model wrappers are empty: without them mmengine warns at each start that the scope lacks them.
+``type='mmvtr.X'``.  Losses, heads and supervisions are models.  The last five are empty except for
+the model wrappers: without them mmengine warns at each start that the scope lacks them.
 
 Our configs are inherited by projects with a ``default_scope`` of their own.  So components that
 mmengine's Runner builds are named with their scope (``type='mmvtr.RetrievalMetric'``: the model and

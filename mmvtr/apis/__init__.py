@@ -1,6 +1,6 @@
 """Embeddings of texts and videos in a few lines: load a retriever, encode, compare.
 
-Whatever the config says of the test set holds here too: the same frames, the same tokens.
+Inputs are read as those of the config's test set: the same frames, the same tokens.
 """
 
 from mmvtr.apis.loading import fingerprint, load_retriever, origin_of
@@ -20,7 +20,7 @@ __all__ = own_names(globals())
 
 
 def __getattr__(name: str) -> object:
-    """Refuse what is not here; of names of other mm projects say what there is."""
+    """Raise for an unknown name; for names of other mm projects the error names the equivalent."""
     if name.startswith('init_'):
         there = 'load_retriever(config, checkpoint, device=...) gives (model, cfg)'
     elif name.startswith('inference_'):

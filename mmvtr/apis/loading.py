@@ -1,4 +1,4 @@
-"""Load a trained retriever from its config and weights, and compute its fingerprint."""
+"""Loading of a trained retriever from its config and weights, and fingerprints of weights."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def load_retriever(
     (:class:`~mmvtr.engine.loop.facts.Training`).
 
     Args:
-        config: a config file, or what was read from one.
+        config: a config file, or its content.
         checkpoint: weights of the whole model; None: the pretrained ones that the config names.
-        random_weights: without a checkpoint, what no pretrained weights fill may be random, of the
-            config's seed.
-        device: default a GPU where there is one.
+        random_weights: without a checkpoint, parts that no pretrained weights fill may be random,
+            with the config's seed.
+        device: default a GPU if available.
 
     Raises:
         FileNotFoundError: no such config or checkpoint.
         RuntimeError: the checkpoint is damaged, or of another model (names what differs); weights
             that can be neither found nor downloaded.
-        ValueError: without a checkpoint parts of the model would be random (names them); a type
-            anywhere in the model that nobody registered, or an argument that its component lacks.
+        ValueError: without a checkpoint parts of the model would be random (names them); an
+            unregistered type anywhere in the model, or an argument that its component lacks.
 
     Example:
         ::
@@ -60,7 +60,7 @@ def load_retriever(
     """
     cfg = copy.deepcopy(config) if isinstance(config, Config) else read_config(config)
     if checkpoint is not None:
-        if not os.path.isfile(checkpoint):  # before a model is built in vain
+        if not os.path.isfile(checkpoint):  # check before building a model in vain
             raise FileNotFoundError(f'checkpoint {checkpoint} does not exist')
         forget_pretrained(cfg.model)
     elif random_weights:
@@ -94,7 +94,7 @@ def origin_of(module: nn.Module) -> str:
     return f'{type(module).__name__}, weights {fingerprint(module)}'
 
 
-#: What draws the weights of a new layer.
+#: Functions that draw the weights of a new layer.
 _DRAWS = {
     Tensor.normal_,
     Tensor.uniform_,
@@ -106,10 +106,10 @@ _DRAWS = {
 
 
 class Unfilled(TorchFunctionMode):
-    """Skip random initialisation of parameters in this context; they keep uninitialised memory.
+    """Context that skips the random initialisation of parameters, which keep uninitialised memory.
 
-    To be followed by a load of all parameters, as :func:`mmvtr.storage.weights.check_weights` sees
-    to.  Buffers and constants (zeros, ones, those that are computed) are filled as ever.
+    All parameters must be loaded afterwards, which :func:`mmvtr.storage.weights.check_weights`
+    verifies.  Buffers and constants (zeros, ones, computed ones) are filled as usual.
 
     Example:
         ::

@@ -1,4 +1,4 @@
-"""All texts and videos of a dataset, encoded."""
+"""Encoding of all texts and videos of a dataset."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def encode_set(
         with show_progress(words, len(batches), shown=shown) as advance, without_workers():
             for batch in batches:
                 broken += batch['data_samples']['broken']
-                if kind in batch['inputs']:  # not all videos of the batch are broken
+                if kind in batch['inputs']:  # unless all videos of the batch are broken
                     parts[kind].append(encode_batch(model, kind, batch, amp=False))
                 advance()
     _report(sum(all_gather_object(broken), []))
@@ -78,8 +78,8 @@ class PartOfSet:
     """Some items of a dataset, for :func:`encode_set`.
 
     Args:
-        dataset: of which.
-        rows: by kind, ``'text'`` and ``'video'``: places of its items, in ascending order.
+        dataset: the whole dataset.
+        rows: by kind, ``'text'`` and ``'video'``: positions of the items, in ascending order.
     """
 
     def __init__(self, dataset: Dataset, rows: Mapping[str, Sequence[int]]) -> None:
@@ -93,11 +93,11 @@ def as_tested(cfg: Config, split: str) -> dict[str, Any]:
     """Return a dataloader config for a split's items, read like the test set's, without randomness.
 
     Args:
-        cfg: of a retriever.
+        cfg: config of a retriever.
         split: 'train', 'val' or 'test'.
 
     Raises:
-        ValueError: the config has no dataloader of that split, or none of the test set.
+        ValueError: the config has no dataloader for that split, or none for the test set.
     """
     for name in (f'{split}_dataloader', 'test_dataloader'):
         if cfg.get(name) is None:
@@ -120,7 +120,7 @@ def vectors(model: nn.Module, levels: Levels) -> Tensor:
 
     Args:
         model: a retriever.
-        levels: of N encoded texts or videos.
+        levels: levels of N encoded texts or videos.
 
     Returns:
         float32 [N, D'].
@@ -134,14 +134,14 @@ def vectors(model: nn.Module, levels: Levels) -> Tensor:
 
 
 def sigmas(levels: Levels) -> Optional[list[float]]:
-    """Return a probabilistic model's uncertainty of N items (UATVR Fig. 3); None of others."""
+    """Return a probabilistic model's uncertainty of N items (UATVR Fig. 3), or None."""
     if 'gaussian' not in levels:
         return None
     return geometric_sigma(levels['gaussian'].log_std).tolist()
 
 
 def refuse_without_vectors(model: nn.Module) -> None:
-    """Raise ValueError where scores are no inner products: they compare tokens, or in stages."""
+    """Raise ValueError if scores are not inner products but compare tokens, or in stages."""
     similarity = model.similarity
     if not hasattr(similarity, 'flat') or not getattr(similarity, 'exact', True):
         offer = ''

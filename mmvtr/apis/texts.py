@@ -1,4 +1,4 @@
-"""Texts on a straight way: tokenizer, tower, head; no dataset, no loader, no loop."""
+"""Direct encoding of texts: tokenizer, tower, head; without dataset, loader or loop."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from mmvtr.engine.loop.evaluation import Encoded, encode_batch
 from mmvtr.engine.loop.evaluation_loop import joined
 from mmvtr.progress import show_progress
 
-#: What they are called in errors.
+#: Name of the texts in errors.
 ORIGIN = 'the given texts'
 
 
 class TextEncoder:
     """Text encoder with the test set's pipeline, built once for many queries.
 
-    One thread at a time.  Of several processes each encodes all of its own texts.
+    Use it from one thread at a time.  Each of several processes encodes all of its own texts.
 
     Args:
         model: a retriever in eval mode.
@@ -70,10 +70,10 @@ class TextEncoder:
         """Return T encoded items of T texts, in order, with ids '0', '1' ...
 
         Args:
-            texts: T of them.
-            batch_size: encoded at a time; default that of the config.
+            texts: T texts.
+            batch_size: texts encoded at a time; default that of the config.
             progress: show a bar.
-            warn: count in the log those of which not all is read.
+            warn: log the number of truncated texts.
 
         Raises:
             ValueError: no texts, an empty one, or a model in training mode.
@@ -109,7 +109,7 @@ class TextEncoder:
         return records
 
     def _item(self, t: int, record: dict[str, Any]) -> dict[str, Any]:
-        """Return the item that a dataset would give of the text, random numbers included."""
+        """Return the item that a dataset would return for the text, including its random draws."""
         with seeded(ItemKey(0, 0, t)):
             return text_item(t, record, self._pipeline)
 
@@ -117,25 +117,25 @@ class TextEncoder:
 def encode_texts(
     model: nn.Module, cfg: Config, texts: Sequence[str], *, progress: bool = False
 ) -> Encoded:
-    """Encode texts as those of the test set; a warning counts those that are cut.
+    """Encode texts like those of the test set; a warning counts truncated texts.
 
     Args:
         model: a retriever in eval mode.
         cfg: its config.
-        texts: T of them.
+        texts: T texts.
         progress: show a bar.
 
     Returns:
         T items in that order; their ids are '0', '1' ...
 
     Raises:
-        ValueError, TypeError, KeyError: as of :class:`TextEncoder`.
+        ValueError, TypeError, KeyError: see :class:`TextEncoder`.
     """
     return TextEncoder(model, cfg)(texts, progress=progress, warn=True)
 
 
 def refuse_stored_words(cfg: Config) -> None:
-    """Raise ValueError where a text is looked up by its id: a free text has none."""
+    """Raise ValueError if the pipeline looks up texts by id: a free text has none."""
     steps = cfg.test_dataloader.dataset.text_pipeline if cfg.get('test_dataloader') else []
     if any('LoadTextFeatures' in str(step['type']) for step in steps):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Video files, encoded as those of the test set."""
+"""Encoding of video files like those of the test set."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def encode_videos(
     on_broken: OnBroken = 'raise',
     progress: bool = False,
 ) -> Encoded:
-    """Encode video files as those of the test set.
+    """Encode video files like those of the test set.
 
     Args:
         model: a retriever in eval mode.
         cfg: its config.
         paths: V files.
-        ids: one each; default the file names without suffix.
-        spans: start and end of each in its file, in seconds; None for the begin or end of it.
+        ids: one per file; default the file names without suffix.
+        spans: start and end of each in its file, in seconds; None for its begin or end.
         on_broken: 'raise', or 'skip': videos that cannot be read are missing from the result, and a
             warning names them.
         progress: show a bar.
@@ -45,8 +45,7 @@ def encode_videos(
         V items in that order.
 
     Raises:
-        ValueError: no paths, an id that occurs twice, not one id or span a path, or no readable
-            video.
+        ValueError: no paths, a repeated id, not one id or span per path, or no readable video.
         TypeError: one string instead of several.
         FileNotFoundError: a file is missing.
         BrokenVideoError: a video cannot be read and ``on_broken='raise'``.
@@ -68,8 +67,7 @@ def encode_videos(
 
 
 class VideoEncoder:
-    """:func:`encode_videos` for who answers many users: a file is read by one thread, and encoded
-    by the thread that has the model.
+    """:func:`encode_videos` for servers: any thread reads files, the model's thread encodes them.
 
     Args:
         model: a retriever in eval mode.
@@ -108,7 +106,7 @@ class VideoEncoder:
 
 
 class _Files(VideoTextDataset):
-    """Return a dataset of videos alone, read like the test set's."""
+    """Dataset of the given videos without texts, read like the test set's."""
 
     def __init__(self, videos: list[dict[str, Any]], cfg: Config, on_broken: OnBroken) -> None:
         self._given = videos

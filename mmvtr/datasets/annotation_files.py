@@ -1,8 +1,8 @@
-"""Annotation files as they are found in the wild, read strictly.
+"""Strict readers of annotation files as they are found in practice.
 
-Published csv lists come back from spreadsheets with other separators; a row that does not fit its
-header is an error that names the line, never a shifted column.  Rows come with their place, so that
-whoever reads their values can name it (:mod:`mmvtr.datasets.annotation_values`).
+Published csv lists are often re-saved by spreadsheets with other separators; a row that does not
+fit its header is an error that names the line, never a shifted column.  Rows come with their place,
+so that checks of their values can name it (:mod:`mmvtr.datasets.annotation_values`).
 """
 
 from __future__ import annotations
@@ -58,12 +58,13 @@ def read_text(path: Path) -> str:
 def read_table(
     path: Path, columns: Sequence[str], problems: Optional[Problems] = None
 ) -> list[tuple[Place, dict[str, str]]]:
-    """Read a csv file with a header; commas, semicolons or tabs, any line ends, UTF-8.
+    """Return the rows of a csv file with a header; commas, semicolons or tabs, any line ends.
 
     Args:
         path: the file.
         columns: columns that it must have.
-        problems: takes the rows of another width, for whoever reports more than these.
+        problems: collects rows of another width, for a caller that reports several problems
+            together.
 
     Returns:
         Place (its first line) and values of each row: all columns of the file, names and values
@@ -71,9 +72,9 @@ def read_table(
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: no UTF-8, no csv (a quote that does not end, a field of more than 131,072
-            characters), a column that is missing or stands twice (small or capital letters),
-            another separator, rows of more or fewer fields than the header.
+        ValueError: not UTF-8, not csv (an unterminated quote, a field of more than 131,072
+            characters), a column that is missing or repeated (ignoring case), another separator,
+            rows of more or fewer fields than the header.
     """
     text = read_text(path)
     header = io.StringIO(text, newline='').readline()
@@ -99,7 +100,7 @@ def read_table(
 
 
 def check_columns(names: Sequence[str], place: Place) -> None:
-    """Raise ValueError where two columns have one name, but for spaces and capital letters."""
+    """Raise ValueError if two columns have the same name, ignoring spaces and case."""
     small = [name.strip().casefold() for name in names]
     twice = next((name for name, n in Counter(small).items() if n > 1 and name), None)
     if twice is not None:
@@ -112,11 +113,11 @@ def check_columns(names: Sequence[str], place: Place) -> None:
 
 
 def read_bare_table(path: Path, width: int) -> list[tuple[Place, list[str]]]:
-    """Read a csv file without a header: place and ``width`` values of each row.
+    """Return the place and ``width`` values of each row of a csv file without a header.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: as of :func:`read_table`; a row of another width.
+        ValueError: see :func:`read_table`; a row of another width.
     """
     rows = list(_csv_rows(path, read_text(path), ','))
     for place, row in rows:
@@ -126,11 +127,11 @@ def read_bare_table(path: Path, width: int) -> list[tuple[Place, list[str]]]:
 
 
 def read_json(path: Path, keys: Sequence[str]) -> dict[str, Any]:
-    """Read a json object that must have ``keys``.
+    """Return a json object that must have ``keys``.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: no json object, a key is missing, or stands twice in any object of the file.
+        ValueError: not a json object, a key is missing, or is repeated in any object of the file.
     """
     content = mapping(_parse(read_text(path), Place(path)), Place(path))
     for key in keys:
@@ -139,11 +140,11 @@ def read_json(path: Path, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def read_rows(path: Path) -> list[tuple[Place, dict[str, Any]]]:
-    """Read a json list of objects, each with its place.
+    """Return the objects of a json list, each with its place.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: not json, not a list of objects, or a key stands twice in one of them.
+        ValueError: not json, not a list of objects, or one of them repeats a key.
     """
     rows = _parse(read_text(path), Place(path))
     if not isinstance(rows, list):
@@ -155,15 +156,15 @@ def read_rows(path: Path) -> list[tuple[Place, dict[str, Any]]]:
 def read_json_lines(
     path: Path, problems: Optional[Problems] = None
 ) -> list[tuple[Place, dict[str, Any]]]:
-    """Read a file of one json object a line, as :func:`read_rows`; empty lines do not count.
+    """Return the objects of a json lines file as :func:`read_rows` does; empty lines are skipped.
 
     Args:
         path: the file.
-        problems: takes the lines that are none, for whoever reports more than these.
+        problems: collects malformed lines, for a caller that reports several problems together.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: lines that are no json object, or have a key twice.
+        ValueError: lines that are not a json object, or repeat a key.
     """
     rows = []
     with collecting(name_of(path), problems) as problems:
@@ -186,11 +187,11 @@ def read_lines(path: Path) -> list[tuple[Place, str]]:
 
 
 def read_ids(path: Path) -> list[str]:
-    """Read a list of ids, one a line; empty lines and surrounding space do not count.
+    """Return a list of ids, one per line; empty lines and surrounding space are ignored.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: no id at all, one that is no id, one twice.
+        ValueError: no id at all, an invalid id, or a repeated one.
     """
     ids = unique(((identifier(line, place), place) for place, line in read_lines(path)), 'video')
     if not ids:
@@ -203,7 +204,7 @@ def read_column(path: Path, column: str) -> list[str]:
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: as of :func:`read_table`; no row, a value that is no id, one twice.
+        ValueError: see :func:`read_table`; no row, an invalid id, or a repeated one.
     """
     rows = read_table(path, (column,))
     if not rows:
@@ -211,9 +212,9 @@ def read_column(path: Path, column: str) -> list[str]:
     return unique(((identifier(row[column], at), at) for at, row in rows), 'video')
 
 
-#: What to do about a file of another encoding.  Without a mark nothing tells which one it is.
+#: What to do about a file of another encoding; without a byte-order mark it cannot be identified.
 _SAVE = "save it as UTF-8 in the program that wrote it (Excel: 'CSV UTF-8')"
-#: What a file of another encoding begins with; the longer marks first.
+#: Byte-order marks of other encodings; the longer marks first.
 _MARKS = {
     codecs.BOM_UTF32_LE: 'utf-32',
     codecs.BOM_UTF32_BE: 'utf-32',
@@ -269,12 +270,12 @@ def _parse(text: str, place: Place) -> Any:
         return json.loads(text, object_pairs_hook=_pairs)
     except RecursionError as error:
         raise problem(place, 'not valid json to read, nested too deeply') from error
-    except ValueError as error:  # also an integer of more digits than python reads
+    except ValueError as error:  # also an integer of more digits than Python parses
         raise problem(place, f'not valid json: {error}') from error
 
 
 def _pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of json; of two values of a key python would drop one without a word."""
+    """Return a json object; raise on a repeated key (Python silently keeps its last value)."""
     content = dict(found)
     if len(content) < len(found):
         counts = Counter(key for key, _ in found)

@@ -1,8 +1,8 @@
-"""What stands in annotation files, checked before it is used.
+"""Checks of the values in annotation files before they are used.
 
-A value is shown to one of the checks below with its :class:`Place`.  What does not fit becomes one
-kind of error, here alone: a ValueError that names the file and the row or key, says what was
-expected and how what came begins, in at most :data:`LONGEST` characters.
+Each check below takes a value and its :class:`Place`.  A value that does not fit always raises a
+ValueError that names the file and the row or key, and says what was expected and how the value
+found begins, in at most :data:`LONGEST` characters.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple, TypeVar, Union
 
 from mmvtr.datasets.folders import is_file_name, visible
 
-#: Characters of a message, of what came, of a file's path (its end is shown).
+#: Maximum characters of a message, of the value found, and of a file's path (its end is shown).
 LONGEST, SHOWN, PATH = 500, 80, 200
 
-#: Numbers and times beyond these are no annotations: they would overflow what reckons with them.
+#: Numbers and times beyond these are rejected: they would overflow later computations.
 MOST = 10**15
 MOST_SECONDS = 1e9
 
@@ -35,7 +35,7 @@ class Named(NamedTuple):
 class Place(NamedTuple):
     """Location of a value for error messages: a file and the path in it ("line 3, 'duration'").
 
-    Every value has one and few are ever shown, so names become words when they are.
+    Every value has a place and few are ever shown, so the text is built only when one is.
     """
 
     file: Union[str, Path]
@@ -62,27 +62,27 @@ class Place(NamedTuple):
 
 
 def wrong(place: Place, expected: str, found: Any) -> ValueError:
-    """Return the ValueError of a value that is not what was expected."""
+    """Return the ValueError for a value that is not what was expected."""
     return problem(place, f'expected {expected}, found {shown(found)}')
 
 
 def problem(place: Place, what: str) -> ValueError:
-    """Return the ValueError of any other problem at a place."""
+    """Return the ValueError for any other problem at a place."""
     return ValueError(cut(f'{place}: {visible(what)}', LONGEST))
 
 
 def name_of(file: Union[str, Path], length: int = PATH) -> str:
-    """Return a path for a message, long ones by their end."""
+    """Return a path for a message; a long one is cut to its end."""
     path = visible(str(file))
     return path if len(path) <= length else f'...{path[-length:]}'
 
 
 def shown(value: Any, length: int = SHOWN) -> str:
-    """Return the repr of a value, cut to at most ``length`` characters and dots."""
+    """Return the repr of a value, cut to at most ``length`` characters plus dots."""
     begin = value[: length + 1] if isinstance(value, (str, bytes)) else value
     try:
         return cut(_REPR.repr(begin), length)
-    except (ValueError, RecursionError):  # an integer of more digits than python writes
+    except (ValueError, RecursionError):  # an integer of more digits than Python prints
         return f'<{type(value).__name__}>'
 
 
@@ -101,12 +101,12 @@ def field(entry: Mapping[str, Any], key: str, check: Callable[[Any, Place], T], 
     """Return an entry's value under a key, checked.
 
     Raises:
-        ValueError: it has no such key, or ``check`` refuses what is there.
+        ValueError: it has no such key, or ``check`` rejects the value.
     """
     value = present(entry, key, place)
     try:
         return check(value, place)
-    except ValueError:  # a place for each of a million values would cost more than all checks
+    except ValueError:  # a place for each of a million values would cost more than the checks
         return check(value, place.at(repr(key)))
 
 
@@ -114,7 +114,7 @@ def mapping(value: Any, place: Place) -> dict[str, Any]:
     """Return a value that must be a dict with string keys.
 
     Raises:
-        ValueError: it is none.
+        ValueError: not a dict with string keys.
     """
     if not isinstance(value, dict):
         raise wrong(place, 'an object of keys and values', value)
@@ -128,7 +128,7 @@ def listing(value: Any, place: Place) -> list[Any]:
     """Return a value that must be a list.
 
     Raises:
-        ValueError: it is none.
+        ValueError: not a list.
     """
     if not isinstance(value, list):
         raise wrong(place, 'a list', value)
@@ -139,7 +139,7 @@ def string(value: Any, place: Place) -> str:
     """Return a value that must be a string valid in UTF-8, without null characters; may be empty.
 
     Raises:
-        ValueError: it is none.
+        ValueError: not such a string.
     """
     if not isinstance(value, str):
         raise wrong(place, 'a string', value)
@@ -154,7 +154,7 @@ def strings(value: Any, place: Place) -> list[str]:
     """Return a value that must be a list of strings.
 
     Raises:
-        ValueError: it is none.
+        ValueError: not a list of strings.
     """
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise wrong(place, 'a list of strings', value)
@@ -165,10 +165,10 @@ def caption(value: Any, place: Place) -> str:
     """Return a value that must be a string with visible characters.
 
     Raises:
-        ValueError: it is none, or holds nothing but spaces and what no eye sees.
+        ValueError: not a string, or only spaces and invisible characters.
     """
     text = string(value, place)
-    # Of most captions the first character decides.
+    # The first character decides for most captions.
     if not any(char.isalnum() or unicodedata.category(char)[0] in 'LNPS' for char in text):
         raise wrong(place, 'a caption, which is not empty', value)
     return text
@@ -178,7 +178,7 @@ def identifier(value: Any, place: Place) -> str:
     """Return the id of a video or a text: a string that can name a file.
 
     Raises:
-        ValueError: it is none, see :func:`~mmvtr.datasets.folders.is_file_name`.
+        ValueError: not such a string, see :func:`~mmvtr.datasets.folders.is_file_name`.
     """
     if not isinstance(value, str) or not is_file_name(value):
         raise wrong(place, 'an id, a visible string that can be the name of a file', value)
@@ -206,7 +206,7 @@ def duration(value: Any, place: Place) -> float:
     """Return a time above 0; see :func:`seconds`.
 
     Raises:
-        ValueError: it is none.
+        ValueError: not such a time.
     """
     time = seconds(value, place)
     if time == 0:
@@ -218,7 +218,7 @@ def number(value: Any, place: Place) -> int:
     """Return a whole number from 0, given as such or as digits.
 
     Raises:
-        ValueError: it is none, or has 16 digits and more.
+        ValueError: not such a number, or 16 digits or more.
     """
     if isinstance(value, str) and len(value) < 16 and value.isascii() and value.isdecimal():
         value = int(value)
@@ -232,10 +232,10 @@ def unique(names: Iterable[tuple[str, Place]], what: str) -> list[str]:
 
     Args:
         names: each with its place.
-        what: they name, for the message: ``'video'`` or ``'text'``.
+        what: kind of the names, for the message: ``'video'`` or ``'text'``.
 
     Raises:
-        ValueError: the place of a second one, and that of the first.
+        ValueError: a repeated name; the message has the places of both.
     """
     first: dict[str, Place] = {}
     for name, place in names:
@@ -253,10 +253,10 @@ def unique_in(
     what: str,
     check: Callable[[Any, Place], str] = identifier,
 ) -> list[str]:
-    """Return the rows' values under a key in order; raise if one is repeated, as :func:`unique`.
+    """Return the rows' values under a key in order; raise if one is repeated, see :func:`unique`.
 
     Raises:
-        ValueError: as of :func:`field` and :func:`unique`.
+        ValueError: see :func:`field` and :func:`unique`.
     """
     return unique(((field(row, key, check, place), place) for place, row in rows), what)
 

@@ -1,4 +1,4 @@
-"""Files of ids, and those of a folder: each once, whatever links lead to it, by a name to type."""
+"""File names made from ids, and recursive listings that enter each folder once despite links."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Iterable, Iterator, Optional, Union
 
 from mmengine.logging import print_log
 
-#: A file or a folder itself, whatever its name: its device and its number there.
+#: Identity of a file or folder whatever its name: its device and inode.
 Identity = tuple[int, int]
 
 
@@ -19,8 +19,8 @@ class Listing(list[str]):
     """Sorted relative paths of the files below a folder, and all names of each file.
 
     Attributes:
-        again: those of them whose file another name has already.
-        folders: by what a folder is, its path in the folder; '' of the folder itself.
+        again: the paths whose file is already listed under another name.
+        folders: from a folder's identity to its relative path; '' for the root.
     """
 
     def __init__(self, names: Iterable[str], again: set[str], folders: dict[Identity, str]) -> None:
@@ -32,10 +32,10 @@ class Listing(list[str]):
 def listed(root: Union[str, Path]) -> Listing:
     """Return all files below a folder; names that begin with a dot are ignored.
 
-    A folder is entered once, by its own name rather than by a link to it.  Links that lead nowhere
-    are no files.  A folder that may not be read is left out with a warning.
+    A folder is entered once, by its own name rather than through a link.  Dangling links are
+    ignored.  An unreadable folder is left out with a warning.
     """
-    names: list[tuple[bool, str, Identity]] = []  # links after what they lead to
+    names: list[tuple[bool, str, Identity]] = []  # links are entered after all plain folders
     entered: dict[Identity, str] = {}
     folders, links = deque(['']), deque()
     while folders or links:
@@ -48,7 +48,7 @@ def listed(root: Union[str, Path]) -> Listing:
             name = f'{inside}/{entry.name}' if inside else entry.name
             linked = entry.is_symlink()
             file = identity(entry.path) if linked else (place[0], entry.inode())
-            if file is None:  # a link that leads nowhere, or to itself
+            if file is None:  # a dangling or circular link
                 continue
             if entry.is_dir():
                 (links if linked else folders).append(name)
@@ -78,10 +78,10 @@ def one_spelling(name: str) -> str:
 
 
 def spelt_as_there(path: str) -> str:
-    """Return a path in the Unicode spelling that its folders use.
+    """Return a path in the Unicode spelling that exists on disk.
 
     Raises:
-        ValueError: several files have that name but for their spelling.
+        ValueError: several files have that name in different spellings.
     """
     if path.isascii() or os.path.exists(path):
         return path
@@ -110,16 +110,16 @@ def _entries(folder: str) -> Iterator[os.DirEntry]:
     yield from (entry for entry in found if not entry.name.startswith('.'))
 
 
-#: A file system refuses longer names.
+#: Maximum length of a file name; file systems refuse longer ones.
 LONGEST_NAME = 255
 
 
 def is_file_name(name: str) -> bool:
     """Return whether an id can name a file below a folder or a subfolder (``'kitchen/P01'``).
 
-    Not where the path would lead out of the folder (``..`` or a slash in front, also those of other
-    systems) or be the folder itself, where the name has characters that cannot be seen (control,
-    zero-width), or where it is longer than any file's.
+    False if the path would leave the folder (``..`` or a leading slash, also those of other
+    systems) or be the folder itself, if the name has invisible characters (control, zero-width), or
+    if it is longer than a file name may be.
     """
     parts = name.replace('\\', '/').split('/')
     return (
@@ -133,7 +133,7 @@ def file_of(folder: Union[str, Path], name: str, suffix: str) -> Path:
     """Return the path ``FOLDER/NAME.SUFFIX`` of an id.
 
     Raises:
-        ValueError: an id that would lead out of the folder, see :func:`is_file_name`.
+        ValueError: an id that :func:`is_file_name` rejects.
     """
     if not is_file_name(name):
         raise ValueError(f'{str(folder)[-200:]}: an id that is no file name: {name[:80]!r}')
@@ -141,15 +141,15 @@ def file_of(folder: Union[str, Path], name: str, suffix: str) -> Path:
 
 
 def visible(text: str) -> str:
-    """Return a text that can be written; invalid UTF-8 bytes of a file's name become ``\xe9``."""
+    """Return a text that can be encoded; invalid UTF-8 bytes become escapes like ``\\xe9``."""
     try:
         return text.encode('utf-8', 'surrogateescape').decode('utf-8', 'backslashreplace')
-    except UnicodeEncodeError:  # halves of surrogate pairs that no file's name has
+    except UnicodeEncodeError:  # lone surrogates, which no file name has
         return text.encode('utf-8', 'backslashreplace').decode('utf-8')
 
 
 def missing_files(paths: Iterable[Path]) -> list[Path]:
-    """Return the paths that do not exist, with one listing per folder."""
+    """Return the paths that do not exist; each folder is listed once."""
     paths = list(paths)
     present = {folder: _names(folder) for folder in {path.parent for path in paths}}
     return [path for path in paths if path.name not in present[path.parent]]

@@ -1,7 +1,7 @@
-"""Several sets as one, and a set several times an epoch: mmengine's wrappers over our datasets.
+"""Concatenated and repeated datasets: mmengine's wrappers for our datasets.
 
-mmengine's own read ``full_init`` and ``metainfo`` of its ``BaseDataset``; a set of videos and texts
-also has numbers and ids, by which a batch knows its positives.
+mmengine's own wrappers need ``full_init`` and ``metainfo`` of its ``BaseDataset``; here the indices
+and ids of videos and texts, which define the positives of a batch, must also be renumbered.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.datasets.videos.missing import LeftOut
 from mmvtr.registry import DATASETS
 
-#: What a record transform learns of one set; in another set the same number means something else.
+#: Record keys that a record transform computes on one set; their values mean nothing in another
+#: set.
 OF_ONE_SET = ('classes', 'actions', 'agreement', 'environment')
 
 
@@ -28,14 +29,14 @@ OF_ONE_SET = ('classes', 'actions', 'agreement', 'environment')
 class RepeatDataset(Dataset):
     """Repeat each item several times an epoch, each time with new random choices.
 
-    Its other attributes are those of the set.
+    All other attributes are those of the wrapped set.
 
     Args:
         dataset: the set, or its config.
-        times: how often an epoch shows each item, 1 or more.
+        times: how often an epoch visits each item, 1 or more.
 
     Raises:
-        ValueError: ``times`` is no positive integer.
+        ValueError: ``times`` is not a positive integer.
     """
 
     def __init__(self, dataset: Union[Dataset, dict[str, Any]], times: int) -> None:
@@ -45,7 +46,7 @@ class RepeatDataset(Dataset):
         self.times = times
 
     def __getattr__(self, name: str) -> Any:
-        if name == 'dataset' or name.startswith('__'):  # not there yet, as in a worker's copy
+        if name == 'dataset' or name.startswith('__'):  # not set yet in a worker's copy
             raise AttributeError(name)
         return getattr(self.dataset, name)
 
@@ -66,22 +67,21 @@ class RepeatDataset(Dataset):
 class ConcatDataset(VideoTextDataset):
     """Concatenation of datasets for joint training, each with its own files and pipelines.
 
-    Videos and texts are numbered on from set to set, and an id becomes ``NAME/ID``, so that no id
-    of a set is one of another, and a text has positives in its own set alone.  An epoch visits the
-    items of all sets, each as often as its set shows it (:class:`RepeatDataset`).
+    Videos and texts are numbered consecutively across the sets, and an id becomes ``NAME/ID``, so
+    that ids of different sets never collide and a text has positives in its own set only.  An epoch
+    visits the items of all sets, each as often as its own set does (:class:`RepeatDataset`).
 
     Args:
         datasets: two or more sets, or their configs.
-        names: of the sets in ids; default: the class of each, with a number where it is not unique.
-        records: record transforms of the joint set, as of :class:`VideoTextDataset`.
+        names: prefixes of the ids by set; default: the class of each, numbered if not unique.
+        records: record transforms of the joint set, see :class:`VideoTextDataset`.
 
     Attributes:
         sets: the sets by name.
 
     Raises:
         ValueError: fewer than two sets, names that are not unique, sets of different
-            ``epoch_unit``, or a set whose own ``records`` are of one set alone
-            (:data:`OF_ONE_SET`).
+            ``epoch_unit``, or a set whose own ``records`` add keys of :data:`OF_ONE_SET`.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class ConcatDataset(VideoTextDataset):
         return self._ends[-1]
 
     def __getitem__(self, key: Union[ItemKey, int]) -> dict[str, Any]:
-        """Return an item of one of the sets, as :class:`VideoTextDataset`."""
+        """Return an item of one of the sets, see :class:`VideoTextDataset`."""
         key = item_key(key)
         k = bisect_right(self._ends, key.index)
         name, one = list(self.sets.items())[k]
@@ -184,8 +184,8 @@ class ConcatDataset(VideoTextDataset):
         return self._moved(k, name, one._text(t - self._texts_before[k]))
 
     def _moved(self, k: int, name: str, part: dict[str, Any]) -> dict[str, Any]:
-        """A record, a half of an item or a broken item of set ``k`` with its numbers and ids here,
-        and with what ``records`` have found of it."""
+        """Return a record, half of an item or broken item of set ``k`` with the joint set's indices
+        and ids, and the keys that the joint ``records`` have added."""
         first_video, first_text = self._videos_before[k], self._texts_before[k]
         part = dict(part)
         if 'broken' in part:
@@ -197,7 +197,7 @@ class ConcatDataset(VideoTextDataset):
         if 'true_videos' in part:
             part['true_videos'] = [first_video + v for v in part['true_videos']]
         videos = part.get('video_idx')
-        if isinstance(videos, list):  # of a text
+        if isinstance(videos, list):  # a text's positions
             part['video_idx'] = [first_video + v for v in videos]
         elif videos is not None:
             part['video_idx'] = first_video + videos

@@ -1,4 +1,4 @@
-"""FIRE: published human judgments of pairs of MSR-VTT that nobody annotated."""
+"""FIRE: published human judgments of unannotated pairs of MSR-VTT."""
 
 from __future__ import annotations
 
@@ -32,17 +32,16 @@ def read_fire(path: Union[str, Path], *, dataset: str, check: bool = True) -> Pa
     """Read ``fire_msrvtt_dataset.json``: judged pairs of MSR-VTT; 1 = relevant, else 0.
 
     Rodriguez et al., "Fighting FIRe with FIRE" (2022). The texts are captions, for a dataset's
-    ``judgments=dict(type='read_fire', ...)``. A pair that stands there twice with one label counts
-    once.
+    ``judgments=dict(type='read_fire', ...)``. A pair repeated with the same label counts once.
 
     Args:
-        path: of the file.
-        dataset: what its field 'dataset' must say; others are left out.
-        check: its size and the beginning of its sha256.
+        path: the file.
+        dataset: required value of the field 'dataset'; other pairs are left out.
+        check: whether to verify its size and the beginning of its sha256.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: another version or git LFS's pointer to it, another form, a pair of two labels,
+        ValueError: another version, a git LFS pointer, another format, a pair with two labels, or
             no pair of the dataset.
     """
     path = Path(path)

@@ -1,7 +1,7 @@
-"""A number for each of some pairs of a text and a video, and TREC's files of such.
+"""Values of some (text, video) pairs, and TREC files that hold them.
 
 Grades of judged pairs are *qrels* (``query 0 item grade``), scores of a ranking a *run*
-(``query Q0 item rank score tag``); fields stand apart by spaces or tabs.  The query is the text,
+(``query Q0 item rank score tag``); fields are separated by spaces or tabs.  The query is the text,
 or with ``query='video'`` the video.
 """
 
@@ -20,7 +20,7 @@ from mmvtr.registry import TASK_UTILS
 from mmvtr.storage import write_atomically
 
 Query = Literal['text', 'video']
-#: Fields of a line, as an error shows them.
+#: Fields of a line, as error messages show them.
 QRELS, RUN = 'query 0 item grade', 'query Q0 item rank score tag'
 
 
@@ -32,7 +32,7 @@ class PairValues(NamedTuple):
         videos: N ids.
         values: float64 [N], grades or scores.
         origin: where they come from, for messages.
-        by_caption: whether ``texts`` are captions in the place of ids.
+        by_caption: whether ``texts`` are captions instead of ids.
     """
 
     texts: Sequence[str]
@@ -48,10 +48,10 @@ class PairValues(NamedTuple):
 
         Args:
             text_ids, video_ids: T and V ids, of rows and columns.
-            others: pairs of other ids 'raise' an error, or are 'left_out'.
+            others: for pairs of other ids: 'raise' an error, or 'left_out'.
 
         Raises:
-            ValueError: ids twice, another option, pairs of other ids, or no pair is left.
+            ValueError: repeated ids, another option, pairs of other ids, or no pair is left.
         """
         if others not in ('raise', 'left_out'):
             raise ValueError(f"others: 'raise' or 'left_out', not {others!r}")
@@ -78,13 +78,13 @@ class PairValues(NamedTuple):
         return table
 
     def of_texts(self, text_ids: Sequence[str], captions: Sequence[str]) -> PairValues:
-        """Return the pairs by text id; a pair of a caption holds for each text with that caption.
+        """Return the pairs by text id; a pair of a caption applies to each text with that caption.
 
         Args:
-            text_ids, captions: T each; space around a caption does not count.
+            text_ids, captions: T each; space around a caption is ignored.
 
         Raises:
-            ValueError: they are by id already.
+            ValueError: the pairs are already by id.
         """
         if not self.by_caption:
             raise ValueError(f'{self.origin}: these pairs have ids, no captions')
@@ -103,10 +103,10 @@ class PairValues(NamedTuple):
     def of_matrix(
         cls, table: np.ndarray, text_ids: Sequence[str], video_ids: Sequence[str]
     ) -> PairValues:
-        """Return the entries of [T, V] that are not NaN, row by row.
+        """Return the entries of a [T, V] table that are not NaN, row by row.
 
         Raises:
-            ValueError: not as many ids as rows and columns.
+            ValueError: the numbers of ids and of rows and columns differ.
         """
         if table.shape != (len(text_ids), len(video_ids)):
             raise ValueError(
@@ -120,38 +120,38 @@ class PairValues(NamedTuple):
 
 
 def read_qrels(path: Union[str, Path], *, query: Query = 'text') -> PairValues:
-    """Read judgments; what was judged and is not relevant has grade 0.
+    """Return the judgments of a qrels file; a pair judged not relevant has grade 0.
 
     Args:
-        path: of lines ``query 0 item grade``, grades whole or decimal.
+        path: a file of lines ``query 0 item grade``, grades whole or decimal.
         query: what the queries are, 'text' or 'video'.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: another number of fields (another delimiter), a grade that is no finite number,
-            a pair twice, no line at all; file and line are named.
+        ValueError: another number of fields (another delimiter), a grade that is not a finite
+            number, a repeated pair, no line at all; names file and line.
     """
     return _read(Path(path), QRELS, 3, query)
 
 
 def read_run(path: Union[str, Path], *, query: Query = 'text') -> PairValues:
-    """Read the scores of a run. The rank is not read: as for trec_eval, the scores make the order.
+    """Return the scores of a run. Ranks are ignored: as in trec_eval, the scores define the order.
 
     Args:
-        path: of lines ``query Q0 item rank score tag``.
+        path: a file of lines ``query Q0 item rank score tag``.
         query: what the queries are, 'text' or 'video'.
 
     Raises:
-        FileNotFoundError, ValueError: as of :func:`read_qrels`.
+        FileNotFoundError, ValueError: see :func:`read_qrels`.
     """
     return _read(Path(path), RUN, 4, query)
 
 
 def write_qrels(path: Union[str, Path], pairs: PairValues, *, query: Query = 'text') -> None:
-    """Write judgments, whole grades without a point (trec_eval reads no other).
+    """Write judgments, whole grades without a decimal point (trec_eval reads no other).
 
     Raises:
-        ValueError: an id with a space in it, or a value that is not finite; nothing is written.
+        ValueError: an id that contains a space, or a value that is not finite; nothing is written.
     """
     lines = (f'{q} 0 {item} {grade:.17g}' for q, item, grade in _checked(pairs, query))
     _write(path, [f'{line}\n' for line in lines])
@@ -160,10 +160,10 @@ def write_qrels(path: Union[str, Path], pairs: PairValues, *, query: Query = 'te
 def write_run(
     path: Union[str, Path], pairs: PairValues, *, query: Query = 'text', tag: str = 'mmvtr'
 ) -> None:
-    """Write a run, queries in their order, each best first; scores to their last bit.
+    """Write a run, queries in their order, each query's best items first; scores in full precision.
 
     Raises:
-        ValueError: as of :func:`write_qrels`, or a tag with a space in it.
+        ValueError: see :func:`write_qrels`, or a tag that contains a space.
     """
     if tag.split() != [tag]:
         raise ValueError(f'tag: a word without spaces, not {shown(tag)}')
@@ -179,10 +179,10 @@ def write_run(
 
 
 def collect(rows: Iterator[tuple[Place, str, str, float]], origin: Union[str, Path]) -> PairValues:
-    """Return pairs with their places: place, text, video, value.
+    """Return the PairValues of rows (place, text, video, value).
 
     Raises:
-        ValueError: a pair twice, or none at all.
+        ValueError: a repeated pair, or none at all.
     """
     found: dict[tuple[str, str], float] = {}
     for place, text, video, value in rows:
@@ -196,11 +196,11 @@ def collect(rows: Iterator[tuple[Place, str, str, float]], origin: Union[str, Pa
 
 
 class Judgments(NamedTuple):
-    """Human judgments of pairs by direction; both are equal if pairs were judged once for both.
+    """Human judgments of pairs by direction; both are the same object if pairs were judged once.
 
     Attributes:
-        t2v: read where texts ask.
-        v2t: read where videos ask.
+        t2v: judgments for text queries.
+        v2t: judgments for video queries.
     """
 
     t2v: PairValues
@@ -208,14 +208,14 @@ class Judgments(NamedTuple):
 
     @classmethod
     def of(cls, given: Union[Mapping[str, Any], PairValues, Judgments]) -> Judgments:
-        """Read what a config names.
+        """Return the judgments that a config names.
 
         Args:
-            given: config of a reader (``dict(type='read_qrels', path=...)``) or what one returns;
-                a dict of 't2v' and 'v2t' where the two directions were judged apart.
+            given: config of a reader (``dict(type='read_qrels', path=...)``) or its result; a dict
+                of 't2v' and 'v2t' if the two directions were judged separately.
 
         Raises:
-            FileNotFoundError, ValueError: as of the reader.
+            FileNotFoundError, ValueError: those of the reader.
         """
         if isinstance(given, Judgments):
             return given
@@ -230,14 +230,15 @@ class Judgments(NamedTuple):
         video_ids: Sequence[str],
         captions: Optional[Sequence[str]] = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return judgments, float64 [T, V], by direction; NaN = not judged; drops are logged.
+        """Return judgments by direction, float64 [T, V]; NaN = not judged; logs dropped pairs.
 
         Args:
-            text_ids, video_ids: T and V.
-            captions: of the T texts, for judgments that name captions.
+            text_ids, video_ids: T and V ids.
+            captions: those of the T texts, for judgments that name captions.
 
         Raises:
-            ValueError: no judged pair is of these texts and videos, or captions are wanted.
+            ValueError: no judged pair is of these texts and videos, or ``captions`` are needed and
+                missing.
         """
         t2v = _grades(self.t2v, text_ids, video_ids, captions)
         same = self.v2t is self.t2v
@@ -249,10 +250,10 @@ class Judgments(NamedTuple):
 
 
 def finite(value: str, what: str, place: Place) -> float:
-    """Return a number from its digits.
+    """Return a finite number parsed from its digits.
 
     Raises:
-        ValueError: it is none, or not finite.
+        ValueError: it is not a number, or not finite.
     """
     try:
         number = float(value)
@@ -274,7 +275,7 @@ def fields_of(
 ) -> Iterator[tuple[Place, list[str]]]:
     """Yield place and fields of each line; ``form`` names the fields in a ValueError.
 
-    They stand apart by ``separator``, or by spaces.
+    They are separated by ``separator``, or by spaces.
     """
     count, between = len(form.split()), 'spaces' if separator is None else 'tabs'
     for place, line in read_lines(path):
@@ -312,7 +313,7 @@ def _grades(
 
 
 def _write(path: Union[str, Path], lines: Iterable[str]) -> None:
-    content = ''.join(lines).encode()  # all checked before a file is begun
+    content = ''.join(lines).encode()  # check everything before a file is opened
     write_atomically(path, lambda file: file.write(content))
 
 

@@ -1,8 +1,8 @@
-"""Pickles as the field hands them out, read without running what they name.
+"""Restricted unpickling: published pickles read without running what they name.
 
 A pickle is a program: it may call any function of any module.  Here it can build containers,
-strings and numbers and, where that is allowed, numpy arrays of numbers; all else that it asks for
-is an error.  What numpy's pickles ask for is answered by the functions below, never by numpy's own.
+strings and numbers and, if allowed, numpy arrays of numbers; anything else is an error.  The
+functions below replace those that numpy's pickles call.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from mmvtr.datasets.annotation_values import Place, problem, string
 
-#: Types of numbers as pickles spell them; no objects, no records, no complex numbers.
+#: Dtype codes of numbers in pickles; no objects, no records, no complex numbers.
 _NUMBERS = re.compile(r'(?:f[248]|[iu][1248]|b1)')
 
 
@@ -25,17 +25,17 @@ def read_pickle(path: Path, what: str, *, arrays: bool = False) -> Any:
     """Return the content of a pickle of plain data, of any protocol and Python version.
 
     Args:
-        path: the file; it is in memory as a whole.
+        path: the file; it is read into memory as a whole.
         what: its content in words, for the error: ``'plain captions'``.
-        arrays: also numpy arrays, and numbers, of float16 to float64, integers and booleans.  A
-            string of python 2 then comes as bytes (:func:`text_of`), else it is decoded as UTF-8.
+        arrays: also accept numpy arrays, and numbers, of float16 to float64, integers and booleans.
+            A string of Python 2 then comes as bytes (:func:`text_of`), else it is decoded as UTF-8.
 
     Returns:
         The content; an array may be read-only.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: no pickle, a damaged one, or one of anything else.
+        ValueError: not a pickle, a damaged one, or one of anything else.
     """
     with open(path, 'rb') as file:
         try:
@@ -48,10 +48,10 @@ def read_pickle(path: Path, what: str, *, arrays: bool = False) -> Any:
 
 
 def text_of(value: Any, place: Place) -> str:
-    """Decode a string of a pickle; Python 2 strings are UTF-8 or else latin-1.
+    """Return a pickled string as str; Python 2 strings are decoded as UTF-8 or else latin-1.
 
     Raises:
-        ValueError: it is none.
+        ValueError: not a string.
     """
     if not isinstance(value, bytes):
         return string(value, place)
@@ -62,7 +62,7 @@ def text_of(value: Any, place: Place) -> str:
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Unpickler of containers, strings and numbers that resolves no name of the file."""
+    """Unpickler of containers, strings and numbers that resolves no global name."""
 
     def find_class(self, module: str, name: str) -> Any:
         raise pickle.UnpicklingError(f'it asks for {module}.{name}')
@@ -93,7 +93,7 @@ class _Answer:
 
 
 class _Dtype:
-    """A placeholder for a numpy dtype whose byte order comes as its state."""
+    """A placeholder for a numpy dtype whose byte order is in its state."""
 
     __slots__ = ('code', 'order')
 
@@ -136,7 +136,7 @@ def _reconstruct(kind: Any, shape: Any, code: Any) -> _Array:
 
 def _frombuffer(raw: Any, dtype: Any, shape: Any, order: Any, axes: Any = None) -> np.ndarray:
     order = _word(order)
-    if order == 'K' and isinstance(axes, tuple):  # of a transposed array
+    if order == 'K' and isinstance(axes, tuple):  # a transposed array
         return np.frombuffer(raw, _checked(raw, dtype, shape)).reshape(shape).transpose(axes)
     if order not in ('C', 'F'):
         raise pickle.UnpicklingError('an array of an unknown order')
@@ -161,7 +161,7 @@ def _no_bytes(*content: Any) -> bytes:
 
 
 def _ndarray(*arguments: Any) -> None:
-    """A placeholder that is only passed to :func:`_reconstruct`."""
+    """Placeholder that is only passed to :func:`_reconstruct`."""
     raise pickle.UnpicklingError('it calls numpy.ndarray')
 
 
@@ -183,11 +183,11 @@ def _checked(raw: Any, dtype: Any, shape: Any) -> np.dtype:
 
 
 def _word(value: Any) -> Optional[str]:
-    """Read a short string, bytes in Python 2."""
+    """Return a short string, which Python 2 pickles as bytes."""
     return value.decode('latin-1') if isinstance(value, bytes) else value
 
 
-#: What a pickle of arrays may ask for.
+#: Global names that a pickle of arrays may use.
 _ANSWERS: dict[tuple[str, str], Callable[..., Any]] = {
     ('numpy', 'ndarray'): _ndarray,
     ('numpy', 'dtype'): _dtype,

@@ -1,11 +1,11 @@
-"""All that is wrong with a file, collected row by row, so that one error tells of all of it."""
+"""Collected problems of a file, so that one error reports all of them."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from typing import Iterator, Optional, Sequence
 
-#: Rows or files of one kind that a message names, and characters of what it says of each.
+#: Rows or files that a message names per kind, and characters of each description.
 NAMED, SAID = 3, 160
 
 
@@ -13,7 +13,7 @@ class Problems:
     """Collected problems of a file; falsy while there are none.
 
     Args:
-        name: of the file, as errors begin with it.
+        name: name of the file, with which errors begin.
 
     Example:
         ::
@@ -58,14 +58,14 @@ class Problems:
         return '\n  '.join([f'{self.name} has {len(lines)} kinds of problems:', *lines, *remedies])
 
     def refuse(self) -> None:
-        """Raise the ValueError of all of them, if there is any."""
+        """Raise a ValueError of all problems, if there are any."""
         if self:
             raise ValueError(self.text())
 
 
 @contextmanager
 def collecting(name: str, problems: Optional[Problems]) -> Iterator[Problems]:
-    """Yield these problems to a nested reader, or new ones that raise at the end."""
+    """Yield the given problems for a nested reader, or new ones that are raised at the end."""
     own = Problems(name) if problems is None else problems
     yield own
     if problems is None:

@@ -1,4 +1,4 @@
-"""What changes the records of a set before its pipelines read them: named parts, one by one."""
+"""Record transforms: named steps that change the records of a dataset before its pipelines run."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from mmvtr.registry import DATASETS, TASK_UTILS
 if TYPE_CHECKING:
     from mmvtr.datasets.video_text import VideoTextDataset
 
-#: Takes the records of videos and texts and returns those that stay, changed or not.
+#: Takes the records of videos and texts; returns those that remain, changed or not.
 RecordTransform = Callable[[Records, Records], tuple[Records, Records]]
 
 
 class RecordTransforms:
-    """Return record transforms in their written order.
+    """The record transforms of a dataset, applied in their written order.
 
-    A transform may have an attribute ``note``: what it has found, one line for the log and for the
+    A transform may have an attribute ``note``: its finding, one line for the log and for the
     protocol of a result.  One with a true attribute ``whole_set`` is applied before ``missing``
-    leaves videos out: what it reads speaks of all of them.  One with a true attribute
-    ``of_what_stays`` comes after the others, wherever a config has put it: it learns from the
+    leaves videos out, because its input describes all of them.  One with a true attribute
+    ``of_what_stays`` is applied after the others, wherever the config lists it: it learns from the
     records that are left.
 
     Args:
-        parts: by name a transform or its config; a dict and no list, so that a config changes one
-            of its base.  A part that is None is left out.
+        parts: transforms or their configs by name; a dict rather than a list, so that a config can
+            change one of its base's. A part that is None is left out.
 
     Attributes:
         parts: the transforms by name.
-        notes: what those that were applied have found, by name.
+        notes: the ``note`` of each applied transform, by name.
 
     Raises:
-        ValueError: no dict, or a part that is neither.
+        ValueError: not a dict, or a part that is neither.
     """
 
     def __init__(self, parts: Optional[Mapping[str, Union[dict, RecordTransform, None]]]) -> None:
@@ -61,13 +61,13 @@ class RecordTransforms:
 
         Args:
             videos, texts: records of a set.
-            whole_set: those with this attribute, or the others.
-            origin: of the set, for errors.
+            whole_set: apply those with this attribute, or else the others.
+            origin: origin of the set, for errors.
 
         Raises:
-            ValueError: as of a transform, with its name; one that returns no records, leaves no
-                video, or texts whose ``video_idx`` are none of the videos that it leaves.
-            KeyError, FileNotFoundError: as of a transform.
+            ValueError: that of a transform, with its name; one that does not return records, keeps
+                no video, or keeps texts whose ``video_idx`` are not among the videos that it keeps.
+            KeyError, FileNotFoundError: those of a transform.
         """
         for name, part in self.parts.items():
             if bool(getattr(part, 'whole_set', False)) is whole_set:
@@ -90,14 +90,14 @@ def without(dataset: dict[str, Any], *names: str) -> dict[str, Any]:
 def read_annotations(
     dataset: Union[dict[str, Any], VideoTextDataset], *without_parts: str
 ) -> VideoTextDataset:
-    """Build a dataset without its pipelines, which would look for videos and features.
+    """Return a dataset built without its pipelines, which would look for videos and features.
 
     Args:
-        dataset: its config; a dataset is returned as it is.
-        *without_parts: names of record transforms that are left out as well.
+        dataset: its config; a dataset is returned unchanged.
+        *without_parts: names of record transforms to leave out as well.
 
     Raises:
-        FileNotFoundError, KeyError, ValueError: as the dataset.
+        FileNotFoundError, KeyError, ValueError: those of the dataset.
     """
     if not isinstance(dataset, dict):
         return dataset

@@ -1,4 +1,4 @@
-"""Lists of video and text records: what makes them a dataset, and what they say together."""
+"""Checks and statistics of lists of video and text records."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mmvtr.datasets.annotation_values import Place, caption, problem, shown, str
 
 Records = list[dict[str, Any]]
 Unit = Literal['frames', 'seconds']
-#: Key of a video record by unit of length.
+#: Key of a video record that holds its length, by unit.
 LENGTHS = dict(frames='num_frames', seconds='duration')
 
 
 def keep(videos: Records, texts: Records, stay: Sequence[int]) -> tuple[Records, Records]:
-    """Return the videos at these positions and their texts, renumbered from 0."""
+    """Return the videos at positions ``stay`` and their texts, renumbered from 0."""
     place = {v: new for new, v in enumerate(stay)}
     for text in texts:
         text['video_idx'] = [place[v] for v in text['video_idx'] if v in place]
@@ -27,7 +27,7 @@ def keep(videos: Records, texts: Records, stay: Sequence[int]) -> tuple[Records,
 
 
 def ids_hash(videos: Records, texts: Records) -> str:
-    """Return 8 hex digits of the ids of a set, in their order: what results call its ids."""
+    """Return 8 hex digits of a hash of a set's ids, in order; it identifies the set in results."""
     ids = '\n'.join([v['video_id'] for v in videos] + [t['text_id'] for t in texts])
     return hashlib.sha256(ids.encode()).hexdigest()[:8]
 
@@ -37,11 +37,11 @@ def lengths(videos: Records, unit: Unit, name: str) -> np.ndarray:
 
     Args:
         videos: records.
-        unit: of the lengths.
-        name: of who asks, for errors.
+        unit: unit of the lengths.
+        name: name of the caller, for errors.
 
     Raises:
-        ValueError: another unit, or a video of unknown length (its id is named).
+        ValueError: another unit, or a video of unknown length (names its id).
     """
     if unit not in LENGTHS:
         raise ValueError(f'unit: one of {[*LENGTHS]}, not {unit!r}')
@@ -59,7 +59,7 @@ def environments_of(videos: Records, place: Place) -> Optional[np.ndarray]:
     """Return the ``environment`` of each video, int64 [V]; None if there are none.
 
     Raises:
-        ValueError: some have one, and others not.
+        ValueError: only some videos have one.
     """
     found = [video['environment'] for video in videos if 'environment' in video]
     if 0 < len(found) < len(videos):
@@ -79,7 +79,7 @@ def moment_ratio(text: dict[str, Any], videos: Records) -> float:
     if len(text['video_idx']) > 1 or 'start' not in text or 'duration' not in video:
         return math.nan
     ratio = (text['end'] - text['start']) / video['duration']
-    return round(ratio, 9)  # a fifth is .2, whatever the floating point
+    return round(ratio, 9)  # absorbs floating-point error: a fifth is .2
 
 
 def texts_of(texts: Records, num_videos: int) -> list[list[int]]:
@@ -92,22 +92,22 @@ def texts_of(texts: Records, num_videos: int) -> list[list[int]]:
 
 
 def check_ids(kind: str, records: Records, place: Place) -> None:
-    """Raise ValueError if an id is no string or repeated; names both places."""
+    """Raise ValueError if an id is not a string or is repeated; the message names both places."""
     try:
         distinct = len({string(record[f'{kind}_id'], place) for record in records})
     except ValueError:
         distinct = -1
-    if distinct < len(records):  # only now a place for each
+    if distinct < len(records):  # places are made only when there is an error
         rows = ((record[f'{kind}_id'], place.at(f'{kind} {n}')) for n, record in enumerate(records))
         unique(((string(name, row), row) for name, row in rows), kind)
 
 
 def check_texts(texts: Records, num_videos: int, place: Place) -> None:
-    """Raise ValueError if a text is no caption or belongs to no existing video."""
+    """Raise ValueError if a text is not a valid caption or refers to no existing video."""
     for n, text in enumerate(texts):
         try:
             _check_text(text, num_videos, place)
-        except ValueError:  # only now a place of its own
+        except ValueError:  # a place is made only when there is an error
             _check_text(text, num_videos, place.at(f'text {n} ({text["text_id"]!r})'))
 
 

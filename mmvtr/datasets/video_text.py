@@ -64,16 +64,16 @@ from mmvtr.hints import option
 from mmvtr.registry import TRANSFORMS
 
 Transform = Union[dict, Callable[[dict], dict]]
-#: What a set may know of all its pairs.
+#: Sources of judgments that a dataset itself provides for all its pairs.
 KNOWN = ('truth', 'relevance')
 EpochUnit = Literal['text', 'video', 'video_with_all_texts']
 
 
 class VideoTextDataset(Dataset):
-    """Base class of datasets: videos, texts and which belong together.
+    """Base class of datasets: videos, texts and their relation.
 
-    A transform with a method ``check(records)`` is shown all the videos (or texts) at
-    construction, to say at once what it will miss later (files, words).
+    If a transform has a method ``check(records)``, it is called with all videos (or texts) at
+    construction, to report early what would be missing later (files, words).
 
     Args:
         video_pipeline: transforms (configs or callables) from a video record to ``imgs`` (list of
@@ -85,44 +85,43 @@ class VideoTextDataset(Dataset):
             = every video that has a text (with a random one of its texts), 'video_with_all_texts'
             = every such video with all of its texts: a batch holds more texts than videos.
         on_broken: 'raise' a :class:`BrokenVideoError`, or 'skip' the item and report it in the
-            batch's ``data_samples['broken']``; ``dict(skip=FILE)`` so skips the videos listed in a
+            batch's ``data_samples['broken']``; ``dict(skip=FILE)`` skips the videos listed in a
             file (:mod:`mmvtr.datasets.videos.missing`) without reading them, and raises for any
             other.
-        missing: 'raise' where the video pipeline finds no file (or no features) of a video, or
-            'skip' it, and texts without any other video: the log, the protocol of a result and its
-            numbers say how many.  Videos that ``on_broken`` lists are not looked for.
+        missing: 'raise' if the video pipeline finds no file (or no features) of a video, or 'skip'
+            it, and texts without any other video: the log, a result's protocol and its numbers
+            state how many.  Videos that ``on_broken`` lists are not looked up.
         records: record transforms by name, configs or callables, ``(videos, texts) -> (videos,
-            texts)``: they give records what a method or a metric reads, or leave some out, in the
-            order in which they are written, those that learn from what stays last
+            texts)``: they add keys that a method or a metric reads, or remove records, in their
+            written order, with those that learn from the remaining records last
             (:class:`~mmvtr.datasets.CaptionClasses`, :class:`~mmvtr.datasets.LengthSplit`,
             :class:`~mmvtr.datasets.CaptionAgreement`, :class:`~mmvtr.datasets.DrawableCaptions`,
-            :class:`~mmvtr.datasets.Halves`).
-            ``missing`` is none of them, since the pipeline says what is not there, nor are
-            ``judgments``, which are of pairs.
-        judgments: what people say of pairs, for :class:`~mmvtr.evaluation.JudgedMetric`: config of
-            a reader (``dict(type='read_qrels', path=...)``) or what one returns; a dict of 't2v'
-            and 'v2t' where the two directions were judged apart. Or 'truth' or 'relevance': what
-            the set itself knows of all pairs.
-        indices: of the videos, for a trial on a few: the first N, the last N of ``-N``, or a list
-            of positions; their texts stay.  The protocol of a result says so.
+            :class:`~mmvtr.datasets.Halves`).  ``missing`` is a separate option, since it depends on
+            the pipeline, and so is ``judgments``, which concerns pairs.
+        judgments: human judgments of pairs, for :class:`~mmvtr.evaluation.JudgedMetric`: config of
+            a reader (``dict(type='read_qrels', path=...)``) or its result; a dict of 't2v' and
+            'v2t' if the two directions were judged separately. Or 'truth' or 'relevance': values
+            that the set itself has for all pairs.
+        indices: videos to keep, for a trial on a few: N = the first N, ``-N`` = the last N, or a
+            list of positions; their texts are kept.  The protocol of a result states it.
 
     Attributes:
-        record_transforms: those of ``records``, by name.
+        record_transforms: the transforms of ``records``, by name.
         environments: int64 [V], the ``environment`` of each video's record, or None.
         not_chosen: ids of the videos that ``indices`` leaves out.
-        known_broken: of videos that ``on_broken`` lists, the reason by video id.
-        left_out: what ``missing='skip'`` has left out; None = nothing.
-        cut_texts: those of which the text pipeline reads the beginning only; None = all are read.
+        known_broken: reasons by video id for the videos that ``on_broken`` lists.
+        left_out: videos and texts left out by ``missing='skip'``; None = none.
+        cut_texts: texts that the text pipeline truncates; None = no text.
 
     Raises:
-        FileNotFoundError: no such list of broken videos; videos are missing; of ``records``.
-        KeyError: features of videos are missing; of ``records``.
-        ValueError: all videos are missing, or other ones on other processes; no video, duplicate
-            ids, an id that is no string, empty caption, caption without or of an unknown video, a
-            malformed list of broken videos; of ``records``.
+        FileNotFoundError: no such list of broken videos; videos are missing; from ``records``.
+        KeyError: features of videos are missing; from ``records``.
+        ValueError: all videos are missing, or processes miss different ones; no video, duplicate
+            ids, an id that is not a string, empty caption, caption without or of an unknown video,
+            a malformed list of broken videos; from ``records``.
     """
 
-    #: Of its options on the command line, for errors; PART: train, val or test.
+    #: Prefix of its options on the command line, for errors; PART: train, val or test.
     key_prefix = 'PART_dataloader.dataset.'
 
     def __init__(
@@ -192,7 +191,7 @@ class VideoTextDataset(Dataset):
         self._judgments: Union[Judgments, str, None] = judgments
 
     def load_annotations(self) -> tuple[Records, Records]:
-        """Read the annotation files.
+        """Return the records of the annotation files.
 
         Returns:
             Videos: dicts of ``video_id`` (str), ``path`` (str), optionally ``start`` and ``end``
@@ -211,7 +210,7 @@ class VideoTextDataset(Dataset):
 
     @contextmanager
     def _naming_origin(self, advice: Callable[[], str] = str) -> Iterator[None]:
-        """Who lacks something of an item does not know which files told of the item."""
+        """Add the dataset's origin to errors about an item's missing file, word or feature."""
         try:
             yield
         except (KeyError, FileNotFoundError) as error:
@@ -221,7 +220,7 @@ class VideoTextDataset(Dataset):
             raise type(error)(f'{what}{end}') from error
 
     def lacks(self) -> Optional[str]:
-        """Return in words what is missing of the whole set; None if nothing is known to be."""
+        """Return a description of what the set lacks; None if nothing is known to be missing."""
         broken = len(self.known_broken)
         parts = [
             f'{self.left_out} are left out' if self.left_out else '',
@@ -244,10 +243,10 @@ class VideoTextDataset(Dataset):
         return class_relevance(texts, videos).numpy()
 
     def judgments(self) -> Optional[tuple[np.ndarray, np.ndarray]]:
-        """Return judgments, float64 [T, V], by asking side; NaN = not judged; None: no pair is.
+        """Return judgments by query side, float64 [T, V]; NaN = not judged; None = no pair is.
 
         Raises:
-            ValueError: no judged pair is of this set, or it does not know what it was asked for.
+            ValueError: no judged pair is of this set, or it lacks the requested values.
         """
         if self._judgments is None:
             return None
@@ -267,7 +266,7 @@ class VideoTextDataset(Dataset):
     def moment_ratio(self) -> Optional[np.ndarray]:
         """Return the share of its video that each text describes, float64 [T] in (0, 1].
 
-        NaN where that is not known, or the text has several videos; None = known of no text.
+        NaN if that is unknown or the text has several videos; None = unknown for all texts.
         """
         ratios = np.array([moment_ratio(text, self.videos) for text in self.texts])
         return None if np.isnan(ratios).all() else ratios
@@ -307,7 +306,7 @@ class VideoTextDataset(Dataset):
         return len(self.texts if self.epoch_unit == 'text' else self.videos_with_text)
 
     def __deepcopy__(self, memo: dict) -> VideoTextDataset:
-        """Return itself, which nothing changes: mmengine copies the dataloader config it is in."""
+        """Return itself, as it is immutable: mmengine copies the dataloader config around it."""
         return self
 
     def __getitem__(self, key: Union[ItemKey, int]) -> dict[str, Any]:
@@ -323,20 +322,19 @@ class VideoTextDataset(Dataset):
         with seeded(key):
             v, ts = self._choose(key.index)
             video, texts = self._video(v), [self._text(t) for t in ts]
-        for text in texts:  # also where a subclass gives a video a text that is not its own
+        for text in texts:  # also if a subclass pairs a video with a text of another video
             text['video_idx'] = list(dict.fromkeys([*text['video_idx'], v]))
-        if 'broken' in video:  # its texts are left out, but not what is known of such
+        if 'broken' in video:  # its texts are left out, but their true videos are kept
             return {**video, **true_videos_of(self.texts[ts[0]])}
         return dict(video=video, texts=texts)
 
     def load_video(self, v: int, key: Optional[ItemKey] = None) -> dict[str, Any]:
-        """Return video ``v``, its random transforms drawn from ``key`` (default: seed 0, epoch 0).
+        """Return video ``v``, with random transforms seeded by ``key`` (default: seed 0, epoch 0).
 
         Returns:
             dict(video_idx, video_id, frames = uint8 [F, 3, H, W] or [F, L, 3, H, W], or float32
-            [F, D]; where known also classes, agreement, environment, extra, vectors,
-            frame_vectors), or
-            dict(broken=(video_id, reason)) if ``on_broken='skip'``.
+            [F, D]; if known also classes, agreement, environment, extra, vectors, frame_vectors),
+            or dict(broken=(video_id, reason)) if ``on_broken='skip'``.
 
         Raises:
             BrokenVideoError: the video cannot be read and ``on_broken='raise'``.
@@ -347,7 +345,7 @@ class VideoTextDataset(Dataset):
     def load_text(self, t: int, key: Optional[ItemKey] = None) -> dict[str, Any]:
         """Return text ``t`` as dict(text_idx, text_id, tokens, video_idx = its videos).
 
-        ``tokens`` are int64 [L], ids, or float32 [L, D], precomputed features.  Where known also
+        ``tokens`` are int64 [L], ids, or float32 [L, D], precomputed features.  If known, also
         classes, agreement, extra, vectors, true_videos.
         """
         with seeded(key or ItemKey(0, 0, t)):
@@ -406,7 +404,7 @@ class VideoTextDataset(Dataset):
 
 
 class _View(Dataset):
-    """Dataset of a dataset's videos or texts, each once, as halves of items."""
+    """Dataset of another dataset's videos or texts, each once, as halves of items."""
 
     def __init__(self, dataset: VideoTextDataset, kind: str) -> None:
         self.dataset = dataset
@@ -427,10 +425,10 @@ def steps_of(pipeline: Sequence[Transform]) -> list[Callable[[dict], dict]]:
 
 
 def _advice(steps: Sequence[Callable], videos: Records, prefix: str) -> str:
-    """Return the end of an error message if a part of the videos is missing."""
+    """Return advice to append to an error message if only some of the videos are missing."""
     try:
         some = 0 < len(not_there(steps, videos)) < len(videos)
-    except (KeyError, FileNotFoundError):  # the whole store
+    except (KeyError, FileNotFoundError):  # the whole store is missing
         some = False
     return f'; {skip_advice(prefix)}' if some else ''
 

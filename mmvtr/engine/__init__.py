@@ -1,4 +1,4 @@
-"""Everything that happens around a training step: hooks, loops, optimizers, checkpoints."""
+"""Everything around a training step: hooks, loops, optimizers, checkpoints."""
 
 from mmvtr import late  # noqa: F401 - mmengine imports less
 from mmvtr.engine.hooks.ambiguity_hook import AmbiguityHook

@@ -1,8 +1,7 @@
 """Losses, a guide, a bank and an evaluator for sentence-transformers' own trainer.
 
-Needs the extra ``[sentence-transformers]``.  The maths is that of :mod:`mmvtr.functional`, the
-supervisions are those of :mod:`mmvtr.models`: here are the classes that sentence-transformers asks
-for.
+Needs the extra ``[sentence-transformers]``.  The maths is in :mod:`mmvtr.functional`, the
+supervisions in :mod:`mmvtr.models`: this package has the classes that sentence-transformers needs.
 """
 
 from mmvtr.models.supervisions.guide import GuideSupervision

@@ -14,15 +14,15 @@ from mmvtr.sentence_transformers.evaluator import DEFAULT
 
 
 class LossCallback(TrainerCallback):
-    """Connect a loss with its trainer: progress, figures in the log, queues in checkpoints.
+    """Callback that connects a loss to its trainer: progress, logged figures, saved queues.
 
-    A row of the log with the loss of the training gets the mean of each figure of the supervision
-    since the row before (``guided_per_text``, ``eta_negative`` ...).  Callbacks that stand before
-    this one, such as TensorBoard's, have written their row by then: to reach them, make it the
-    first by ``trainer.callback_handler.callbacks.insert(0, LossCallback(loss))``.
+    A log row with the training loss also gets the mean of each figure of the supervision since the
+    previous row (``guided_per_text``, ``eta_negative`` ...).  Callbacks before this one, such as
+    TensorBoard's, have already written their row: to reach them, make it the first by
+    ``trainer.callback_handler.callbacks.insert(0, LossCallback(loss))``.
 
     Args:
-        loss: of this package; the one that the trainer has.
+        loss: a loss of this package, the one of the trainer.
 
     Example:
         ::

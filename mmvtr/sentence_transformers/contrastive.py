@@ -38,9 +38,9 @@ except ImportError as error:
         "pip install 'mmvtr[sentence-transformers]'"
     ) from error
 
-#: With gradient caching: rows of the score matrix that are made at a time, at least.
+#: Minimum rows of the score matrix computed at a time with gradient caching.
 ROWS = 64
-#: What a supervision reads, by whom it is filled.
+#: Name of the level that the Gaussian heads provide and some supervisions read.
 GAUSSIAN = 'gaussian'
 
 
@@ -48,39 +48,39 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
     """Contrastive loss of texts and documents with positives by label and weighted negatives.
 
     Columns: a text, its document (text, image, video: whatever the model embeds), and further
-    documents that are hard negatives of it; a column ``label`` says by whole numbers which texts
-    and documents belong together (:func:`~mmvtr.sentence_transformers.with_labels`), without it
-    each row is a pair of its own.  The loss is :func:`mmvtr.functional.contrastive` of the cosines.
+    documents that are hard negatives of it; an integer column ``label`` states which texts and
+    documents match (:func:`~mmvtr.sentence_transformers.with_labels`); without it each row is a
+    separate pair.  The loss is :func:`mmvtr.functional.contrastive` of the cosines.
 
     Args:
         model: the SentenceTransformer that is trained.
         supervision: which negatives are excluded: a supervision of :mod:`mmvtr.models` that reads
             vectors (``DVTRSupervision``, ``RelativeScoreSupervision`` ...), its config or its name;
             None: plain InfoNCE.
-        guide: a model with ``encode`` for texts, of any tokenizer.  What it finds about as near to
-            a text as its own document is no negative; videos and images it judges by their texts
-            (:class:`~mmvtr.models.supervisions.guide.GuideSupervision`).
-        guide_margin, guide_strategy: ``margin`` and ``rule`` of that.  As in sentence-transformers'
-            GISTEmbedLoss the margin is 0 by default: a wider one excludes every negative where the
-            guide's cosines lie close together.
+        guide: a model with ``encode`` for texts, with any tokenizer.  Documents that it finds about
+            as near to a text as the text's own document are not negatives; it judges videos and
+            images by their texts (:class:`~mmvtr.models.supervisions.guide.GuideSupervision`).
+        guide_margin, guide_strategy: ``margin`` and ``rule`` of GuideSupervision. As in
+            sentence-transformers' GISTEmbedLoss the margin is 0 by default: a wider one excludes
+            every negative if the guide's cosines are close together.
         temperature: divides the cosines, 1 / ``scale`` of sentence-transformers.
         form, direction, weighted: see :class:`~mmvtr.models.losses.ContrastiveLoss`; the losses of
-            sentence-transformers look from texts to documents alone, ``direction='t2v'``.
+            sentence-transformers use only texts as queries, ``direction='t2v'``.
         heads: config of the Gaussian heads that a supervision of level ``'gaussian'`` reads;
             default ``HierarchicalGaussianHead``.  They get detached vectors and train with the
-            loss; they have the model's width, so that no MatryoshkaLoss goes over them.
+            loss; they have the model's width, so a MatryoshkaLoss cannot wrap them.
         mini_batch_size: rows that the model embeds at a time, with gradient caching: a large batch
-            in the memory of a small one.  None: the batch at once.
-        gather_across_devices: the loss of the joint batch of all processes, with its exact
+            in the memory of a small one. None: the whole batch at once.
+        gather_across_devices: compute the loss of the joint batch of all processes, with exact
             gradients.
 
     Attributes:
-        figures: name -> 0-dim tensor, what the supervision had to say of the last batch.
+        figures: name -> 0-dim tensor, the supervision's figures for the last batch.
 
     Raises:
         ValueError: an argument outside of its range; in training: fewer than two columns, labels
-            that are no whole numbers, vectors of another width than the heads, a supervision that
-            reads more than vectors, one with weights of its own in several processes without
+            that are not integers, vectors of another width than the heads, a supervision that reads
+            more than vectors, one with its own weights in several processes without
             ``gather_across_devices``.
     """
 
@@ -165,7 +165,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         """Return the loss (0-dim) of each column's embeddings in parts; see ``CachedLossMixin``.
 
         With ``with_backward`` the parts get their gradients.  Those of the loss's own weights are
-        kept until the backward pass says what they are to be multiplied with.
+        kept until the backward pass provides their factor.
         """
         loss = self._compute([torch.cat(parts) for parts in reps], labels)
         if not with_backward:
@@ -175,7 +175,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         found = torch.autograd.grad(loss, [*parts, *own], allow_unused=True)
         for part, gradient in zip(parts, found):
             part.grad = gradient if part.grad is None else part.grad + gradient
-        self._own_gradients += [  # a MatryoshkaLoss calls for each width
+        self._own_gradients += [  # a MatryoshkaLoss calls this once per width
             (p, self._joint(gradient))
             for p, gradient in zip(own, found[len(parts) :])
             if gradient is not None
@@ -252,7 +252,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         return joint if labels is not None else torch.arange(len(joint), device=device)
 
     def _see(self, texts: Levels, documents: Levels) -> None:
-        """Levels of a joint batch, before they are compared."""
+        """Hook for subclasses: gets the levels of a joint batch before they are compared."""
 
     # -- weights of its own ----------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         return [p for part in parts for p in part.parameters()]
 
     def _start_alike(self) -> None:
-        """Give all processes the same weights of its own, which no wrapper of the model does."""
+        """Broadcast the loss's own weights to all processes, which no wrapper of the model does."""
         if self._alike or world_size() == 1:
             return
         own = self._own_parameters()
@@ -276,7 +276,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         self._alike = True
 
     def _joint(self, gradient: Tensor) -> Tensor:
-        """Mean over processes: of blocks each has the gradient of its share, times their number."""
+        """Return the mean over processes: each has its share's gradient times their number."""
         if not self.gather_across_devices or world_size() == 1:
             return gradient
         return sum_processes(gradient) / world_size()
@@ -300,7 +300,7 @@ def _supervision(given: nn.Module | dict | str) -> nn.Module:
     """Return a part built from a module, a config or a name.
 
     Raises:
-        ValueError: one that reads what the datasets of this package alone have.
+        ValueError: one that reads fields which only the datasets of this package have.
     """
     made = build(dict(type=given) if isinstance(given, str) else given)
     if hasattr(made, 'own_levels'):
@@ -320,7 +320,7 @@ def _cat(parts: list[Levels]) -> Levels:
 
 
 def _one_token(vectors: Tensor) -> Embedding:
-    """Return unit vectors of [N, D], each also as its only token, since heads read tokens."""
+    """Return an embedding of unit vectors [N, D], each also as its only token for the heads."""
     unit = nn.functional.normalize(vectors, dim=1)
     mask = torch.ones(len(unit), 1, dtype=torch.bool, device=unit.device)
     return Embedding(unit, unit[:, None], mask)

@@ -1,4 +1,4 @@
-"""Retrieval by an embedder, raw and debiased by a bank, side by side."""
+"""Evaluator of an embedder's retrieval, both raw and debiased by a bank."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ from mmvtr.functional import median_rank, ranks, recall_at
 
 logger = logging.getLogger(__name__)
 
-#: The transform of a bank where none is named; a folder of a model keeps it with the bank.
+#: Default transform of a bank; a model's folder stores it with the bank.
 DEFAULT = 'sinkhorn'
 
 
 class DebiasedEvaluator(BaseEvaluator):
-    """Evaluator of recall and median rank in a corpus, ``raw_...`` and ``debiased_...``.
+    """Evaluator of recall and median rank in a corpus, as ``raw_...`` and ``debiased_...``.
 
-    The debiased ranks are those of the scores with the biases that a bank of other queries gives
-    the corpus (:func:`mmvtr.fit`): no test query is asked about another.
+    The debiased ranks use scores with the corpus biases fitted to a bank of other queries
+    (:func:`mmvtr.fit`): no test query affects another.
 
-    ``primary_metric``, ``NAME_debiased_recall@K`` with the smallest K of ``ks``, ``raw`` without a
-    bank, is what a trainer's ``metric_for_best_model`` takes, whether debiasing helps or not.
+    ``primary_metric``, for a trainer's ``metric_for_best_model``, is ``NAME_debiased_recall@K``
+    with the smallest K of ``ks``, or ``raw`` without a bank, whether debiasing helps or not.
 
     Args:
-        queries: Q texts, or whatever the model encodes.
+        queries: Q texts, or other inputs of the model.
         corpus: N items: texts, images, videos.
-        relevant: for each query its positions in the corpus, a number or several; default: query
-            i belongs to item i.
-        bank: K other queries, which are encoded anew each time; their embeddings, float [K, D], a
-            tensor or an array; or a loss with ``bank()``, which has the queue of its training; or
-            two of them, ``(queries, items)``, row i of both one pair; or a Path, the folder of a
-            saved model into which :meth:`mmvtr.Debiaser.save` has written, as
-            :class:`.LossCallback` does, with transform and options.  Where a loss has none yet the
-            debiased figures are the raw ones, which a warning says.
-        transform: as of :class:`mmvtr.arrays.Debiaser`.
-        ks: of R@k, one or more.
-        batch_size: of ``encode``.
-        name: before the names of all figures.
-        **options: of the transform.
+        relevant: for each query the positions of its items in the corpus, one or several; default:
+            query i belongs to item i.
+        bank: K other queries, which are encoded each time; their embeddings, float [K, D], a tensor
+            or an array; or a loss with ``bank()``, which has the queue of its training; or two of
+            these, ``(queries, items)``, whose rows i form a pair; or a Path, the folder of a saved
+            model into which :meth:`mmvtr.Debiaser.save` has written (e.g. through
+            :class:`.LossCallback`), with transform and options. While a loss has an empty queue the
+            debiased figures equal the raw ones, with a warning.
+        transform: see :class:`mmvtr.arrays.Debiaser`.
+        ks: values of k for R@k, one or more.
+        batch_size: batch size of ``encode``.
+        name: prefix of the names of all figures.
+        **options: options of the transform.
 
     Raises:
-        ValueError: no queries, an empty corpus or bank, an unknown transform, positions that are
-            none; called: a bank of another width, embeddings that are not finite.
+        ValueError: no queries, an empty corpus or bank, an unknown transform, invalid positions;
+            called: a bank of another width, embeddings that are not finite.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class DebiasedEvaluator(BaseEvaluator):
         super().__init__()
         if not len(queries) or not len(corpus):
             raise ValueError(f'there are {len(queries)} queries and {len(corpus)} items')
-        Debiaser(transform, **options)  # refuses what is unknown
+        Debiaser(transform, **options)  # rejects unknown options
         if not len(ks) or min(ks) < 1:
             raise ValueError(f'ks must be ranks of 1 or more, not {ks}')
         if isinstance(bank, str):
@@ -124,7 +124,7 @@ class DebiasedEvaluator(BaseEvaluator):
         return self._rows(model, bank)
 
     def _rows(self, model: Any, bank: Any) -> Tensor:
-        """Return float32 [K, D] of items or of their embeddings."""
+        """Return the embeddings of items, or given embeddings, as float32 [K, D]."""
         if isinstance(bank, np.ndarray) and np.issubdtype(bank.dtype, np.floating):
             bank = torch.from_numpy(bank.astype(np.float32))
         if isinstance(bank, Tensor) and bank.is_floating_point() and bank.ndim == 2:

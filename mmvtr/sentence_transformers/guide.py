@@ -1,7 +1,6 @@
-"""What a guide (GISTEmbed; Solatorio, 2024) reads of the columns of sentence-transformers.
+"""Vectors of a guide (GISTEmbed; Solatorio, 2024) for sentence-transformers' columns.
 
-The guide reads what it can: documents that are texts, and in place of a video or an image the text
-that it is annotated with.
+The guide encodes documents that are texts, and for a video or an image its annotated text.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from mmvtr.models.supervisions.stored_vectors import PREFIX
 
-#: The level of the guide's vectors, as a GuideSupervision of its default name reads it.
+#: Name of the guide's level, the default of GuideSupervision.
 LEVEL = f'{PREFIX}guide'
 
 
@@ -21,9 +20,9 @@ class Reader:
     """Recovers texts from the student's token ids for a guide with another tokenizer.
 
     Args:
-        guide: with ``encode(list of str, convert_to_tensor=True)``, as a SentenceTransformer has;
-            any tokenizer.
-        tokenizer: the student's.
+        guide: a model with ``encode(list of str, convert_to_tensor=True)``, like a
+            SentenceTransformer; with any tokenizer.
+        tokenizer: the student's tokenizer.
     """
 
     def __init__(self, guide: Any, tokenizer: Any) -> None:
@@ -39,7 +38,8 @@ class Reader:
             columns: features of the texts, of their documents, and of hard negatives.
 
         Returns:
-            zeros for hard negatives that are no texts: the guide says nothing of these.
+            float [N, D] per column; zeros for hard negatives that are not texts, which the guide
+            cannot judge.
 
         Raises:
             ValueError: the first column has no texts.
@@ -66,6 +66,6 @@ class Reader:
 
 
 def is_text(column: dict[str, Any]) -> bool:
-    """Return whether a column's features are of texts alone."""
+    """Return whether a column's features contain only texts."""
     seen = any(key.startswith(('pixel_values', 'input_features', 'input_values')) for key in column)
     return 'input_ids' in column and not seen

@@ -1,4 +1,4 @@
-"""Who belongs to whom, from the label column of a batch."""
+"""Matches of texts and documents from the label column of a batch."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from torch import Tensor
 from mmvtr.models.blocks import Pairs
 from mmvtr.models.target import Target
 
-#: The label of a hard negative: it belongs to no text.
+#: Label of a hard negative, which matches no text.
 NOBODY = -1
-#: Rows for each label of a batch from which on its labels are called few.
+#: Minimum rows per label at which a batch is said to have few labels.
 FEW = 4
 
 
 def with_labels(dataset: Any, by: str) -> Any:
     """Return a dataset with a column ``label``: rows with the same id have the same number.
 
-    A trainer of sentence-transformers would take a column of ids for texts, and trains on it; as
-    ``label`` they say which items belong together.
+    A trainer of sentence-transformers would treat a column of ids as texts and train on it; as
+    ``label`` they state which items match.
 
     Args:
         dataset: ``datasets.Dataset``.
-        by: the column of ids, of any kind; it is gone afterwards.
+        by: the column of ids, of any type; it is removed.
 
     Returns:
         the dataset, ``label`` being int64 from 0 in the order of first occurrence.
@@ -58,10 +58,10 @@ def pairs_dataset(
 
     Args:
         texts: N texts.
-        documents: of each its document, as the model embeds it (frames uint8 [F, 3, H, W] ...), or
-            what ``read`` takes, such as a path.
-        ids: of each pair whose it is; rows of one id belong together.  Default: each for itself.
-        read: from an entry of ``documents`` to the document.
+        documents: one document per text, in the model's input form (frames uint8 [F, 3, H, W] ...),
+            or an input of ``read``, such as a path.
+        ids: one id per pair; rows with the same id match. Default: all different.
+        read: function from an entry of ``documents`` to the document.
 
     Returns:
         ``datasets.Dataset`` with the columns ``text``, ``document`` and, with ids, ``label``.
@@ -118,10 +118,10 @@ class Labels:
 
 
 def checked_labels(labels: Optional[Tensor], count: int, device: torch.device) -> Tensor:
-    """Return a label per row, int64 [N]; without labels each row is a pair of its own.
+    """Return a label per row, int64 [N]; without labels each row is a separate pair.
 
     Raises:
-        ValueError: labels that are no whole numbers of one dimension, or negative ones.
+        ValueError: labels that are not a one-dimensional integer tensor, or negative ones.
     """
     if labels is None:
         return torch.arange(count, device=device)
@@ -136,10 +136,10 @@ def checked_labels(labels: Optional[Tensor], count: int, device: torch.device) -
 
 
 def warn_of_few(labels: Tensor) -> bool:
-    """Warn of labels that make most of a batch matches, and return whether they do.
+    """Warn if labels make most of a batch's pairs matches; return whether they do.
 
     Args:
-        labels: int64 [N], of the joint batch.
+        labels: int64 [N], labels of the joint batch.
     """
     count, rows = len(labels.unique()), len(labels)
     if rows < 2 * FEW or count * FEW > rows:

@@ -1,4 +1,4 @@
-"""NCL as a loss of sentence-transformers, with the queue of queries that its test needs."""
+"""NCL as a loss of sentence-transformers, with the query queue for test-time normalisation."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ logger = logging.getLogger(__name__)
 class NormalizedContrastiveLoss(DebiasedContrastiveLoss):
     """Sinkhorn-normalised contrastive loss (NCL; Park et al., 2022) with a queue of queries.
 
-    The last ``queue`` embeddings of texts stay in :meth:`bank`, with the weights of their step: by
-    them scores are normalised at test time
-    (``DebiasedEvaluator(bank=loss)``, :class:`~mmvtr.sentence_transformers.LossCallback`).  Inside
-    of a MatryoshkaLoss it takes the queries at the model's full width alone, once a step; of a
-    MatryoshkaLoss without the full width it stays empty.
+    The last ``queue`` text embeddings, with the weights of their step, are kept in :meth:`bank` and
+    normalise scores at test time (``DebiasedEvaluator(bank=loss)``,
+    :class:`~mmvtr.sentence_transformers.LossCallback`).  Inside a MatryoshkaLoss it stores queries
+    only at the model's full width, once per step; it stays empty if the full width is not used.
 
     Args:
         model: the SentenceTransformer that is trained.
-        queue: K.  Longer than the training set, it would hold texts twice: a LossCallback
+        queue: K.  If larger than the training set, it would hold repeated texts: a LossCallback
             shortens it.
         iterations, marginals, differentiable: see
             :class:`~mmvtr.models.losses.NormalizedContrastiveLoss`.
         **kwargs: see :class:`~mmvtr.sentence_transformers.DebiasedContrastiveLoss`.
 
     Raises:
-        ValueError: a queue below 1, and as there; in training: vectors wider than the model says.
+        ValueError: a queue below 1, and those of the base class; in training: vectors wider than
+            the model states.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class NormalizedContrastiveLoss(DebiasedContrastiveLoss):
         return filled.clone() if len(filled) else None
 
     def shorten(self, count: int) -> None:
-        """Keep no more than ``count`` queries: a training set has no more."""
+        """Keep at most ``count`` queries, the size of the training set."""
         if self.queue.size > count:
             logger.warning('queue=%d is longer than the data: it keeps %d', self.queue.size, count)
             self.queue = MemoryBank(count, {'global': self._width}).to(self.queue.pushed.device)

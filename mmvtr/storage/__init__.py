@@ -1,4 +1,4 @@
-"""Files that no kill tears, no flipped bit passes through, and no pickle runs code from."""
+"""File storage with atomic writes, digest checks and no code execution on reading."""
 
 from mmvtr.storage.arrays import array_names, read_array, read_arrays
 from mmvtr.storage.atomic import leftovers, naming, write_atomically, write_text

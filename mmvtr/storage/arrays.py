@@ -1,7 +1,7 @@
-"""Arrays of numbers or strings from npy and npz files, checked before memory is taken for them.
+"""Arrays of numbers or strings from npy and npz files, checked before memory is allocated.
 
-A header may say anything: what its shape takes must be what the file holds, and an archive may
-unpack to no more than :data:`RATIO` times its size (beyond :data:`FREE`) and this machine's memory.
+Headers are not trusted: the size of the shape must match that of the file, and an archive may
+unpack to at most :data:`RATIO` times its size (beyond :data:`FREE`) and this machine's memory.
 Objects, which are pickles, are not read.
 """
 
@@ -23,16 +23,16 @@ import numpy as np
 
 from mmvtr.storage.atomic import naming, part_name, write_atomically
 
-#: How npy files begin; the next two bytes are the version.
+#: Magic bytes of npy files; the next two bytes are the version.
 NPY = b'\x93NUMPY'
 
-#: Bytes that an archive unpacks to for each that it has, and bytes below which that does not count.
+#: Maximum ratio of an archive's unpacked size to its size; bytes up to which it is ignored.
 RATIO, FREE = 200, 256 << 20
 
-#: Bytes that a header may have, as numpy's own limit.
+#: Maximum bytes of a header, numpy's own limit.
 LONGEST_HEADER = 10_000
 
-#: Bytes that are unpacked at a time.
+#: Bytes unpacked at a time.
 CHUNK = 1 << 20
 
 
@@ -46,7 +46,7 @@ def write_array(path: Union[str, Path], array: np.ndarray) -> None:
 
 
 def write_arrays(path: Union[str, Path], **arrays: np.ndarray) -> None:
-    """Write named arrays as an .npz file, as :func:`write_array`."""
+    """Write named arrays as an .npz file atomically; see :func:`write_array`."""
     write_atomically(path, lambda file: np.savez(file, **arrays))
 
 
@@ -63,8 +63,8 @@ def read_array(path: Union[str, Path]) -> np.ndarray:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it cannot be read, is no npy file, is cut short or too long for its shape, or
-            holds neither numbers nor strings; names the file.
+        ValueError: it cannot be read, is not an npy file, is too short or too long for its shape,
+            or holds neither numbers nor strings; names the file.
     """
     with _in_words(path, '.npy'):
         if _size(path) > memory():
@@ -76,7 +76,7 @@ def array_names(path: Union[str, Path]) -> list[str]:
     """Return the names of the arrays in an .npz file.
 
     Raises:
-        FileNotFoundError, ValueError: as of :func:`read_arrays`.
+        FileNotFoundError, ValueError: see :func:`read_arrays`.
     """
     with _in_words(path, '.npz'):
         _size(path)
@@ -87,16 +87,16 @@ def array_names(path: Union[str, Path]) -> list[str]:
 def read_arrays(
     path: Union[str, Path], names: Optional[Iterable[str]] = None
 ) -> dict[str, np.ndarray]:
-    """Return named arrays of an .npz file, each as :func:`read_array`.
+    """Return named arrays of an .npz file, each as by :func:`read_array`.
 
     Args:
-        path: of the file.
-        names: of those that are read, which it must have; default all.
+        path: the file.
+        names: names of the arrays to read, which must exist; default all.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it cannot be read, is no archive of arrays, is damaged, unpacks to too much, or
-            one of the arrays is none of numbers or strings; names the file and the array.
+        ValueError: it cannot be read, is not an archive of arrays, is damaged, unpacks to too much,
+            or an array holds neither numbers nor strings; names the file and the array.
     """
     with _in_words(path, '.npz'):
         size = _size(path)
@@ -122,7 +122,7 @@ def array_in(raw: np.ndarray) -> np.ndarray:
         raw: uint8 [N], the whole file.
 
     Raises:
-        ValueError: it is none, see :func:`read_array`.
+        ValueError: it is not one, see :func:`read_array`.
     """
     start = raw[:12].tobytes()
     if start[:6] != NPY:
@@ -151,15 +151,15 @@ def memory() -> int:
     return os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE')
 
 
-@lru_cache(maxsize=256)  # files of a folder have few different headers, which numpy parses slowly
+@lru_cache(maxsize=256)  # files of a folder share few different headers, which numpy parses slowly
 def _layout(version: int, header: bytes) -> Layout:
-    """Return the layout that a header states."""
+    """Return the layout stated by a header."""
     read = getattr(np.lib.format, f'read_array_header_{version}_0')
     try:
-        with warnings.catch_warnings():  # of a header of python 2, which is read as well
+        with warnings.catch_warnings():  # about a header of Python 2, which is read as well
             warnings.simplefilter('ignore')
             layout = Layout(*read(io.BytesIO(header)))
-    except Exception as error:  # of a damaged one the parser can raise anything
+    except Exception as error:  # the parser can raise anything on a damaged header
         raise ValueError(f'its header is damaged: {str(error)[:80]}') from error
     if layout.dtype.hasobject:
         raise ValueError(
@@ -174,7 +174,7 @@ def _layout(version: int, header: bytes) -> Layout:
 
 
 def _size(path: Union[str, Path]) -> int:
-    """Return the bytes of a regular file; raise for others (reading a named pipe would block)."""
+    """Return the size of a regular file; raise for others (reading a named pipe would block)."""
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode):
         raise ValueError('a folder or a pipe stands there')
@@ -197,7 +197,7 @@ def _unpacked(archive: ZipFile, name: str, member: ZipInfo) -> np.ndarray:
     if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
         raise ValueError(f'array {name[:80]!r} is packed in a way that numpy never does')
     raw, done = np.empty(member.file_size, np.uint8), 0
-    with archive.open(member) as file:  # a wrong checksum is an error at the end
+    with archive.open(member) as file:  # a wrong checksum raises an error at the end
         while done < len(raw) and (chunk := file.read(CHUNK)):
             raw[done : done + len(chunk)] = np.frombuffer(chunk, np.uint8)
             done += len(chunk)
@@ -223,10 +223,10 @@ def _in_words(path: Union[str, Path], kind: str) -> Iterator[None]:
 
 
 def load_h5py(path: Path) -> Any:
-    """Return the module h5py, or raise with the extra to install.
+    """Return the module h5py; the ImportError names the extra to install.
 
     Args:
-        path: of the file that needs it, for the error.
+        path: path of the file that needs it, for the error.
 
     Raises:
         ImportError: it is not installed.
@@ -243,8 +243,8 @@ def new_hdf5(path: Path, *, keep: bool = False) -> Iterator[Any]:
     """Open an h5py.File for writing that replaces ``path`` if the block ends without an error.
 
     Args:
-        path: of the file; its folder is made.
-        keep: begin with what the file holds already.
+        path: path of the file; its folder is created.
+        keep: start with the present content of the file.
 
     Raises:
         ImportError: h5py is not installed.
@@ -268,8 +268,8 @@ def name_in_hdf5(name: str, what: str) -> str:
     """Return the hdf5 dataset name of an item.
 
     Args:
-        name: of the item.
-        what: the item is, for the error: ``'video'`` or ``'text'``.
+        name: name of the item.
+        what: kind of the item, for the error: ``'video'`` or ``'text'``.
 
     Raises:
         ValueError: it has a slash, which would mean a group in the file.

@@ -1,4 +1,4 @@
-"""Files that are written beside their place and moved there when they are complete."""
+"""Atomic writing: files are written under a temporary name and renamed when complete."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Callable, Iterator, NamedTuple, Optional, Union
 
-#: Seconds after which a file that nobody has touched is nobody's, where its owner cannot be seen.
+#: Seconds without a write after which an unfinished file of an unknown owner is abandoned.
 ABANDONED = 300.0
 
 
@@ -21,8 +21,8 @@ def write_atomically(path: Union[str, Path], write: Callable[[BinaryIO], None]) 
     Until then it is ``PATH.HOST-PLACE-PID.part``, so that two processes never share one.
 
     Args:
-        path: of the file; its folder is made.
-        write: is given a binary file that is open for writing and reading.
+        path: path of the file; its folder is created.
+        write: function that gets a binary file open for writing and reading.
 
     Raises:
         OSError: it cannot be written; names the file.
@@ -48,7 +48,7 @@ def write_text(path: Union[str, Path], text: str, *, errors: str = 'strict') -> 
 
 @contextmanager
 def naming(path: Union[str, Path]) -> Iterator[None]:
-    """Add ``path`` to an OSError that names no file, such as one of a full disk."""
+    """Add ``path`` to an OSError that names no file, e.g. of a full disk."""
     try:
         yield
     except OSError as error:
@@ -65,8 +65,8 @@ def part_name(path: Union[str, Path]) -> str:
 def leftovers(folder: Union[str, Path]) -> list[str]:
     """Return the unfinished files in ``folder`` whose writing processes have ended.
 
-    Of a writer that cannot be seen from here (another machine, an older version) a file is one if
-    it has not been written to for :data:`ABANDONED` seconds.
+    If the writer is not visible from here (another machine, an older version), a file counts if it
+    has not been written to for :data:`ABANDONED` seconds.
     """
     return sorted(path.name for path in Path(folder).glob('*.part') if _is_left(path))
 
@@ -78,7 +78,7 @@ def _is_left(path: Path) -> bool:
         return not lives(here._replace(pid=int(ours[1]), started=0))
     try:
         return time.time() - path.stat().st_mtime > ABANDONED
-    except FileNotFoundError:  # it has just taken its place
+    except FileNotFoundError:  # it has just been renamed to its final name
         return False
 
 
@@ -87,10 +87,10 @@ class Process(NamedTuple):
 
     Attributes:
         host: name of its machine.
-        place: 8 hexadecimal digits, of the machine's boot and its table of process numbers: two
-            containers of one host name have two tables.
-        pid: its number in that table.
-        started: clock ticks from the boot to its start, 0 where there is no /proc.
+        place: 8 hexadecimal digits that identify the machine's boot and PID namespace: two
+            containers with one host name have different namespaces.
+        pid: its number in that namespace.
+        started: clock ticks from the boot to its start, 0 without /proc.
     """
 
     host: str
@@ -100,7 +100,7 @@ class Process(NamedTuple):
 
     @property
     def tag(self) -> str:
-        """The process' name as part of file names."""
+        """The process' identity as part of file names."""
         return f'{self.host}-{self.place}-{self.pid}'
 
 
@@ -112,7 +112,7 @@ def this_process() -> Process:
 
 
 def lives(process: Process) -> Optional[bool]:
-    """Return whether a process is alive; None if it is in another place and cannot be checked."""
+    """Return whether a process is alive; None if it is elsewhere and cannot be checked."""
     if (process.host, process.place) != (platform.node(), _place()):
         return None
     try:
@@ -120,13 +120,13 @@ def lives(process: Process) -> Optional[bool]:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # another user's
+        pass  # the process of another user
     seen = _look(process.pid)
     if seen is None:
         return True
     state, started = seen
-    same = process.started in (0, started)  # a process number is given anew some day
-    return same and state not in 'ZX'  # killed, and its parent has not asked for its end yet
+    same = process.started in (0, started)  # pids are reused
+    return same and state not in 'ZX'  # a zombie: killed, but not yet reaped by its parent
 
 
 def _look(pid: int) -> Optional[tuple[str, int]]:
@@ -135,7 +135,7 @@ def _look(pid: int) -> Optional[tuple[str, int]]:
         text = Path(f'/proc/{pid}/stat').read_text()
     except OSError:
         return None
-    fields = text.rpartition(')')[2].split()  # the name before it may hold spaces and brackets
+    fields = text.rpartition(')')[2].split()  # the name before it may contain spaces and brackets
     return fields[0], int(fields[19])
 
 
@@ -143,6 +143,6 @@ def _place() -> str:
     try:
         boot = Path('/proc/sys/kernel/random/boot_id').read_text()
         table = os.readlink('/proc/self/ns/pid')
-    except OSError:  # no Linux: the host name alone must do
+    except OSError:  # not Linux: only the host name identifies the place
         boot = table = ''
     return hashlib.sha256(f'{boot}{table}'.encode()).hexdigest()[:8]

@@ -1,7 +1,7 @@
-"""SHA-256 of files, and one that a file of json or of tensors carries in its own text.
+"""SHA-256 of files, and digests stored inside files of json or tensors.
 
-The writer leaves room for the digest, ``"sha256": "000..."``, in the json that begins the file.
-The digest is that of all bytes with the room still filled by zeros.
+The writer reserves space for the digest, ``"sha256": "000..."``, in the json at the beginning of
+the file.  The digest is computed over all bytes with zeros in that space.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import BinaryIO, Optional, Union
 
-#: What stands in the place of a digest until it is known.
+#: Placeholder of the digest until it is known.
 ROOM = '0' * 64
 
 _FIELD = re.compile(rb'"sha256": ?"(.{64})"', re.DOTALL)
@@ -42,11 +42,11 @@ def own_digest_holds(head: bytes, rest: BinaryIO) -> Optional[bool]:
     """Return whether the digest stored in a file matches the file.
 
     Args:
-        head: its first bytes, which hold the field.
-        rest: the file, open behind them.
+        head: its first bytes, which contain the field.
+        rest: the open file, positioned after them.
 
     Returns:
-        None where there is no such field.
+        None if there is no such field.
     """
     found = _FIELD.search(head)
     if found is None:

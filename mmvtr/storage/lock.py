@@ -1,9 +1,9 @@
-"""One training at a time in a folder: a lock that a living process holds.
+"""Lock of a folder for one training at a time, held by a living process.
 
-The lock is a file that appears complete or not at all and names its holder, who touches it as long
-as it lives.  Nothing depends on locks of the file system, which not every cluster has; where it has
-them, the folder itself is locked as well, so that a lock file that somebody deletes lets no second
-process of this machine in.
+The lock is a file that is created atomically and names its holder, which touches it as long as it
+lives.  File-system locks are not required, as not every cluster has them; where they exist, the
+folder itself is locked as well, so that deleting the lock file lets no second process of this
+machine in.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from typing import Any, Optional, Union
 
 try:
     import fcntl
-except ImportError:  # no POSIX
+except ImportError:  # not POSIX
     fcntl = None
 
 from mmvtr.storage.atomic import ABANDONED, Process, lives, naming, part_name, this_process
 
-#: The name of the file.
+#: Name of the lock file.
 NAME = '.lock'
 #: Seconds between two touches.
 BEAT = 30.0
 
-#: What file systems without hard links answer.
+#: Errors of file systems without hard links.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
@@ -40,16 +40,16 @@ class FolderInUse(RuntimeError):
 class FolderLock:
     """Exclusive write lock of a folder.
 
-    A holder that is seen to be gone (its process of this machine has ended, or has another start
-    than the lock says) loses the lock at once; one that cannot be seen (another machine or
-    container) when it has not touched the lock for ``abandoned`` seconds.  Until then it is
-    refused.  A holder that has lost its lock to another process, say because it was suspended,
-    ends at once: what it has written is complete, and there is nothing that it may still write.
+    A holder that is known to have ended (its process of this machine is gone, or has another start
+    time than in the lock) loses the lock at once; one that is not visible (another machine or
+    container) loses it after ``abandoned`` seconds without a touch. Until then others are rejected.
+    A holder that has lost its lock to another process, e.g. after being suspended, exits at once:
+    its files are complete, and it must not write any more.
 
     Args:
-        folder: is made where it is missing.
+        folder: created if missing.
         beat: seconds between two touches.
-        abandoned: seconds without one.
+        abandoned: seconds without a touch.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class FolderLock:
         self._beat, self._abandoned = beat, abandoned
         self._text = ''
         self._owner: Optional[int] = None
-        self._folder: Optional[int] = None  # opened and locked
+        self._folder: Optional[int] = None  # descriptor of the open, locked folder
         self._ended = threading.Event()
         self._thread: Optional[threading.Thread] = None
 
@@ -67,21 +67,21 @@ class FolderLock:
         """Acquire the lock.
 
         Returns:
-            What to say of a holder that is gone and whose lock was taken over, else None.
+            A message about an ended holder whose lock was taken over, else None.
 
         Raises:
-            FolderInUse: another process holds it; says which one.
-            OSError: the folder cannot be made or written in.
+            FolderInUse: another process holds it; names it.
+            OSError: the folder cannot be created or written to.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         since = time.strftime('%Y-%m-%d %H:%M:%S')
-        nonce = os.urandom(4).hex()  # tells two locks of one process apart
+        nonce = os.urandom(4).hex()  # distinguishes two locks of one process
         self._text = json.dumps(dict(this_process()._asdict(), since=since, nonce=nonce))
         note = None
         while not self._place():
             note = self._clear() or note
         self._folder = _lock_folder(self.path.parent)
-        # Who is gone may have left children, which hold the folder a little longer.
+        # Children of an ended holder may keep the folder locked a little longer.
         if self._folder is None and note is None:
             self.path.unlink(missing_ok=True)
             raise FolderInUse(
@@ -99,7 +99,7 @@ class FolderLock:
             return
         self._owner = None
         self._ended.set()
-        self._thread.join(5)  # more only if the file server is away
+        self._thread.join(5)  # takes longer only if the file server is unavailable
         if self._folder is not None:
             _unlock_folder(self._folder)
         if _read(self.path) == self._text:
@@ -120,7 +120,7 @@ class FolderLock:
         return mine
 
     def _clear(self) -> Optional[str]:
-        """Remove the lock of an ended process and return the sentence that says so."""
+        """Remove the lock of an ended process; return a sentence about it."""
         found = _read(self.path)
         holder = _holder(found)
         living = None if holder is None else lives(Process(*holder[:4]))
@@ -143,10 +143,10 @@ class FolderLock:
             return None
         try:
             os.rename(self.path, away)
-        except FileNotFoundError:  # another start was quicker
+        except FileNotFoundError:  # another process was faster
             return None
         try:
-            # Between the last look and this, another start may have put its own lock there.
+            # Another process may have created its own lock since the check above.
             if _read(away) != found:
                 _link(away, self.path)
                 return None
@@ -165,16 +165,16 @@ class FolderLock:
             mine.unlink()
 
     def _keep(self) -> None:
-        """Touch the lock periodically; end the process if another one holds it."""
+        """Touch the lock periodically; exit if another process has taken it."""
         while not self._ended.wait(self._beat):
             try:
                 if _read(self.path) == self._text:
                     os.utime(self.path)
                     continue
-                if self._place():  # somebody has deleted it
+                if self._place():  # the lock file was deleted
                     continue
                 found = _read(self.path)
-            except OSError:  # the file server is away: the next touch tells
+            except OSError:  # the file server is unavailable: the next touch decides
                 continue
             if found in (None, self._text) or self._ended.is_set():
                 continue
@@ -208,7 +208,7 @@ def _link(source: Path, target: Path) -> bool:
     try:
         os.link(source, target)
     except FileExistsError:
-        # An answer that was lost on its way from a file server makes the client ask again.
+        # If a file server's answer is lost, the client repeats the request.
         return source.stat().st_nlink == 2
     except OSError as error:
         if error.errno not in _NO_LINKS:
@@ -237,7 +237,7 @@ def _lock_folder(folder: Path) -> Optional[int]:
 
 
 def _unlock_folder(found: int) -> None:
-    """Release the lock of a folder, also if a child process still has it open."""
+    """Release the lock of a folder, even if a child process still has it open."""
     if found < 0:
         return
     try:

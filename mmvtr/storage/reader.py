@@ -1,7 +1,7 @@
-"""The one place where a file of ``torch.save`` is written with a digest, and read.
+"""Writing of ``torch.save`` files with a digest, and reading of them as plain data only.
 
-Whatever the version of torch and its environment variables say, only tensors and plain data come
-out: never an object that the file asks for, never code that it brings.
+Independent of torch's version and environment variables, only tensors and plain data are returned:
+no object that the file names, and no code.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from mmengine.logging import print_log
 from mmvtr.storage.atomic import write_atomically
 from mmvtr.storage.digests import digest_of
 
-#: How a file begins that ``torch.save`` wrote before torch 1.6: a pickled number.
+#: First bytes of files written by ``torch.save`` before torch 1.6: a pickled number.
 _LEGACY = b'\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.'
 
 
 def read_plain(path: Union[str, Path], *, kind: str, map_location: Any = 'cpu') -> Any:
     """Return the tensors and plain data of a file, without running code.
 
-    A file with a digest (:mod:`mmvtr.storage.reader`) is read only if that holds.  One that never
-    had one is read with a warning: of an archive the checksums of its records must hold.
+    A file with a digest (:mod:`mmvtr.storage.reader`) is read only if the digest matches. A file
+    without one is read with a warning; in an archive the checksums of its records must match.
 
     Args:
-        path: of the file.
-        kind: what error messages call it, e.g. 'checkpoint'.
-        map_location: as of ``torch.load``.
+        path: the file.
+        kind: its name in error messages, e.g. 'checkpoint'.
+        map_location: as for ``torch.load``.
 
     Raises:
         FileNotFoundError: there is no such file.
-        RuntimeError: it cannot be read, is damaged, no file of ``torch.save``, or holds more than
-            tensors and plain data.
+        RuntimeError: it cannot be read, is damaged, is not a file of ``torch.save``, or holds more
+            than tensors and plain data.
     """
     if not os.path.isfile(path):
         raise FileNotFoundError(f'{kind} {path} does not exist')
@@ -48,7 +48,7 @@ def read_plain(path: Union[str, Path], *, kind: str, map_location: Any = 'cpu') 
             problem = _examine(file, f'{kind} {path}')
             if problem is None:
                 file.seek(0)
-                # mmap=False: torch's own default may say otherwise, but that needs a path.
+                # mmap=False: torch's default may be to use mmap, which needs a path.
                 return torch.load(file, map_location=map_location, weights_only=True, mmap=False)
     except OSError as error:
         problem = error.strerror or type(error).__name__
@@ -97,7 +97,7 @@ def _reason(error: Exception) -> str:
     return f'it is damaged, or holds more than tensors and plain data ({type(error).__name__})'
 
 
-#: What the first bytes of a zip archive are.
+#: Magic bytes of a zip archive.
 ZIP = b'PK\x03\x04'
 
 _LABEL = b'mmvtr sha256 '
@@ -111,7 +111,7 @@ def write_plain(content: Any, path: Union[str, Path]) -> None:
     def write(file: BinaryIO) -> None:
         try:
             torch.save(content, file)
-        except RuntimeError as error:  # torch's own words of a full disk, said in its clean-up
+        except RuntimeError as error:  # torch's message about a full disk, raised while cleaning up
             raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
         seal(file)
 
@@ -122,10 +122,10 @@ def seal(file: BinaryIO) -> None:
     """Append record and digest to an archive of ``torch.save``.
 
     Args:
-        file: open for writing and reading; it may be of any size, as it is read in pieces.
+        file: open for writing and reading; of any size, as it is read in chunks.
     """
     with ZipFile(file, 'a') as archive:
-        root = archive.namelist()[0].split('/')[0]  # torch wants all records in one folder
+        root = archive.namelist()[0].split('/')[0]  # torch requires all records in one folder
         archive.writestr(ZipInfo(f'{root}/{_RECORD}'), 'sha256')
         archive.comment = _LABEL + bytes(_DIGITS)
     digest = _digest(file)

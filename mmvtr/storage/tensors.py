@@ -1,6 +1,6 @@
 """Tensors by name in a safetensors file, which can hold nothing else.
 
-What is written here carries its digest in the file's own metadata.
+Files written here contain their digest in the metadata.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from torch import Tensor
 from mmvtr.storage.atomic import write_atomically
 from mmvtr.storage.digests import ROOM, own_digest_holds, write_with_digest
 
-#: Key of the metadata under which a file says what its tensors are of.
+#: Metadata key for the description of a file's tensors.
 META = 'mmvtr'
-#: How the names of such files end.
+#: Suffix of such files.
 SAFETENSORS = '.safetensors'
 
 
@@ -29,15 +29,15 @@ def write_tensors(
 ) -> None:
     """Write named tensors atomically as safetensors.
 
-    Tensors that share memory (tied weights) are written each.
+    Tensors that share memory (tied weights) are written separately.
 
     Args:
-        tensors: to be written.
-        path: of the file.
-        meta: what the file says of them, in types that json knows.
+        tensors: tensors by name.
+        path: the file.
+        meta: their description, in json types.
 
     Raises:
-        TypeError: something that is no tensor (names it).
+        TypeError: a value that is not a tensor (names it).
     """
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
@@ -57,18 +57,18 @@ def write_tensors(
 
 
 def read_tensors(path: Union[str, Path], *, kind: str, device: Any = 'cpu') -> dict[str, Tensor]:
-    """Return the tensors of a safetensors file, by whatever program it was written.
+    """Return the tensors of a safetensors file, whichever program wrote it.
 
-    A file with a digest is read only if that holds; those of other writers have none.
+    A file with a digest is read only if the digest matches; files of other writers have none.
 
     Args:
-        path: of the file.
-        kind: what error messages call it, e.g. 'checkpoint'.
-        device: where the tensors go.
+        path: the file.
+        kind: its name in error messages, e.g. 'checkpoint'.
+        device: device of the tensors.
 
     Raises:
         FileNotFoundError: there is no such file.
-        RuntimeError: it is damaged, or no safetensors file.
+        RuntimeError: it is damaged, or not a safetensors file.
     """
     if not os.path.isfile(path):
         raise FileNotFoundError(f'{kind} {path} does not exist')
@@ -93,7 +93,7 @@ def read_meta(path: Union[str, Path]) -> dict[str, Any]:
     """Return the ``meta`` that :func:`write_tensors` wrote; empty for other writers' files.
 
     Raises:
-        RuntimeError: it is no dict in json.
+        RuntimeError: it is not a json dict.
     """
     with safetensors.safe_open(path, framework='pt') as file:
         text = (file.metadata() or {}).get(META)
@@ -112,7 +112,7 @@ def _digest_holds(path: Union[str, Path]) -> Optional[bool]:
     """Return whether the digest of a file matches the file; None if there is none."""
     with open(path, 'rb') as file:
         size = file.read(8)
-        length = int.from_bytes(size, 'little')  # of the json that follows
+        length = int.from_bytes(size, 'little')  # length of the json that follows
         if length > os.path.getsize(path):
-            return None  # no safetensors file, as its reader will say
+            return None  # not a safetensors file, as the reader will report
         return own_digest_holds(size + file.read(length), file)

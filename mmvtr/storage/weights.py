@@ -1,4 +1,4 @@
-"""The weights in a checkpoint: read, and seen to be those of a model before they are loaded."""
+"""Weights in a checkpoint: reading, and checks that they fit a model before they are loaded."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from mmvtr.storage.reader import read_plain
 from mmvtr.storage.tensors import SAFETENSORS, read_meta, read_tensors
 
-#: What wrappers put before the names of a model: DistributedDataParallel, torch.compile, modules
-#: that call it ``model``, and sentence-transformers (``0.auto_model.``); also several in a row.
+#: Prefixes that wrappers add to a model's names: DistributedDataParallel, torch.compile, modules
+#: that call it ``model``, and sentence-transformers (``0.auto_model.``); also several in sequence.
 WRAPPERS = ('module.', '_orig_mod.', 'model.', 'auto_model.', '0.')
-#: Under which names files hold weights beside other things.
+#: Keys under which files hold weights beside other content.
 _CONTAINERS = ('state_dict', 'model')
 
 
@@ -27,13 +27,13 @@ def read_checkpoint(
     """Return the content of a checkpoint.
 
     Args:
-        path: of the file; one that ends in ``.safetensors`` holds weights and ``meta`` alone.
-        map_location: as of ``torch.load``; default the CPU.
-        kind: what error messages call it.
+        path: the file; one that ends in ``.safetensors`` holds only weights and ``meta``.
+        map_location: as for ``torch.load``; default the CPU.
+        kind: its name in error messages.
 
     Returns:
-        The stored dict, with tensors by name in ``state_dict``, named as in the file; of a file
-        that calls them ``model``, or holds nothing else, too.
+        The stored dict, with tensors by name in ``state_dict``, named as in the file, even if the
+        file calls them ``model`` or holds nothing else.
 
     Raises:
         FileNotFoundError, RuntimeError: see :func:`~mmvtr.storage.read_plain` and
@@ -70,12 +70,12 @@ def read_checkpoint(
 def unwrapped(
     weights: Mapping[str, Tensor], fits: Callable[[str], bool], path: Union[str, Path]
 ) -> dict[str, Tensor]:
-    """Return weights without a wrapper's common name prefix, which is logged.
+    """Return weights without a common name prefix of wrappers, which is logged.
 
     Args:
-        weights: by name.
-        fits: whether a name is one of the model's.
-        path: of their file, for the log and the error.
+        weights: weights by name.
+        fits: function that returns whether a name is one of the model's.
+        path: their file, for the log and the error.
 
     Raises:
         RuntimeError: see :func:`wrapper_before`.
@@ -87,15 +87,15 @@ def unwrapped(
 def wrapper_before(
     names: Iterable[str], fits: Callable[[str], bool], path: Union[str, Path]
 ) -> str:
-    """Return the wrapper prefix of the names in a file, ``'module._orig_mod.'``; mostly ``''``.
+    """Return the wrapper prefix of a file's names, e.g. ``'module._orig_mod.'``; mostly ``''``.
 
     Args:
-        names: in the file.
-        fits: whether a name is one of the model's.
-        path: of the file.
+        names: names in the file.
+        fits: function that returns whether a name is one of the model's.
+        path: the file.
 
     Raises:
-        RuntimeError: names of the model stand there behind different ones (names two).
+        RuntimeError: names of the model have different prefixes in the file (names two).
     """
     names = list(names)
     found: dict[str, str] = {}
@@ -125,17 +125,17 @@ def check_weights(
     """Raise unless ``weights`` match ``model`` in names and shapes and are finite.
 
     Args:
-        model: any.
-        weights: by name; what wrappers put before all names does not matter.
-        path: of their file, for the error.
-        prefixes: of the names to look at; default all.
+        model: any module.
+        weights: weights by name; a common prefix of wrappers is ignored.
+        path: their file, for the error.
+        prefixes: prefixes of the names to check; default all.
 
     Returns:
         All of them, by the model's names.
 
     Raises:
-        RuntimeError: lists the missing and unexpected names and the differing shapes; or those
-            that hold NaN or infinite numbers.
+        RuntimeError: lists missing and unexpected names and differing shapes, or weights with NaN
+            or infinite numbers.
     """
     known = model.state_dict()
     weights = unwrapped(weights, known.__contains__, path)
@@ -166,7 +166,7 @@ def refuse_not_finite(weights: Mapping[str, Tensor], path: Union[str, Path]) -> 
         name
         for name, weight in weights.items()
         if weight.is_floating_point()
-        and not weight.sum().isfinite()  # quicker; of large numbers it may be infinite, too
+        and not weight.sum().isfinite()  # faster, but the sum of large numbers may be infinite, too
         and not weight.isfinite().all()
     ]
     if wrong:
@@ -183,7 +183,7 @@ def first_of(names: Sequence[str], limit: int = 2) -> str:
 
 
 def _starts(name: str) -> Iterator[str]:
-    """Yield '', 'module.', 'module._orig_mod.' for 'module._orig_mod.x'."""
+    """Yield the possible prefixes '', 'module.', 'module._orig_mod.' of 'module._orig_mod.x'."""
     start, rest = '', name
     while True:
         yield start

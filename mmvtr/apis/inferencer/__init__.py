@@ -1,4 +1,4 @@
-"""The inferencer: a retriever, a gallery, and what of it answers a text or a video."""
+"""The inferencer: a retriever with a gallery, and its ranking for text or video queries."""
 
 from mmvtr.apis.inferencer.inferencer import VideoRetrievalInferencer
 from mmvtr.apis.inferencer.ranking import RankingSample

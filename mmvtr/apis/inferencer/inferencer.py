@@ -1,4 +1,4 @@
-"""A retriever with a gallery, which texts, videos or vectors ask: mmengine's inferencer."""
+"""mmengine inferencer: a retriever with a gallery, queried by texts, videos or vectors."""
 
 from __future__ import annotations
 
@@ -67,21 +67,21 @@ class VideoRetrievalInferencer(BaseInferencer):
 
     Args:
         model: the name of a config of the package (:meth:`list_models`), a config or its file, a
-            folder that :meth:`save_pretrained` wrote, or the id of such a one on the hub.
+            folder that :meth:`save_pretrained` wrote, or the id of such a folder on the hub.
         weights: a checkpoint or a safetensors file; default: those of the folder, or the pretrained
             ones that the config names.
-        device: default a GPU where there is one.
-        gallery: what is searched, see :meth:`set_gallery`; it can be set later, too.
-        show_progress: bars while items are encoded.
-        **options: of :meth:`set_gallery`.
+        device: default a GPU if available.
+        gallery: what is searched, see :meth:`set_gallery`; it can also be set later.
+        show_progress: show bars while items are encoded.
+        **options: options of :meth:`set_gallery`.
 
     Raises:
         FileNotFoundError: no such file or folder.
-        OSError: what is on the hub cannot be fetched (says what else can be done).
+        OSError: a file on the hub cannot be fetched (suggests alternatives).
         RuntimeError: weights that are damaged or of another model.
         TypeError: a model, or items of a gallery, of another type.
-        ValueError: an unknown name (says which come near), a config without a test set, without
-            weights a model that would be random in whole or in part; see :meth:`set_gallery`.
+        ValueError: an unknown name (lists the nearest ones), a config without a test set, a model
+            that would be random in whole or in part without weights; see :meth:`set_gallery`.
 
     Example:
         ::
@@ -122,12 +122,12 @@ class VideoRetrievalInferencer(BaseInferencer):
 
         Args:
             source: the folder, or the id of the repository.
-            revision: of the repository.
-            **kwargs: of the inferencer.
+            revision: revision of the repository.
+            **kwargs: arguments of the inferencer.
 
         Raises:
-            FileNotFoundError, OSError, RuntimeError, ValueError: as
-                :func:`mmvtr.apis.pretrained.from_pretrained`, and as the inferencer.
+            FileNotFoundError, OSError, RuntimeError, ValueError: see
+                :func:`mmvtr.apis.pretrained.from_pretrained` and the inferencer.
         """
         return cls(local_folder(source, revision=revision), **kwargs)
 
@@ -150,7 +150,7 @@ class VideoRetrievalInferencer(BaseInferencer):
 
     @staticmethod
     def list_models(pattern: Optional[str] = None) -> list[str]:
-        """Return the names for ``model`` that fit a pattern such as ``'dvtr_*msrvtt*'``."""
+        """Return the names for ``model`` that match a pattern such as ``'dvtr_*msrvtt*'``."""
         names = config_names()
         return names if pattern is None else fnmatch.filter(names, pattern)
 
@@ -170,38 +170,38 @@ class VideoRetrievalInferencer(BaseInferencer):
         calibration: Optional[Calibration] = None,
         **options: Any,
     ) -> None:
-        """Encode what is searched from now on.
+        """Encode the items to search from now on.
 
         Args:
-            gallery: videos: a folder of any depth, a list of files, or a dict id -> file (of a
-                config that reads features, a folder of npy files or a list of ids).  Texts: a list,
-                or a dict id -> text.  Or items that are encoded:
+            gallery: videos: a folder of any depth, a list of files, or a dict id -> file (for a
+                config that reads features, a folder of npy files or a list of ids). Texts: a list,
+                or a dict id -> text. Or encoded items:
                 :class:`~mmvtr.engine.loop.evaluation.Encoded`, or flat vectors, float [N, D'].
-            kind: 'video' or 'text', what these are.
+            kind: kind of the items, 'video' or 'text'.
             batch_size: items encoded at a time; default the config's.
-            on_broken: of videos that cannot be read: 'raise', or 'skip' with a warning.
-            show_progress: bars while items are encoded; default that of the inferencer.
+            on_broken: for videos that cannot be read: 'raise', or 'skip' with a warning.
+            show_progress: show bars while items are encoded; default that of the inferencer.
             transform: ``'auto'``, or a name of the table of transforms that reads a bank
-                (docs/arrays.md), such as ``'sinkhorn'``: what is learnt from ``bank`` changes the
-                scores, so that no item answers every query.  Or, of texts, ``'sure_first'``: the
-                best that surely holds comes first.
-            bank: a file of tools/export_bank.py: training queries, never those that ask.  Of
-                ``'sure_first'`` it may be left out: its captions stand for what could have been
-                written for a video, where the gallery is no such list.
-            captions: of ``'sure_first'``: the training set or its config
-                (``cfg.train_dataloader.dataset``), whose captions say what texts imply.
-            calibration: gives each hit P(match) (docs/arrays.md); fitted on what ranks: raw scores
-                of this model, or those with this transform and bank.
-            **options: of the transform, as the table has them.  Its ``temperature`` is the model's
-                where none is given; of ``'sure_first'`` it is a share of what each video reaches,
-                and ``sure``, in [0, 1], says how surely a first text has to hold.
+                (docs/arrays.md), such as ``'sinkhorn'``: it adjusts the scores by ``bank``, so that
+                no item is retrieved for every query (hubness). Or, for texts, ``'sure_first'``: the
+                best text that surely holds comes first.
+            bank: a file of tools/export_bank.py: training queries, never the test queries. It is
+                optional for ``'sure_first'``: its captions are candidates of what could have been
+                written for a video, for galleries that are not such a list.
+            captions: for ``'sure_first'``: the training set or its config
+                (``cfg.train_dataloader.dataset``), from whose captions implications are learnt.
+            calibration: gives each hit P(match) (docs/arrays.md); fitted on the scores that rank:
+                raw scores of this model, or those with this transform and bank.
+            **options: options of the transform, as in the table. The default ``temperature`` is the
+                model's; for ``'sure_first'`` it is a share of each video's score range, and
+                ``sure``, in [0, 1], is the minimum certainty of a first text.
 
         Raises:
             BrokenVideoError: a video cannot be read and ``on_broken='raise'``.
             FileNotFoundError: a file is missing.
-            RuntimeError: a bank that is damaged or none.
-            TypeError, ValueError: items that are none of the above, none at all, or of another
-                model; a transform without what it needs, or that without one.
+            RuntimeError: a bank that is damaged or not a bank.
+            TypeError, ValueError: items of another form, none at all, or of another model; a
+                transform without its inputs, or inputs without a transform.
         """
         if kind not in OTHER:
             raise ValueError(f"kind: 'video' or 'text', not {str(kind)[:80]!r}")
@@ -220,7 +220,7 @@ class VideoRetrievalInferencer(BaseInferencer):
             how = dict(bank=bank, transform=transform, options=options)
             found = fitted_to_bank(self.model, kind, items, **how)
             changed['debiaser'], changed['bank'] = found
-            if calibration is not None and transform == 'auto':  # by what it has chosen
+            if calibration is not None and transform == 'auto':  # depends on the chosen transform
                 check_calibration(calibration, found[0].transform_)
         self.gallery = Gallery(given, items, flat_of(self.model, items), **changed)
 
@@ -243,35 +243,35 @@ class VideoRetrievalInferencer(BaseInferencer):
         """Return the best gallery items for each query; all queries are of one kind.
 
         Args:
-            texts: a text, a list of them, or a dict id -> text; of a gallery of videos.
-            return_datasamples: predictions as
+            texts: a text, a list of them, or a dict id -> text; for a gallery of videos.
+            return_datasamples: return predictions as
                 :class:`~mmvtr.apis.inferencer.ranking.RankingSample`.
             batch_size: queries encoded at a time; default the config's.
-            videos: as for :meth:`set_gallery`; of a gallery of texts.
-            vectors: queries that are encoded, of the other kind than the gallery.
-            topk: how many, or all if there are fewer.
+            videos: as for :meth:`set_gallery`; for a gallery of texts.
+            vectors: encoded queries, of the other kind than the gallery.
+            topk: number of hits, or all if there are fewer.
             visualize: draw a sheet for each query (needs matplotlib), with frames of
                 the videos.
-            num_frames: of each video of a sheet.
+            num_frames: frames of each video on a sheet.
             out_dir: write ``predictions.json`` and ``vis/N.png`` there.
-            show_progress: bars while the queries are encoded; default that of the inferencer.
+            show_progress: show bars while the queries are encoded; default that of the inferencer.
 
         Returns:
             ``predictions``: for each query a dict of ``query_id``, ``query`` (text or file),
-            ``kind``, ``hits``, and of a probabilistic model ``sigma``.  A hit has ``rank``, ``id``,
-            ``item`` (file or text), ``score``; of a gallery with a transform also ``raw_score``,
-            and ``bias`` where it is a number of each item, or ``holds``, how surely the text is
-            true; of one with a calibration ``p_match``; of a probabilistic model ``sigma``; of a
-            model that matches at a moment ``moment``, its begin and end, and ``moment_unit``:
-            'seconds' with the ``duration`` of the video, or 'share' where its file is not known.
+            ``kind``, ``hits``, and with a probabilistic model ``sigma``. A hit has ``rank``,
+            ``id``, ``item`` (file or text), ``score``; with a transform also ``raw_score``, and
+            ``bias`` if the transform adds a number per item, or ``holds``, how surely the text is
+            true; with a calibration ``p_match``; with a probabilistic model ``sigma``; with a model
+            that matches at a moment ``moment``, its begin and end, and ``moment_unit``: 'seconds'
+            with the ``duration`` of the video, or 'share' if its file is unknown.
             ``visualization``: a matplotlib figure for each, or None.
 
         Raises:
             BrokenVideoError, FileNotFoundError: a video cannot be read, or is missing.
             KeyError: a word that a closed vocabulary lacks.
-            TypeError, ValueError: no queries or of several kinds, no gallery, queries of the kind
-                of the gallery or of another model, a ``topk`` below 1; a sheet of videos whose
-                files are not known.
+            TypeError, ValueError: no queries or queries of several kinds, no gallery, queries of
+                the gallery's kind or of another model, a ``topk`` below 1; a sheet of videos whose
+                files are unknown.
         """
         check_counts(topk=topk, num_frames=num_frames)
         given = self._queries(texts, videos, vectors)
@@ -344,7 +344,7 @@ class VideoRetrievalInferencer(BaseInferencer):
             predictions = self._as_predictions(preds) if return_datasamples else preds
             text = json.dumps(predictions, indent=1, ensure_ascii=False) + '\n'
             path = Path(out_dir, 'predictions.json')
-            # Bytes of a file's name that are no UTF-8 become escapes of json.
+            # Bytes of a file's name that are not UTF-8 become json escapes.
             write_text(path, text, errors='backslashreplace')
             for number, figure in enumerate(visualization or []):
                 save(figure, Path(out_dir, 'vis', f'{number}.png'))
@@ -408,7 +408,7 @@ class VideoRetrievalInferencer(BaseInferencer):
         on_broken: str = 'raise',
         show_progress: Optional[bool] = None,
     ) -> tuple[Inputs, Items]:
-        """What was encoded, and as what; of broken videos that are skipped, nothing."""
+        """Return the encoded inputs and their levels or vectors, without skipped broken videos."""
         if given.vectors is not None:
             return given, items_of(given, None)
         if batch_size is not None:
@@ -433,7 +433,7 @@ class VideoRetrievalInferencer(BaseInferencer):
 
     @cached_property
     def _encode_texts(self) -> TextEncoder:
-        """The text encoder, built for the first text: some inferencers have no text pipeline."""
+        """The text encoder, built on first use: some inferencers have no text pipeline."""
         return TextEncoder(self.model, self.cfg)
 
     def _as_predictions(self, samples: list[RankingSample]) -> list[dict[str, Any]]:

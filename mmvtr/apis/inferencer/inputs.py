@@ -1,4 +1,4 @@
-"""What users give as queries or as a gallery - texts, videos, vectors - in one form."""
+"""Users' queries and galleries - texts, videos, vectors - in one form."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Inputs(NamedTuple):
 
     Attributes:
         kind: 'text' or 'video'.
-        ids: N of them.
-        sources: N texts, or files of videos; None where nobody knows them.
-        vectors: of items that come encoded: their levels, or float [N, D'].
-        store: a folder of features to read in place of the config's.
+        ids: N ids.
+        sources: N texts, or files of videos; None if unknown.
+        vectors: levels of encoded items, or their vectors, float [N, D'].
+        store: a folder of features to read instead of the config's.
     """
 
     kind: str
@@ -41,7 +41,7 @@ class Inputs(NamedTuple):
     store: Optional[str] = None
 
     def keep(self, ids: Sequence[str]) -> Inputs:
-        """Return the inputs that were encoded; broken videos are not."""
+        """Return the inputs that were encoded, without broken videos."""
         source = dict(zip(self.ids, self.sources))
         return self._replace(ids=list(ids), sources=[source[name] for name in ids])
 
@@ -51,7 +51,7 @@ def text_inputs(texts: Texts) -> Inputs:
 
     Raises:
         TypeError: something else.
-        ValueError: none, or an empty one.
+        ValueError: no text, or an empty one.
     """
     if isinstance(texts, str):
         texts = [texts]
@@ -65,18 +65,18 @@ def text_inputs(texts: Texts) -> Inputs:
 
 
 def video_inputs(videos: Videos, cfg: Config) -> Inputs:
-    """Return videos as the test set's pipeline reads them.
+    """Return videos in the form that the test set's pipeline reads.
 
     Args:
-        videos: a file; a folder of videos in any depth; a list of files, whose ids are their names
-            without suffix; a dict id -> file.  Where the pipeline reads features or stored frames:
-            a list of ids, or a folder of npy files.
-        cfg: of the retriever.
+        videos: a file; a folder of videos of any depth; a list of files, whose ids are their names
+            without suffix; a dict id -> file. If the pipeline reads features or stored frames: a
+            list of ids, or a folder of npy files.
+        cfg: config of the retriever.
 
     Raises:
         FileNotFoundError: a file is missing (names the first ones and how many).
         TypeError: something else.
-        ValueError: none, an id that occurs twice, a folder of another kind or without videos.
+        ValueError: no video, a repeated id, a folder of another kind or without videos.
     """
     first = str(cfg.test_dataloader.dataset.video_pipeline[0]['type']).rpartition('.')[2]
     from_files = first not in ('LoadFeatures', 'LoadFrames', 'LoadExperts')
@@ -118,11 +118,11 @@ def vector_inputs(vectors: Any, kind: str) -> Inputs:
         vectors: :class:`~mmvtr.engine.loop.evaluation.Encoded` items, as ``encode_texts`` and
             ``encode_videos`` give them, or their flat vectors, float [N, D'], as
             :func:`mmvtr.apis.vectors` makes them.
-        kind: 'text' or 'video', what they are of.
+        kind: kind of the items, 'text' or 'video'.
 
     Raises:
         TypeError: something else.
-        ValueError: none, an id that occurs twice, or vectors that are no finite float [N, D'].
+        ValueError: no item, a repeated id, or vectors that are not finite float [N, D'].
     """
     if isinstance(vectors, Encoded):
         ids = list(vectors.ids)
@@ -149,14 +149,14 @@ def vector_inputs(vectors: Any, kind: str) -> Inputs:
 
 
 def reading_config(cfg: Config, given: Inputs, batch_size: Optional[int]) -> Config:
-    """Return a retriever's config that reads these videos in batches of a size, or of its own."""
+    """Return a retriever's config for reading these videos, optionally with a batch size."""
     cfg = Config(dict(test_dataloader=copy.deepcopy(cfg.test_dataloader)))
     loader = cfg.test_dataloader
     if batch_size is not None:
         loader.batch_size = batch_size
     batches = -(-len(given.ids) // loader.setdefault('batch_size', 1))
     loader.num_workers = min(loader.get('num_workers', 0), batches) if batches > 1 else 0
-    if not loader.num_workers:  # settings of workers
+    if not loader.num_workers:  # these settings need workers
         loader.pop('persistent_workers', None)
         loader.pop('prefetch_factor', None)
     if given.store is not None:
@@ -172,7 +172,7 @@ def check_counts(**numbers: int) -> None:
 
 
 def refuse_paths(texts: Inputs) -> None:
-    """Raise ValueError where a text is the path of a video: it was meant as one."""
+    """Raise ValueError if a text is the path of a video, which was probably meant as a video."""
     for text in texts.sources:
         if Path(text).suffix.lower() in VIDEOS and os.path.isfile(text):
             raise ValueError(f'{text[:200]!r} is a file, not a text: say videos=...')

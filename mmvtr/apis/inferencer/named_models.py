@@ -1,4 +1,4 @@
-"""What the argument ``model`` of an inferencer names: a config, or a folder that was saved."""
+"""Resolution of an inferencer's argument ``model``: a config, or a saved folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mmvtr.utils import is_config_file, named_config, read_config
 
 
 def named_model(model: Any) -> tuple[Config, Optional[Saved]]:
-    """Return a config, and the saved folder that it is of; None if it is of none.
+    """Return a config, and the saved folder that it belongs to, or None.
 
     Args:
         model: the name of a config of the package, a config or its file, a saved folder, or the id
@@ -21,7 +21,7 @@ def named_model(model: Any) -> tuple[Config, Optional[Saved]]:
 
     Raises:
         FileNotFoundError: no such file or folder.
-        OSError: what is on the hub cannot be fetched.
+        OSError: a file on the hub cannot be fetched.
         TypeError: something else.
         ValueError: an unknown name, or a config without a model or a test set.
     """
@@ -56,6 +56,6 @@ def named_model(model: Any) -> tuple[Config, Optional[Saved]]:
 def _read(path: str) -> Config:
     try:
         return read_config(path)
-    except Exception as error:  # configs are code: anything can be wrong in one
+    except Exception as error:  # configs are code and can raise anything
         reason = f'{type(error).__name__}: {str(error)[:200]}'
         raise ValueError(f'config {path[-200:]} cannot be read: {reason}') from error

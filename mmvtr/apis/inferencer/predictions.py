@@ -1,4 +1,4 @@
-"""What was found, in types that json knows."""
+"""Predictions in json types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mmvtr.visualization import SheetItem, retrieval_sheet
 
 
 def in_words(sample: RankingSample, seconds: dict[str, tuple[float, float]]) -> dict[str, Any]:
-    """A prediction; ``seconds``: when files have pictures, as far as they were read."""
+    """Return a prediction; ``seconds``: begin and end of the files' pictures, if known."""
     fields = dict(score='scores', raw_score='raw_scores', bias='biases', holds='truths')
     fields.update(sigma='item_sigma', p_match='probabilities')
     known = {name: sample.get(field).tolist() for name, field in fields.items() if field in sample}
@@ -36,7 +36,7 @@ def draw_sheet(prediction: dict[str, Any], strips: dict[str, FilmStrip]) -> Any:
     """Return a matplotlib figure of one query and its results.
 
     Args:
-        prediction: as the inferencer gives it.
+        prediction: a prediction of the inferencer.
         strips: frames by file.
     """
     of_texts = prediction['kind'] == 'text'
@@ -57,7 +57,7 @@ def draw_sheet(prediction: dict[str, Any], strips: dict[str, FilmStrip]) -> Any:
 
 
 def files_of(prediction: dict[str, Any]) -> list[Optional[str]]:
-    """Return the videos of a sheet; None for those without a known file."""
+    """Return the video files of a sheet; None for unknown files."""
     if prediction['kind'] == 'video':
         return [prediction['query']]
     return [hit['item'] for hit in prediction['hits']]

@@ -1,4 +1,4 @@
-"""A gallery, and the best of it for each query: scores in tiles, biases, moments, uncertainty."""
+"""A gallery and its ranking for each query: scores in tiles, biases, moments, uncertainty."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.structures import Levels, take
 
-#: Queries that are scored at a time, and items of the gallery on the device at a time.
+#: Queries scored at a time, and gallery items on the device at a time.
 QUERIES, ITEMS = 512, 4096
 
-#: What a model makes of items: levels, or of vectors that were given, these.
+#: Levels of items encoded by a model, or given vectors.
 Items = Union[Levels, Tensor]
 
 
@@ -34,12 +34,13 @@ class Gallery(NamedTuple):
     Attributes:
         given: the N items.
         items: their levels, or flat vectors float [N, D'].
-        flat: float32 [N, D'], of a model whose scores are inner products: made once, as to
-            normalise all items for each query takes longer than to score them.
-        debiaser: a test-time transform that a bank was fitted for.
+        flat: float32 [N, D'], for a model whose scores are inner products: computed once, as
+            normalising all items for each query takes longer than scoring them.
+        debiaser: a test-time transform fitted to a bank.
         bank: the queries of that bank.
-        surely: of texts, what says how surely they hold of a video; lists begin with what does.
-        calibration: what makes P(match) of raw scores, or of debiased ones.
+        surely: for texts, the implications that tell how surely they hold of a video; texts that
+            hold are ranked first.
+        calibration: maps raw or debiased scores to P(match).
     """
 
     given: Inputs
@@ -51,7 +52,7 @@ class Gallery(NamedTuple):
     calibration: Optional[Calibration] = None
 
     def asked_before(self, model: nn.Module, queries: Items) -> str:
-        """Return the note that most queries, two or more, are in the bank, or ``''``."""
+        """Return a note if most queries, of two or more, are in the bank, else ``''``."""
         if self.bank is None or length(queries) < 2:
             return ''
         if isinstance(queries, Tensor):
@@ -65,10 +66,11 @@ class Surely(NamedTuple):
 
     Attributes:
         implied: in [0, 1], [A, N]: how surely each of A texts implies each of the gallery; a
-            matrix, or tiles where that would be large.
+            matrix, or tiles if that would be large.
         written: the A texts, one of which could have been written for a video; None = the gallery.
-        temperature: of the softmax that says which; None = a share of what each video reaches.
-        sure: in [0, 1].
+        temperature: temperature of the softmax over them; None = a share of each video's score
+            range.
+        sure: in [0, 1], the required certainty.
     """
 
     implied: Union[Tensor, Tiles]
@@ -88,12 +90,11 @@ class RankingSample(BaseDataElement):
 
     Meta fields: ``query_id``, ``query`` (text or file; None where unknown), ``kind`` of the
     query ('text' or 'video'), ``ids`` of the K items, ``sources`` (their texts or files).  Data
-    fields: ``scores`` float [K]; of a gallery with a bank also ``raw_scores`` [K], and where the
-    transform is a number of each item ``biases`` [K];
-    of one that begins with what is implied ``raw_scores`` and ``truths`` [K], in [0, 1]; of one
-    with a calibration ``probabilities`` float64 [K]; where
-    the model has them ``sigma`` (0-dim, of the query) and ``item_sigma`` [K], and ``moments``
-    float64 [K, 2]: begin and end of the match as shares of the video.
+    fields: ``scores`` float [K]; with a bank also ``raw_scores`` [K], and if the transform adds a
+    number per item ``biases`` [K]; with ``surely`` also ``raw_scores`` and ``truths`` [K], in
+    [0, 1]; with a calibration ``probabilities`` float64 [K]; if the model has them ``sigma``
+    (0-dim, of the query) and ``item_sigma`` [K], and ``moments`` float64 [K, 2]: begin and end of
+    the match as shares of the video.
     """
 
 
@@ -124,7 +125,7 @@ def rows_of(items: Items, rows: slice) -> Items:
 
 
 def check_items(model: nn.Module, items: Items, name: str, gallery: Optional[Items] = None) -> None:
-    """Raise ValueError where items that came encoded are not of this model, or of the gallery's."""
+    """Raise ValueError if given encoded items do not fit this model, or the gallery."""
     if isinstance(items, Tensor):
         refuse_without_vectors(model)
         return
@@ -136,9 +137,9 @@ def score(model: nn.Module, kind: str, queries: Items, gallery: Items) -> Tensor
 
     Args:
         model: a retriever.
-        kind: of the queries, 'text' or 'video'.
-        queries: Q, levels or flat vectors.
-        gallery: N, of the other kind.
+        kind: kind of the queries, 'text' or 'video'.
+        queries: Q queries, levels or flat vectors.
+        gallery: N items of the other kind.
 
     Returns:
         float32 [Q, N] on the CPU.
@@ -169,8 +170,8 @@ def rank(
         model: a retriever.
         given: the Q queries, of the other kind than the gallery.
         queries: their levels or flat vectors.
-        gallery: what is searched.
-        topk: how many, at most as many as there are.
+        gallery: the gallery to search.
+        topk: number of hits, at most the number of items.
     """
     topk = min(topk, length(gallery.items))
     item_sigma = sigma(gallery.items)
@@ -223,7 +224,7 @@ def probabilities(
     """Return P(match) of each query's best items, float64 [Q, K]; None without a calibration.
 
     Args:
-        gallery: what is searched.
+        gallery: the gallery to search.
         raw, final: float [Q, N], scores without and with its transform.
         columns: int64 [Q, K].
     """
@@ -252,12 +253,12 @@ def moments(
 
     Args:
         model: a retriever.
-        kind: of the queries.
+        kind: kind of the queries.
         queries, gallery: their items.
-        columns: int64 [Q, K], places in the gallery.
+        columns: int64 [Q, K], positions in the gallery.
 
     Returns:
-        float64 [Q, K, 2], or None of a model that compares whole videos.
+        float64 [Q, K, 2], or None for a model that compares whole videos.
     """
     flat = isinstance(queries, Tensor) or isinstance(gallery, Tensor)
     if flat or not hasattr(model.similarity, 'paired_matches'):

@@ -1,4 +1,4 @@
-"""What changes the order of a gallery: a bank of queries, or sure first."""
+"""Transforms that change a gallery's order: by a bank of queries, or sure first."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.functional.values import check_range
 from mmvtr.plain_config import refuse_unregistered
 
-#: What puts the surest text first; the others read a bank.
+#: Name of the transform that ranks the surest text first; the others read a bank.
 SURE_FIRST = 'sure_first'
-#: Implications that are kept from query to query: 256 MiB of float32.  More are made anew.
+#: Maximum implications kept between queries: 256 MiB of float32.  More are recomputed.
 HELD = 2**26
 
 
@@ -45,18 +45,18 @@ def check_transform(
 
     Args:
         transform: a name of the table of transforms; None = raw scores.
-        kind: of the gallery.
+        kind: kind of the gallery.
         bank: a file.
         captions: a training set, or its config.
-        options: of the transform, the temperature among them.
+        options: options of the transform, including the temperature.
 
     Raises:
-        ValueError: an unknown transform or option, one out of range; a transform without what it
-            needs, or without one what it would need; what is implied, of videos; captions whose
-            config asks for what is not registered.
+        ValueError: an unknown transform or option, or one out of range; a transform without its
+            inputs, or inputs without a transform; ``'sure_first'`` for videos; captions whose
+            config has an unregistered component.
     """
     if transform != SURE_FIRST:
-        Debiaser(transform, **options)  # refuses what is unknown
+        Debiaser(transform, **options)  # rejects unknown options
     if transform == SURE_FIRST:
         sure_options(options)
         if kind != 'text':
@@ -66,7 +66,7 @@ def check_transform(
                 f'transform={SURE_FIRST!r} needs captions=, the training set (or its config) whose '
                 'captions say what texts imply'
             )
-        if isinstance(captions, dict):  # that of a model of the hub, too
+        if isinstance(captions, dict):  # also that of a model from the hub
             refuse_unregistered(captions, 'captions')
         return
     if captions is not None:
@@ -79,7 +79,7 @@ def check_transform(
 
 
 def sure_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return temperature and ``sure`` of sure first, where they are not given the defaults.
+    """Return temperature and ``sure`` of sure first, with defaults for missing ones.
 
     Raises:
         ValueError: another option, or one out of range.
@@ -95,12 +95,12 @@ def sure_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_calibration(calibration: Any, transform: Optional[str]) -> None:
-    """Raise unless a calibration is one of the scores that rank the gallery.
+    """Raise unless a calibration fits the scores that rank the gallery.
 
     Raises:
-        TypeError: it is none.
-        ValueError: fitted on debiased scores, of a gallery without biases; or on raw ones, of one
-            that a bank ranks.
+        TypeError: it is not a calibration.
+        ValueError: it was fitted on debiased scores, but the gallery has no biases; or on raw ones,
+            but a bank ranks the gallery.
     """
     if not isinstance(calibration, Calibration):
         raise TypeError(f'calibration must be a Calibration, not {type(calibration).__name__}')
@@ -125,23 +125,24 @@ def surely_of(
     temperature: Optional[float],
     sure: float,
 ) -> Surely:
-    """Return the implications of texts for a video's texts (docs/agreement.md).
+    """Return the implications with which a gallery's texts are ranked for a video
+    (docs/agreement.md).
 
     Args:
         model: a retriever.
         given: the N texts of the gallery.
         gallery: the same, encoded.
-        captions: the training set, or its config; its annotations alone are read.
-        bank: a file of tools/export_bank.py, of that set: of its captions one could have been
-            written for a video.  None: one of the gallery's texts.
-        temperature: None = a share of what each video reaches
+        captions: the training set, or its config; only its annotations are read.
+        bank: a file of tools/export_bank.py of that set, one of whose captions could have been
+            written for a video. None: one of the gallery's texts.
+        temperature: None = a share of each video's score range
             (:func:`~mmvtr.functional.expected_truth`).
-        sure: in [0, 1], how surely a first text has to hold.
+        sure: in [0, 1], minimum certainty of a first text.
 
     Raises:
-        FileNotFoundError, RuntimeError: no such bank, or none.
-        ValueError: texts that nobody knows, captions of which no video has two, a bank of another
-            model or of another training set.
+        FileNotFoundError, RuntimeError: no such bank, or not a bank.
+        ValueError: unknown texts, captions of which no video has two, a bank of another model or of
+            another training set.
     """
     if None in given.sources:
         raise ValueError(
@@ -185,20 +186,20 @@ def fitted_to_bank(
 
     Args:
         model: a retriever.
-        kind: of the gallery.
+        kind: kind of the gallery.
         gallery: N encoded items.
         bank: a file of tools/export_bank.py, whose queries are of the other kind.
         transform: ``'auto'`` or a name of the table: the same scores as those of the hook of that
             name with this bank.
-        options: of it; the temperature is the model's where none is given.
+        options: options of the transform; the default temperature is the model's.
 
     Raises:
-        FileNotFoundError, RuntimeError: no such bank, or none.
+        FileNotFoundError, RuntimeError: no such bank, or not a bank.
         ValueError: options that do not fit, a bank of another model.
     """
     if isinstance(gallery, Tensor):
         raise ValueError('a transform needs Encoded items as its gallery, not flat vectors')
-    spec = TRANSFORMS.get(transform)  # None: auto
+    spec = TRANSFORMS.get(transform)  # None: 'auto'
     device, asking = torch.device(model.data_preprocessor.device), OTHER[kind]
     stored = {one: queries.different() for one, queries in read_bank(bank).items()}
     read = tiles_read(() if spec is None else spec.reads, model, device, asking, stored, gallery)

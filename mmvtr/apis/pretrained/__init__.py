@@ -1,4 +1,4 @@
-"""A retriever as a folder that others can load: weights, config and card, and no code."""
+"""A retriever as a folder that others can load: weights, config and model card, without code."""
 
 from mmvtr.apis.pretrained.folder import Saved, read_saved, save_pretrained
 from mmvtr.apis.pretrained.transfer import (

@@ -1,4 +1,4 @@
-"""A model card: what a retriever is, how to use it, and what was measured with it."""
+"""Model card: what a retriever is, how to use it, and its results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mmvtr.datasets.annotation_files import read_json
 from mmvtr.engine.loop.facts import Training, together, trainings_of
 from mmvtr.evaluation.results import Results, results_from
 
-#: Of this package, whose ``__init__`` only collects.
+#: Version of this package.
 VERSION: str = import_module('mmvtr').__version__
 
 
@@ -80,14 +80,14 @@ def read_results(
     """Return numbers by key and their protocol, from a mapping or a json file.
 
     Args:
-        results: as ``tools/test.py --out`` writes them, or numbers alone.
-        protocol: the protocol line of numbers alone.
-        trainings: of the model that they are said to be of; None: not known.
+        results: as written by ``tools/test.py --out``, or only numbers.
+        protocol: the protocol line for results that are only numbers.
+        trainings: trainings of the model to which they should belong; None: unknown.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a file that is no json, something else than finite numbers by key, a protocol
-            without results or beside another one, results of another training.
+        ValueError: a file that is not json, anything but finite numbers by key, a protocol without
+            results or in addition to another one, results of another training.
     """
     if results is None:
         if protocol is not None:
@@ -145,17 +145,17 @@ def model_card(
     """Return the text of ``README.md``: YAML for the hub, and a page for people.
 
     Args:
-        name: of the model; that of a repository if it has a slash.
+        name: name of the model; that of a repository if it has a slash.
         data: its config as plain data.
         results: see :func:`read_results`.
-        trainings: facts of what the weights are from; None: unknown.
-        license: of the weights, as the hub names it ('apache-2.0'); None: not stated.
+        trainings: facts of the weights' trainings; None: unknown.
+        license: license of the weights in the hub's spelling ('apache-2.0'); None: not stated.
     """
     model, dataset = data['model'], data['test_dataloader']['dataset']
     similarity, encoder = (_type_in(model, key) for key in ('similarity', 'encoder'))
     front: dict[str, Any] = dict(
         library_name='mmvtr',
-        pipeline_tag='feature-extraction',  # the hub has no tag of its own for retrieval
+        pipeline_tag='feature-extraction',  # the hub has no tag for retrieval
         tags=['text-video-retrieval', 'video-retrieval', 'mmengine', encoder],
     )
     if license:
@@ -199,7 +199,7 @@ def model_card(
 
 
 def _tested_on(results: Results, dataset: Mapping[str, Any]) -> str:
-    """Return the tested set: the protocol's, or the config's test set."""
+    """Return the tested set: that of the protocol, or the config's test set."""
     if results.protocol and 'tested' in results.protocol:
         return str(results.protocol['tested'].get('set'))
     kind, split = str(dataset.get('type')).rpartition('.')[2], dataset.get('split')
@@ -213,7 +213,7 @@ def _trained_on(trainings: Optional[Sequence[Training]]) -> str:
 
 
 def _reads(dataset: Mapping[str, Any]) -> str:
-    """Return what the model reads of a video and of a text, from the test pipelines."""
+    """Return the inputs that the model reads of a video and of a text, from the test pipelines."""
     frames = _first(dataset.get('video_pipeline'), ('num_frames',))
     tokens = _first(dataset.get('text_pipeline'), ('context_length', 'max_length', 'max_words'))
     video = f'{frames} frames' if frames else 'the frames that its pipeline takes'
@@ -222,12 +222,12 @@ def _reads(dataset: Mapping[str, Any]) -> str:
 
 
 def _first(pipeline: Any, keys: Sequence[str]) -> Optional[int]:
-    """Return the first of these arguments that a step of a pipeline has."""
+    """Return the first of these arguments that a pipeline step has."""
     return next((step[key] for step in pipeline or [] for key in keys if step.get(key)), None)
 
 
 def _training(trainings: Optional[Sequence[Training]]) -> str:
-    """Return a table of the facts, a row each."""
+    """Return a table of the facts, one row each."""
     if not trainings:
         return 'Unknown: these weights were given without a checkpoint.'
     cells = {name: str(value).replace('|', r'\|') for name, value in together(trainings).items()}

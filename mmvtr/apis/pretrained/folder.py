@@ -1,4 +1,4 @@
-"""A retriever as a folder of safetensors and json: any machine reads it, and it runs no code."""
+"""A retriever as a folder of safetensors and json that is portable and runs no code."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from mmvtr.plain_config import FILES, as_data, from_data
 from mmvtr.storage import file_digest, write_tensors, write_text
 
 CONFIG, WEIGHTS, ABOUT, CARD = 'config.json', 'model.safetensors', 'retriever.json', 'README.md'
-#: Of the folder; a change that an older version could not read is another number.
+#: Version of the folder's format; increased by changes that older versions could not read.
 FORMAT = 1
 
 
 class Saved(NamedTuple):
-    """A saved folder that was found complete.
+    """A saved folder that was checked to be complete.
 
     Attributes:
-        config: of the retriever.
-        weights: the file.
-        files: names of all that belongs to it, from the folder.
+        config: config of the retriever.
+        weights: file of the weights.
+        files: relative paths of all its files.
     """
 
     config: Config
@@ -46,32 +46,32 @@ def save_pretrained(
     name: Optional[str] = None,
     license: Optional[str] = None,
 ) -> Path:
-    """Write a retriever that ``from_pretrained`` reads: no pickle, no code, all it needs.
+    """Write a retriever in the format of ``from_pretrained``: complete, without pickle or code.
 
-    ``model.safetensors`` has the weights, ``config.json`` the config as data, ``files/`` what that
-    names beside them (a vocabulary), ``README.md`` a model card, and ``retriever.json``, which is
-    written last, the version and the SHA-256 of the weights.  Weights and card have the facts of
-    the training.
+    ``model.safetensors`` has the weights, ``config.json`` the config as data, ``files/`` further
+    files that the config names (a vocabulary), ``README.md`` a model card, and ``retriever.json``,
+    which is written last, the version and the SHA-256 of the weights.  Weights and card contain the
+    facts of the training.
 
     Args:
         model: a retriever; its attribute ``trainings``, which ``load_retriever`` sets, are the
-            facts of what it was trained as.
+            facts of its trainings.
         cfg: its config.
-        folder: made where it is missing.
-        results: of a test: numbers by key, or the json file that ``tools/test.py --out`` wrote,
+        folder: created if missing.
+        results: test results: numbers by key, or the json file that ``tools/test.py --out`` wrote,
             which has their protocol.
-        protocol: the protocol line of numbers that come without.
-        name: in the model card; default that of the config's file, or of the folder.
-        license: of the weights, for the model card; None: not stated.
+        protocol: the protocol line for results without one.
+        name: name in the model card; default that of the config's file, or of the folder.
+        license: license of the weights, for the model card; None: not stated.
 
     Returns:
         ``folder``.
 
     Raises:
         FileNotFoundError: a file that the config or ``results`` names is missing.
-        ValueError: a config that cannot be data (see :mod:`mmvtr.plain_config`), results
-            that are no numbers or of another training, or a protocol without results, or beside
-            one that they have.
+        ValueError: a config that cannot be data (see :mod:`mmvtr.plain_config`), results that are
+            not numbers or of another training, or a protocol without results or in addition to
+            their own.
     """
     folder, trainings = Path(folder), getattr(model, 'trainings', None)
     results = read_results(results, protocol, trainings)
@@ -80,7 +80,7 @@ def save_pretrained(
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         if source.resolve() != (folder / place).resolve():
             shutil.copyfile(source, folder / place)
-    (folder / ABOUT).unlink(missing_ok=True)  # until the new one is whole there is none
+    (folder / ABOUT).unlink(missing_ok=True)  # removed until the new folder is complete
     meta = dict(members=[one.as_dict() for one in trainings]) if trainings else {}
     write_tensors(model.state_dict(), folder / WEIGHTS, meta=meta)
     write_text(folder / CONFIG, json.dumps(data, indent=1, ensure_ascii=False))
@@ -98,10 +98,10 @@ def save_pretrained(
 
 
 def read_saved(folder: Union[str, Path]) -> Saved:
-    """Return a saved folder after checks: complete, of this version, without code; builds nothing.
+    """Return a saved folder after checks (complete, this version, no code); builds nothing.
 
     Raises:
-        FileNotFoundError, RuntimeError, ValueError: as of ``from_pretrained``.
+        FileNotFoundError, RuntimeError, ValueError: see ``from_pretrained``.
     """
     folder = Path(folder)
     if not (folder / ABOUT).is_file():
@@ -147,7 +147,7 @@ def _refuse_links_outward(folder: Path) -> None:
 
 
 def _check_about(about: Any, path: Path) -> None:
-    """Raise unless the description is of this format and complete."""
+    """Raise unless the description has this format and is complete."""
     known = isinstance(about, dict) and isinstance(about.get('format'), int)
     if not known:
         raise ValueError(

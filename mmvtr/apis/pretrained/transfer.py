@@ -1,4 +1,4 @@
-"""From and to the hub, by huggingface_hub's own client."""
+"""Download from and upload to the hub with huggingface_hub's client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mmvtr.datasets.annotation_values import name_of
 from mmvtr.engine.checks.config_checks import UnknownPart
 from mmvtr.plain_config import FILES
 
-#: All that is ever fetched.
+#: Patterns of all files that are ever fetched.
 _OURS = [ABOUT, CARD, CONFIG, WEIGHTS, f'{FILES}/*']
 _WORD = r'[A-Za-z0-9][\w.-]{0,95}'
 
@@ -69,15 +69,15 @@ def from_pretrained(
 
     Args:
         source: the folder, or the id of a repository on the hub (``'NAME/MODEL'``).
-        device: default a GPU where there is one.
-        revision: of the repository: a branch, a tag or a commit.
+        device: default a GPU if available.
+        revision: revision of the repository: a branch, a tag or a commit.
 
     Raises:
         FileNotFoundError: no such folder, or a file of it is missing.
-        OSError: the repository cannot be fetched (says what else can be done).
+        OSError: the repository cannot be fetched (suggests alternatives).
         RuntimeError: weights that are damaged, were replaced, or are of another model; a folder of
             another version.
-        ValueError: a config that is none, or asks for code; a link out of the folder.
+        ValueError: an invalid config, or one that loads code; a link out of the folder.
     """
     return load_saved(read_saved(local_folder(source, revision=revision)), device=device)
 
@@ -85,11 +85,11 @@ def from_pretrained(
 def load_saved(
     saved: Saved, *, device: Optional[Union[str, torch.device]] = None
 ) -> tuple[nn.Module, Config]:
-    """Return the retriever of a folder checked by :func:`read_saved`; errors as there."""
+    """Return the retriever of a folder checked by :func:`read_saved`, with the same errors."""
     try:
         return load_retriever(saved.config, saved.weights, device=device)
     except (AssertionError, AttributeError, KeyError, TypeError, UnknownPart) as error:
-        # An argument, or a value of one, that this version does not know.
+        # An argument or value that this version does not know.
         raise RuntimeError(
             f'{name_of(saved.weights.parent)}: its model cannot be built by mmvtr {VERSION}: '
             f'{str(error)[:200]}'
@@ -97,16 +97,16 @@ def load_saved(
 
 
 def fetch(repo_id: str, *, revision: Optional[str] = None) -> Path:
-    """Return the folder to which a repository is or was fetched.
+    """Return the folder to which a repository is fetched, or was before.
 
     Raises:
-        OSError: there is no such repository, or no network; says what else can be done.
+        OSError: there is no such repository, or no network; suggests alternatives.
     """
     try:
         return Path(
             huggingface_hub.snapshot_download(repo_id, revision=revision, allow_patterns=_OURS)
         )
-    except Exception as error:  # of the network, the file system, or the hub's own
+    except Exception as error:  # from the network, the file system, or the hub client
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise OSError(
             f'{repo_id} is no folder here, and cannot be fetched from the hub: {reason[:80]} ... '
@@ -129,14 +129,14 @@ def push_to_hub(
 ) -> str:
     """Upload a folder of :func:`save_pretrained`, or a retriever, which is saved first.
 
-    Only what belongs to the retriever is uploaded, whatever else lies in the folder.
+    Only the retriever's files are uploaded, not other files in the folder.
 
     Args:
         source: the folder, or a retriever.
-        repo_id: ``'NAME/MODEL'``; made where it is missing.
-        cfg: of a retriever.
-        private: of a repository that is made; default the account's own.
-        message: of the commit.
+        repo_id: ``'NAME/MODEL'``; created if missing.
+        cfg: config of a retriever.
+        private: visibility of a created repository; default the account's own.
+        message: message of the commit.
         **card: ``results``, ``protocol``, ``license`` and ``name`` (default ``repo_id``), see
             :func:`save_pretrained`.
 
@@ -144,9 +144,9 @@ def push_to_hub(
         The address of the repository.
 
     Raises:
-        FileNotFoundError, RuntimeError, ValueError: the folder is not whole; a retriever without a
-            config, a folder with one, or no id of a repository.
-        OSError: the hub refuses, or cannot be reached.
+        FileNotFoundError, RuntimeError, ValueError: the folder is incomplete; a retriever without a
+            config, a folder with one, or an invalid repository id.
+        OSError: the hub rejects the upload, or cannot be reached.
     """
     check_repo_id(repo_id)
     if isinstance(source, nn.Module):
@@ -171,7 +171,7 @@ def _upload(folder: Path, repo_id: str, private: Optional[bool], message: str) -
             allow_patterns=files,
             commit_message=message,
         )
-    except Exception as error:  # of the network, or the hub's own
+    except Exception as error:  # from the network, or the hub client
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise OSError(
             f'{repo_id}: the hub did not take it: {reason[:120]} ... Log in with `hf auth login`; '

@@ -1,1 +1,1 @@
-"""What captions of one clip say of another text: who goes with whom, before any frame is seen."""
+"""Similarity of clips and texts computed from captions alone, without any frame."""

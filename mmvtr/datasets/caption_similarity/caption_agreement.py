@@ -1,4 +1,4 @@
-"""Clips with several captions say which words go together: a second view of who matches whom.
+"""Agreement of texts and videos from word co-occurrence in the captions of clips that have several.
 
 It never sees a frame, so its errors are not those of a model that looks at clips.
 """
@@ -15,50 +15,49 @@ from mmengine.dist import broadcast_object_list
 from mmvtr.datasets.records import Records, texts_of
 from mmvtr.registry import TASK_UTILS
 
-#: Captions at a time: bags of 2,048 words are 64 MB.
+#: Captions per chunk: bags of 2,048 words take 64 MB.
 ROWS = 4096
 
 
 @TASK_UTILS.register_module()
 class CaptionAgreement:
-    """Give every text and video a vector ``agreement``; their product says how well they agree.
+    """Record transform that gives texts and videos vectors whose product is their ``agreement``.
 
         pmi_wu = log (n_wu + prior) / (e_wu + prior)
         mean_tv = mean of pmi_wu over words w of t and u of v's captions / its deviation
         agreement_tv = (mean_tv + canonical * cosine_tv / its deviation) / deviation of the sum
 
-    n_wu is how often w and u stand in different captions of one clip ("hops" and "bounces" do,
-    "red" and "blue" do not), e_wu how often by chance; of K captions each pair counts 1 / (K - 1),
-    so that a caption counts once.  In the means a word weighs as much as it tells: ``log ((1 + N) /
-    (1 + n_w))`` of N captions of which n_w have it, times the square root of the norm of its row of
-    pmi, which is near 0 for "the"; captions of a clip weigh the same.  A mean of products is a
-    product of means, so that no pair is ever looked at: vectors are made of the ``dim``
-    eigenvectors of pmi that matter most.
+    n_wu counts how often w and u occur in different captions of one clip ("hops" and "bounces" do,
+    "red" and "blue" do not), e_wu is the count expected by chance; of K captions each pair counts
+    1 / (K - 1), so that a caption counts once.  In the means a word is weighted by how informative
+    it is: ``log ((1 + N) / (1 + n_w))`` of N captions of which n_w have it, times the square root
+    of the norm of its row of pmi, which is near 0 for "the"; captions of a clip have equal weight.
+    A mean of products is a product of means, so that pairs are never enumerated: vectors use the
+    ``dim`` eigenvectors of pmi with the largest absolute eigenvalues.
 
-    The cosine is that of captions as wholes, where the mean knows words alone: the ``dim``
-    directions in which captions of one clip correlate most (canonical correlation analysis; a
-    caption is its words, scaled to unit length), each scaled by its correlation, and a clip the
-    mean of its captions.  Directions are made by rank 0 for all processes.
+    The cosine compares captions as a whole, while the mean compares single words: it uses the
+    ``dim`` directions in which captions of one clip correlate most (canonical correlation analysis;
+    a caption is its words, scaled to unit length), each scaled by its correlation; a clip is the
+    mean of its captions.  Rank 0 computes the directions for all processes.
 
     The unit of the product is one standard deviation over all pairs of the set.  A text without a
-    word that is known and stands in a clip of several captions is a zero vector: it agrees with
-    none, and thins the mean of its clip.
+    known word from a clip of several captions is a zero vector: it agrees with nothing, and shrinks
+    the mean of its clip.
 
-    On real captions, judged by people, both additions gain
-    (projects/lab/evidence/pages/judged_training.md); with ``canonical=0, rare=False`` the
-    vectors are what they were before.
+    On real captions with human judgments, both additions help
+    (projects/lab/evidence/pages/judged_training.md); with ``canonical=0, rare=False`` the vectors
+    are those of the method without the additions.
 
     Args:
-        dim: D, of the vectors of each of the two parts; as many as there are words, which is the
-            most, is exact.
-        words: how many are known, the most frequent ones.
-        prior: pairs that are added to both counts.
-        canonical: deviations that a deviation of the cosine is worth; 0 = without.
-        ridge: captions' worth of noise that is added to the covariance of captions.
-        rare: weigh words as above; False = by the norm of their rows of pmi alone.
+        dim: D, dimensions of each of the two parts; the number of words, the maximum, is exact.
+        words: size of the vocabulary, the most frequent words.
+        prior: pseudo-count added to both counts.
+        canonical: weight of the cosine in standard deviations; 0 = without the cosine.
+        ridge: noise added to the covariance of captions, in units of captions.
+        rare: weight words as above; False = by the norm of their rows of pmi alone.
 
     Attributes:
-        known: the words, once called.
+        known: the vocabulary, once called.
 
     Raises:
         ValueError: ``dim`` or ``words`` below 1, a prior or ridge that is not positive, canonical
@@ -96,7 +95,7 @@ class CaptionAgreement:
         self.known: list[str] = []
 
     def __call__(self, videos: Records, texts: Records) -> tuple[Records, Records]:
-        """Add them in place; ``texts`` say by ``video_idx`` whose captions they are."""
+        """Add ``agreement`` in place; each text's ``video_idx`` says which videos it describes."""
         self.known, frequency, bags, owners = read_captions(videos, texts, self.words)
         parts = [self._means(bags, owners, np.log((1 + len(texts)) / (1 + frequency)))]
         if self.canonical:
@@ -111,7 +110,8 @@ class CaptionAgreement:
     def _means(
         self, bags: Sequence[Sequence[int]], owners: Sequence[Sequence[int]], idf: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Of texts [T, D] and videos [V, D], whose products are means of pmi; of deviation 1."""
+        """Return vectors of texts [T, D] and videos [V, D] whose products are means of pmi, scaled
+        to standard deviation 1."""
         pmi = word_pmi(bags, owners, len(self.known), self.prior)
         values, basis = largest_directions(pmi, self.dim)
         tells = np.linalg.norm(pmi, axis=1)
@@ -122,7 +122,8 @@ class CaptionAgreement:
     def _cosines(
         self, bags: Sequence[Sequence[int]], owners: Sequence[Sequence[int]]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Of texts [T, D] and videos [V, D], whose products are cosines; of deviation canonical."""
+        """Return vectors of texts [T, D] and videos [V, D] whose products are cosines, scaled to
+        standard deviation ``canonical``."""
         within, between, mean = caption_covariances(bags, owners, len(self.known))
         noise = self.ridge / max(sum(len(own) for own in owners if len(own) > 1), 1)
         basis = same_on_all(canonical_directions(within, between, noise, self.dim))
@@ -139,7 +140,7 @@ def word_pmi(
     """Return the pointwise mutual information of words in different captions of one video.
 
     Args:
-        bags: the different words of each caption, numbers below ``words``.
+        bags: the distinct words of each caption, as numbers below ``words``.
         owners: the captions of each video.
         words: W.
         prior: added to both counts.
@@ -158,10 +159,10 @@ def word_pmi(
 def caption_covariances(
     bags: Sequence[Sequence[int]], owners: Sequence[Sequence[int]], words: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Covariances of captions, as unit vectors of their words, of videos that have several.
+    """Return covariances of captions, as unit word vectors, over the videos that have several.
 
     Args:
-        bags, owners, words: as of :func:`word_pmi`.
+        bags, owners, words: see :func:`word_pmi`.
 
     Returns:
         float64 [W, W] of a caption with itself, [W, W] with another one of its video, each caption
@@ -188,15 +189,15 @@ def caption_covariances(
 def canonical_directions(
     within: np.ndarray, between: np.ndarray, noise: float, dim: int
 ) -> np.ndarray:
-    """The directions x of largest ``x' between x`` where ``x' (within + noise) x = 1``, times it.
+    """Return x of largest ``x' between x`` with ``x' (within + noise) x = 1``, times that value.
 
-    So a projection is what a caption's partner is expected to have there; directions that
-    correlate negatively are 0.
+    A projection is thus the expected projection of another caption of the same video; directions of
+    negative correlation are 0.
 
     Args:
         within, between: float64 [W, W], symmetric.
         noise: added to the diagonal of ``within``.
-        dim: D, at most so many.
+        dim: D, the maximum number of directions.
 
     Returns:
         float64 [W, min(D, W)].
@@ -224,7 +225,7 @@ def _units(rows: np.ndarray) -> np.ndarray:
 
 
 def _means(bags: Sequence[Sequence[int]], basis: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Float64 [N, D], the weighted mean of the words' rows of ``basis``; 0 without a word."""
+    """Return the weighted means of words' rows of ``basis``, float64 [N, D]; 0 without words."""
     parts: list[np.ndarray] = []
     for start in range(0, len(bags), ROWS):
         weighted = bag_rows(bags[start : start + ROWS], len(basis))
@@ -235,7 +236,7 @@ def _means(bags: Sequence[Sequence[int]], basis: np.ndarray, weights: np.ndarray
 
 
 def _projected(bags: Sequence[Sequence[int]], basis: np.ndarray) -> np.ndarray:
-    """Return captions, as unit word vectors, times [W, D]: float64 [N, D]."""
+    """Return captions, as unit word vectors, projected on ``basis`` [W, D]: float64 [N, D]."""
     starts = range(0, len(bags), ROWS)
     return np.concatenate(
         [_units(bag_rows(bags[n : n + ROWS], len(basis))) @ basis for n in starts]
@@ -243,7 +244,7 @@ def _projected(bags: Sequence[Sequence[int]], basis: np.ndarray) -> np.ndarray:
 
 
 def _deviation(texts: np.ndarray, videos: np.ndarray) -> float:
-    """Standard deviation of all products of a row of [T, D] and one of [V, D], without a matrix."""
+    """Return the standard deviation of all products of rows of [T, D] and [V, D], in O(T + V)."""
     moments = [rows.T @ rows / len(rows) for rows in (texts, videos)]
     square = float((moments[0] * moments[1]).sum())
     variance = square - float(texts.mean(0) @ videos.mean(0)) ** 2
@@ -272,7 +273,7 @@ class CaptionBags(NamedTuple):
 def read_captions(
     videos: Sequence[dict[str, Any]], texts: Sequence[dict[str, Any]], words: int
 ) -> CaptionBags:
-    """Of records; ``texts`` hold ``text`` and, by ``video_idx``, whose captions they are."""
+    """Return bags of words; ``texts`` hold ``text`` and ``video_idx``, their videos' positions."""
     captions = [sorted(set(WORD.findall(text['text'].lower()))) for text in texts]
     frequency = Counter(word for caption in captions for word in caption)
     known = [word for word, _ in frequency.most_common(words)]
@@ -286,10 +287,10 @@ class WordPairs(NamedTuple):
     """Co-occurrence counts of words in the captions of videos that have several.
 
     Attributes:
-        together: float64 [W, W], symmetric: how often two words stand in different captions of one
+        together: float64 [W, W], symmetric: how often two words occur in different captions of one
             video; of K captions each pair counts 1 / (K - 1), so that a caption counts once.
         alone: float64 [W], captions that have the word.
-        captions: how many there are.
+        captions: number of captions.
     """
 
     together: np.ndarray
@@ -300,7 +301,7 @@ class WordPairs(NamedTuple):
 def count_pairs(
     bags: Sequence[Sequence[int]], owners: Sequence[Sequence[int]], words: int
 ) -> WordPairs:
-    """Count words in different captions of one video.
+    """Count co-occurrences of words in different captions of one video.
 
     Args:
         bags: the different words of each caption, numbers below ``words``.
@@ -329,7 +330,7 @@ def count_pairs(
 
 
 def bag_rows(bags: Sequence[Sequence[int]], words: int) -> np.ndarray:
-    """Return bags of words as float64 [N, W] of 0 and 1."""
+    """Return bags of words as binary rows, float64 [N, W]."""
     matrix = np.zeros((len(bags), words))
     for row, bag in zip(matrix, bags):
         row[list(bag)] = 1.0
@@ -337,10 +338,10 @@ def bag_rows(bags: Sequence[Sequence[int]], words: int) -> np.ndarray:
 
 
 def largest_directions(matrix: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the largest eigenvalues [D] by size of a symmetric [W, W], and their vectors [W, D].
+    """Return the D eigenvalues of largest magnitude of a symmetric [W, W], and vectors [W, D].
 
-    They are those of rank 0 on all processes: products of vectors that two processes made would be
-    wrong without a word.
+    All processes get those of rank 0: products of vectors computed by different processes would be
+    silently wrong.
     """
     values, basis = np.linalg.eigh(matrix)
     most = np.argsort(-np.abs(values), kind='stable')[:dim]

@@ -1,4 +1,5 @@
-"""Captions of one clip say how surely a word holds where another is said: a detector without truth.
+"""Probability that a text holds for a video, estimated from the captions of clips that have
+several.
 
 It never sees a frame, so its errors are not those of a model that looks at clips.
 """
@@ -25,35 +26,35 @@ from mmvtr.registry import TASK_UTILS
 
 @TASK_UTILS.register_module()
 class CaptionImplication:
-    """Give every text and video a vector ``agreement``; their product is the log of how surely the
-    text holds for the video.
+    """Record transform that adds a vector ``agreement`` to each text and video, whose product is
+    the log probability that the text holds for the video.
 
         q_wu = min(1, P(another caption says w | one says u) / P(another says w | one says w))
         p_wv = max of q_wu over words u of v's captions
         agreement_tv = sum of log max(p_wv, least) over words w of t
 
-    A caption leaves out most of what is true, so that a word that is not said may hold all the
-    same.  How often what holds is said is known where it has been said once: P(another says w | one
-    says w), counted in clips of several captions.  That is the label frequency of learning from
-    positive and unlabelled examples, by which what is *said* is divided to get what *holds* ("hops"
-    where another caption has "bounces": surely; where it has "star": as rarely as anywhere).  "a"
-    and "there is" hold of everything and count for nothing, without a list of stop words; each word
-    that is not implied makes a text less sure.
+    A caption leaves out most of what is true, so a word that is not said may hold all the same.
+    P(another says w | one says w), counted in clips of several captions, is how often a true word
+    is said again: the label frequency of learning from positive and unlabelled examples, by which
+    the rate of what is *said* is divided to get the rate of what *holds* ("hops" where another
+    caption has "bounces": surely; where it has "star": as rarely as anywhere).  "a" and "there is"
+    hold for everything and do not affect the result, without a list of stop words; each word that
+    is not implied lowers a text's probability.
 
-    A text of no known word is implied by everything that has captions.  Where a video has none,
-    nothing is known of it, and each word is as sure as ``least``.
+    A text without a known word is implied by every video that has captions.  For a video without
+    captions each word has probability ``least``.
 
     Args:
-        words: how many are known, the most frequent ones.
-        prior: captions' worth of what is expected without a count: the frequency of w in P(w | u),
-            the mean over all words in P(w | w).
+        words: size of the vocabulary, the most frequent words.
+        prior: weight, in captions, of the value expected without counts: the frequency of w in
+            P(w | u), the mean over all words in P(w | w).
         least: smallest probability of a word, in (0, 1).
-        dim: D of the vectors; as many as there are words, which is the most, is exact.
-        mean: take the mean over the text's words in place of the sum: no longer a probability, but
-            long texts are not called less sure for being long.
+        dim: D, dimensions of the vectors; the number of words, the maximum, is exact.
+        mean: average over the text's words instead of summing: no longer a probability, but long
+            texts are not penalised for their length.
 
     Attributes:
-        known: the words, once it has learnt.
+        known: the vocabulary, once it has learnt.
         implied: float64 [U, W], q_wu, once it has learnt.
 
     Raises:
@@ -91,9 +92,9 @@ class CaptionImplication:
         self.implied: Optional[np.ndarray] = None
 
     def __call__(self, videos: Records, texts: Records) -> tuple[Records, Records]:
-        """Add them in place; ``texts`` say by ``video_idx`` whose captions they are."""
+        """Add ``agreement`` in place; each text's ``video_idx`` says which videos it describes."""
         bags, owners = self.learn(videos, texts)
-        # Rows are those of videos: the directions in which they differ most from 0 say most.
+        # Rows are videos: the directions of largest second moment carry most of the logs.
         logs = np.log(self._of_videos(self.implied, bags, owners))
         _, basis = largest_directions(logs.T @ logs, self.dim)
         for video, vector in zip(videos, (logs @ basis).astype(np.float32)):
@@ -109,7 +110,7 @@ class CaptionImplication:
         """Count words and store which imply which; the records stay unchanged.
 
         Returns:
-            The words of each caption and the captions of each video, as numbers.
+            The words of each caption and the captions of each video, as indices.
         """
         self.known, _, bags, owners = read_captions(videos, texts, self.words)
         implied = implications(bags, owners, len(self.known), self.prior)
@@ -123,21 +124,21 @@ class CaptionImplication:
         *,
         device: Optional[str | torch.device] = None,
     ) -> Tiles:
-        """Return how surely captions imply each other, each as the only caption of a clip.
+        """Return how surely captions imply each other, each taken as the only caption of a clip.
 
-        A word that was not known when it learnt is implied by itself alone, and by all else as
-        surely as ``least``: what nobody has counted is not to pass for a function word.  So is a
-        caption without words.
+        A word outside the vocabulary is implied by itself, and by everything else with probability
+        ``least``, so that an uncounted word does not pass for a function word.  The same holds for
+        a caption without words.
 
         Args:
             captions: N of them.
             others: M of them; None = the same.
-            device: where tiles are made; default the CPU.
+            device: device of the tiles; default the CPU.
 
         Returns:
             Tiles of float32 [N, M] in [0, 1]: entry (a, b) is how surely caption a implies caption
-            b, as ``functional.expected_truth`` takes it.  What is held is a number for each of N
-            captions and each known word.
+            b, as ``functional.expected_truth`` takes it.  The memory held is one number for each of
+            the N captions and each known word.
 
         Raises:
             RuntimeError: it has not learnt yet.
@@ -191,8 +192,8 @@ class CaptionImplication:
         return Tiles.of((len(premises), len(conclusions)), columns, name='implied')
 
     def _bags(self, captions: Sequence[str]) -> list[tuple[list[int], list[str]]]:
-        """Of each caption the numbers of its known words, and its other words; of one without any
-        words the caption itself, which no word can be."""
+        """Return each caption's known words as indices and its unknown words; a caption without
+        words yields itself in parentheses, which no word can equal."""
         number = {word: n for n, word in enumerate(self.known)}
         found = []
         for caption in captions:
@@ -219,22 +220,22 @@ class CaptionImplication:
 def implications(
     bags: Sequence[Sequence[int]], owners: Sequence[Sequence[int]], words: int, prior: float
 ) -> np.ndarray:
-    """Return how surely each word holds for a video that another word is said of.
+    """Return the probability that a word holds for a video of which another word is said.
 
     Args:
-        bags: the different words of each caption, numbers below ``words``.
+        bags: the distinct words of each caption, as numbers below ``words``.
         owners: the captions of each video.
         words: W.
         prior: see :class:`CaptionImplication`.
 
     Returns:
-        float64 [U, W] in [0, 1], of w where u is said; 1 where they are the same.
+        float64 [U, W] in [0, 1], entry (u, w) that of w given u; 1 for equal words.
 
     Raises:
         ValueError: no video has two captions.
 
     Example:
-        Of three captions with word 0 two stand beside another one with it, so that two thirds of
+        Of three captions with word 0 two have another caption with it beside them, so two thirds of
         what is true are said; beside word 1 it is said half as often. ::
 
             >>> bags, owners = [[0], [0], [1], [1], [0], [1]], [[0, 1], [2, 3], [4, 5]]
@@ -255,18 +256,19 @@ def implications(
 
 @TASK_UTILS.register_module()
 class SummedCaptionSimilarity:
-    """Give every text and video a vector ``agreement`` whose product is a weighed sum of those of
-    several caption similarities: their vectors stand side by side, those of texts times the weight.
+    """Record transform whose ``agreement`` product is a weighted sum of those of several caption
+    similarities; the vectors are concatenated, those of texts times the weights.
 
-    :class:`CaptionAgreement` and the mean of :class:`CaptionImplication`, twice as heavy, tell what
-    people call right better than either does (projects/lab/evidence/pages/judged_training.md).
+    :class:`CaptionAgreement` plus the mean of :class:`CaptionImplication` at twice the weight
+    agrees with human judgments better than either alone
+    (projects/lab/evidence/pages/judged_training.md).
 
     Args:
         parts: configs of the caption similarities.
-        weights: of each; None: 1.
+        weights: one per part; None: all 1.
 
     Raises:
-        ValueError: no parts, or not a weight for each.
+        ValueError: no parts, or another number of weights.
     """
 
     of_what_stays = True
@@ -284,7 +286,7 @@ class SummedCaptionSimilarity:
             )
 
     def __call__(self, videos: Records, texts: Records) -> tuple[Records, Records]:
-        """Add them in place; ``texts`` say by ``video_idx`` whose captions they are."""
+        """Add ``agreement`` in place; each text's ``video_idx`` says which videos it describes."""
         found: dict[int, list[np.ndarray]] = {id(record): [] for record in (*videos, *texts)}
         for part, weight in zip(self.parts, self.weights):
             part(videos, texts)

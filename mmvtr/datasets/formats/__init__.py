@@ -1,1 +1,1 @@
-"""Published datasets, each read from the files that its authors and the field hand out."""
+"""Published datasets, each read from the files that its authors and the community distribute."""

@@ -1,7 +1,7 @@
 """ActivityNet Captions (Krishna et al., ICCV 2017) as paragraph retrieval.
 
 The sentences of a video, stripped and joined by a space, are one text (Zhang et al., ECCV 2018).
-They keep the order of the file, as the field's codes do; it is not always that of their times.
+They keep the order of the file, as published code does; it is not always temporal order.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ActivityNetDataset(PublishedDataset):
 
     Args:
         split: 'train', 'val1' or 'val2'.
-        **kwargs: of :class:`PublishedDataset`.
+        **kwargs: arguments of :class:`PublishedDataset`.
     """
 
     title = 'ActivityNet Captions'
@@ -47,7 +47,7 @@ class ActivityNetDataset(PublishedDataset):
     root = 'data/activitynet'
 
     def read_split(self) -> Annotations:
-        """Return the videos of the split's list, or all of its json, in its order."""
+        """Return the videos of the split's list, or all videos of its json, in order."""
         return self.listed(self._paragraphs(SPLITS[self.split].source))
 
     def held_out(self) -> Iterator[tuple[str, list[str]]]:

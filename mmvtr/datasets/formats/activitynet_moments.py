@@ -32,12 +32,12 @@ SPLITS = {
 class ActivityNetMomentsDataset(PRVRDataset):
     """ActivityNet Captions: whole videos and the sentences of their moments.
 
-    The field takes 9,043 videos of train, and 4,430 of val_1 to test on; MS-SL's text files list
-    them. Without these files all videos of the json are read, and the log says so.
+    Papers train on 9,043 videos of train and test on 4,430 of val_1; MS-SL's text files list them.
+    Without these files all videos of the json are read, and the log says so.
 
     Args:
         split: 'train' or 'test'.
-        **kwargs: of :class:`PRVRDataset`.
+        **kwargs: arguments of :class:`PRVRDataset`.
     """
 
     title = 'ActivityNet Captions (moments)'

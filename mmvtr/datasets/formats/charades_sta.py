@@ -18,7 +18,7 @@ from mmvtr.datasets.formats.prvr import Official, PRVRDataset, Untrimmed, read_m
 from mmvtr.datasets.formats.published import Split
 from mmvtr.registry import DATASETS
 
-# MS-SL prints 5,538 training videos; its 12,408 captions are of 5,338, as Charades-STA says.
+# MS-SL prints 5,538 training videos; its 12,408 captions belong to 5,338, as in Charades-STA.
 SPLITS = {
     'train': Split('TextData/charadestrain.caption.txt', 'charades_sta_train.txt', 5338, 12408),
     'test': Split('TextData/charadestest.caption.txt', 'charades_sta_test.txt', 1334, 3720),
@@ -34,10 +34,10 @@ class CharadesSTADataset(PRVRDataset):
 
     Args:
         split: 'train' or 'test'.
-        **kwargs: of :class:`PRVRDataset`.
+        **kwargs: arguments of :class:`PRVRDataset`.
 
     Raises:
-        ValueError: see :class:`PRVRDataset`; a video that the csv file does not have.
+        ValueError: see :class:`PRVRDataset`; a video that the csv file lacks.
     """
 
     title = 'Charades-STA'
@@ -51,7 +51,7 @@ class CharadesSTADataset(PRVRDataset):
     root = 'data/charades'
 
     def read_official(self, split: str) -> Official:
-        """Return the moments of lines ``VIDEO start end##caption``."""
+        """Return the moments from lines ``VIDEO start end##caption``."""
         lengths = _read_lengths(self.file(f'Charades_v1_{split}.csv'))
         path = self.file(SPLITS[split].source)
         videos: Official = {}

@@ -14,7 +14,7 @@ from mmvtr.datasets.folders import file_of
 from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDataset, Split
 from mmvtr.registry import DATASETS
 
-#: Annotators saw six segments of five seconds; what comes later nobody described.
+#: Annotators saw six segments of five seconds; nothing after them is described.
 SECONDS = 30.0
 
 LISTS = 'collaborative-experts'
@@ -29,13 +29,14 @@ SPLITS = {
 class DiDeMoDataset(PublishedDataset):
     """DiDeMo: the first 30 s of videos and their paragraphs.
 
-    Videos are those of Collaborative Experts' lists or, without a list, all of the json. A text has
-    the id of its video, a file name such as ``USER_NUMBER_HASH.mov``.
+    The videos are those of Collaborative Experts' lists or, without a list, all of the json. A text
+    has the id of its video, a file name such as ``USER_NUMBER_HASH.mov``.
 
     Args:
         split: 'train', 'val' or 'test'.
-        video_suffix: in place of the video's own, for a folder of converted files; '' = its own.
-        **kwargs: of :class:`PublishedDataset`.
+        video_suffix: replaces the video's own suffix, for a folder of converted files; '' = its
+            own.
+        **kwargs: arguments of :class:`PublishedDataset`.
     """
 
     title = 'DiDeMo'
@@ -46,7 +47,7 @@ class DiDeMoDataset(PublishedDataset):
     suffix = ''
 
     def read_split(self) -> Annotations:
-        """Return the videos of the split's list, or all of its json, in its order."""
+        """Return the videos of the split's list, or all videos of its json, in order."""
         sentences: dict[str, list[str]] = {}
         path = self.file(SPLITS[self.split].source)
         for place, row in read_rows(path):

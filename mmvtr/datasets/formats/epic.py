@@ -50,7 +50,7 @@ COLUMNS = (
 
 
 class Clip(NamedTuple):
-    """A row of a clip csv; times in seconds, ``frames`` of the original video (50 or 60 a second).
+    """A row of a clip csv; times in seconds, ``frames`` of the original video (50 or 60 fps).
 
     ``noun_class`` is the first of ``noun_classes``: with the verb's class, the action of a clip.
     """
@@ -84,25 +84,25 @@ class Clip(NamedTuple):
 class EPICKitchensDataset(PublishedDataset):
     """EPIC-KITCHENS-100: clips and the narrations of their actions.
 
-    To train on, every clip has its own narration: 67,217 pairs, as the official code and HGR train.
-    To test, the 3,842 sentences of the sentence csv ask; each belongs to all clips of relevance 1
-    (16.28 on average). 'train_sentences' relates the training clips to their 15,989 sentences in
-    that way. A video's id and a text's is the narration_id. Records have ``classes``, ``actions``
-    and, a text, ``verb`` and ``nouns`` as the csv of the clips has them at its narration_id; a
-    video has ``start``, ``end`` and ``duration`` in seconds and ``num_frames``.
+    In training every clip has its own narration: 67,217 pairs, as in the official code and HGR. In
+    testing the queries are the 3,842 sentences of the sentence csv; each belongs to all clips of
+    relevance 1 (16.28 on average). 'train_sentences' relates the training clips to their 15,989
+    sentences in the same way. The id of a video or a text is its narration_id. Records have
+    ``classes``, ``actions`` and, a text, ``verb`` and ``nouns`` as the csv of the clips has them at
+    its narration_id; a video has ``start``, ``end`` and ``duration`` in seconds and ``num_frames``.
 
     Args:
         split: 'train', 'train_sentences' or 'test'.
         ann_root: a copy of the repository epic-kitchens-100-annotations.
         video_dir: folder of ``P01/videos/P01_01.MP4`` ..., the untrimmed videos.
-        related: with ``epoch_unit='video'``, hand a clip any text of relevance above this, drawn
-            uniformly, in place of one of its own (EgoVLP: .1).  The pair is then a match of the
-            batch, and its relevance says how good a one.  None: its own texts.
-        **kwargs: of :class:`PublishedDataset`.
+        related: with ``epoch_unit='video'``, pair a clip with any text of relevance above this,
+            drawn uniformly, instead of one of its own (EgoVLP: .1).  The pair is then a positive of
+            the batch, graded by its relevance.  None: its own texts.
+        **kwargs: arguments of :class:`PublishedDataset`.
 
     Raises:
-        ValueError: see :class:`PublishedDataset`; a clip that ends before it begins, a list that is
-            none; names the row.
+        ValueError: see :class:`PublishedDataset`; a clip that ends before it begins, a malformed
+            list; names the row.
     """
 
     title = 'EPIC-KITCHENS-100'
@@ -149,7 +149,7 @@ class EPICKitchensDataset(PublishedDataset):
         return v, [int(random.choice(self._texts_related_to(v)))]
 
     def _texts_related_to(self, v: int) -> np.ndarray:
-        """Int64 [n], texts of enough relevance for a clip; the same for all of its classes."""
+        """Return texts of sufficient relevance for a clip, int64 [n]; cached by classes."""
         classes = self.videos[v]['classes']
         key = tuple(frozenset(classes[kind]) for kind in classes)
         if key not in self._related_texts:
@@ -163,7 +163,7 @@ class EPICKitchensDataset(PublishedDataset):
         return {kind: class_table(self.texts, kind) for kind in self.texts[0]['classes']}
 
     def video_record(self, name: str) -> dict[str, Any]:
-        """Return a clip's record; its name holds its video: P01_01_0 is clip 0 of P01_01."""
+        """Return a clip's record; its name begins with its video's: P01_01_0 is in P01_01."""
         video = name.rpartition('_')[0]
         folder = f'{self.video_dir}/{video.partition("_")[0]}/videos'
         return dict(video_id=name, path=str(file_of(folder, video, self.video_suffix)))
@@ -176,7 +176,7 @@ class EPICKitchensDataset(PublishedDataset):
 
 
 def read_clips(path: Path) -> list[Clip]:
-    """Read a csv of clips.
+    """Return the clips of a csv.
 
     Raises:
         FileNotFoundError: no such file.
@@ -188,7 +188,7 @@ def read_clips(path: Path) -> list[Clip]:
 
 
 def _clip_id(value: str, place: Place) -> str:
-    """Return an id that names the clip's video."""
+    """Return the id of a clip, which must contain its video's id."""
     if not all(identifier(value, place).rpartition('_')[0].partition('_')):
         raise wrong(place, "an id 'PARTICIPANT_VIDEO_NUMBER'", value)
     return value
@@ -257,7 +257,7 @@ def _text(clip: Clip, text: str, video_idx: list[int]) -> dict[str, Any]:
 
 
 def _clock(clock: str, place: Place) -> float:
-    """Return ``HH:MM:SS.ss`` in seconds."""
+    """Return a time ``HH:MM:SS.ss`` in seconds."""
     parts = clock.split(':')
     if len(parts) != 3:
         raise wrong(place, 'a time HH:MM:SS.ss', clock)
@@ -281,7 +281,7 @@ def _numbers(text: str, place: Place) -> tuple[int, ...]:
 
 @lru_cache(maxsize=10_000)
 def _parse_list(text: str) -> tuple[Any, ...]:
-    """Parse a Python list literal without running code; () if it is none."""
+    """Parse a Python list literal without running code; return () if it is not one."""
     try:
         values = ast.literal_eval(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):

@@ -1,7 +1,7 @@
-"""LSMDC (Rohrbach et al., IJCV 2017): clips of movies, each told in a sentence.
+"""LSMDC (Rohrbach et al., IJCV 2017): movie clips, each described by a sentence.
 
-The annotation files have no header and no quoting, and are irregular in ways that each loader of
-the field met differently.  Here each irregular row is kept with its reason: :class:`Irregular`.
+The annotation files have no header and no quoting, and have irregularities that published loaders
+treat differently.  Here each irregular row is recorded with its reason: :class:`Irregular`.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from mmvtr.datasets.formats.published import Annotations, Captions, PublishedDat
 from mmvtr.datasets.videos.missing import LeftOut
 from mmvtr.registry import DATASETS
 
-#: By name; sizes are rows: how many ids repeat is printed nowhere, so there may be fewer clips.
+#: Splits by name; sizes are rows: no paper prints how many ids repeat, so there may be fewer clips.
 SPLITS = {
     'train': Split('LSMDC16_annos_training.csv', None, 101079, 101079),
     'val': Split('LSMDC16_annos_val.csv', None, 7408, 7408),
     'test': Split('LSMDC16_challenge_1000_publictect.csv', None, 1000, 1000),
 }
-#: What later releases add to the names of the files.
+#: Suffix that later releases add to the names of the files.
 LATER = '_someone'
 
-#: Id, four times (of the sentence and of the clip), sentence.
+#: Fields of a row: id, four times (start and end of sentence and clip), sentence.
 FIELDS = 6
-#: Ids contain dots, so no others are taken for the beginning of a suffix.
+#: Video suffixes that are stripped from ids; ids contain dots, so no others are recognised.
 VIDEO_SUFFIXES = ('.avi', '.mp4', '.mkv', '.mov', '.webm')
 
-#: What can be irregular about a row; of these rows the last two do not stay.
+#: Reasons why a row is irregular; rows with one of the last two are dropped.
 QUOTED = 'a stray double quote in front, removed'
 BLANKS = 'blanks around the id, removed'
 SUFFIX = 'a suffix behind the id, removed'
@@ -55,13 +55,13 @@ _TIME = re.compile(r'[0-9]+([.:][0-9]+)+')
 
 
 class Irregular(NamedTuple):
-    """How rows with one kind of irregularity were handled; a row may have several.
+    """A row with one kind of irregularity and how it was handled; a row may have several.
 
     Attributes:
         file: the name of the annotation file.
-        line: of the file, from 1.
-        clip: its id, as it is used.
-        reason: in words, one of this module's.
+        line: number in the file, from 1.
+        clip: the clip's id after clean-up.
+        reason: one of this module's constants.
     """
 
     file: str
@@ -71,7 +71,7 @@ class Irregular(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """A row of an annotation file; None = it has no sentence."""
+    """A row of an annotation file; ``sentence`` is None if it has none."""
 
     line: int
     clip: str
@@ -82,27 +82,27 @@ class _Row(NamedTuple):
 class LSMDCDataset(PublishedDataset):
     """LSMDC, tested on the 1,000 clips of its retrieval challenge.
 
-    Files are TAB-separated, or those of the same names with ``_someone`` where only these are
-    there.  Sentences of one id are texts of one video; sentence n of a clip has the id ``CLIP#n``.
-    A clip's file is ``MOVIE/CLIP.avi``, the movie being the id without what follows its last
-    underscore.  Times are not read: a clip is a file of its own.
+    The TAB-separated files may also be those with ``_someone`` in their names.  Sentences of one id
+    are texts of one video; sentence n of a clip has the id ``CLIP#n``.  A clip's file is
+    ``MOVIE/CLIP.avi``, where MOVIE is the id up to its last underscore.  Times are not read: a clip
+    is a file of its own.
 
     Args:
         split: 'train', 'val' (all 7,408) or 'test' (the 1,000).
-        skip: clips to leave out, say because they do not decode: their ids, or a file of one id a
-            line.  Ids of other splits do not matter.  A result tells what is left out, as with
+        skip: clips to leave out, e.g. because they do not decode: their ids, or a file with one id
+            per line.  Ids of other splits are ignored.  A result states what is left out, as with
             ``missing='skip'``.
-        **kwargs: of :class:`PublishedDataset`.
+        **kwargs: arguments of :class:`PublishedDataset`.
 
     Attributes:
         irregular: all irregular rows of the split's file, in its order.
-        counts: of the split's file: ``rows`` (lines that are not empty), one number for each reason
-            of :class:`Irregular` that it has, ``clips`` and ``texts`` that are left.
+        counts: numbers for the split's file: ``rows`` (non-empty lines), one count for each reason
+            of :class:`Irregular` that occurs, and the remaining ``clips`` and ``texts``.
 
     Raises:
         FileNotFoundError: see :class:`PublishedDataset`; no such skip list.
-        ValueError: see :class:`PublishedDataset`; a row of other fields, an id without underscore,
-            a skip list that is none.
+        ValueError: see :class:`PublishedDataset`; a row with other fields, an id without
+            underscore, a malformed skip list.
     """
 
     title = 'LSMDC'
@@ -172,7 +172,7 @@ class LSMDCDataset(PublishedDataset):
         captions: Captions,
         kept: Captions,
     ) -> None:
-        """Log and store what was irregular."""
+        """Log and store the irregularities."""
         self.irregular = tuple(sorted(irregular, key=lambda one: one.line))
         reasons = Counter(one.reason for one in self.irregular)
         texts = sum(map(len, kept.values()))
@@ -200,7 +200,7 @@ class LSMDCDataset(PublishedDataset):
         return f'{"lines" if len(lines) > 1 else "line"} {", ".join(lines[:5])}{more}'
 
     def _compare_with_published(self, videos: int, texts: int) -> None:
-        """Compare counts by rows, since published clip counts do not exist."""
+        """Compare the number of rows with the published one; clip counts are not published."""
         rows, published = self.counts['rows'], self.splits[self.split].texts
         if rows < published:
             self._short = f'{rows:,} of {published:,} rows'
@@ -214,7 +214,7 @@ class LSMDCDataset(PublishedDataset):
 def _read_rows(path: Path) -> tuple[list[_Row], list[Irregular]]:
     """Return all rows of a file and the irregularities of each."""
     rows, irregular = [], []
-    # By line ends alone: a quote opens nothing, and a sentence may hold other breaks.
+    # Split at line ends only: quotes have no meaning, and a sentence may hold other breaks.
     for number, line in enumerate(re.split('\r\n|\n|\r', read_text(path)), 1):
         if line.strip():
             row, reasons = _row(number, line, Place(path, f'line {number}'))
@@ -227,7 +227,7 @@ def _row(number: int, line: str, place: Place) -> tuple[_Row, list[str]]:
     """Return a line as a row, and its irregularities."""
     fields = line.split('\t')
     name, reasons = _clip(fields[0], place)
-    # Who strips a line without a sentence is left with five fields.
+    # A program that strips lines leaves five fields of a row without a sentence.
     silent = len(fields) == FIELDS - 1 or len(fields) == FIELDS and not fields[-1].strip()
     if len(fields) != FIELDS and not (silent and _TIME.fullmatch(fields[-1].strip())):
         expected = f'{FIELDS} fields between tabs (id, four times, sentence), found {len(fields)}'
@@ -238,7 +238,7 @@ def _row(number: int, line: str, place: Place) -> tuple[_Row, list[str]]:
 
 
 def _clip(found: str, place: Place) -> tuple[str, list[str]]:
-    """Return the id of a clip, and what was irregular in how the file writes it."""
+    """Return the cleaned id of a clip, and its irregularities in the file."""
     reasons, name = [], found
     if name.lstrip().startswith('"'):
         reasons.append(QUOTED)
@@ -252,7 +252,7 @@ def _clip(found: str, place: Place) -> tuple[str, list[str]]:
     movie, _, times = identifier(name, place).rpartition('_')
     if not movie or not times:
         raise wrong(place, 'an id MOVIE_TIMES', found)
-    identifier(f'{movie}/{name}', place)  # where its file is
+    identifier(f'{movie}/{name}', place)  # its file's path must be valid
     return name, reasons
 
 

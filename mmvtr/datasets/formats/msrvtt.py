@@ -1,8 +1,8 @@
 """MSR-VTT (Xu et al., CVPR 2016) in the splits that papers compare on, from its published files.
 
-1k-A tests on the 1,000 sentences of JSFusion's csv; every other split takes the 20 captions a
-video of the json files. Times in the json are those of the source on the web, not of the clips:
-what they say of a clip is how long it is.
+1k-A tests on the 1,000 sentences of JSFusion's csv; every other split has the 20 captions per video
+of the json files. Times in the json refer to the source video on the web; only their difference,
+the clip's duration, is used.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TEST_1KA = 'MSRVTT_JSFUSION_test.csv'
 MERGED = 'MSRVTT_data.json'
 PARTS = ('train_val_videodatainfo.json', 'test_videodatainfo.json')
 
-#: By name; the source is the json's name of the split.
+#: Splits by name; ``source`` is the json's name of the split.
 SPLITS = {
     '1kA_train9k': Split('MSRVTT_train.9k.csv', None, 9000, 180000),
     '1kA_train7k': Split('MSRVTT_train.7k.csv', None, 7010, 140200),
@@ -61,11 +61,11 @@ class MSRVTTDataset(PublishedDataset):
     Captions come from ``MSRVTT_data.json`` or else from ``train_val_videodatainfo.json`` and
     ``test_videodatainfo.json``; videos from the csv list of the split or, for Full without its
     csv, from the json. A caption's id is its ``sen_id``, a 1k-A test sentence's its ``key``. Videos
-    have their ``duration`` in seconds where a json file is there that knows it.
+    have their ``duration`` in seconds if a json file states it.
 
     Args:
         split: '1kA_train9k', '1kA_train7k', '1kA_test', 'full_train', 'full_val', 'full_test'.
-        **kwargs: of :class:`PublishedDataset`.
+        **kwargs: arguments of :class:`PublishedDataset`.
     """
 
     title = 'MSR-VTT'
@@ -78,7 +78,7 @@ class MSRVTTDataset(PublishedDataset):
     root = 'data/msrvtt'
 
     def load_annotations(self) -> tuple[Records, Records]:
-        """Return videos and texts of the split, with the videos' lengths."""
+        """Return videos and texts of the split, with the videos' durations."""
         videos, texts = super().load_annotations()
         durations = self._known().durations
         for video in videos:
@@ -101,7 +101,7 @@ class MSRVTTDataset(PublishedDataset):
         return Annotations(table, names, known.captions, files)
 
     def held_out(self) -> Iterator[tuple[str, list[str]]]:
-        """Return the test videos of 1k-A; Full's splits are the json's own."""
+        """Return the test videos of 1k-A; the json itself divides Full's splits."""
         path = self.ann_root / TEST_1KA
         if self.split.startswith('1kA') and path.is_file():
             yield TEST_1KA, read_column(path, 'video_id')
@@ -113,7 +113,7 @@ class MSRVTTDataset(PublishedDataset):
         return [path for path in wanted if path.is_file()]
 
     def _known(self) -> _Json:
-        """Return the content of the json files that exist, or nothing."""
+        """Return the merged content of the json files that exist."""
         files = self._json_files()
         known = _Json({}, {}, {}, set())
         for path in files:
@@ -144,7 +144,7 @@ def _read_test(path: Path) -> Annotations:
 
 @lru_cache(maxsize=4)
 def _read_json(path: Path, mtime: int) -> _Json:
-    """Parse one json file, once until it changes; sentences come in any order."""
+    """Return one json file's content, cached until the file changes; sentences in any order."""
     content, whole = read_json(path, ('videos', 'sentences')), Place(path)
     videos, sentences = (
         [

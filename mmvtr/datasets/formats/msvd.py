@@ -1,7 +1,7 @@
 """MSVD (Chen & Dolan, ACL 2011): 1,970 clips with about 41 captions each, every one a text.
 
-Captions come as X-Pool's json or as CLIP4Clip's pickle, which is read without running anything
-that it names. Captions that a clip holds twice are kept: a text is a row, not a string.
+Captions come from X-Pool's json or CLIP4Clip's pickle, which is read without running code. Repeated
+captions of a clip are kept: a text is a row, not a string.
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ class MSVDDataset(PublishedDataset):
 
     Args:
         split: 'train', 'val' or 'test'.
-        **kwargs: of :class:`PublishedDataset`.
+        **kwargs: arguments of :class:`PublishedDataset`.
 
     Raises:
-        ValueError: see :class:`PublishedDataset`; a pickle of more than containers and strings.
+        ValueError: see :class:`PublishedDataset`; a pickle that holds more than containers and
+            strings.
     """
 
     title = 'MSVD'

@@ -1,7 +1,7 @@
-"""Partially relevant video retrieval: each caption tells of one moment of an untrimmed video.
+"""Partially relevant video retrieval: each caption describes one moment of an untrimmed video.
 
 Captions come from MS-SL's text files (Dong et al., ACM MM 2022) or else from the official
-annotations. Only these say when a moment is: for the evaluation, no method is told.
+annotations. Only these have the times of the moments, which are used in evaluation alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mmvtr.datasets.records import Records
 
 
 class Moment(NamedTuple):
-    """A caption and the annotated seconds of its video that it describes."""
+    """A caption and the start and end, in seconds, of the moment that it describes."""
 
     text: str
     start: float
@@ -41,7 +41,7 @@ class Untrimmed(NamedTuple):
     moments: list[Moment]
 
 
-#: By video id.
+#: Official annotations by video id.
 Official = dict[str, Untrimmed]
 
 
@@ -49,18 +49,17 @@ class PRVRDataset(PublishedDataset):
     """Base class of a PRVR dataset split; subclasses implement :meth:`read_official`.
 
     With ``TextData/<collection><split>.caption.txt`` in ``ann_root`` the set is what that file
-    lists, else all of the official file. The field tests on one set that it calls val or test, so
-    the file of split 'test' may have either name. Caption n of a video has MS-SL's id
-    ``VIDEO#enc#n``, the key of its word features.
+    lists, else all of the official file. Papers test on one set, called val or test, so the file of
+    split 'test' may have either name. Caption n of a video has MS-SL's id ``VIDEO#enc#n``, the key
+    of its word features.
 
-    A text has ``start`` and ``end`` and a video its ``duration``, in seconds, where the official
-    file is there. A moment that ends after its video is cut there; one that lies outside or has no
-    length, and a caption that the official file does not have, go without times. The log counts
-    them.
+    A text has ``start`` and ``end`` and a video its ``duration``, in seconds, if the official file
+    exists. A moment that ends after its video is cut there; one that is empty or lies outside of
+    its video, and a caption that the official file lacks, have no times. The log counts them.
 
     Args:
         split: 'train' or 'test'.
-        **kwargs: of :class:`PublishedDataset`.
+        **kwargs: arguments of :class:`PublishedDataset`.
 
     Attributes:
         collection: the dataset as MS-SL's files call it.
@@ -69,7 +68,7 @@ class PRVRDataset(PublishedDataset):
     collection: str
 
     def read_official(self, split: str) -> Official:
-        """Read the official annotations of a split, whose file is there."""
+        """Return the official annotations of a split, whose file exists."""
         raise NotImplementedError
 
     def load_annotations(self) -> tuple[Records, Records]:
@@ -113,7 +112,7 @@ class PRVRDataset(PublishedDataset):
         return (self.ann_root / self.splits[split].source).is_file()
 
     def _add_times(self, videos: Records, texts: Records) -> str:
-        """Add what the official file knows; returns what is to be said of it."""
+        """Add the times of the official file; return a sentence for the log."""
         source = self.splits[self.split].source
         if self._official is None:
             return f'there is no {source} in {self.ann_root}, so no moment has its times'
@@ -156,15 +155,15 @@ def caption_id(video: str, number: int) -> str:
 
 
 def letters(text: str) -> str:
-    """Return a text without case, punctuation and spaces, which MS-SL's files change."""
+    """Return the lower-case letters and digits of a text: MS-SL's files change the rest."""
     return re.sub(r'[\W_]+', '', text).lower()
 
 
 def read_captions(path: Path) -> Captions:
-    """Read MS-SL's lines ``VIDEO#enc#N caption``, the id up to the first space.
+    """Return the captions of MS-SL's lines ``VIDEO#enc#N caption``; the id ends at the first space.
 
     Raises:
-        ValueError: a line without video, '#' or caption, an id twice, or no line at all.
+        ValueError: a line without video, '#' or caption, a repeated id, or no line at all.
     """
     lines = read_lines(path)
     ids = unique(((_caption_id(line, place), place) for place, line in lines), 'text')
@@ -190,7 +189,7 @@ def read_moment(text: Any, times: Any, place: Place) -> Moment:
     """Return a moment from a caption and its two times.
 
     Raises:
-        ValueError: no caption, or the times are not two times; names ``place``.
+        ValueError: an invalid caption, or not two valid times; names ``place``.
     """
     text = caption(text, place)
     if not isinstance(times, (list, tuple)) or len(times) != 2:

@@ -1,7 +1,8 @@
-"""What published datasets share: splits by name, files in one folder, sizes known from papers.
+"""Base of published datasets: splits by name, files in one folder, sizes known from papers.
 
-A subclass reads which videos its split has and what their captions are; this base pairs them up,
-refuses unknown videos and training videos that are also tested on, and says where counts differ.
+A subclass reads the videos of its split and their captions; this base pairs them, rejects unknown
+videos and training videos that are also in a test list, and reports counts that differ from the
+published ones.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from mmvtr.datasets.folders import file_of
 from mmvtr.datasets.records import Records
 from mmvtr.datasets.video_text import VideoTextDataset
 
-#: Of each video, the id and the text of its captions.
+#: From each video to the id and the text of its captions.
 Captions = dict[str, list[tuple[str, str]]]
 
 
 class Split(NamedTuple):
     """A split's video list, the source of its captions, and its published size.
 
-    ``source`` is a file, or what the annotations call this split.
+    ``source`` is a file, or the name of this split in the annotations.
     """
 
     table: str
@@ -50,19 +51,19 @@ class PublishedDataset(VideoTextDataset):
         ann_root: folder of the annotation files; None = ``root``.
         video_dir: folder of the videos, relative to ``ann_root`` unless absolute.
         video_suffix: appended to the video id; None = ``suffix``.
-        **kwargs: of :class:`VideoTextDataset`.
+        **kwargs: arguments of :class:`VideoTextDataset`.
 
     Attributes:
         title: the dataset as papers call it.
-        splits: its splits by name; those to train on have 'train' in theirs.
-        layout: the files that belong into ``ann_root``, for who misses one.
-        example: some video id, for the same purpose.
-        root, suffix: where the annotation files usually are, and what videos end in.
+        splits: its splits by name; the names of training splits contain 'train'.
+        layout: the files expected in ``ann_root``, for error messages.
+        example: some video id, for error messages.
+        root, suffix: the usual folder of the annotation files, and suffix of the videos.
 
     Raises:
         FileNotFoundError: an annotation file or videos are missing.
         ValueError: wrong split name, malformed annotations, a video without captions, training
-            videos that are in a list to test on.
+            videos that are in a test list.
     """
 
     title: str
@@ -71,7 +72,7 @@ class PublishedDataset(VideoTextDataset):
     example: str
     root: str
     suffix = '.mp4'
-    #: What of the published set the annotation files have, where they have less.
+    #: How much of the published set the annotation files have, if not all.
     _short: Optional[str] = None
 
     def __init__(
@@ -132,7 +133,7 @@ class PublishedDataset(VideoTextDataset):
         return '; '.join(filter(None, (self._short, super().lacks()))) or None
 
     def file(self, name: str) -> Path:
-        """The path of an annotation file; FileNotFoundError, with the layout, if it is missing."""
+        """Return the path of an annotation file; a FileNotFoundError states the expected layout."""
         path = self.ann_root / name
         if not path.is_file():
             video = Path(self.video_record(self.example)['path'])

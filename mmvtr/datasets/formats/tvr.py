@@ -1,6 +1,6 @@
-"""TVR (Lei et al., ECCV 2020) as partially relevant video retrieval: five moments a TV clip.
+"""TVR (Lei et al., ECCV 2020) as partially relevant video retrieval: five moments per TV clip.
 
-Captions of all types, also those that speak of the subtitles, are texts, as in the field.
+Captions of all types, also those about the subtitles, are texts, as in other work.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class TVRDataset(PRVRDataset):
     """TVR: whole clips and captions of their moments.
 
     'test' is the public validation set: the official test sets do not say which clip a caption
-    belongs to. The clips themselves are not published, features are.
+    belongs to. The clips are not published, only features.
 
     Args:
         split: 'train' or 'test'.
-        **kwargs: of :class:`PRVRDataset`.
+        **kwargs: arguments of :class:`PRVRDataset`.
     """
 
     title = 'TVR'
@@ -44,7 +44,8 @@ class TVRDataset(PRVRDataset):
     root = 'data/tvr'
 
     def read_official(self, split: str) -> Official:
-        """One row a moment; those of a clip are not always together, and tell of one length."""
+        """Return the moments, one per row; a clip's rows may be scattered but state one
+        duration."""
         path = self.file(SPLITS[split].source)
         videos: Official = {}
         for place, row in read_json_lines(path):

@@ -1,7 +1,7 @@
 """VATEX (Wang et al., ICCV 2019), its English captions, in the splits that papers compare on.
 
-The official test set has no public captions, so the 3,000 official validation clips are cut in
-two, by HGR (Chen et al., CVPR 2020) and again, otherwise, by CLIP2Video.
+The official test set has no public captions, so HGR (Chen et al., CVPR 2020) divides the 3,000
+official validation clips in two, and CLIP2Video divides them in another way.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ SPLITS = {
 
 @DATASETS.register_module()
 class VATEXDataset(PublishedDataset):
-    """VATEX with ten English captions a clip.
+    """VATEX with ten English captions per clip.
 
     Captions are ``enCap`` of the official json lists. Caption n of a clip has the id ``CLIP#n``.
-    'test_1k5' (CLIP2Video's second list) holds 776 clips of 'val': who tests on it must not choose
-    a checkpoint on 'val'.
+    'test_1k5' (CLIP2Video's second list) holds 776 clips of 'val': do not choose a checkpoint on
+    'val' when testing on it.
 
     Args:
         split: 'train', 'val', 'test' or 'test_1k5'.
-        **kwargs: of :class:`PublishedDataset`.
+        **kwargs: arguments of :class:`PublishedDataset`.
 
     Raises:
-        ValueError: see :class:`PublishedDataset`; a clip that a json file holds twice.
+        ValueError: see :class:`PublishedDataset`; a clip that a json file repeats.
     """
 
     title = 'VATEX'
@@ -44,7 +44,7 @@ class VATEXDataset(PublishedDataset):
     root = 'data/vatex'
 
     def read_split(self) -> Annotations:
-        """Clips of the split's list; 'train' does without: all clips of its json."""
+        """Return the clips of the split's list; 'train' has no list: all clips of its json."""
         if self.split != 'train':
             self.file(SPLITS[self.split].table)
         return self.listed(self._captions(SPLITS[self.split].source))

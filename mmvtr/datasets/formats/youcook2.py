@@ -1,7 +1,7 @@
-"""YouCook2 (Zhou et al., AAAI 2018): steps of cooking videos, an instruction each.
+"""YouCook2 (Zhou et al., AAAI 2018): steps of cooking videos, each with one instruction.
 
-A clip is a segment of a video. The test set's segments are not public, so the field trains on the
-training videos and tests on the validation videos.
+A clip is a segment of a video. The test set's segments are not public, so papers train on the
+training videos and test on the validation videos.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from mmvtr.registry import DATASETS
 ANNOTATIONS = 'youcookii_annotations_trainval.json'
 FRAMES = 'yc2_duration_frame.csv'
 SUBSETS = ('training', 'validation', 'testing')
-#: Frames a second that no camera of a cook reaches.
+#: Maximum plausible frame rate of a video.
 MOST_RATE = 10_000
 SPLITS = {
     'train': Split(ANNOTATIONS, 'training', 10337, 10337),
@@ -44,7 +44,7 @@ SPLITS = {
 
 
 class _Segment(NamedTuple):
-    """When a clip is, in seconds of its video, and its instruction."""
+    """A segment: start and end in seconds of its video, and its instruction."""
 
     start: float
     end: float
@@ -56,13 +56,13 @@ class YouCook2Dataset(PublishedDataset):
     """YouCook2, a video and a text for each segment.
 
     Both ids are ``VIDEO_N``, N being the segment's ``id`` in the json. A video has ``start``,
-    ``end`` and ``duration`` in seconds; and ``num_frames``, the segment's part of its video's
-    frames, where ``yc2_duration_frame.csv`` is there (video, seconds, frames; no header), which the
-    log says. Verbs and nouns have no classes: :class:`~mmvtr.datasets.CaptionClasses` finds them.
+    ``end`` and ``duration`` in seconds; and ``num_frames``, the segment's share of its video's
+    frames, if ``yc2_duration_frame.csv`` exists (video, seconds, frames; no header), which the log
+    states. Verbs and nouns have no classes: :class:`~mmvtr.datasets.CaptionClasses` finds them.
 
     Args:
         split: 'train' or 'val'.
-        **kwargs: of :class:`PublishedDataset`.
+        **kwargs: arguments of :class:`PublishedDataset`.
 
     Raises:
         ValueError: see :class:`PublishedDataset`; a segment that ends before it begins.
@@ -75,7 +75,7 @@ class YouCook2Dataset(PublishedDataset):
     root = 'data/youcook2'
 
     def load_annotations(self) -> tuple[Records, Records]:
-        """Segments of the split in the json's order, and their instructions."""
+        """Return the segments of the split in the json's order, and their instructions."""
         videos, texts = super().load_annotations()
         rates = self._frame_rates()
         for video in videos:
@@ -87,22 +87,22 @@ class YouCook2Dataset(PublishedDataset):
         return videos, texts
 
     def read_split(self) -> Annotations:
-        """Segments of the videos of the split's subset."""
+        """Return the segments of the videos in the split's subset."""
         path = self.file(ANNOTATIONS)
         self._segments = _read_segments(path, self.splits[self.split].source)
         captions = {name: [(name, segment.text)] for name, segment in self._segments.items()}
         return Annotations(ANNOTATIONS, list(captions), captions, [ANNOTATIONS])
 
     def video_record(self, name: str) -> dict[str, Any]:
-        """A clip's file is its whole video's."""
+        """Return a segment's record, whose file is its whole video's."""
         return dict(super().video_record(_video(name)), video_id=name)
 
     def held_out(self) -> Iterator[tuple[str, list[str]]]:
-        """None: a video of the json is of one subset."""
+        """Return nothing: each video of the json is in one subset only."""
         return iter(())
 
     def _frame_rates(self) -> Optional[dict[str, float]]:
-        """Frames a second of each video of the split, None if their file is not there."""
+        """Return the frame rate of each video of the split; None without their file."""
         path = self.ann_root / FRAMES
         log = MMLogger.get_current_instance()
         if not path.is_file():
@@ -118,12 +118,12 @@ class YouCook2Dataset(PublishedDataset):
 
 
 def _video(name: str) -> str:
-    """The video of a clip ``VIDEO_N``."""
+    """Return the video id of a segment ``VIDEO_N``."""
     return name.rpartition('_')[0]
 
 
 def _read_segments(path: Path, subset: str) -> dict[str, _Segment]:
-    """Segments of a subset by ``VIDEO_N``."""
+    """Return the segments of a subset by ``VIDEO_N``."""
     segments: dict[str, _Segment] = {}
     place = Place(path, "'database'")
     for video, value in mapping(read_json(path, ('database',))['database'], place).items():
@@ -144,7 +144,7 @@ def _read_segments(path: Path, subset: str) -> dict[str, _Segment]:
 
 
 def _segment(value: Any, place: Place) -> tuple[int, Place, _Segment]:
-    """The id of an annotation, its place and what it says."""
+    """Return the id of an annotation, its place and its segment."""
     annotation = mapping(value, place)
     identity = field(annotation, 'id', number, place)
     times = present(annotation, 'segment', place)
@@ -155,7 +155,7 @@ def _segment(value: Any, place: Place) -> tuple[int, Place, _Segment]:
 
 
 def _read_rates(path: Path) -> dict[str, float]:
-    """Frames a second by video, from lines of video, seconds and frames."""
+    """Return the frame rate by video, from lines of video, seconds and frames."""
     rows = read_bare_table(path, 3)
     names = unique(((identifier(row[0], place), place) for place, row in rows), 'video')
     return dict(zip(names, (_rate(row, place) for place, row in rows)))

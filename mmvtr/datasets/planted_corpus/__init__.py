@@ -1,1 +1,1 @@
-"""The generator of planted corpora: clips and captions whose truth is known exactly."""
+"""Generator of planted corpora: clips and captions whose true relations are known exactly."""

@@ -1,6 +1,6 @@
 """The planted corpus: real mp4 clips of moving shapes, with captions whose truth is known.
 
-It is made on first use.  Truth and relevance are for metrics and oracles, never for a method.
+It is generated on first use.  Truth and relevance are for metrics and oracles, never for a method.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _numbered(meanings: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
 
 
 #: kind -> phrase -> class: 15 verbs, of which 5 are hypernyms ('moves sideways'; classes of their
-#: own, as in annotations made by people), and 6 nouns, the shapes ('thing' and 'object' are none).
+#: own, as in human annotations), and 6 nouns, the shapes ('thing' and 'object' have no class).
 CLASSES = dict(verb=_numbered(MEANING['action']), noun=_numbered(MEANING['shape']))
 
 
@@ -41,45 +41,45 @@ CLASSES = dict(verb=_numbered(MEANING['action']), noun=_numbered(MEANING['shape'
 class PlantedDataset(VideoTextDataset):
     """One split of a planted corpus.
 
-    The knobs say which corpus; one that does not exist yet under ``data_root`` is made by rank 0
-    while the other ranks wait.  A *sister* corpus is one of another seed: independent clips and
-    captions of the same world.  Beside the usual keys, a video holds ``num_frames``, ``duration``
+    The knobs identify the corpus; if it does not exist under ``data_root``, rank 0 generates it
+    while the other ranks wait.  A *sister* corpus has another seed: independent clips and captions
+    of the same world.  In addition to the usual keys, a video holds ``num_frames``, ``duration``
     and ``moments`` (its facts) and a text holds ``level`` ('specific', 'medium', 'general'),
     ``moment``, ``start``, ``end``, ``says`` and ``background`` (its meaning).
 
     Both hold ``classes`` (kinds 'verb' and 'noun', numbered in ``CLASSES``) and ``actions`` ((verb,
-    noun) of each object of which both are said).  They are what the captions say, never what only
-    the clips show: a text has those that it names, a video those of all its texts.
+    noun) of each object whose verb and noun are both named).  They come from the captions, never
+    from what only the clips show: a text has those that it names, a video those of all its texts.
 
     Args:
         video_pipeline: see :class:`VideoTextDataset`.
         text_pipeline: see :class:`VideoTextDataset`.
         split: 'train', 'val' or 'test'.
         data_root: folder of all planted corpora.
-        oracle: for oracle rows only, never for a method: every text holds ``true_videos`` too, the
-            positions of all videos for which it truly holds, and says so in a batch.
-        graded_by: what relevance is: ``'predicates'`` (the share that hold), or ``'classes'``: what
-            the verbs and nouns of captions have in common (mean IoU), all that EPIC-KITCHENS-100
-            or MSR-VTT can tell, and so what papers on RAN measure.
-        experts: makes stores of experts for ``LoadExperts`` (``PATH/audio`` and ``PATH/object``,
-            ``PATH/scene`` and ``PATH/speech``) and of the words of captions for
-            ``LoadTextFeatures`` (``PATH/words``), where they are not there: ``dict(path=PATH)`` and
-            what else :class:`~mmvtr.datasets.planted_corpus.experts.Experts` takes.
-        **options: knobs, see :class:`Knobs`, and what else :class:`VideoTextDataset` takes.
+        oracle: for oracle rows only, never for a method: texts, and batches, also have
+            ``true_videos``, the positions of all videos for which a text truly holds.
+        graded_by: definition of relevance: ``'predicates'`` (the share that hold), or
+            ``'classes'``: the overlap of the captions' verbs and nouns (mean IoU), all that is
+            available for EPIC-KITCHENS-100 or MSR-VTT, and so the measure of papers on RAN.
+        experts: create, unless they exist, stores of experts for ``LoadExperts`` (``PATH/audio``,
+            ``PATH/object``, ``PATH/scene`` and ``PATH/speech``) and of the words of captions for
+            ``LoadTextFeatures`` (``PATH/words``): ``dict(path=PATH)`` and other options of
+            :class:`~mmvtr.datasets.planted_corpus.experts.Experts`.
+        **options: knobs, see :class:`Knobs`, and further options of :class:`VideoTextDataset`.
 
     Attributes:
-        folder: of the corpus.
+        folder: folder of the corpus.
         vocab_file: ``<data_root>/vocab.txt``, the closed vocabulary of all corpora.
 
     Raises:
-        ValueError: unknown split or ``graded_by``; a knob or a choice of experts out of its range.
+        ValueError: unknown split or ``graded_by``; a knob or an option of experts out of its range.
         TypeError: an option that is neither.
         FileNotFoundError: a file of the corpus is missing.
-        RuntimeError: a file of the corpus is of another version or was changed; experts of another
-            corpus or choice.
+        RuntimeError: a file of the corpus has another version or was changed; experts of another
+            corpus or with other options.
     """
 
-    #: What else than its parameters the constructor takes (engine/checks/arguments.py).
+    #: Constructor arguments beyond its parameters (engine/checks/arguments.py).
     option_names = tuple(field.name for field in fields(Knobs))
 
     def __init__(
@@ -107,7 +107,7 @@ class PlantedDataset(VideoTextDataset):
         self.folder = Path(data_root) / self.knobs.key
         self.experts = None if experts is None else Experts(**experts)
         super().__init__(video_pipeline, text_pipeline, **options)
-        if oracle:  # positions that environments have left
+        if oracle:  # positions among the videos that record transforms have kept
             for text, holds in zip(self.texts, self.truth()):
                 text['true_videos'] = np.flatnonzero(holds).tolist()
 
@@ -137,20 +137,20 @@ class PlantedDataset(VideoTextDataset):
         return self._truth.holds
 
     def relevance(self) -> np.ndarray:
-        """Float [T, V] in [0, 1]: share of the text's predicates that hold (float16; 1 iff all
-        do), or what the classes of captions have in common, see ``graded_by``."""
+        """Return relevance, float [T, V] in [0, 1]: the share of the text's predicates that hold
+        (float16; 1 iff all do), or the overlap of the captions' classes, see ``graded_by``."""
         return super().relevance() if self.graded_by == 'classes' else self._truth.relevance
 
     def protocol(self) -> dict[str, Any]:
-        """That of :class:`VideoTextDataset`, the name of the corpus, and the share of true pairs
-        among the unannotated ones (of real sets it is between .06 and 1.6 %)."""
+        """Return the protocol of :class:`VideoTextDataset`, the name of the corpus, and the share
+        of true pairs among the unannotated ones (between .06 and 1.6 % on real sets)."""
         share = 100 * false_negative_share(self.truth(), self.positives())
         more = {'corpus': self.folder.name, 'unannotated pairs that are true': f'{share:.3f} %'}
         return {**super().protocol(), **more}
 
     @cached_property
     def _truth(self) -> Truth:
-        """Return the truth of the texts and videos that environments keep."""
+        """Return the truth of the texts and videos that record transforms have kept."""
         text_rows, video_rows = self._rows
         truth = read_truth(self.folder, self.split, len(video_rows))
         left = np.ix_(

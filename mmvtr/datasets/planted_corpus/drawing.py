@@ -1,7 +1,7 @@
 """Drawing the facts of a clip as RGB frames.
 
-The background brightens with the time since the clip began, so that a clip's length can be
-seen however its frames are sampled (what ``length_confound`` needs).
+The background brightens with the time since the clip began, so that a clip's length is visible
+however its frames are sampled (needed for ``length_confound``).
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ POLYGONS = dict(
 def pose(action: str, frame: int, frames: int) -> Pose:
     """Return the pose of an acting object at ``frame`` of ``frames``.
 
-    What goes from here to there (moves, grows, shrinks) does so once a moment, and a moment has
-    two bounces; the rest (circles, spins, blinks) keeps a pace of its own, which shows at any
-    stride of 2 to 5 frames.
+    Monotonic actions (moving, growing, shrinking) complete once per moment, and a moment has two
+    bounces; the others (circling, spinning, blinking) have a fixed period, visible at any stride of
+    2 to 5 frames.
     """
     u = frame / (frames - 1)
     way = _REACH * (2 * u - 1)
@@ -105,8 +105,8 @@ def draw(moments: list[Facts], rng: np.random.Generator) -> np.ndarray:
     """Draw a clip.
 
     Args:
-        moments: facts of the clip, of ``world.draw_clip``.
-        rng: for what no caption speaks of: places, phases, orientations, shades.
+        moments: facts of the clip, from ``world.draw_clip``.
+        rng: generator for what no caption mentions: places, phases, orientations, shades.
 
     Returns:
         uint8 [F, 64, 64, 3] RGB.

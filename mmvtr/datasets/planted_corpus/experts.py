@@ -1,8 +1,8 @@
-"""Experts of a planted corpus: features of which each tells a part of what a clip shows.
+"""Experts of a planted corpus: features that each carry a part of what a clip shows.
 
 A folder holds a store for each expert, ``EXPERT/VIDEO_ID.npy``, one of the words of all captions,
-``words/TEXT_ID.npy``, and ``experts.json``, which says of what they were made.  They are made of
-the facts, not of the pixels, and are the same wherever they are made.
+``words/TEXT_ID.npy``, and ``experts.json``, which records the options.  Features are computed from
+the facts, not from the pixels, and are the same on every machine.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from mmvtr.datasets.planted_corpus.world import (
     stream,
 )
 
-#: Raise it whenever the same knobs would give other features.
+#: Increase it whenever the same knobs would give other features.
 EXPERTS_VERSION = 1
 
 #: Width of each expert's rows, and of a word.
 WIDTHS = dict(audio=32, object=64, scene=32, speech=64)
 WORD_WIDTH = WIDTHS['speech']
 
-#: Frames that a row of the audio hears: half a second.
+#: Frames per row of the audio expert: half a second.
 HEARD = 4
-#: Noise beyond which nothing is left of what a row tells.
+#: Maximum noise, at which the signal of a row is drowned.
 MOST_NOISE = 100
 
-#: Rows of speech: least and most.  A share of what is said tells nothing.
+#: Minimum and maximum rows of speech, and the share of spoken words that are fillers.
 SPOKEN, IDLE = (3, 6), 0.3
 
 
@@ -53,10 +53,10 @@ class Experts:
     """Options of the planted experts.
 
     Attributes:
-        path: folder of the stores; of one corpus and one choice.
-        lacking: share of the clips that lack an expert, by its name; at random, each expert for
-            itself.  A clip that would lack all of them keeps its scene.
-        noise: length of the noise on a row, where what a row tells has length 1.
+        path: folder of the stores, which belong to one corpus and one set of options.
+        lacking: share of the clips that lack an expert, by its name; drawn independently for each
+            expert. A clip that would lack all of them keeps its scene.
+        noise: length of the noise on a row, relative to a signal of length 1.
 
     Raises:
         ValueError: if one is out of its range; the message names it.
@@ -91,7 +91,7 @@ class Experts:
 
 
 def make_experts(experts: Experts, knobs: Knobs) -> None:
-    """Make the stores in a temporary folder, then rename it; nothing where they are already."""
+    """Create the stores in a temporary folder, then rename it; do nothing if they exist."""
     folder = Path(experts.path)
     if folder.exists():
         return
@@ -112,7 +112,7 @@ def check_experts(experts: Experts, knobs: Knobs) -> None:
     """Raise unless the stores belong to this corpus and these options.
 
     Raises:
-        RuntimeError: they are not, or the folder is something else.
+        RuntimeError: they do not, or the folder is something else.
     """
     path = Path(experts.path) / 'experts.json'
     try:
@@ -128,7 +128,7 @@ def check_experts(experts: Experts, knobs: Knobs) -> None:
 
 
 def rows_of_clip(experts: Experts, knobs: Knobs, split: str, clip: int) -> dict[str, np.ndarray]:
-    """Return each expert's features of a clip, float32 [F, width]; F = 1 of scene and object."""
+    """Return each expert's features of a clip, float32 [F, width]; F = 1 for scene and object."""
     moments = draw_clip(knobs, split, clip)
     rng = stream(knobs, split, clip, 4)
     lacks = {name: rng.random() < experts.lacking.get(name, 0) for name in WIDTHS}
@@ -157,7 +157,7 @@ def _scene(moments: list[Facts]) -> np.ndarray:
 
 
 def _object(moments: list[Facts]) -> np.ndarray:
-    """Return the objects' looks, [D]: as a whole and by colour, shape and size."""
+    """Return the objects' looks, [D]: combined, and by colour, shape and size."""
     width = WIDTHS['object']
     seen = []
     for moment in moments:
@@ -187,7 +187,7 @@ def _audio(moments: list[Facts]) -> np.ndarray:
 
 
 def _speech(moments: list[Facts], rng: np.random.Generator) -> np.ndarray:
-    """Return the speech of somebody who sees the clip, word vectors [F, D] with fillers."""
+    """Return the speech of an observer of the clip, word vectors [F, D] with fillers."""
     words = []
     for _ in range(rng.integers(SPOKEN[0], SPOKEN[1] + 1)):
         thing = one_of(rng, one_of(rng, moments)['objects'])
@@ -207,6 +207,6 @@ def _words() -> dict[str, np.ndarray]:
 
 @cache
 def _codes(kind: str, count: int, width: int) -> np.ndarray:
-    """Return unit vectors of a kind's values, float64 [count, width]; equal in every corpus."""
+    """Return unit vectors for a kind's values, float64 [count, width]; equal in every corpus."""
     codes = np.random.default_rng(list(kind.encode())).standard_normal((count, width))
     return codes / np.linalg.norm(codes, axis=1, keepdims=True)

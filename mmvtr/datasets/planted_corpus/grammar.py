@@ -18,7 +18,7 @@ EXACT: dict[str, dict[str, tuple[str, ...]]] = {
 }
 #: action phrase -> all the actions it covers (hypernyms).
 BROADER = {phrase: tuple(actions) for phrase, actions in _TABLES['broader'].items()}
-#: level -> its forms: what is said of an object ('action*': by a hypernym).  A specific caption
+#: level -> its forms: the slots said of an object ('action*': by a hypernym).  A specific caption
 #: describes all objects and the background, the others one object.
 FORMS = {level: tuple(map(tuple, forms)) for level, forms in _TABLES['forms'].items()}
 NOUNS, PREPOSITIONS = tuple(_TABLES['nouns']), tuple(_TABLES['prepositions'])
@@ -41,7 +41,7 @@ def vocabulary() -> list[str]:
 def caption_counts(knobs: Knobs, split: str) -> np.ndarray:
     """Return the captions per clip of ``split``, int [V], at least one each.
 
-    ``imbalance`` is of the training clips, ``uneven`` of the others: see ``Knobs``.
+    ``imbalance`` applies to the training clips, ``uneven`` to the others: see ``Knobs``.
     """
     clips = knobs.num_clips(split)
     if split != 'train':
@@ -60,7 +60,7 @@ def draw_captions(
     """Draw captions of one clip, spread over its moments.
 
     Args:
-        knobs: of the corpus.
+        knobs: knobs of the corpus.
         split: 'train', 'val' or 'test'.
         clip: index of the clip in its split.
         moments: facts of the clip, from ``world.draw_clip``.
@@ -68,8 +68,8 @@ def draw_captions(
 
     Returns:
         A list of dict(text: str; level: 'specific', 'medium' or 'general'; moment: index of the
-        moment described; start, end: its seconds; says: list of dict slot -> phrase, one dict
-        an object; background: phrase or None).
+        moment described; start, end: of that moment in seconds; says: list of dict slot -> phrase,
+        one dict an object; background: phrase or None).
     """
     rng = stream(knobs, split, clip, 1)
     order = rng.permutation(len(moments))
@@ -96,7 +96,7 @@ def draw_captions(
 def _draw_level(rng: np.random.Generator, knobs: Knobs) -> str:
     if rng.random() < knobs.general:
         return 'general'
-    if knobs.medium == 0.5:  # as corpora were drawn before there was a choice
+    if knobs.medium == 0.5:  # keeps corpora from before the knob existed unchanged
         return one_of(rng, ('specific', 'medium'))
     return 'medium' if rng.random() < knobs.medium else 'specific'
 
@@ -163,8 +163,8 @@ def judge(captions: Sequence[dict[str, Any]], clips: Sequence[list[Facts]]) -> T
     """Judge every caption against every clip.
 
     Args:
-        captions: T captions of ``grammar.draw_captions`` ('says' and 'background' are read).
-        clips: the moments of V clips of ``world.draw_clip``, equally many a clip.
+        captions: T captions from ``grammar.draw_captions`` ('says' and 'background' are read).
+        clips: the moments of V clips from ``world.draw_clip``, equally many per clip.
 
     Returns:
         Truth of [T, V].
@@ -198,7 +198,7 @@ def _judge(captions: Sequence[dict[str, Any]], facts: dict[str, np.ndarray]) -> 
 
 
 def _agreement(slot: str, captions: Sequence[dict[str, Any]], facts: np.ndarray) -> np.ndarray:
-    """Return, int8 [T, phrases, V, M, objects], 1 where a phrase states the slot correctly."""
+    """Return 1 where a phrase states the slot correctly, int8 [T, phrases, V, M, objects]."""
     values = _VALUES[slot]
     allowed = np.zeros((len(captions), _MAX_OBJECTS, len(values) + 1), dtype=np.int8)
     for t, caption in enumerate(captions):

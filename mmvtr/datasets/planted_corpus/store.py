@@ -1,8 +1,8 @@
-"""The files of a planted corpus: made once, whole or not at all; checked when opened.
+"""Files of a planted corpus: created whole or not at all, and checked when opened.
 
 A folder holds ``corpus.json`` (knobs, videos with their facts, texts with their meaning),
-``truth.npz`` (``<split>_holds`` as packed bits, ``<split>_relevance``), ``vocab.txt`` (every word
-the grammar can say, one a line), ``videos/<split>_<number>.mp4`` and ``README.md``, a data card.
+``truth.npz`` (``<split>_holds`` as packed bits, ``<split>_relevance``), ``vocab.txt`` (all words of
+the grammar, one per line), ``videos/<split>_<number>.mp4`` and ``README.md``, a data card.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ _MAX_PROCESSES = 8
 def drafted(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder that is renamed to ``folder`` if the block succeeds.
 
-    Safe against an interruption (no ``folder`` then) and against several makers at once (the
-    first to finish wins, the others throw their copies away).
+    Safe against interruption (no ``folder`` then) and concurrent writers (the first to finish wins,
+    the others discard their copies).
     """
     draft = folder.parent / f'.{folder.name}.{uuid.uuid4().hex[:8]}'
     draft.mkdir(parents=True)
@@ -73,11 +73,11 @@ def drafted(folder: Path) -> Iterator[Path]:
 
 
 def make_corpus(folder: Path, knobs: Knobs) -> None:
-    """Make a corpus.
+    """Create a corpus.
 
     Args:
         folder: the corpus, which must not exist; see :func:`drafted`.
-        knobs: of the corpus.
+        knobs: knobs of the corpus.
     """
     clips = sum(knobs.num_clips(split) for split in SPLITS)
     print_log(f'Making the planted corpus {folder}: {clips} clips, {knobs}', logger='current')
@@ -89,14 +89,14 @@ def make_corpus(folder: Path, knobs: Knobs) -> None:
 
 
 def publish_vocabulary(data_root: Path) -> None:
-    """Keep ``vocab.txt``, the same for all corpora, beside them too: a path that configs know."""
+    """Copy ``vocab.txt``, the same for all corpora, into ``data_root``, where configs expect it."""
     target, text = data_root / 'vocab.txt', _vocabulary_text()
     if not target.is_file() or target.read_text() != text:
         write_atomically(target, lambda file: file.write(text.encode()))
 
 
 def draw_split(knobs: Knobs, split: str) -> tuple[Records, Records]:
-    """Return videos and texts of one split, as :func:`open_corpus`."""
+    """Return the videos and texts of one split, as :func:`open_corpus` does."""
     videos, texts = [], []
     for v, count in enumerate(caption_counts(knobs, split)):
         name = f'{split}_{v:04d}'
@@ -110,20 +110,20 @@ def draw_split(knobs: Knobs, split: str) -> tuple[Records, Records]:
 
 
 def open_corpus(folder: Path, knobs: Knobs, split: str) -> tuple[Records, Records]:
-    """Read the videos and texts of one split.
+    """Return the videos and texts of one split, read from its files.
 
     Args:
-        folder: the corpus, of ``make_corpus``.
-        knobs: it is expected to have.
+        folder: the corpus, from ``make_corpus``.
+        knobs: the knobs that it is expected to have.
         split: 'train', 'val' or 'test'.
 
     Returns:
         Videos, as dict(video_id, path, num_frames, moments: see ``world.draw_clip``), and texts,
-        as dict(text_id, video_idx, and what ``grammar.draw_captions`` gives).
+        as dict(text_id, video_idx, and the keys of ``grammar.draw_captions``).
 
     Raises:
         FileNotFoundError: a file is missing; the message names it.
-        RuntimeError: a file is of another version or was changed; the message names it.
+        RuntimeError: a file has another version or was changed; the message names it.
     """
     try:
         corpus = read_json(_present(folder, 'corpus.json'), ('sha256', 'splits'))
@@ -143,7 +143,7 @@ def open_corpus(folder: Path, knobs: Knobs, split: str) -> tuple[Records, Record
 
 
 def read_truth(folder: Path, split: str, num_videos: int) -> Truth:
-    """Read the result of ``truth.judge`` for the texts and videos of one split."""
+    """Return the result of ``grammar.judge`` for the texts and videos of one split."""
     names = f'{split}_holds', f'{split}_relevance'
     packed, relevance = read_arrays(folder / 'truth.npz', names).values()
     return Truth(np.unpackbits(packed, axis=1, count=num_videos).astype(bool), relevance)
@@ -182,11 +182,11 @@ def _vocabulary_text() -> str:
 
 def _render(jobs: list[tuple]) -> None:
     processes = min(_MAX_PROCESSES, os.cpu_count() or 1)
-    # A forked child draws at once; a spawned one would first import torch and the main script.
-    # The signal that ends the pool must end it: a handler that it has from a tool
+    # A forked child draws at once; a spawned one would first import torch and the main script.  The
+    # signal that ends the pool must end the child: an inherited handler of a tool
     # (mmvtr/signals.py) waits for the next line of Python, which may never come in a child that
-    # waits for work, and one that came before the child has put it away would be lost. So the
-    # signal is held back from before the fork until it ends the child.
+    # waits for work, and a signal that arrives before the child has reset the handler would be
+    # lost.  So the signal is blocked from before the fork, and then ends the child.
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
         pool = get_context('fork').Pool(processes, _end_at_sigterm)
@@ -258,7 +258,7 @@ def data_card(knobs: Knobs, counts: Mapping[str, tuple[int, int, float]]) -> str
     """Return the text of ``README.md`` of a corpus.
 
     Args:
-        knobs: of the corpus.
+        knobs: knobs of the corpus.
         counts: split -> (clips, captions, percent of the unannotated pairs that are true).
     """
     rows = [
@@ -272,11 +272,11 @@ def write_mp4(path: Path, images: np.ndarray, fps: int) -> None:
     """Encode a clip with one thread, so that the same images give the same file.
 
     Args:
-        path: of the file to write.
+        path: the file to write.
         images: uint8 [F, H, W, 3] RGB, H and W even.
         fps: frames per second.
     """
-    with av.open(f'file:{path}', 'w') as container:  # a name may have a colon
+    with av.open(f'file:{path}', 'w') as container:  # "file:" protects colons in a name
         options = dict(preset='veryfast', crf='28', bf='0')
         stream = container.add_stream('libx264', rate=fps, options=options)
         stream.height, stream.width = images.shape[1:3]

@@ -1,8 +1,8 @@
 """The planted world: what a clip can show, and how its facts are drawn.
 
-A clip is a row of moments (one, unless untrimmed).  A moment has one or two objects, each
-with a size, a colour, a shape and an action, on a background.  Facts are plain dicts of
-strings, so that ``corpus.json`` can be read without this library.
+A clip is a sequence of moments (one, unless untrimmed).  A moment has one or two objects, each with
+a size, a colour, a shape and an action, on a background.  Facts are plain dicts of strings, so that
+``corpus.json`` can be read without this library.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Sequence
 
 import numpy as np
 
-#: What an object is and does: slot -> values.
+#: Attributes of an object: slot -> values.
 OBJECT = dict(
     size=('small', 'large'),
     colour=('red', 'orange', 'yellow', 'green', 'cyan', 'blue', 'purple', 'white'),
@@ -30,8 +30,8 @@ BACKGROUNDS = ('stripes', 'checks', 'dots', 'waves', 'sand')
 LONG_ACTIONS = ('left', 'up', 'circle', 'spin', 'grow')
 
 FPS = 8
-#: Frames of a moment, both ends included.  Moments of untrimmed clips are nearly equally long,
-#: so that 8 frames a moment, sampled uniformly from the clip, leave at least 6 to each.
+#: Frames of a moment, both ends included.  Moments of untrimmed clips have nearly equal lengths, so
+#: that 8 frames per moment, sampled uniformly from the clip, leave at least 6 to each.
 SHORT, LONG, MOMENT = (16, 24), (32, 40), (20, 24)
 
 Facts = dict[str, Any]
@@ -40,14 +40,14 @@ Facts = dict[str, Any]
 def stream(knobs: Knobs, split: str, clip: int, purpose: int) -> np.random.Generator:
     """Return the random generator of one clip for one purpose.
 
-    With streams of its own a clip stays the same when another clip or a knob changes.
+    Separate streams keep a clip unchanged when another clip or a knob changes.
 
     Args:
-        knobs: of the corpus.
+        knobs: knobs of the corpus.
         split: 'train', 'val' or 'test'.
         clip: index of the clip in its split.
-        purpose: 0 facts, 1 captions, 2 pixels, 3 caption counts, 4 experts, 5 how a near-duplicate
-            differs.
+        purpose: 0 facts, 1 captions, 2 pixels, 3 caption counts, 4 experts, 5 differences of a
+            near-duplicate.
     """
     return np.random.default_rng((knobs.seed, SPLITS.index(split), clip, purpose))
 
@@ -61,7 +61,7 @@ def draw_clip(knobs: Knobs, split: str, clip: int) -> list[Facts]:
     """Draw the facts of one clip.
 
     Args:
-        knobs: of the corpus.
+        knobs: knobs of the corpus.
         split: 'train', 'val' or 'test'.
         clip: index of the clip in its split.
 
@@ -109,11 +109,11 @@ def _draw_length(rng: np.random.Generator, knobs: Knobs, split: str, action: str
 
 SPLITS = ('train', 'val', 'test')
 
-#: Raise it whenever the same knobs would give other clips, captions or files.
+#: Increase it whenever the same knobs would give other clips, captions or files.
 GENERATOR_VERSION = 1
 
-#: Knobs that came later.  At their defaults they are not told, so that older corpora stay as they
-#: are, and where they are.
+#: Later knobs.  At their defaults they are omitted from the identity, so that older corpora keep
+#: their content and folder.
 LATER = ('uneven', 'near_duplicates', 'medium')
 
 
@@ -130,21 +130,21 @@ class Knobs:
         test_captions: captions per validation and test clip.
         general: share of general captions, the source of soft positives; the rest is half
             specific, half medium.
-        imbalance: 0 gives all training clips equally many captions; otherwise each has one,
-            and the rest of the same total is dealt as rank ** -imbalance over a random ranking
-            of the clips (0.5: the first of 1200 has about 18, 1: about 160).
+        imbalance: 0 gives all training clips equally many captions; otherwise each has one, and the
+            rest of the same total is distributed in proportion to rank ** -imbalance over a random
+            ranking of the clips (0.5: the first of 1200 has about 18, 1: about 160).
         length_confound: probability that a training or validation clip whose first object
             acts as in ``world.LONG_ACTIONS`` is long, and that one with another action is
             short; on the test split it is the probability of the opposite.  0.5: no link.
-        untrimmed: moments per clip, one after the other, each described by captions of its own.
+        untrimmed: consecutive moments per clip, each described by its own captions.
         uneven: a validation or test clip has ``test_captions`` * (1 - uneven) to ``test_captions``
-            * (1 + uneven) captions, each number as likely; at least one.
+            * (1 + uneven) captions, drawn uniformly; at least one.
 
-        near_duplicates: clips of a scene: 1: each clip has a scene of its own; k: clips come k by k
-            from one scene, as uploads of one do.  They show the same things doing the same, filmed
-            anew, and differ in the background, which specific captions tell.
-        medium: share of medium captions among those that are not general.  The fewer there are, the
-            fewer unannotated pairs are true.
+        near_duplicates: clips per scene: 1: each clip has its own scene; k: k consecutive clips
+            share one scene, like several uploads of one event.  They show the same objects and
+            actions, drawn anew, and differ in the background, which specific captions mention.
+        medium: share of medium captions among those that are not general.  The fewer medium
+            captions, the fewer unannotated pairs are true.
 
     Raises:
         ValueError: if a knob is out of its range; the message names the knob.
@@ -178,7 +178,7 @@ class Knobs:
             value = getattr(self, name)
             if not 0 <= value <= high:
                 raise ValueError(f'planted corpus: {name} must lie in [0, {high}], got {value!r}')
-            object.__setattr__(self, name, float(value))  # 1 and 1.0 are the same corpus
+            object.__setattr__(self, name, float(value))  # 1 and 1.0 give the same corpus
         if self.imbalance > 0 and self.captions < 2:
             raise ValueError(
                 'planted corpus: imbalance needs captions >= 2, since each clip has one'

@@ -1,1 +1,1 @@
-"""Which items an epoch visits, in which environments and order, and how they make a batch."""
+"""Sampling of an epoch: its items, their environments and order, and their collation to batches."""

@@ -1,8 +1,8 @@
-"""Items to a batch of V videos and T texts, by ids.
+"""Collation of items to a batch of V videos and T texts, with their ids.
 
-Items of one shape become one tensor here, in the worker: a tensor an item costs the process that
-trains a rebuilt tensor each.  Others are padded by the model's preprocessor.  Nothing is
-deduplicated: two captions of one video give two columns, and the ids say that both are positives.
+Items of equal shape are stacked here, in the worker: otherwise the training process would rebuild
+one tensor per item.  Others are padded by the model's preprocessor.  Nothing is deduplicated: two
+captions of one video give two columns, and the ids show that both are positives.
 """
 
 from __future__ import annotations
@@ -28,27 +28,25 @@ def collate_retrieval(
 
     Args:
         items: dicts from :class:`~mmvtr.datasets.VideoTextDataset` or its views.
-        _scope_: unused; of a base config that is inherited as ``mmvtr::NAME``, mmengine hands it
-            on with what else the config says.
+        _scope_: unused; mmengine passes it for a base config that is inherited as ``mmvtr::NAME``.
 
     Returns:
         ``inputs``: ``video``, V of uint8 [F, 3, H, W] or float32 [F, D], and ``text``, T of int64
-        [L] or float32 [L, D]: one tensor where all are of one shape, else a list; a key is absent
-        where there is no such half.  What pipelines have put into ``video_extra`` or
-        ``text_extra``: likewise under ``video_<name>``, ``text_<name>``.
+        [L] or float32 [L, D]: one tensor if all have one shape, else a list; a key is absent if
+        there is no such half.  The contents of the pipelines' ``video_extra`` and ``text_extra``:
+        likewise under ``video_<name>``, ``text_<name>``.
         ``data_samples``: ``video_idx`` int64 [V], ``video_ids``, ``text_idx`` int64 [T],
         ``text_ids``, ``text_captions`` (of datasets of this package), ``text_videos`` int64 [T, M]
-        (padded with -1), ``broken`` = list of
-        (video_id, reason) of skipped videos.  Where the dataset knows them: ``environment`` int64
-        [V]; ``text_classes`` and ``video_classes``, a dict from kind to int64 [T, A] or [V, A]
-        (padded with -1); ``text_agreement`` float32 [T, D] and ``video_agreement`` [V, D];
-        ``text_half`` int64 [T] and ``video_half`` [V], 0 or 1;
-        ``text_true_videos`` int64 [T, M], as ``text_videos``, of an oracle.  Of what LoadVectors
-        has read: ``text_vectors`` and ``video_vectors``, float32 [T, E, D] and [V, E, D] by name;
-        of LoadFrameVectors ``video_frame_vectors``, a list of V float32 [F, D] by name.
+        (padded with -1), ``broken`` = list of (video_id, reason) of skipped videos.  If the dataset
+        knows them: ``environment`` int64 [V]; ``text_classes`` and ``video_classes``, a dict from
+        kind to int64 [T, A] or [V, A] (padded with -1); ``text_agreement`` float32 [T, D] and
+        ``video_agreement`` [V, D]; ``text_half`` int64 [T] and ``video_half`` [V], 0 or 1;
+        ``text_true_videos`` int64 [T, M], like ``text_videos``, from an oracle.  From LoadVectors:
+        ``text_vectors`` and ``video_vectors``, float32 [T, E, D] and [V, E, D] by name.  From
+        LoadFrameVectors: ``video_frame_vectors``, a list of V float32 [F, D] by name.
 
     Raises:
-        ValueError: vectors of one name are of several shapes.
+        ValueError: vectors of one name have different shapes.
     """
     whole = [item for item in items if 'broken' not in item]
     videos = [_video(item) for item in whole if 'video' in item or 'frames' in item]
@@ -83,8 +81,8 @@ def collate_of(loader: Mapping[str, Any]) -> Callable[[Sequence[dict[str, Any]]]
     """Return the collate function that a dataloader's config names.
 
     Args:
-        loader: its ``collate_fn`` is a dict of the name of a function and of options; default
-            :func:`collate_retrieval`.
+        loader: config whose ``collate_fn`` is a dict with the name and options of a function;
+            default :func:`collate_retrieval`.
     """
     options = dict(loader.get('collate_fn') or dict(type='collate_retrieval'))
     function = options.pop('type')
@@ -106,8 +104,8 @@ def _known(
 ) -> dict[str, Any]:
     """Return environments, classes, agreement, halves and true videos, if the dataset has them.
 
-    Broken items say so too: a batch of nothing else still has (empty) ones, since processes
-    exchange them.
+    Broken items also carry these keys: a batch of broken items only still gets (empty) tensors,
+    since processes exchange them.
     """
     known: dict[str, Any] = {}
     if any('environment' in video for video in videos):
@@ -157,8 +155,8 @@ def _frame_vectors(videos: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _together(items: list[Tensor]) -> Tensor | list[Tensor]:
-    """One tensor [N, ...] of items of one shape and type, which a worker puts into shared memory;
-    the items as they are where they differ."""
+    """Return items of one shape and dtype stacked to a tensor [N, ...], which a worker puts into
+    shared memory; return other items unchanged."""
     first = items[0]
     if any(x.shape != first.shape or x.dtype != first.dtype for x in items):
         return items

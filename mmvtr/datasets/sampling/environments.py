@@ -1,6 +1,6 @@
-"""Environments of training videos: by length, by chance, or thinned out class by class.
+"""Environments of training videos: by length, at random, or by removing clips class by class.
 
-They are record transforms: a video gets its ``environment``, or leaves.
+They are record transforms: a video gets its ``environment``, or is removed.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ class Environments:
     """Base class of environments; subclasses implement :meth:`assign`.
 
     Attributes:
-        note: one line on the last call: the rule, the counts, a hash of ids and environments.
+        note: one line about the last call: the rule, the counts, a hash of ids and environments.
     """
 
     note = ''
 
     def __call__(self, videos: Records, texts: Records) -> tuple[Records, Records]:
-        """Give each video its ``environment``; those of -1 leave, and texts of no other video.
+        """Set each video's ``environment``; remove videos of environment -1 and texts of these
+        alone.
 
         Raises:
-            ValueError: the videos lack what the rule reads, an environment is empty, or no video
-                is left.
+            ValueError: the videos lack keys that the rule reads, an environment is empty, or no
+                video is left.
         """
         groups = self.groups(videos)
         stay = np.flatnonzero(groups >= 0).tolist()
@@ -61,7 +62,7 @@ class Environments:
         return groups
 
     def assign(self, videos: Records) -> tuple[np.ndarray, str]:
-        """Return each video's environment, int64 [V], and the rule in words."""
+        """Return each video's environment, int64 [V], and a description of the rule."""
         raise NotImplementedError
 
 
@@ -76,13 +77,13 @@ class LengthSplit(Environments):
         parts: number of environments, M.
         rule: 'adjusted', see :func:`~mmvtr.datasets.sampling.splits.adjusted_split`, or 'equal'
             parts.
-        threshold: of an adjusted split's last two parts: 'train_mean', the mean length of the
-            videos that it divides (with two parts, all), 'test_mean', that of ``test``, or a
-            number of ``unit``. Means of frames are cut to whole frames.
-        share: instead of a threshold: share of those videos that the first of the two gets.
+        threshold: divides an adjusted split's last two parts: 'train_mean', the mean length of the
+            videos that it divides (with two parts, all), 'test_mean', that of ``test``, or a number
+            in ``unit``. Means of frames are cut to whole frames.
+        share: instead of a threshold: the share of those videos in the first of the two parts.
         test: config of a dataset whose annotations give 'test_mean': a test statistic.
         unit: 'frames' (native) or 'seconds'.
-        only: keep this environment alone; the other videos leave.
+        only: keep only this environment; the other videos are removed.
 
     Raises:
         ValueError: unknown or contradictory arguments.
@@ -151,8 +152,8 @@ class RandomSplit(Environments):
 
     Args:
         like: config of the split, e.g. a :class:`LengthSplit`.
-        seed: of the draw; runs that keep one environment each draw the same parts.
-        only: keep this environment alone; the other videos leave.
+        seed: seed of the draw; runs that each keep one environment draw the same parts.
+        only: keep only this environment; the other videos are removed.
     """
 
     def __init__(self, like: dict, *, seed: int = 0, only: Optional[int] = None) -> None:
@@ -167,17 +168,17 @@ class RandomSplit(Environments):
 
 @TASK_UTILS.register_module()
 class RemoveByLength(Environments):
-    """Removal that moves a class' mean train length to the test's (Satar et al., Algorithm 1).
+    """Removal that moves a class' mean train length towards the test's (Satar et al., Algorithm 1).
 
-    Shortest or longest videos of a class (verb, noun) leave, the others are environment 0. Only
-    classes of both sets count. The mean test lengths are test statistics.
+    The shortest or longest videos of a class (verb, noun) are removed, the others are environment
+    0. Only classes of both sets count. The mean test lengths are test statistics.
 
     Args:
         test: config of the dataset to test on; its annotations are read.
-        action: the one class to treat, (verb, noun); None = all.
-        delta: discrepancy of the means that may stay, in ``unit``. The paper's 10 and 60 do not
-            give its counts.
-        alpha: a class that has no more videos loses none.
+        action: the only class to treat, (verb, noun); None = all.
+        delta: tolerated discrepancy of the means, in ``unit``. The paper's 10 and 60 do not
+            reproduce its counts.
+        alpha: a class of at most this many videos loses none.
         order: 'guard_first' tests alpha before a removal, 'as_printed' after it; see
             :func:`~mmvtr.datasets.sampling.splits.clips_to_remove`.
         opposite: remove as many from the wrong end (the contrary row of Table 8).
@@ -238,7 +239,7 @@ class RemoveRandom(Environments):
 
     Args:
         like: config of the removal, a :class:`RemoveByLength`.
-        seed: of the draw.
+        seed: seed of the draw.
     """
 
     def __init__(self, like: dict, *, seed: int = 0) -> None:
@@ -280,21 +281,21 @@ def _hash(videos: Records, groups: np.ndarray) -> str:
 
 @TASK_UTILS.register_module()
 class Halves:
-    """Give each video and each text its ``half``, 0 or 1; a batch then carries them.
+    """Record transform that gives each video and text a ``half``, 0 or 1, which batches then carry.
 
-    The half of a video depends on its id and the seed alone, that of a text is the half of its
-    first own video.  Clips of one film have ids of their own, so that they may be in both halves.
-    For sets that are joined (:class:`~mmvtr.datasets.ConcatDataset`) each set takes it.
+    The half of a video depends on its id and the seed alone; that of a text is the half of its
+    first video.  Clips of one film have different ids, so they may be in both halves.  For joined
+    sets (:class:`~mmvtr.datasets.ConcatDataset`) put it into each set's ``records``.
 
     Args:
-        keep: only this half stays, 0 or 1; None: both.
-        seed: of the division.
+        keep: keep only this half, 0 or 1; None: both.
+        seed: seed of the division.
 
     Attributes:
         note: seed, half and counts, once called.
 
     Raises:
-        ValueError: a ``keep`` that is none of these; (called) a half without a video.
+        ValueError: another ``keep``; (called) a half without a video.
     """
 
     note = ''
@@ -328,6 +329,6 @@ class Halves:
 def half_of(video_id: str, seed: int) -> int:
     """Return the half of a video, 0 or 1: the last bit of the SHA-256 of ``'{seed}:{video_id}'``.
 
-    That bit changes with the seed for each id by itself (of a CRC for all ids alike).
+    That bit changes with the seed independently for each id (with a CRC, for all ids alike).
     """
     return hashlib.sha256(f'{seed}:{video_id}'.encode()).digest()[-1] & 1

@@ -1,4 +1,4 @@
-"""What makes an item: its random numbers, and the tensors of what pipelines have made."""
+"""Construction of an item: its random seeds, and the tensors from its pipelines' results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from mmvtr.datasets.sampling.samplers import ItemKey
 
-#: Keys of a record that its item carries beside the pipeline's inputs.
+#: Keys of a record that its item carries in addition to the pipeline's inputs.
 KNOWN = ('classes', 'agreement', 'environment', 'half')
 Pipeline = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -21,7 +21,7 @@ def item_key(key: Union[ItemKey, int]) -> ItemKey:
     return key if isinstance(key, ItemKey) else ItemKey(0, 0, int(key))
 
 
-#: numpy generators for :func:`seeded`; to make one takes longer than to seed one.
+#: Reusable numpy generators for :func:`seeded`; creating one takes longer than seeding one.
 _IDLE: list[np.random.BitGenerator] = []
 
 
@@ -29,10 +29,10 @@ _IDLE: list[np.random.BitGenerator] = []
 def seeded(key: ItemKey) -> Iterator[None]:
     """Seed python's, numpy's and torch's CPU generator from ``key``; restore them at the end.
 
-    Transforms of any library draw from these three.  numpy's is exchanged, because a copy of its
-    state takes longer than all else about an item of cached features (what is not restored is a
-    second Gaussian that np.random.randn may have in hand).  torch.manual_seed is avoided: it would
-    reseed the GPU generators too, which nothing here restores.
+    Transforms of any library draw from these three.  numpy's is replaced, because copying its state
+    takes longer than everything else about an item of cached features (np.random.randn's cached
+    second Gaussian is not restored).  torch.manual_seed is avoided: it would also reseed the GPU
+    generators, which are not restored here.
     """
     state = random.getstate(), np.random.get_bit_generator(), torch.get_rng_state()
     seeds = np.random.SeedSequence(key).generate_state(3).tolist()
@@ -81,8 +81,8 @@ def extra_of(results: dict[str, Any], side: str) -> dict[str, Any]:
 
 
 def vectors_of(results: dict[str, Any], side: str) -> dict[str, Any]:
-    """What a supervision reads beside the item: ``vectors``, float32 [E, D] by name, and beside
-    each frame of a video: ``frame_vectors``, [F, D]."""
+    """Return vectors for a supervision: ``vectors`` of the item, float32 [E, D] by name, and
+    ``frame_vectors`` of each frame of a video, [F, D]."""
     return {
         kind: {name: torch.as_tensor(x) for name, x in results[f'{side}_{kind}'].items()}
         for kind in ('vectors', 'frame_vectors')
@@ -91,14 +91,14 @@ def vectors_of(results: dict[str, Any], side: str) -> dict[str, Any]:
 
 
 def known_of(record: dict[str, Any]) -> dict[str, Any]:
-    """Return what an item carries of a record beside the pipeline's inputs."""
+    """Return the keys of a record that an item carries in addition to the pipeline's inputs."""
     return {key: record[key] for key in KNOWN if key in record}
 
 
 def video_item(v: int, record: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
-    """A video as an item of a batch: video_idx, video_id, frames, and what else is known.
+    """Return a video as an item of a batch: video_idx, video_id, frames, and other known keys.
 
-    Args, and what its pipeline draws: as of :func:`text_item`.
+    Args and random draws: see :func:`text_item`.
     """
     results = pipeline(dict(record))
     return dict(
@@ -112,13 +112,12 @@ def video_item(v: int, record: dict[str, Any], pipeline: Pipeline) -> dict[str, 
 
 
 def text_item(t: int, record: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
-    """A text as an item of a batch: text_idx, text_id, tokens, video_idx, caption, and what
-    else is known.
+    """Return a text as an item: text_idx, text_id, tokens, video_idx, caption, other known keys.
 
     Args:
-        t: its place.
-        record: of it.
-        pipeline: transforms of a record; what they draw, they draw from the generators as they are.
+        t: position of the text.
+        record: record of the text.
+        pipeline: transforms of a record; they draw from the generators in their present state.
     """
     results = pipeline(dict(record))
     return dict(

@@ -1,7 +1,7 @@
-"""Which items an epoch visits, and in which order.
+"""Samplers: which items an epoch visits, and in which order.
 
-An item is asked for by ``ItemKey(seed, epoch, index)``, not by a bare index: so the epoch reaches
-workers that live through all epochs, and data are a function of the key alone.
+An item is requested by ``ItemKey(seed, epoch, index)``, not by a bare index: so persistent workers
+know the epoch, and data are a function of the key alone.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class EpochSampler(Sampler):
         dataset: anything with a length.
         seed: non-negative; None = one drawn on rank 0 and shared.
         shuffle: False keeps the dataset's order.
-        round_up: repeat a few first items so that all ranks get equally many.
+        round_up: repeat a few of the first items so that all ranks get equally many.
     """
 
     def __init__(
@@ -85,18 +85,18 @@ class EnvironmentBatchSampler(Sampler):
     """Visit every item once an epoch, in batches of one environment each.
 
     Items, batches and their order are a function of the sampler's seed and epoch. All ranks get
-    equally many: an environment whose items do not divide by them repeats a few, and its last,
-    smaller batch is shared evenly.
+    equally many: an environment whose number of items is not divisible by the number of ranks
+    repeats a few, and its last, smaller batch is shared evenly.
 
     In a config: ``batch_sampler=dict(type='EnvironmentBatchSampler')`` beside the usual
     ``sampler=dict(type='EpochSampler')``; mmengine passes that sampler and ``batch_size``.
 
     Args:
-        sampler: knows dataset, seed, epoch and rank; its own order is not used.
-        batch_size: items a rank.
+        sampler: provides dataset, seed, epoch and rank; its own order is not used.
+        batch_size: items per rank.
 
     Raises:
-        ValueError: no shuffling, rounding :class:`EpochSampler`; a dataset without environments;
+        ValueError: not a shuffling, rounding :class:`EpochSampler`; a dataset without environments;
             a text whose videos are in several environments.
     """
 
@@ -166,22 +166,23 @@ class SceneBatchSampler(Sampler):
     """Batches of items, each joined by a neighbour of the same scene (EgoNCE).
 
     A neighbour is another clip of the same file (``path``) that begins less than ``window`` seconds
-    earlier or later, drawn uniformly; a clip without one stays alone.  The neighbours come on top:
-    an epoch still visits every item once, in twice as many batches.  (In EgoVLP's code the draw is
-    among the clips of the same minute, the clip itself among them.)  What is drawn is a function of
-    seed, epoch and item.
+    earlier or later, drawn uniformly; a clip without one has no neighbour.  Neighbours are extra
+    items: an epoch still visits every item once, in twice as many batches.  (EgoVLP's code draws
+    among the clips of the same minute, including the clip itself.)  The draw is a function of seed,
+    epoch and item.
 
     In a config: ``batch_sampler=dict(type='SceneBatchSampler')`` beside the usual
     ``sampler=dict(type='EpochSampler')``; mmengine passes that sampler and ``batch_size``.
 
     Args:
-        sampler: knows dataset, seed, epoch and rank.
-        batch_size: items a rank, neighbours among them: even.
-        window: seconds; the paper has one minute.
+        sampler: provides dataset, seed, epoch and rank.
+        batch_size: items per rank, including neighbours: even.
+        window: seconds; the paper uses one minute.
 
     Raises:
-        ValueError: another sampler, an odd batch size, no positive window; videos without ``path``
-            and ``start``; a text of several videos with ``epoch_unit='text'``, which has no place.
+        ValueError: another sampler, an odd batch size, a window that is not positive; videos
+            without ``path`` and ``start``; with ``epoch_unit='text'``, a text of several videos,
+            which has no unique start.
     """
 
     def __init__(self, sampler: EpochSampler, batch_size: int, *, window: float = 60.0) -> None:
@@ -201,7 +202,7 @@ class SceneBatchSampler(Sampler):
         self._recording = np.unique(paths, return_inverse=True)[1]
         order = np.argsort(self._recording, kind='stable')
         borders = np.flatnonzero(np.diff(self._recording[order])) + 1
-        self._items = np.split(order, borders)  # of each recording
+        self._items = np.split(order, borders)  # items of each recording
 
     def __iter__(self) -> Iterator[list[ItemKey]]:
         batch: list[ItemKey] = []
@@ -230,7 +231,7 @@ class SceneBatchSampler(Sampler):
         near = self.neighbours(key.index)
         if not len(near):
             return None
-        return int(np.random.default_rng((*key, 1)).choice(near))  # key alone: its transforms
+        return int(np.random.default_rng((*key, 1)).choice(near))  # transforms use ``key`` alone
 
 
 def _item_videos(dataset: VideoTextDataset) -> np.ndarray:

@@ -1,7 +1,7 @@
-"""Training videos parted, or thinned out, by their length: pure functions of numpy arrays.
+"""Splits of training videos by length, and removals: pure functions of numpy arrays.
 
 Satar et al., "Towards Debiasing Frame Length Bias in Text-Video Retrieval via Causal Intervention":
-Algorithm 1 removes a class' shortest or longest videos, Algorithm 2 parts all of them.
+Algorithm 1 removes a class' shortest or longest videos, Algorithm 2 divides all of them.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any, Literal, Mapping, Optional, Sequence
 
 import numpy as np
 
-#: Verb class and noun class, what the paper calls a class.
+#: Verb class and noun class, the paper's "class".
 Action = tuple[int, int]
 Order = Literal['guard_first', 'as_printed']
 
 
 def equal_split(lengths: np.ndarray, parts: int) -> np.ndarray:
-    """Return parts of equally many videos, the shortest in part 0.
+    """Return a division into parts of equally many videos, the shortest in part 0.
 
     Args:
         lengths: [V], positive; equal ones keep their order.
-        parts: M; where M does not divide V, the first parts have one video more.
+        parts: M; if M does not divide V, the first parts have one video more.
 
     Returns:
         int64 [V], the part of each video, 0 to M - 1.
@@ -41,7 +41,7 @@ def adjusted_split(
     threshold: Optional[float] = None,
     share: Optional[float] = None,
 ) -> np.ndarray:
-    """Halve the sorted videos repeatedly, and divide the last two parts by a threshold.
+    """Return parts from repeatedly halving the sorted videos; a threshold divides the last two.
 
     Algorithm 2: part 0 is the shorter half, part 1 the shorter half of the rest, and so on; with
     M = 2 there is no halving, and the threshold divides all videos.
@@ -50,14 +50,14 @@ def adjusted_split(
         lengths: [V], positive; equal ones keep their order.
         parts: M.
         threshold: of the last two parts, the first has the videos with ``length < threshold``.
-        share: instead of ``threshold``: the first has this share of them, rounded down (the
-            paper's th); it may part videos of equal length.
+        share: instead of ``threshold``: the first has this share of them, rounded down (the paper's
+            th); it may separate videos of equal length.
 
     Returns:
         int64 [V], the part of each video, 0 to M - 1.
 
     Raises:
-        ValueError: as :func:`equal_split`; not exactly one of ``threshold`` and ``share``; a share
+        ValueError: see :func:`equal_split`; not exactly one of ``threshold`` and ``share``; a share
             outside (0, 1); a part without a video.
     """
     if (threshold is None) == (share is None):
@@ -78,7 +78,7 @@ def last_two(lengths: np.ndarray, parts: int) -> np.ndarray:
     With 2 parts these are all videos.
 
     Raises:
-        ValueError: as :func:`equal_split`.
+        ValueError: see :func:`equal_split`.
     """
     return _halvings(lengths, parts)[-1]
 
@@ -88,7 +88,7 @@ def random_like(groups: np.ndarray, seed: int) -> np.ndarray:
 
     Args:
         groups: int [V].
-        seed: with V it decides which video takes whose place, whatever the groups.
+        seed: with V, it determines the permutation, whatever the groups.
 
     Returns:
         int [V], a permutation of ``groups``.
@@ -105,18 +105,20 @@ def clips_to_remove(
     order: Order = 'guard_first',
     opposite: bool = False,
 ) -> np.ndarray:
-    """Apply Algorithm 1 to one class: remove videos until its train mean is near the test mean.
+    """Return the clips of a class that Algorithm 1 removes to bring its train mean near the test's.
 
-    The shortest go, one by one, while ``test_mean >= train mean + delta``, in the opposite case the
-    longest while ``train mean >= test_mean + delta``. The train mean is that of the videos left.
+    The shortest are removed, one by one, while ``test_mean >= train mean + delta``, in the opposite
+    case the longest while ``train mean >= test_mean + delta``. The train mean is that of the videos
+    left.
 
     Args:
-        lengths: [N], the class' training videos; of equal ones the first is the shortest.
+        lengths: [N], of the class' training videos; ties are broken by order, the first is
+            shortest.
         test_mean: mean length of its test videos.
-        delta: discrepancy that may stay, at least 0.
-        alpha: number of videos below which the class must not be brought, at least 1.
+        delta: tolerated discrepancy, at least 0.
+        alpha: minimum number of videos left in the class, at least 1.
         order: 'guard_first' removes only while more than ``alpha`` are left; 'as_printed' removes
-            and only then stops at ``alpha`` or fewer: of the smallest class, too, one is lost.
+            first and then stops at ``alpha`` or fewer: even the smallest class loses one.
         opposite: remove as many from the wrong end (the contrary row of Table 8).
 
     Returns:
@@ -149,22 +151,23 @@ def removals(
     test_means: Mapping[Action, float],
     **limits: Any,
 ) -> dict[Action, np.ndarray]:
-    """Apply Algorithm 1 to each class in ascending order (RmvAll), or to one (RmvOne).
+    """Return Algorithm 1's removals for each class in ascending order (RmvAll), or for one
+    (RmvOne).
 
-    A video of several classes leaves all of them: a later class no longer counts it, an earlier
-    one may fall below ``alpha``.
+    A video of several classes is removed from all of them: a later class no longer counts it, an
+    earlier one may fall below ``alpha``.
 
     Args:
         lengths: [V], of the training videos.
         actions: the classes of each training video.
-        test_means: mean test length of the classes to treat; others stay as they are.
+        test_means: mean test length of the classes to treat; others are unchanged.
         **limits: delta, alpha, order and opposite of :func:`clips_to_remove`.
 
     Returns:
-        Of each class that loses videos, their int64 positions; no video occurs twice.
+        From each class that loses videos to their int64 positions; no video occurs twice.
 
     Raises:
-        ValueError: as :func:`clips_to_remove`.
+        ValueError: see :func:`clips_to_remove`.
     """
     lengths = np.asarray(lengths, dtype=np.float64)
     gone = np.zeros(len(lengths), dtype=bool)

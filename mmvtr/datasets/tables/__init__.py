@@ -1,1 +1,1 @@
-"""Videos and captions of one's own, told by a table."""
+"""Datasets from a user's own table of videos and captions."""

@@ -1,4 +1,4 @@
-"""Videos and captions of one's own: a table beside a folder of videos, or of their features."""
+"""Dataset of a user's own table of videos and captions, with a folder of videos or features."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.hints import option
 from mmvtr.registry import DATASETS, bare_name
 
-#: Share of the videos of each split, where the table has no column 'split'.
+#: Share of the videos in each split, if the table has no column 'split'.
 FRACTIONS = dict(train=0.7, val=0.1, test=0.2)
-#: The name of all splits together.
+#: Name of the union of all splits.
 ALL = 'all'
 
 
@@ -42,14 +42,14 @@ ALL = 'all'
 class TableDataset(VideoTextDataset):
     """Dataset split read from a table: a row is a text of a video.
 
-    Columns: ``video``, a file of ``videos`` by its name with or without suffix, or by its path in
+    Columns: ``video``, the name of a file in ``videos``, with or without suffix, or its path in
     that folder; ``text``; optionally ``start`` and ``end`` (seconds: the video is that part of the
     file), ``text_id``, ``split``, ``duration`` (seconds of the whole file).  Rows of one video are
     its captions.  Rows of one ``text_id`` and one text are one text of several videos; without that
-    column each row is a text of its own, with the id ``VIDEO_ID#N``.
+    column each row is a separate text with the id ``VIDEO_ID#N``.
 
     The id of a video is its path in the folder without suffix; that of a part of a file ends in
-    ``_START_END``.  Precomputed features have these names, as mmvtr extract_features gives them.
+    ``_START_END``.  Precomputed features have these names, as written by mmvtr extract_features.
 
     Without a column ``split`` the videos are divided at random, see
     :mod:`mmvtr.datasets.tables.division`.  A file that is in two splits of the column is an error.
@@ -58,30 +58,29 @@ class TableDataset(VideoTextDataset):
         split: a name in the column ``split``, or in ``fractions``; 'all' = the whole table.
         table: a .csv, .tsv (any of ``, ; tab``), .jsonl or .parquet file.
         videos: a folder of videos, or features as ``LoadFeatures`` reads them.
-        columns: what the table calls its columns, where it is not as above:
-            ``dict(video='filename', text='caption')``.
-        fractions: of the videos by split, where the table has no column ``split``.
-        seed: which videos these are.
-        read_durations: read the seconds of files that the table does not tell, for results of
+        columns: the table's column names that differ from those above: ``dict(video='filename',
+            text='caption')``.
+        fractions: share of the videos by split, if the table has no column ``split``.
+        seed: seed of that division.
+        read_durations: read durations that the table does not state from the files, for results of
             moments; opens each video once.
-        **kwargs: of :class:`VideoTextDataset`.
+        **kwargs: arguments of :class:`VideoTextDataset`.
 
-    What further columns say stands in the attribute ``more``: by video id, a dict for each of its
-    rows.  An export to a gallery makes metadata of it.
+    Further columns are in the attribute ``more``: by video id, a dict for each of its rows.  An
+    export to a gallery turns it into metadata.
 
-    What is wrong with a table is one error: all kinds of it, with their counts and first rows, of
-    all splits.  Where there is nothing but missing files it is a FileNotFoundError, and nothing but
-    broken ones a BrokenVideoError; its attribute ``videos`` has the records of those that are
-    there.
+    All problems of a table raise one error, with the count and first rows of each kind, over all
+    splits.  If files are only missing it is a FileNotFoundError, if only broken a BrokenVideoError;
+    its attribute ``videos`` has the records of those that exist.
 
     Raises:
-        BrokenVideoError: ``read_durations``, and files are no videos and ``on_broken='raise'``.
+        BrokenVideoError: with ``read_durations`` and ``on_broken='raise'``, files are not videos.
         FileNotFoundError: the table, the folder or videos are missing.
         ImportError: a parquet file without pyarrow.
-        ValueError: rows or a folder that are not as above, or a split without any row.
+        ValueError: malformed rows or folder, or a split without any row.
     """
 
-    key_prefix = ''  # configs/_base_/own.py has shortcuts for all sets
+    key_prefix = ''  # configs/_base_/own.py defines shortcuts for all sets
 
     def __init__(
         self,
@@ -177,7 +176,7 @@ class TableDataset(VideoTextDataset):
             )
 
     def _of_split(self, pairs: list[Pair], *, drawn: bool) -> list[Pair]:
-        """Return the pairs of the split, by its column or drawn."""
+        """Return the pairs of the split, as given by its column or drawn."""
         if self.split == ALL:
             return pairs
         if drawn:
@@ -220,7 +219,7 @@ class TableDataset(VideoTextDataset):
     def _refuse(
         self, problems: Problems, seen: Seen, sources: Sources, again: list[str]
     ) -> NoReturn:
-        """Raise one error of all that is wrong with the whole table, whatever its splits."""
+        """Raise one error about all problems of the whole table, whatever its splits."""
         only: type[Exception] = ValueError
         remedies = []
         if gone := self._missing(seen):
@@ -236,10 +235,10 @@ class TableDataset(VideoTextDataset):
                 f'{option("on_broken.skip", "broken_videos.txt")} leaves out what is listed there: '
                 'check_dataset --decode writes this list'
             )
-        if again:  # no error alone: two people may say the same
+        if again:  # not an error by itself: two people may say the same
             problems.add(f'{len(again)} rows repeat a video and its text', again)
         error = only(problems.text(remedies))
-        error.videos = seen.videos_there()  # for who can tell what else is broken
+        error.videos = seen.videos_there()  # for callers that can tell what else is broken
         raise error
 
     def _leave_rows(self, chosen: list[Pair], seen: Seen) -> None:
@@ -267,5 +266,5 @@ class TableDataset(VideoTextDataset):
 
 
 def _named(pair: Pair) -> str:
-    """A missing video and its first row."""
+    """Return the name and first row of a missing video."""
     return f'{visible(pair.wanted.name + pair.wanted.span)} in {pair.row.place.inside}'

@@ -1,7 +1,8 @@
-"""Which video of a table is for training and which to test on, if the table does not say it.
+"""Random division of a table's videos into splits, if the table does not define them.
 
-A video is of one split, and so are videos that share a text.  The same table and seed give the same
-splits on any machine and in any order of the rows, and a few rows more move few videos.
+A video is in one split, and videos that share a text are in the same split.  The same table and
+seed give the same splits on any machine and in any order of the rows, and adding a few rows moves
+few videos.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ from typing import Iterable, Mapping
 
 
 def divide(pairs: Iterable[tuple[str, str]], fractions: Mapping[str, float], seed: int) -> dict:
-    """Draw the split of each video.
+    """Return a random split for each video.
 
     Args:
         pairs: video and text of each row.
-        fractions: by split its share of the videos (of groups of videos that share texts); 0 or
-            more, 1 in all.
-        seed: another one draws others.
+        fractions: share of the videos (of groups of videos that share texts) by split; 0 or more,
+            summing to 1.
+        seed: seed of the draw.
 
     Returns:
         From each video to the name of its split.
 
     Raises:
-        ValueError: fractions that are none, or more splits than there are groups.
+        ValueError: invalid fractions, or more splits than there are groups.
     """
     check_fractions(fractions)
     groups = _groups(pairs)
@@ -37,7 +38,7 @@ def divide(pairs: Iterable[tuple[str, str]], fractions: Mapping[str, float], see
 
 
 def check_fractions(fractions: Mapping[str, float]) -> None:
-    """Raise ValueError unless they are 0 or more each and 1 in all."""
+    """Raise ValueError unless all are 0 or more and they sum to 1."""
     numbers = all(isinstance(x, (int, float)) and 0 <= x <= 1 for x in fractions.values())
     if not numbers or not math.isclose(sum(fractions.values()), 1, abs_tol=1e-6):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Which file a table means: videos of a folder by name, or features of a store by id."""
+"""Files that a table refers to: videos of a folder by name, or features of a store by id."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mmvtr.datasets.problems import Problems
 from mmvtr.datasets.tables.rows import refuse, some
 from mmvtr.datasets.videos.feature_stores import open_store
 
-#: Suffixes of video files, in small letters.
+#: Suffixes of video files, in lower case.
 VIDEOS = frozenset(
     '.3gp .asf .avi .divx .dv .f4v .flv .gif .m2ts .m2v .m4v .mkv .mov .mp4 .mpeg .mpg .mts .mxf '
     '.ogg .ogv .rm .ts .vob .webm .wmv .y4m'.split()
 )
 FEATURES = '.npy'
-#: A kind of problems.
+#: Kind under which unfit names are collected in Problems.
 UNFIT = 'name of no video of the folder'
 
 
@@ -29,8 +29,8 @@ class Wanted(NamedTuple):
     """A video as a table names it.
 
     Attributes:
-        name: of the file.
-        span: '' of the whole file, else what its part has behind the file's name.
+        name: name of the file.
+        span: '' for the whole file, else the id suffix of its part.
     """
 
     name: str
@@ -41,9 +41,9 @@ class Source(NamedTuple):
     """A video that was found.
 
     Attributes:
-        video_id: its path in the folder without suffix, '/' between, and the span.
-        file: the same of its file.
-        path: of its file; None of features.
+        video_id: its path in the folder without suffix, separated by '/', and the span.
+        file: relative path of its file; the name of its features.
+        path: full path of its file; None for features.
     """
 
     video_id: str
@@ -55,7 +55,7 @@ class Sources(Protocol):
     """Location of the videos or features; subclasses find them.
 
     Attributes:
-        kind: what they are.
+        kind: kind of the files.
     """
 
     kind: Literal['clips', 'features']
@@ -63,12 +63,12 @@ class Sources(Protocol):
     def find(
         self, wanted: Mapping[Wanted, Place], problems: Problems
     ) -> dict[Wanted, Optional[Source]]:
-        """Return the videos that exist; None for missing ones.
+        """Return the source of each video; None for missing ones.
 
         Args:
-            wanted: with the place of a row each, for errors.
-            problems: takes names that lead out of the folder, fit several files, or are those of
-                files of another kind; these are left out of the result.
+            wanted: each with the place of a row, for errors.
+            problems: collects names that lead out of the folder, match several files, or name files
+                of another kind; these are left out of the result.
         """
 
     def hint(self, wanted: Wanted) -> str:
@@ -82,13 +82,13 @@ def open_sources(path: Path) -> Sources:
     """Return the location of the videos or features at a path.
 
     Args:
-        path: a folder of videos, or of npy files; one of both in any depth.  A hdf5 file or a
+        path: a folder of videos, or of npy files, but not both, at any depth; or an hdf5 file or a
             BigFile folder of features.
 
     Raises:
-        FileNotFoundError: there is nothing.
-        ValueError: a file that is no hdf5 file, or a folder without videos and features, or with
-            both.
+        FileNotFoundError: the path does not exist.
+        ValueError: a file that is not an hdf5 file, or a folder without videos and features, or
+            with both.
     """
     if not path.exists():
         raise FileNotFoundError(f'no such folder of videos, or store of features: {name_of(path)}')
@@ -117,13 +117,13 @@ def open_sources(path: Path) -> Sources:
 class Folder:
     """Files of a folder, found by relative path with or without suffix.
 
-    A name that differs from a file's in the spelling of its accents only (Unicode NFC, NFD) means
-    that file.
+    A name that differs from a file's only in the spelling of its accents (Unicode NFC, NFD) refers
+    to that file.
 
     Args:
         root: the folder.
         there: all files.
-        wanted: those of the kind.
+        wanted: the files of this kind.
         kind: 'clips' or 'features'.
     """
 
@@ -139,7 +139,7 @@ class Folder:
         self._there = there
         self._strange = set(there) - set(wanted)
         self._files: dict[str, list[str]] = {}
-        self._spelt: dict[str, set[str]] = {}  # by name in NFC, of those that are not ASCII
+        self._spelt: dict[str, set[str]] = {}  # from NFC to the names that are not ASCII
         for name in wanted:
             stem = _stem(name)
             self._files.setdefault(stem, []).append(name)
@@ -178,7 +178,7 @@ class Folder:
         return self._clip(files[0], wanted) if files else None
 
     def _alike(self, names: Iterable[str], place: Place) -> Optional[str]:
-        """Return the folder whose name differs only in its Unicode spelling."""
+        """Return the only listed name that differs just in its Unicode spelling, or None."""
         alike = {one for name in names for one in self._spelt.get(one_spelling(name), ())}
         if len(alike) > 1:
             refuse(
@@ -191,7 +191,7 @@ class Folder:
         return alike.pop() if alike else None
 
     def _linked(self, inside: str, wanted: Wanted, place: Place) -> Optional[Source]:
-        """Return the name through a folder that is a link to one listed elsewhere."""
+        """Return the source of a name whose folder is a link to a listed folder."""
         folder, name = posixpath.split(inside)
         listed_as = self._there.folders.get(identity(self.root / folder)) if folder else None
         if listed_as is None or listed_as == folder:
@@ -204,7 +204,7 @@ class Folder:
 
     def _clip(self, file: str, wanted: Wanted) -> Source:
         stem = _stem(file)
-        name = stem if len(self._files[stem]) == 1 else file  # a.mp4 beside a.webm
+        name = stem if len(self._files[stem]) == 1 else file  # a.mp4 beside a.webm keeps its suffix
         return Source(visible(name) + wanted.span, file, str(self.root / file))
 
     def hint(self, wanted: Wanted) -> str:
@@ -234,7 +234,7 @@ class StoredFeatures:
     """Features in an hdf5 file or BigFile folder, by id; ids may have a video's suffix.
 
     Args:
-        path: of the store.
+        path: path of the store.
     """
 
     kind: Literal['clips', 'features'] = 'features'
@@ -251,7 +251,7 @@ class StoredFeatures:
             with problems.of(UNFIT):
                 inside = _inside(one.name, self.path, place)
                 names[one] = _spellings(_names_of_features(inside, one.span))
-        # One question, as a store opens its file for each.
+        # One query, as a store opens its file for each query.
         asked = list(dict.fromkeys(name for own in names.values() for name in own))
         there = set(asked).difference(self._store.missing(asked))
         found: dict[Wanted, Optional[Source]] = {}
@@ -268,7 +268,7 @@ class StoredFeatures:
 
 
 def _names_of_features(inside: str, span: str) -> list[str]:
-    """Yield names that a video's features may have, so that a video table serves features, too."""
+    """Return possible names of a video's features, so that a table also works for features."""
     return list(dict.fromkeys([bare(inside) + span, inside + span]))
 
 
@@ -281,12 +281,12 @@ def _spellings(names: list[str]) -> list[str]:
 def file_key(name: str, root: Path, place: Place) -> str:
     """Return a table's file name as a relative path without the suffix of a video or features.
 
-    The same however its accents are written.
+    It does not depend on the Unicode spelling of accents.
 
     Args:
-        name: as the table has it.
+        name: the name in the table.
         root: the folder.
-        place: of its row.
+        place: place of its row.
 
     Raises:
         ValueError: it leads out of the folder.
@@ -295,7 +295,7 @@ def file_key(name: str, root: Path, place: Place) -> str:
 
 
 def _inside(name: str, root: Path, place: Place) -> str:
-    """Return a table's name as a relative path."""
+    """Return a table's name as a relative path; reject one that leaves the folder."""
     if posixpath.isabs(name):
         name = os.path.relpath(name, root.absolute())
     inside = posixpath.normpath(name)

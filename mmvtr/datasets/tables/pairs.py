@@ -1,4 +1,4 @@
-"""A row of a table and the file that it means, as one pair of a text and a video."""
+"""Pairs of a table's row (a text) and the video file that it refers to."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Pair(NamedTuple):
     """A row of the table: a text of a video.
 
     Attributes:
-        row: what the table says.
+        row: the row of the table.
         wanted: the video that it names.
-        source: the video itself; None if it is missing.
-        key: of its file, the same whether it is there or not, and for features.
+        source: the video that was found; None if it is missing.
+        key: key of its file, the same whether it exists or not, and for features.
     """
 
     row: Row
@@ -51,10 +51,10 @@ def pairs_of(rows: Sequence[Row], sources: Sources, root: Path, problems: Proble
     """Return a pair for each row.
 
     Args:
-        rows: of the whole table.
-        sources: where the videos lie.
+        rows: rows of the whole table.
+        sources: location of the videos.
         root: their folder.
-        problems: takes names that are none of a video there; their rows are left out.
+        problems: collects names of no video there; their rows are left out.
     """
     wanted = [Wanted(row.video, span_of(row)) for row in rows]
     found = sources.find({one: row.place for one, row in zip(wanted, rows)}, problems)
@@ -69,9 +69,9 @@ def check_pairs(pairs: Sequence[Pair], problems: Problems, *, divided: bool) -> 
     """Record rows that contradict an earlier one.
 
     Args:
-        pairs: of the whole table.
-        problems: takes what does not fit.
-        divided: the table has a column of splits.
+        pairs: pairs of the whole table.
+        problems: collects the contradictions.
+        divided: whether the table has a column of splits.
     """
     texts: dict[str, Row] = {}
     first: dict[tuple[str, str], Row] = {}
@@ -79,7 +79,7 @@ def check_pairs(pairs: Sequence[Pair], problems: Problems, *, divided: bool) -> 
     durations: dict[str, Row] = {}
     for pair in pairs:
         row, video = pair.row, shown(pair.row.video)
-        if row.text_id is not None and row.text:  # else it is noted already
+        if row.text_id is not None and row.text:  # other rows are recorded already
             with problems.of('text_id of two texts'):
                 what = f'text_id {shown(row.text_id)} has two texts'
                 _check_same(row, texts.setdefault(row.text_id, row), 'text', what)
@@ -96,7 +96,7 @@ def check_pairs(pairs: Sequence[Pair], problems: Problems, *, divided: bool) -> 
 
 
 def repeated(pairs: Sequence[Pair]) -> list[str]:
-    """Return rows that repeat the video and text of another row; two people may agree."""
+    """Return a description of each row that repeats another's video and text; people may agree."""
     first: dict[tuple[str, str], Row] = {}
     differing = []
     for pair in pairs:
@@ -136,8 +136,8 @@ def make_videos(pairs: Sequence[Pair], seconds: Mapping[str, tuple[float, float]
     """Return video records in the order of their first rows.
 
     Args:
-        pairs: whose videos are there.
-        seconds: at which the pictures of whole files begin and end, as far as known.
+        pairs: pairs whose videos exist.
+        seconds: begin and end of the pictures of whole files, as far as known.
     """
     first: dict[str, Pair] = {}
     for pair in pairs:
@@ -149,7 +149,7 @@ def make_texts(pairs: Sequence[Pair]) -> Records:
     """Return text records; rows with one id are one text of several videos.
 
     Args:
-        pairs: with ids of the texts, whose videos are there.
+        pairs: pairs with text ids whose videos exist.
     """
     place = {name: v for v, name in enumerate(dict.fromkeys(p.source.video_id for p in pairs))}
     texts: dict[str, dict[str, Any]] = {}
@@ -171,7 +171,7 @@ def _video(pair: Pair, seconds: Optional[tuple[float, float]]) -> dict[str, Any]
         path=source.path,
         start=row.start,
         end=row.end,
-        begin=begin if begin > (row.start or 0.0) else None,  # the picture comes late
+        begin=begin if begin > (row.start or 0.0) else None,  # the pictures begin late
         duration=None if end is None else end - begin,
     )
     return {key: value for key, value in record.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The rows of a table of videos and captions: csv, tsv, jsonl or parquet, checked one by one."""
+"""Rows of a table of videos and captions: csv, tsv, jsonl or parquet, checked one by one."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from mmvtr.datasets.folders import visible
 from mmvtr.datasets.problems import Problems, collecting
 from mmvtr.hints import option
 
-#: Columns that a table may have, and whether it must have them.
+#: Columns that a table may have, and whether they are required.
 COLUMNS = dict(
     video=True, text=True, start=False, end=False, text_id=False, split=False, duration=False
 )
-#: What tables call the two that they must have, to say which option reads them.
+#: Usual other names of the two required columns, to suggest the option that renames them.
 USUAL = dict(
     video=('file', 'filename', 'file_name', 'path', 'clip', 'video_id', 'video_path', 'name', 'id'),
     text=('caption', 'captions', 'sentence', 'description', 'title', 'query', 'label'),
 )
-#: Suffixes of tables that are read as csv, and of all others.
+#: Suffixes of tables that are read as csv, and suffixes of all tables.
 CSV = ('.csv', '.tsv')
 TABLES = (*CSV, '.jsonl', '.parquet')
-#: Columns of names, and of seconds.
+#: Columns of names, and columns of seconds.
 NAMES, TIMES = ('video', 'text_id', 'split'), ('start', 'end', 'duration')
 
 
@@ -43,14 +43,14 @@ class Row(NamedTuple):
     """A row: one text of one video.
 
     Attributes:
-        place: file and line, of parquet files the row from 1.
-        video: what the table calls the video.
+        place: file and line; for parquet files the row from 1.
+        video: the table's name of the video.
         text: not empty.
-        text_id: None, if the table has none.
-        start, end: seconds, the part of the file that the text tells of; None = begin, end.
-        duration: seconds of the whole file, if the table says it.
-        split: if the table says it.
-        more: values of the columns that are none of ours.
+        text_id: None if the table has none.
+        start, end: seconds, the part of the file that the text describes; None = begin, end.
+        duration: seconds of the whole file, if given.
+        split: if given.
+        more: values of all other columns.
     """
 
     place: Place
@@ -65,30 +65,29 @@ class Row(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Return all rows, and which expected columns the table has."""
+    """All rows of a table, and which of the known columns it has."""
 
     rows: list[Row]
     columns: set[str]
 
 
 def read_rows(path: Path, columns: Mapping[str, str], problems: Optional[Problems] = None) -> Table:
-    """Read a table.
+    """Return the checked rows of a table.
 
-    In jsonl and parquet files ``text`` may be a list of texts; of a ``text_id`` ``ID`` they are
-    then ``ID#0``, ``ID#1`` ...
+    In jsonl and parquet files ``text`` may be a list of texts; with a ``text_id`` ``ID`` their ids
+    are ``ID#0``, ``ID#1`` ...
 
     Args:
         path: a .csv, .tsv, .jsonl or .parquet file.
-        columns: from our name of a column (:data:`COLUMNS`) to the table's, where it differs.
-        problems: takes the rows that do not fit, for whoever reports more than these; of the
-            result they are left out, or lack what does not fit.
+        columns: from our name of a column (:data:`COLUMNS`) to the table's, if it differs.
+        problems: collects malformed rows, for a caller that reports several problems together; the
+            result omits these rows or their malformed values.
 
     Raises:
         FileNotFoundError: no such file.
         ImportError: a parquet file, and pyarrow is not installed.
-        ValueError: an unknown suffix or column; a table without rows or without a column that it
-            must have, or with one twice; rows with an empty or unfit value, or whose times do not
-            fit each other.
+        ValueError: an unknown suffix or column; a table without rows, without a required column or
+            with a repeated one; rows with an empty or invalid value, or with inconsistent times.
     """
     unknown = [name for name in columns if name not in COLUMNS]
     if unknown:
@@ -119,10 +118,10 @@ def read_raw(path: Path, problems: Problems) -> list[tuple[Place, dict[str, Any]
 
     Args:
         path: the file.
-        problems: takes the rows that are none.
+        problems: collects malformed rows.
 
     Raises:
-        FileNotFoundError, ImportError, ValueError: as of :func:`read_rows`.
+        FileNotFoundError, ImportError, ValueError: see :func:`read_rows`.
     """
     if not path.is_file():
         raise FileNotFoundError(
@@ -147,7 +146,7 @@ def name_in(row: Mapping[str, Any], key: str, place: Place) -> str:
     """Return a string or whole number of a row as a non-empty one-line string.
 
     Raises:
-        ValueError: it is none.
+        ValueError: not such a value.
     """
     value, place = row[key], place.at(repr(key))
     if type(value) is int:
@@ -164,7 +163,7 @@ def times_in(row: Mapping[str, Any], place: Place) -> dict[str, Optional[float]]
     """Return ``start``, ``end`` and ``duration`` of a row in seconds; None for empty values.
 
     Raises:
-        ValueError: no number, or times that do not fit each other.
+        ValueError: not a number, or inconsistent times.
     """
     times = {
         key: None if _is_empty(row.get(key)) else seconds(row[key], place.at(repr(key)))
@@ -175,7 +174,7 @@ def times_in(row: Mapping[str, Any], place: Place) -> dict[str, Optional[float]]
 
 
 def refuse(place: Place, what: str, expected: str, found: Any) -> NoReturn:
-    """Raise the ValueError of a value that does not fit what else is known."""
+    """Raise the ValueError of a value that is inconsistent with other known facts."""
     raise problem(place, f'{what}; expected {expected}, found {shown(found)}')
 
 
@@ -191,7 +190,7 @@ def some(names: Sequence[str], most: int = 3) -> str:
 
 def _read_parquet(path: Path) -> list[tuple[Place, dict[str, Any]]]:
     try:
-        from pyarrow import ArrowException, parquet  # an extra: large, and few tables need it
+        from pyarrow import ArrowException, parquet  # optional: large, and few tables need it
     except ImportError as error:
         raise ImportError(
             f"{path}: reading parquet needs `pip install -e '.[parquet]'` (pyarrow)"
@@ -237,8 +236,8 @@ def _rows_of(
 ) -> list[Row]:
     """Yield one row for each text of a table's row.
 
-    One whose caption or times are noted as unfit has none of these: its file can still be looked
-    for, so that one report tells of both.
+    A row whose caption or times are recorded as invalid has no caption or times: its file is still
+    looked up, so that one report covers both.
     """
     names: Optional[dict[str, str]] = None
     times: dict[str, Optional[float]] = {}

@@ -1,4 +1,4 @@
-"""What there is of the files that a table means: missing ones, broken ones, and their seconds."""
+"""Existence of the files that a table refers to: missing ones, broken ones, and their times."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from mmvtr.datasets.videos.video_io import BrokenVideoError
 
 
 class Seen(NamedTuple):
-    """Of some pairs.
+    """The files found for some pairs.
 
     Attributes:
-        here: those whose videos are there.
-        gone: by name the first pair of each video that is missing.
-        videos: how many there are, with those that are missing.
-        files: how many files were opened.
-        seconds: at which the pictures of whole files begin and end, as far as known.
-        broken: of files that are no videos: which, and why.
+        here: pairs whose videos exist.
+        gone: the first pair of each missing video, by name.
+        videos: number of videos, including missing ones.
+        files: number of files opened.
+        seconds: begin and end of the pictures of whole files, as far as known.
+        broken: names and reasons of files that are not videos.
     """
 
     here: list[Pair]
@@ -34,7 +34,7 @@ class Seen(NamedTuple):
     broken: list[str]
 
     def __add__(self, other: Seen) -> Seen:
-        """Of both, which have no file in common."""
+        """Return the union with another one that shares no file."""
         return Seen(
             self.here + other.here,
             {**self.gone, **other.gone},
@@ -51,12 +51,12 @@ class Seen(NamedTuple):
 
 
 def look(pairs: Sequence[Pair], problems: Problems, *, seconds: bool) -> Seen:
-    """Check which files exist and how long they are.
+    """Return which files exist and how long they are.
 
     Args:
-        pairs: of a split, or of the whole table.
-        problems: takes clips that have no pictures of their file.
-        seconds: open the files of which the table does not tell how long they are.
+        pairs: pairs of a split, or of the whole table.
+        problems: collects clips that contain no picture of their file.
+        seconds: open the files whose duration the table does not state.
     """
     gone: dict[str, Pair] = {}
     for pair in pairs:
@@ -81,7 +81,7 @@ def look(pairs: Sequence[Pair], problems: Problems, *, seconds: bool) -> Seen:
 
 
 def _check_times(pair: Pair, begin: Optional[float], end: Optional[float]) -> None:
-    """Raise ValueError, with the row, where a clip has no pictures of its file."""
+    """Raise ValueError, with the row, if a clip contains no picture of its file."""
     row = pair.row
     if end is not None and (row.start or 0.0) >= end:
         what = f'the clip begins after {shown(row.video)} has ended'

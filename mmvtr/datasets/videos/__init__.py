@@ -1,1 +1,1 @@
-"""From video files and feature stores to the frames of an item."""
+"""Loading of an item's frames from video files and feature stores."""

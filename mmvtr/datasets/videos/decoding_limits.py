@@ -1,4 +1,4 @@
-"""How much may be decoded of a video: pixels of a picture, of all pictures, and time."""
+"""Limits of decoding a video: pixels of a picture, pixels of all pictures, and time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Iterable, Iterator, NamedTuple, Optional
 
 import av
 
-#: Pixels of a picture of any file, 16,384 x 8,192: more would take half a gigabyte as RGB.
+#: Maximum pixels of a picture, 16,384 x 8,192: more would take half a gigabyte as RGB.
 MAX_PICTURE = 2**27
 
 
@@ -21,9 +21,9 @@ class DecodingLimits(NamedTuple):
     """Decoding limits of one file.
 
     Attributes:
-        picture: pixels of a picture.
-        pixels: of all pictures that are decoded.
-        seconds: of the processor.
+        picture: maximum pixels of a picture.
+        pixels: maximum pixels of all decoded pictures.
+        seconds: maximum processor time.
     """
 
     picture: int
@@ -39,7 +39,7 @@ def decoding_within(limits: DecodingLimits) -> Iterator[None]:
     """Decode videos within limits, in this thread.
 
     Raises:
-        TooMuchToDecode: (where pictures are read) a picture, or all pictures, go beyond them.
+        TooMuchToDecode: (when pictures are read) a picture, or all pictures together, exceed them.
     """
     token = _LIMITS.set(limits)
     try:
@@ -56,11 +56,11 @@ def limit_pictures(stream: av.VideoStream) -> None:
 
 
 def decoded(packets: Iterable[av.Packet]) -> Iterator[av.VideoFrame]:
-    """Decode packets within the limits of this thread.
+    """Yield the pictures decoded from packets within the limits of this thread.
 
     Raises:
-        TooMuchToDecode: a picture is too large, or all are too many or take too long.
-        av.error.FFmpegError: as the decoder's.
+        TooMuchToDecode: a picture is too large, or all together are too many or take too long.
+        av.error.FFmpegError: that of the decoder.
     """
     limits = _LIMITS.get()
     if limits is None:
@@ -71,7 +71,7 @@ def decoded(packets: Iterable[av.Packet]) -> Iterator[av.VideoFrame]:
     for packet in packets:
         try:
             frames = packet.decode()
-        except av.error.ArgumentError:  # what decoders answer to a size beyond max_pixels
+        except av.error.ArgumentError:  # the decoders' error for a size beyond max_pixels
             raise TooMuchToDecode(_picture('a picture', limits)) from None
         for frame in frames:
             pixels += frame.width * frame.height

@@ -1,4 +1,4 @@
-"""Features of several experts of a video, of whom some have nothing to say (MMT)."""
+"""Features of several experts of a video, some of which may be absent (MMT)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Expert(NamedTuple):
     """An expert's feature store.
 
     Attributes:
-        store: where they are.
+        store: store of the features.
         dim: their width.
-        seconds: from one row to the next; None = the time of a row is not known.
-        max_tokens: at most so many rows.
-        mean: one row, the mean of all, in place of them.
+        seconds: time from one row to the next; None = unknown.
+        max_tokens: maximum number of rows.
+        mean: whether one row, the mean of all, replaces them.
         lacking: ids of videos without any.
     """
 
@@ -38,7 +38,7 @@ class Expert(NamedTuple):
     lacking: set[str]
 
 
-#: Which rows are kept of more than there may be.
+#: Functions that choose the rows to keep if there are too many.
 CUTS = {'even': uniform, 'first': lambda rows, limit: rows[:limit]}
 
 
@@ -46,21 +46,23 @@ CUTS = {'even': uniform, 'first': lambda rows, limit: rows[:limit]}
 class LoadExperts(BaseTransform):
     """Read the rows of all experts of a video, one expert below the other.
 
-    A store that does not know a video has no such expert for it, which is no error (nobody speaks);
-    the log counts them.  Experts are numbered by name in alphabetical order, so that their order in
-    a config does not matter.
+    A video that a store lacks has no such expert, which is not an error (nobody speaks); the log
+    counts them.  Experts are numbered by name in alphabetical order, so that their order in a
+    config does not matter.
 
     Args:
-        experts: by name a dict of ``path`` (a store as of :class:`~mmvtr.datasets.LoadFeatures`,
-            without the videos of which the expert has nothing to say), ``dim`` (width of its rows),
+        experts: by name a dict of ``path`` (a store as for :class:`~mmvtr.datasets.LoadFeatures`,
+            without the videos for which the expert has no output), ``dim`` (width of its rows),
             ``seconds`` (from one row to the next, default 1; None = unknown time), and, if it
-            differs, its own ``max_tokens``; or ``mean=True``: one row, the mean of all that it has,
-            of unknown time (CE's fixed experts).
-        max_tokens: at most so many rows an expert.
-        cut: which ones of more: ``'even'``, evenly from the first to the last, or ``'first'`` (CE).
+            differs, its own ``max_tokens``; or ``mean=True``: one row, the mean of all its rows, of
+            unknown time (CE's fixed experts).
+        max_tokens: maximum number of rows per expert.
+        cut: which rows to keep if there are more: ``'even'``, evenly from the first to the last, or
+            ``'first'`` (CE).
 
     Raises:
-        ValueError: no experts, ``max_tokens`` below 1 or beside ``mean``, or an unknown ``cut``.
+        ValueError: no experts, ``max_tokens`` below 1 or combined with ``mean``, or an unknown
+            ``cut``.
     """
 
     def __init__(
@@ -81,13 +83,13 @@ class LoadExperts(BaseTransform):
         self.width = max(expert.dim for expert in self.experts.values())
 
     def check(self, videos: list[Results]) -> None:
-        """Find out who is missing, and log how many videos each expert has, with a warning of an
-        expert that none of them has: a gallery may be silent, but a training set is hardly so.
+        """Log how many videos each expert has, and warn of an expert that no video has: plausible
+        for a gallery, but hardly for a training set.
 
         Raises:
             FileNotFoundError: no such store.
-            KeyError: videos of which no expert has features.
-            ValueError: files of a store do not fit each other.
+            KeyError: videos for which no expert has features.
+            ValueError: files of a store are inconsistent.
         """
         ids = [video['video_id'] for video in videos]
         nothing = self.missing(videos)
@@ -112,7 +114,7 @@ class LoadExperts(BaseTransform):
 
         Raises:
             FileNotFoundError: no such store.
-            ValueError: files of a store do not fit each other.
+            ValueError: files of a store are inconsistent.
         """
         ids = [video['video_id'] for video in videos]
         for expert in self.experts.values():
@@ -124,14 +126,14 @@ class LoadExperts(BaseTransform):
     def transform(self, results: Results) -> Results:
         """Set ``features`` and ``video_extra`` from ``video_id``.
 
-        ``features`` are float32 [F, W], W being the largest width and zeros following a narrower
-        row.  ``video_extra`` holds, for each row, the number of its ``expert`` and the ``second``
-        at which it begins, -1 where that is unknown: int64 [R], R being all experts'
-        ``max_tokens`` (1 of a mean), -1 behind the rows.
+        ``features`` are float32 [F, W], where W is the largest width and narrower rows are padded
+        with zeros.  ``video_extra`` holds, for each row, the number of its ``expert`` and the
+        ``second`` at which it begins, -1 if unknown: int64 [R], where R is the sum of all experts'
+        ``max_tokens`` (1 for a mean), padded with -1.
 
         Raises:
             BrokenVideoError: an expert's features cannot be read.
-            ValueError: they are not ``dim`` wide.
+            ValueError: their width is not ``dim``.
         """
         video_id = results['video_id']
         there = [
@@ -152,7 +154,7 @@ class LoadExperts(BaseTransform):
     def _rows(
         self, number: int, name: str, expert: Expert, video_id: str
     ) -> tuple[np.ndarray, ...]:
-        """Of one expert: float32 [F, W], its number int64 [F] and the seconds int64 [F]."""
+        """Return one expert's rows float32 [F, W], number int64 [F] and seconds int64 [F]."""
         features = _read(name, expert, video_id)
         if expert.mean:
             features = features.mean(0, keepdims=True, dtype=np.float64)
@@ -163,7 +165,7 @@ class LoadExperts(BaseTransform):
         return rows, np.full(len(kept), number), seconds.astype(np.int64)
 
     def _padded(self, tags: np.ndarray) -> torch.Tensor:
-        """Return the kept rows, int64 [F] -> [R]."""
+        """Return tags of the kept rows padded with -1, int64 [F] -> [R]."""
         padded = torch.full((sum(e.max_tokens for e in self.experts.values()),), -1)
         padded[: len(tags)] = torch.from_numpy(tags)
         return padded

@@ -1,6 +1,6 @@
-"""Where precomputed features lie: npy files, one hdf5 file, or a BigFile folder.
+"""Stores of precomputed features: npy files, one hdf5 file, or a BigFile folder.
 
-All give float [F, D] by name (the id of a video or of a text), in the dtype that is stored.
+All return float [F, D] by name (the id of a video or of a text), in the stored dtype.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from mmvtr.datasets.folders import file_of, missing_files
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.storage.arrays import FREE, RATIO, array_in, load_h5py
 
-#: What npz files begin with, which np.load reads under any name.
+#: Magic bytes of npz files, which np.load reads under any name.
 ZIP = b'PK'
 
 
 def open_store(path: Path) -> FeatureStore:
     """Return the store at ``path``: an hdf5 file, a BigFile folder, or a folder of npy files.
 
-    Nothing is read before it is asked for.
+    Nothing is read until requested.
     """
     if path.suffix in ('.h5', '.hdf5'):
         return Hdf5File(path)
@@ -46,7 +46,7 @@ def open_store(path: Path) -> FeatureStore:
 
 @contextmanager
 def broken_videos() -> Iterator[None]:
-    """Turn unreadable features into a broken video, for ``on_broken``."""
+    """Turn errors of unreadable features into a BrokenVideoError, for ``on_broken``."""
     try:
         yield
     except ValueError as error:
@@ -58,7 +58,7 @@ class FeatureStore(ABC):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        #: Names whose numbers are known to be finite: a process looks once, not in every epoch.
+        #: Names whose features are known to be finite: a process checks once, not in every epoch.
         self._finite: set[str] = set()
 
     def check(self, names: Sequence[str], what: str) -> None:
@@ -66,12 +66,12 @@ class FeatureStore(ABC):
 
         Args:
             names: ids of the items.
-            what: the items are, for the message: ``'videos'`` or ``'texts'``.
+            what: kind of the items, for the message: ``'videos'`` or ``'texts'``.
 
         Raises:
             FileNotFoundError: no such store.
             KeyError: it lacks some of the names.
-            ValueError: its files do not fit each other; a name that no file can have.
+            ValueError: its files are inconsistent; a name that no file can have.
         """
         if not self.path.exists():
             raise FileNotFoundError(f'no such feature file or folder: {name_of(self.path)}')
@@ -86,7 +86,7 @@ class FeatureStore(ABC):
         """Return features, float [F, D], F > 0, all finite.
 
         Raises:
-            ValueError: they cannot be read, are no numbers, are of another shape, or not finite
+            ValueError: they cannot be read, are not numbers, have another shape, or are not finite
                 (names the first row).
         """
         try:
@@ -105,7 +105,7 @@ class FeatureStore(ABC):
         return features
 
     def _refuse_not_finite(self, name: str, features: np.ndarray) -> None:
-        """Numbers beyond float32 are not finite, as that is what is made of them."""
+        """Raise ValueError unless the features are finite as float32, their later dtype."""
         with np.errstate(over='ignore'):
             wrong = ~np.isfinite(features.astype(np.float32, copy=False))
         if wrong.any():
@@ -141,14 +141,14 @@ class NpyFolder(FeatureStore):
     """A folder with one file ``NAME.npy`` per item."""
 
     def missing(self, names: Sequence[str]) -> list[str]:
-        """By one listing of the folder."""
+        """Return the names without a file; one listing of the folder."""
         missing = set(missing_files(map(self.file_of, names)))
         return [name for name in names if self.file_of(name) in missing]
 
     def load(self, name: str) -> np.ndarray:
-        """Read the whole file."""
+        """Return the content of the name's file."""
         path = self.file_of(name)
-        if not path.is_file():  # from a named pipe numpy would read forever
+        if not path.is_file():  # np.load would read a named pipe forever
             raise ValueError(f'{name_of(path, 80)} is {"no file" if path.exists() else "gone"}')
         raw = np.fromfile(path, np.uint8)
         if raw[:2].tobytes() == ZIP:
@@ -156,25 +156,25 @@ class NpyFolder(FeatureStore):
         return array_in(raw)
 
     def file_of(self, name: str) -> Path:
-        """``NAME.npy``."""
+        """Return the path of ``NAME.npy``."""
         return file_of(self.path, name, '.npy')
 
 
 class Hdf5File(FeatureStore):
     """An hdf5 file with one dataset per item.
 
-    Opened once a process, because opening a file of 100,000 captions takes 30 times as long as
-    reading one of them; and once in every process, because a handle must not cross a fork.
+    Opened once per process: opening a file of 100,000 captions takes 30 times as long as reading
+    one of them, and a handle must not be shared across a fork.
     """
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._file: Any = None
         self._process: Optional[int] = None
-        self._most = 0  # bytes that an item can have
+        self._most = 0  # maximum bytes of an item
 
     def missing(self, names: Sequence[str]) -> list[str]:
-        """By a look-up each."""
+        """Return the names that are not datasets of the file."""
         with self._open() as file:
             try:
                 return [name for name in names if name not in file]
@@ -182,15 +182,15 @@ class Hdf5File(FeatureStore):
                 raise problem(Place(self.path), str(error)) from error
 
     def load(self, name: str) -> np.ndarray:
-        """Read one dataset."""
+        """Return one dataset of the file."""
         if self._process != os.getpid():
-            self._file = None  # closes one that was inherited, before this process opens its own
+            self._file = None  # close an inherited handle before this process opens its own
             self._file, self._process = self._open(), os.getpid()
             self._most = max(FREE, RATIO * self.path.stat().st_size)
         try:
             stored = self._file[name]
         except KeyError:
-            if name in self._file:  # it is there, and damaged
+            if name in self._file:  # the dataset exists but is damaged
                 raise
             raise ValueError('not in the file') from None
         if not hasattr(stored, 'shape'):
@@ -215,9 +215,9 @@ class Hdf5File(FeatureStore):
 class BigFile(FeatureStore):
     """A BigFile folder of MS-SL: ``feature.bin``, ``shape.txt``, ``id.txt``, ``video2frames.txt``.
 
-    ``feature.bin`` holds the rows of all videos, float32 in little-endian order; ``shape.txt``
-    their number and width; ``id.txt`` a name for each row, space between; ``video2frames.txt`` a
-    python dict from a video to the list of its rows' names.
+    ``feature.bin`` holds the rows of all videos, little-endian float32; ``shape.txt`` their number
+    and width; ``id.txt`` a name for each row, separated by spaces; ``video2frames.txt`` a Python
+    dict from a video to the list of its rows' names.
     """
 
     def __init__(self, path: Path) -> None:
@@ -226,22 +226,22 @@ class BigFile(FeatureStore):
 
     @property
     def listed_in(self) -> Path:
-        """``video2frames.txt``."""
+        """Path of ``video2frames.txt``."""
         return self.path / 'video2frames.txt'
 
     def file_of(self, name: str) -> Path:
-        """``feature.bin``, whose rows they are."""
+        """Return the path of ``feature.bin``, which holds all rows."""
         return self.path / 'feature.bin'
 
     def missing(self, names: Sequence[str]) -> list[str]:
-        """Return videos that ``video2frames.txt`` does not name."""
+        """Return the videos that ``video2frames.txt`` lacks."""
         rows = self._index().rows
         return [name for name in names if name not in rows]
 
     def load(self, name: str) -> np.ndarray:
-        """Read the rows of one video."""
+        """Return the rows of one video."""
         index = self._index()
-        # Opened anew each time: that is quick, and to pickle a memmap is to pickle the whole file.
+        # Reopened for each video: that is fast, and pickling a memmap would copy the whole file.
         features = np.memmap(self.path / 'feature.bin', '<f4', mode='r', shape=index.shape)
         return features[index.rows[name]]
 
@@ -252,9 +252,10 @@ class BigFile(FeatureStore):
 
 
 class _Index(NamedTuple):
-    """Return the content of a BigFile's text files.
+    """Content of a BigFile's text files.
 
-    ``shape`` is the number of all rows and their width; ``rows`` has int64 [F] for each video.
+    ``shape`` is the number of all rows and their width; ``rows`` has row indices, int64 [F], for
+    each video.
     """
 
     shape: tuple[int, int]

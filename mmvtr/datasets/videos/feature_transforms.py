@@ -1,4 +1,4 @@
-"""What is done with precomputed features: words of a text read, frames of a video pooled."""
+"""Transforms of precomputed features: loading of text words, pooling of video frames."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Results = dict[str, Any]
 
 @TRANSFORMS.register_module()
 class LoadTextFeatures(BaseTransform):
-    """Read precomputed word features of a text to ``token_features``, float32 [L, D].
+    """Load precomputed word features of a text as ``token_features``, float32 [L, D].
 
-    They take the place of ``token_ids``.
+    They replace ``token_ids``.
 
     Args:
-        path: a hdf5 file with a dataset per text id, or another store as in
+        path: an hdf5 file with a dataset per text id, or another store as in
             :class:`~mmvtr.datasets.LoadFeatures`; every array is float [L, D].
-        max_words: the first so many are kept.
+        max_words: maximum number of words; the first ones are kept.
         normalise: scale each word to unit length, see :func:`unit_rows`.
     """
 
@@ -48,16 +48,16 @@ class LoadTextFeatures(BaseTransform):
 
 @TRANSFORMS.register_module()
 class LoadVectors(BaseTransform):
-    """Read stored vectors of an item for a supervision; no encoder sees them.
+    """Load stored vectors of an item for a supervision; no encoder sees them.
 
-    They are teachers' (StoredTeachers) or those of a frozen sentence encoder (CMGSDSupervision).
+    They come from teachers (StoredTeachers) or from a frozen sentence encoder (CMGSDSupervision).
 
     Args:
-        stores: by name a hdf5 file with a dataset for each id, or another store as in
+        stores: by name an hdf5 file with a dataset for each id, or another store as in
             :class:`~mmvtr.datasets.LoadFeatures`; every array is float [E, D]: of E experts, or of
             the whole item with E = 1.
-        side: 'text' or 'video', whose pipeline this is.
-        mean: take the mean of the rows: of word features the vector of the sentence.
+        side: 'text' or 'video', the kind of the pipeline.
+        mean: average the rows, e.g. word features to a sentence vector.
 
     Raises:
         ValueError: no stores, another side.
@@ -82,8 +82,8 @@ class LoadVectors(BaseTransform):
         """Set ``text_vectors`` or ``video_vectors``, float32 [E, D] by name, from the id.
 
         Raises:
-            ValueError: those of a text cannot be read.
-            BrokenVideoError: those of a video.
+            ValueError: vectors of a text cannot be read.
+            BrokenVideoError: vectors of a video cannot be read.
         """
         item = results[self._key(results)]
         with broken_videos() if self.side == 'video' else nullcontext():
@@ -106,12 +106,12 @@ class LoadVectors(BaseTransform):
 
 @TRANSFORMS.register_module()
 class LoadFrameVectors(BaseTransform):
-    """Read a teacher's vectors of the frames of a video, for a supervision (DL-DKD).
+    """Load a teacher's vectors of the frames of a video, for a supervision (DL-DKD).
 
-    They are resampled to as many rows as ``features`` has here, means of consecutive ones as in
-    PoolFeatures, or repeated: row k of both tells of the same part of the video.  So this stands
-    behind what changes the number of frames.  (The official code resamples the student's frames to
-    the teacher's number first, and then both to 128.)
+    They are resampled to the number of rows of ``features``, by means of consecutive rows as in
+    PoolFeatures or by repetition: row k of both describes the same part of the video.  So this
+    transform must follow those that change the number of frames.  (The official code first
+    resamples the student's frames to the teacher's number, and then both to 128.)
 
     Args:
         stores: by name a store as in :class:`~mmvtr.datasets.LoadFeatures`; every array is float
@@ -137,7 +137,7 @@ class LoadFrameVectors(BaseTransform):
 
         Raises:
             BrokenVideoError: they cannot be read.
-            ValueError: there are no features before.
+            ValueError: no previous step has set ``features``.
         """
         if 'features' not in results:
             raise ValueError(
@@ -158,10 +158,10 @@ class LoadFrameVectors(BaseTransform):
 class PoolFeatures(BaseTransform):
     """Shorten ``features`` [F, D] to at most ``num_frames`` rows, means of consecutive ones.
 
-    A video of fewer rows keeps those that it has.
+    A video of fewer rows is unchanged.
 
     Args:
-        num_frames: rows to keep; the lineage of MS-SL keeps 128.
+        num_frames: rows to keep; MS-SL and its successors keep 128.
         normalise: scale each row to unit length afterwards, see :func:`unit_rows`.
     """
 
@@ -172,7 +172,7 @@ class PoolFeatures(BaseTransform):
         self.normalise = normalise
 
     def transform(self, results: Results) -> Results:
-        """``features`` float32 [F, D] -> float32 [n, D]."""
+        """Pool ``features``, float32 [F, D] -> [n, D]."""
         features = results['features']
         if len(features) > self.num_frames:
             features = mean_pool(features, self.num_frames)
@@ -182,10 +182,10 @@ class PoolFeatures(BaseTransform):
 
 @TRANSFORMS.register_module()
 class TrimFeatures(BaseTransform):
-    """Keep at most ``num_frames`` rows of ``features``, evenly spread, both ends among them.
+    """Keep at most ``num_frames`` rows of ``features``, evenly spread, including both ends.
 
-    Row i is the one nearest to i (F - 1) / (num_frames - 1), halves to even, as HGR picks its 20
-    frames.  (``sampling='uniform'`` of LoadFeatures, as CLIP4Clip, rounds down.)
+    Row i is the one nearest to i (F - 1) / (num_frames - 1), halves to even, as in HGR's choice of
+    20 frames.  (``sampling='uniform'`` of LoadFeatures rounds down, like CLIP4Clip.)
     """
 
     def __init__(self, num_frames: int = 20) -> None:
@@ -194,7 +194,7 @@ class TrimFeatures(BaseTransform):
         self.num_frames = num_frames
 
     def transform(self, results: Results) -> Results:
-        """``features`` float32 [F, D] -> float32 [n, D]."""
+        """Trim ``features``, float32 [F, D] -> [n, D]."""
         features = results['features']
         if len(features) > self.num_frames:
             rows = np.linspace(0, len(features) - 1, self.num_frames).round().astype(int)
@@ -205,13 +205,13 @@ class TrimFeatures(BaseTransform):
 def mean_pool(x: np.ndarray, num: int) -> np.ndarray:
     """Return means of consecutive rows, float [F, D] -> [num, D], about equally many each.
 
-    Row i is the mean of rows e[i] up to but without e[i + 1], and row e[i] where there are none,
-    with e[i] = min(round(i F / num), F - 1), halves to even. So where F > num the last mean lacks
-    the very last row if it has others; kept as MS-SL's code has it, whose numbers papers compare.
+    Row i is the mean of rows e[i] to e[i + 1] - 1, or row e[i] if there are none, with e[i] =
+    min(round(i F / num), F - 1), halves to even.  So if F > num the last mean omits the very last
+    row when it has others; this matches MS-SL's code, whose numbers papers compare.
     """
     edges = np.minimum(np.round(np.arange(num + 1) / num * len(x)).astype(int), len(x) - 1)
     starts = edges[:-1]
-    # reduceat sums from one start to the next, and takes a single row where they are the same.
+    # reduceat sums from one start to the next, and takes a single row if they are equal.
     sums = np.add.reduceat(x[: max(edges[-1], starts[-1] + 1)], starts)
     return sums / np.maximum(np.diff(edges), 1)[:, None].astype(x.dtype)
 

@@ -1,8 +1,8 @@
-"""Which frames of a clip to keep: pure functions of the frames' presentation times.
+"""Choice of the frames of a clip: pure functions of the frames' presentation times.
 
 All take ``times`` (seconds, float64 [N], increasing, any frame rate) and return at most
-``num_frames`` increasing positions, int64 [n]. A clip with fewer frames keeps all it has; nothing
-is repeated, the mask covers the rest.
+``num_frames`` increasing positions, int64 [n]. A clip with fewer frames keeps all of them; nothing
+is repeated, padding is masked.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Callable, Optional
 
 import numpy as np
 
-#: Containers round times to about a millisecond, so a frame may come that much early.
+#: Containers round times to about a millisecond, so a frame may appear that much early.
 TIME_SLACK = 1e-3
 
 
 def spread(indices: np.ndarray, num_frames: int) -> np.ndarray:
-    """At most ``num_frames`` of ``indices``, evenly, both ends kept (CLIP4Clip's slice 2)."""
+    """Return at most ``num_frames`` of ``indices``, evenly, ends included (CLIP4Clip's slice 2)."""
     if len(indices) <= num_frames:
         return indices
     return indices[np.linspace(0, len(indices) - 1, num_frames, dtype=np.int64)]
@@ -33,9 +33,9 @@ def per_second(times: np.ndarray, num_frames: int) -> np.ndarray:
 
 
 def _first_of_each(times: np.ndarray, rate: int) -> np.ndarray:
-    """Sample the first frame of every ``1 / rate`` s that has one."""
+    """Return the first frame of every ``1 / rate`` s that has one."""
     ticks = np.floor((times - times[0] + TIME_SLACK) * rate)
-    ticks = np.unique([ticks, ticks + 1]) / rate  # + 1: a frame may stand just before a tick
+    ticks = np.unique([ticks, ticks + 1]) / rate  # + 1: a frame may lie just before a tick
     ticks = times[0] + ticks[ticks < times[-1] - times[0] + TIME_SLACK]
     return np.unique(np.searchsorted(times, ticks - TIME_SLACK))
 
@@ -77,14 +77,14 @@ SAMPLING: dict[str, Callable[[np.ndarray, int], np.ndarray]] = dict(
 
 
 def at_rate(times: np.ndarray, fps: Optional[int]) -> np.ndarray:
-    """Return what a store keeps of a clip: the first frame of every ``1 / fps`` s, and the last.
+    """Return a clip's frames that a store keeps: the first of every ``1 / fps`` s, and the last.
 
-    On the times of what it keeps :func:`per_second` chooses the same frames as on all times: the
-    first of each second is kept, and the end is known.
+    Applied to the kept times, :func:`per_second` chooses the same frames as from all times: the
+    first of each second is kept, and so is the end.
 
     Args:
         times: as above.
-        fps: frames a second, at least 1; None = all frames.
+        fps: frames per second, at least 1; None = all frames.
 
     Returns:
         Increasing positions, int64 [n].
@@ -115,8 +115,8 @@ def window(times: np.ndarray, start: Optional[float], end: Optional[float]) -> s
         end: seconds, exclusive; None, or past the last frame = the end of the file.
 
     Raises:
-        ValueError: an empty window, one that starts after the last frame has gone, or one that
-            ends before the first is shown.
+        ValueError: an empty window, one that starts after the last frame, or one that ends before
+            the first.
     """
     gap = (times[-1] - times[0]) / max(1, len(times) - 1)
     first, last = times[0], times[-1] + gap

@@ -1,9 +1,9 @@
 """Decoded frames of many clips in a few files: tar shards of JPEGs, each with an index.
 
-``000000.tar`` holds pictures ``CLIP.000000.jpg``, ``CLIP.000001.jpg`` ... one clip after another,
-which is what WebDataset calls a sample; any tar reader reads it.  ``000000.json`` says of each clip
-its presentation times, its size in pixels, and where in the tar each picture lies.  A shard without
-its json is not complete, and is written anew.
+``000000.tar`` holds pictures ``CLIP.000000.jpg``, ``CLIP.000001.jpg`` ... one clip after another
+(each a WebDataset sample); any tar reader reads it.  ``000000.json`` has for each clip its
+presentation times, its size in pixels, and the position of each picture in the tar.  A shard
+without its json is incomplete and is rewritten.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from mmvtr.datasets.videos.resizing import resize_short_side
 from mmvtr.datasets.videos.video_io import BrokenVideoError, Select, read_frames
 from mmvtr.storage import write_atomically
 
-#: Frames of a clip that are decoded at a time: a long clip in full size would not fit into memory
-#: (those of more than 11 million pixels do not either, and are stored as broken: MAX_BYTES).
+#: Frames decoded at a time: a long clip in full size would not fit into memory (frames of more than
+#: 11 million pixels do not either, and are stored as broken: MAX_BYTES).
 AT_ONCE = 128
 
 SETTINGS = 'frames.json'
@@ -47,8 +47,8 @@ SETTINGS = 'frames.json'
 class Settings(NamedTuple):
     """How the frames of a store were made.
 
-    ``size``: pixels of the short side of larger frames, None = as in the video; ``quality``: of the
-    JPEGs, 1 to 100; ``fps``: see :func:`~mmvtr.datasets.videos.frame_sampling.at_rate`.
+    ``size``: pixels of the short side of larger frames, None = as in the video; ``quality``: JPEG
+    quality, 1 to 100; ``fps``: see :func:`~mmvtr.datasets.videos.frame_sampling.at_rate`.
     """
 
     size: Optional[int]
@@ -60,7 +60,7 @@ class StoredClip(NamedTuple):
     """A clip's entry in a shard's json.
 
     ``times`` float64 [N], seconds in the file; ``offsets`` and ``bytes`` int64 [N], of the pictures
-    in ``shard``; ``reason``: of a video that cannot be read, else None.
+    in ``shard``; ``reason``: why a video cannot be read, or None.
     """
 
     shard: Path
@@ -88,10 +88,10 @@ class FrameStore:
 
     @property
     def settings(self) -> Settings:
-        """How the frames were made.
+        """Settings with which the frames were made.
 
         Raises:
-            FileNotFoundError, ValueError: as of :func:`read_settings`.
+            FileNotFoundError, ValueError: see :func:`read_settings`.
         """
         if self._settings is None:
             self._settings = read_settings(self.path)
@@ -102,8 +102,8 @@ class FrameStore:
         """Return all clips by video id.
 
         Raises:
-            ValueError: a shard is cut short, or gone; its json is damaged, or has a clip that
-                another has.
+            ValueError: a shard is truncated or missing; its json is damaged, or has a clip that
+                another shard has.
         """
         if self._clips is None:
             stored = [one for index in complete(self.path) for one in _read_index(index)]
@@ -112,12 +112,12 @@ class FrameStore:
         return self._clips
 
     def check(self, videos: Sequence[dict[str, Any]]) -> None:
-        """Raise unless the store holds every clip of these videos, whole.
+        """Raise unless the store holds every clip of these videos completely.
 
         Raises:
             FileNotFoundError: no such store.
             KeyError: clips are missing.
-            ValueError: a shard is cut short; a clip was stored with another start or end.
+            ValueError: a shard is truncated; a clip was stored with another start or end.
         """
         missing = self.missing(videos)
         if missing:
@@ -133,25 +133,25 @@ class FrameStore:
 
         Raises:
             FileNotFoundError: no such store.
-            ValueError: a shard is cut short.
+            ValueError: a shard is truncated.
         """
-        self.settings  # noqa: B018 - is there a store at all
+        self.settings  # noqa: B018 - raises if there is no store
         return [v['video_id'] for v in videos if v['video_id'] not in self.clips]
 
     def read(self, video: dict[str, Any], select: Select) -> list[np.ndarray]:
         """Return pictures of a clip.
 
         Args:
-            video: its record: ``video_id``, where it has them ``start`` and ``end`` (seconds).
-            select: from the times of what is stored to increasing positions among them.
+            video: its record: ``video_id``, optionally ``start`` and ``end`` (seconds).
+            select: function from the stored times to increasing positions among them.
 
         Returns:
             n arrays, uint8 RGB [H, W, 3].
 
         Raises:
-            BrokenVideoError: the video could not be read when it was stored; or a picture is cut
-                short, damaged or of another size (names the shard, the video and the picture).
-            KeyError, ValueError: as :meth:`check`.
+            BrokenVideoError: the video could not be read when it was stored; or a picture is
+                truncated, damaged or of another size (names the shard, the video and the picture).
+            KeyError, ValueError: see :meth:`check`.
         """
         clip = self._find(video)
         if clip.reason is not None:
@@ -197,16 +197,16 @@ def complete(folder: Path) -> list[Path]:
 def write_shard(
     folder: Path, name: str, videos: Sequence[dict[str, Any]], settings: Settings
 ) -> int:
-    """Decode clips into ``NAME.tar`` and ``NAME.json``: whole, or (killed) not there.
+    """Write clips, decoded, to ``NAME.tar`` and ``NAME.json``: complete, or (if killed) not at all.
 
     Args:
-        folder: of the store.
+        folder: folder of the store.
         name: digits.
-        videos: records of ``video_id``, ``path``, where they have them ``start`` and ``end``.
-        settings: of the store.
+        videos: records with ``video_id``, ``path``, optionally ``start`` and ``end``.
+        settings: settings of the store.
 
     Returns:
-        How many videos the shard is of; those that cannot be read are there with the reason.
+        The number of videos in the shard; those that cannot be read are included with the reason.
     """
     clips, length = [], 0
 
@@ -223,12 +223,12 @@ def write_shard(
 
 
 def write_settings(folder: Path, settings: Settings) -> None:
-    """Record how a new store's frames are made."""
+    """Write the settings with which a new store's frames are made."""
     _write_json(folder / SETTINGS, settings._asdict())
 
 
 def read_settings(folder: Path) -> Settings:
-    """How the frames of a store were made.
+    """Return the settings with which a store's frames were made.
 
     Raises:
         FileNotFoundError: there is no such store.
@@ -267,7 +267,7 @@ def _write_clip(tar: tarfile.TarFile, video: dict[str, Any], settings: Settings)
                 shape = image.shape[:2]
                 places.append(_append(tar, name, len(places), _jpeg(image, settings.quality)))
     except BrokenVideoError as error:
-        # What is in the tar by then no index points to.
+        # No index refers to what is already in the tar.
         return dict(about, reason=str(error))
     return dict(about, height=shape[0], width=shape[1], times=times, places=places)
 
@@ -275,7 +275,7 @@ def _write_clip(tar: tarfile.TarFile, video: dict[str, Any], settings: Settings)
 def _decode(
     video: dict[str, Any], fps: Optional[int]
 ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-    """Yield times and pictures to keep, in parts."""
+    """Yield times and pictures to keep, in chunks."""
     done, kept = 0, None
 
     def select(times: np.ndarray) -> np.ndarray:
@@ -296,8 +296,8 @@ def _jpeg(image: np.ndarray, quality: int) -> bytes:
 
 
 def _append(tar: tarfile.TarFile, name: str, number: int, content: bytes) -> tuple[int, int]:
-    """Add a picture; where its bytes begin, and how many they are."""
-    # A sample of WebDataset is what stands before the first dot; a tar knows folders.
+    """Add a picture to the tar; return the offset and number of its bytes."""
+    # WebDataset's sample key ends at the first dot; a tar may contain folders.
     stem = quote(name, safe='@ ').replace('.', '%2E')
     info = tarfile.TarInfo(f'{stem}.{number:06d}.jpg')
     info.size = len(content)
@@ -350,7 +350,7 @@ def _array(value: list[Any], kinds: str, shape: tuple[int, ...], place: Place) -
     """Return finite numbers from a list of the expected ``shape`` (-1: any)."""
     try:
         found = np.array(value)
-    except (ValueError, OverflowError):  # of uneven lists
+    except (ValueError, OverflowError):  # lists of unequal lengths
         found = np.array(None)
     fits = found.ndim == len(shape) and found.shape[1:] == shape[1:]
     if not fits or found.dtype.kind not in kinds or not np.isfinite(found).all():

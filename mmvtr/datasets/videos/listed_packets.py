@@ -1,4 +1,4 @@
-"""What the packets of a video file say of its pictures, without decoding one."""
+"""Presentation times and damage of a file's pictures, from its packets without decoding."""
 
 from __future__ import annotations
 
@@ -13,29 +13,30 @@ from av.container import InputContainer
 from mmvtr.datasets.videos.packet_times import Clock, Damage
 from mmvtr.datasets.videos.video_files import BrokenVideoError
 
-#: Frames that a seek must skip to be worth its cost.
+#: Minimum number of skipped frames for which a seek is worth its cost.
 MIN_JUMP = 8
 
-#: Share of its length that a header may promise and a file not hold, and seconds that it may.
+#: Share of the stated length, and seconds, by which a file may be too short.
 MAX_SHORTFALL = 0.1
 MAX_SECONDS_SHORT = 0.5
 
-#: AVFMT_NOTIMESTAMPS of ffmpeg: of raw streams, whose times are guessed.
+#: AVFMT_NOTIMESTAMPS of ffmpeg: set for raw streams, whose times are guessed.
 NO_TIMESTAMPS = 0x80
 
 
 class Listed(NamedTuple):
-    """What the packets of the stream say: times of all, and of key frames, both increasing.
+    """Times of a stream's packets, and of its key frames, both increasing.
 
     Attributes:
-        first: the time of the packet that the file begins with.
-        doubtful: it is no key frame, or all are, so that even the first picture may never be shown.
-        ordered: the times may be those of showing; else they are the order of the packets, and the
-            decoder shows them in another one (as of packed B-frames), or they start again, so that
-            a time is no place to jump to.
-        damaged: times of the pictures whose data, or whose references' data, lack something; a
-            decoder leaves some of them out and shows others out of order.
-        sound: times of the others.
+        first: the time of the file's first packet.
+        doubtful: whether it is not a key frame, or all packets are marked as key frames, so that
+            even the first picture may never be shown.
+        ordered: whether the times can be presentation times; if not, they are the order of the
+            packets, which differs from that of the pictures (packed B-frames), or they restart, so
+            that one cannot seek to a time.
+        damaged: times of the pictures whose data, or whose references' data, are incomplete; a
+            decoder drops some of them and shows others out of order.
+        sound: times of the other pictures.
     """
 
     pts: list[int]
@@ -57,11 +58,11 @@ def list_packets(
 
     Args:
         container, stream: an open file, at its beginning.
-        source: opens the bytes that are decoded.
-        missing: what the file lacks by its size, in words; None: nothing.
+        source: function that opens the bytes to decode.
+        missing: a description of the bytes that the file lacks by its size; None if none.
 
     Raises:
-        BrokenVideoError: bytes are missing, or the file ends before its header says so.
+        BrokenVideoError: bytes are missing, or the file ends before the length in its header.
     """
     pts, keys, first, last = [], [], None, 0.0
     counts, units = Counter(), {s.index: float(s.time_base or 0) for s in container.streams}
@@ -90,17 +91,17 @@ def list_packets(
             pts.append(time)
             if packet.is_keyframe:
                 keys.append(time)
-    # Bytes may be missing that no picture needs: then all packets of the file's index are there.
+    # The missing bytes may not belong to any picture: then all packets of the file's index exist.
     if missing and not all(counts[s.index] == s.frames > 0 for s in container.streams):
         raise BrokenVideoError(missing)
-    if len(pts) > 1:  # the duration of a single picture is nowhere
+    if len(pts) > 1:  # a single picture's duration is not stored
         _check_length(container, last)
     if not pts or None in pts or first.pts is None or len(set(pts)) < len(pts):
         return None
     if container.format.flags & NO_TIMESTAMPS:
         return None
     codec = stream.codec_context
-    # Avi has no times of showing, and MPEG-4 keeps its packed B-frames when it moves elsewhere.
+    # Avi has no presentation times, and MPEG-4 keeps its packed B-frames in other containers.
     packed = codec.has_b_frames and ('avi' in container.format.name or codec.name == 'mpeg4')
     ordered = not packed or any(b < a for a, b in zip(pts, pts[1:]))
     ordered = ordered and not clock.offset
@@ -112,7 +113,7 @@ def list_packets(
 
 
 def _check_length(container: InputContainer, last: float) -> None:
-    """These end without an error where their data end, but their header says how long they are."""
+    """Raise if a file ends before the length in its header: these formats end without an error."""
     states_length = any(name in container.format.name for name in ('matroska', 'avi', 'flv'))
     length = (container.duration or 0) / av.time_base
     missing = length - last

@@ -1,4 +1,4 @@
-"""Videos that annotations tell of and nobody has any more: refused, or left out and counted."""
+"""Handling of missing and broken videos of the annotations: rejected, or left out and counted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mmvtr.datasets.records import Records, keep
 from mmvtr.hints import option
 from mmvtr.storage import write_atomically
 
-#: What a dataset may do about videos without a file.
+#: Options of a dataset for videos without a file.
 Missing = Literal['raise', 'skip']
 
 
@@ -22,9 +22,9 @@ class LeftOut(NamedTuple):
     """Videos and texts that a set lacks.
 
     Attributes:
-        names: of the videos without a file.
-        texts: how many texts have no video but these.
-        of_videos, of_texts: how many the whole set has.
+        names: ids of the videos without a file.
+        texts: number of texts that have only such videos.
+        of_videos, of_texts: numbers of the whole set.
     """
 
     names: tuple[str, ...]
@@ -54,11 +54,11 @@ def not_there(steps: Sequence[Callable], videos: Records) -> set[str]:
     """Return ids of the videos that a pipeline step does not find.
 
     Args:
-        steps: of the pipeline; those that read files have a method ``missing(videos)``.
+        steps: steps of the pipeline; those that read files have a method ``missing(videos)``.
         videos: their records.
 
     Raises:
-        FileNotFoundError: not even the store, where a step reads one.
+        FileNotFoundError: the whole store of a step is missing.
     """
     return {name for step in steps if hasattr(step, 'missing') for name in step.missing(videos)}
 
@@ -72,13 +72,13 @@ def leave(
         videos, texts: records of the set.
         gone: ids of the videos.
         before: what was left out already.
-        origin: of the set, for messages.
+        origin: origin of the set, for messages.
 
     Returns:
-        The records that stay, and all that is left out; None: nothing.
+        The remaining records, and all that is left out; None if nothing.
 
     Raises:
-        ValueError: nothing stays, or other videos than on other processes are gone.
+        ValueError: nothing remains, or processes miss different videos.
     """
     stay = [v for v, video in enumerate(videos) if video['video_id'] not in gone]
     videos, kept, left_out = _kept(videos, texts, stay, before)
@@ -104,17 +104,17 @@ def subset(
     before: Optional[LeftOut],
     origin: str,
 ) -> tuple[Records, Records, LeftOut]:
-    """Return some of the videos with their texts, and what is left out; the log says it.
+    """Return some of the videos with their texts, and what is left out, which is logged.
 
     Args:
         videos, texts: records of the set.
-        indices: as of mmengine's ``BaseDataset``: the first N videos, the last N of ``-N``, or
+        indices: as in mmengine's ``BaseDataset``: N = the first N videos, ``-N`` = the last N, or
             positions of videos.
         before: what was left out already.
-        origin: of the set, for messages.
+        origin: origin of the set, for messages.
 
     Raises:
-        ValueError: neither, a position that is not there or listed twice, or no video stays.
+        ValueError: neither, a position that does not exist or is repeated, or no video remains.
     """
     count = len(videos)
     listed = [indices] if isinstance(indices, int) else list(indices)
@@ -141,7 +141,7 @@ def subset(
 def _kept(
     videos: Records, texts: Records, stay: Sequence[int], before: Optional[LeftOut]
 ) -> tuple[Records, Records, LeftOut]:
-    """Return the videos at some positions, texts that have one of them, and all left out so far."""
+    """Return the videos at some positions, their texts, and everything left out so far."""
     before = before or LeftOut((), 0, len(videos), len(texts))
     chosen, kept = keep(videos, texts, stay)
     gone = (videos[v]['video_id'] for v in sorted({*range(len(videos))}.difference(stay)))
@@ -150,10 +150,10 @@ def _kept(
 
 
 def refuse_other_lists(names: Sequence[str], origin: str) -> None:
-    """Raise unless all processes miss the same videos, since each takes a share of one list.
+    """Raise unless all processes miss the same videos, since they divide one list of items.
 
     Raises:
-        ValueError: they do not; on every process.
+        ValueError: they miss different videos; raised on every process.
     """
     lists = [set(own) for own in all_gather_object(sorted(names))]
     for rank, own in enumerate(lists):
@@ -166,18 +166,18 @@ def refuse_other_lists(names: Sequence[str], origin: str) -> None:
             )
 
 
-#: What a dataset may do about a broken video.
+#: Options of a dataset for broken videos.
 OnBroken = Union[Literal['raise', 'skip'], dict[str, str]]
 
 
 def read_on_broken(on_broken: OnBroken) -> dict[str, str]:
-    """List of broken videos, given to a dataset.
+    """Return the list of broken videos that was given to a dataset.
 
     Args:
         on_broken: 'raise', 'skip', or ``dict(skip=FILE)``.
 
     Returns:
-        Reason by video id; none for the first two.
+        Reason by video id; empty for the first two.
 
     Raises:
         FileNotFoundError: no such file.
@@ -197,7 +197,7 @@ def read_broken(path: Path) -> dict[str, str]:
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: no text, a line without an id, or an id for the second time.
+        ValueError: not a text file, a line without an id, or a repeated id.
     """
     try:
         lines = read_text(path).split('\n')
@@ -224,7 +224,7 @@ def read_broken(path: Path) -> dict[str, str]:
 
 
 def write_broken(path: Path, broken: dict[str, str]) -> None:
-    """Write such a list, empty if nothing is broken; reasons come to one line each."""
+    """Write a list of broken videos, possibly empty; each reason is joined to one line."""
     lines = [f'{name}\t{" ".join(reason.split())}\n' for name, reason in broken.items()]
     write_atomically(path, lambda file: file.write(''.join(lines).encode()))
 

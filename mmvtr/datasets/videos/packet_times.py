@@ -1,4 +1,4 @@
-"""Packets of a video stream on one clock, as a player joins them, and which of them are damaged."""
+"""A video stream's packets on one continuous clock, as in a player, and detection of damage."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from av.container import InputContainer
 
 from mmvtr.datasets.videos.transport_stream import continuity
 
-#: AVFMT_TS_DISCONT of ffmpeg: formats whose times may start again or jump.
+#: AVFMT_TS_DISCONT of ffmpeg: formats whose times may restart or jump.
 MAY_JUMP = 0x200
-#: Seconds that times may go back by, and by which they may jump, before they are joined (ffmpeg's).
+#: Seconds by which times may go back, and jump ahead, before they are joined (ffmpeg's values).
 BACK, JUMP = 0.1, 10.0
 
 
@@ -21,11 +21,11 @@ class Clock:
     """A player's clock: continues where a file's timestamps restart or jump.
 
     Args:
-        container: a file; in formats alone whose times may jump a jump ahead is joined, elsewhere a
+        container: a file; a jump ahead is joined only in formats whose times may jump; in others a
             picture may be shown for that long.
 
     Attributes:
-        offset: added to the times by now, in the unit of the stream; 0: they are the file's own.
+        offset: current offset of the times, in the unit of the stream; 0: they are the file's own.
     """
 
     def __init__(self, container: InputContainer) -> None:
@@ -33,13 +33,13 @@ class Clock:
         self._jumps = bool(container.format.flags & MAY_JUMP)
 
     def joined(self, packets: Iterable[av.Packet]) -> Iterator[av.Packet]:
-        """Packets of one stream: the next one is shown where the one before ends, as by ffmpeg."""
+        """Yield a stream's packets; after a jump each follows the end of the last, as in ffmpeg."""
         last, step, back, jump = None, 0, 0.0, 0.0
         for packet in packets:
             dts = packet.dts
             if dts is not None and packet.size:
                 dts += self.offset
-                if last is None:  # the unit of a stream is that of all its packets
+                if last is None:  # all packets of a stream have its time base
                     unit = float(packet.time_base)
                     back, jump = -BACK / unit, (JUMP / unit if self._jumps else math.inf)
                 elif dts - last < back or dts - last - step > jump:
@@ -54,16 +54,16 @@ class Clock:
 
 
 class DoubledError(Exception):
-    """A packet of a transport stream stands twice."""
+    """A packet of a transport stream is repeated."""
 
 
 @dataclass
 class Damage:
-    """Judges packets in decoding order to find which pictures of a file are damaged.
+    """Detector of damaged pictures, from a file's packets in decoding order.
 
     Attributes:
         source: the file, if it is a transport stream.
-        pts: of the pictures whose data, or whose references' data, lack something.
+        pts: times of the pictures whose data, or whose references' data, are incomplete.
     """
 
     source: Optional[BinaryIO]
@@ -77,7 +77,7 @@ class Damage:
         """Process the next packet of the stream.
 
         Raises:
-            DoubledError: its data stand twice.
+            DoubledError: its data are repeated.
         """
         if self.source is not None and packet.pos is not None:
             self._count(packet, self.source)
@@ -89,14 +89,14 @@ class Damage:
             self.pts.add(packet.pts)
 
     def _count(self, packet: av.Packet, source: BinaryIO) -> None:
-        """Judge the continuity counters of a picture's packets in a transport stream."""
+        """Check the continuity counters of a picture's packets in a transport stream."""
         if packet.is_keyframe:
             self._broken = False
         elif self._breaks & 1 and self._late(packet):
-            self._broken = True  # it needs a picture of which nothing is left
+            self._broken = True  # it refers to a picture that is lost completely
         self._broken |= self._next_broken
         self._next_broken, self._breaks = False, self._breaks >> 1
-        # ffmpeg's mark of the first picture is lost while it probes the file.
+        # ffmpeg loses the mark of the first picture while it probes the file.
         if packet.is_corrupt or self._end is None:
             found = continuity(source, packet.pos, packet.stream.id)
             if found.doubled:
@@ -108,5 +108,5 @@ class Damage:
             self._end = packet.dts + 1.5 * (packet.duration or 0)
 
     def _late(self, packet: av.Packet) -> bool:
-        """Behind a break of the counter: by the times another picture should stand before it."""
+        """Return whether the times show that a whole picture is missing at a counter break."""
         return packet.dts is None or self._end is None or packet.dts > self._end

@@ -1,4 +1,4 @@
-"""Frames to the size that a tower wants."""
+"""Resizing of frames to the input size of a tower."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.nn.functional import interpolate
 def resize_short_side(
     images: list[np.ndarray], size: int, *, mode: str = 'bicubic'
 ) -> list[np.ndarray]:
-    """Scale so that the short side is ``size``: with antialiasing, as CLIP.
+    """Return images scaled so that the short side is ``size``, with antialiasing, as in CLIP.
 
     Args:
         images: uint8 [H, W, 3], all of one size.
@@ -18,7 +18,7 @@ def resize_short_side(
         mode: 'bicubic' (CLIP's) or 'bilinear'.
 
     Returns:
-        uint8 [H', W', 3]; what has that size already, as it is.
+        uint8 [H', W', 3]; images that have that size are returned unchanged.
     """
     height, width = images[0].shape[:2]
     short = min(height, width)
@@ -28,9 +28,9 @@ def resize_short_side(
 def resize(
     images: list[np.ndarray], size: tuple[int, int], *, mode: str = 'bicubic'
 ) -> list[np.ndarray]:
-    """Scale to a height and a width, each by its own factor; as :func:`resize_short_side`."""
+    """Return images scaled to a height and a width independently; see :func:`resize_short_side`."""
     if images[0].shape[:2] == size:
         return images
     frames = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2)
-    frames = interpolate(frames, size, mode=mode, antialias=True)  # uint8, as PIL
+    frames = interpolate(frames, size, mode=mode, antialias=True)  # uint8 interpolation, as in PIL
     return list(frames.permute(0, 2, 3, 1).numpy())

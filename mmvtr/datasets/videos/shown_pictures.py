@@ -1,4 +1,4 @@
-"""Decoded pictures as a player shows them: RGB, upright, of square pixels."""
+"""Decoded pictures as a player shows them: RGB, upright, with square pixels."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import numpy as np
 from av.sidedata.sidedata import Type
 from av.video.reformatter import VideoReformatter
 
-#: Ratios of width to height of a pixel that are believed; beyond these pixels count as square.
+#: Plausible width-to-height ratios of a pixel; beyond these pixels are taken as square.
 RATIOS = 1 / 8, 8.0
 
 
 class ShownPictures:
     """Converter of a stream's pictures to upright RGB with square pixels.
 
-    One converter a file: ``frame.to_ndarray`` would set up a new one for each frame, half the time
-    of reading a small clip.
+    One converter per file: ``frame.to_ndarray`` would set up a new one for each frame, half the
+    time of reading a small clip.
 
     Args:
-        stream: says how wide its pixels are, as the container and the codec have it.
+        stream: provides the pixel aspect ratio of the container and the codec.
     """
 
     def __init__(self, stream: av.VideoStream) -> None:
@@ -27,7 +27,7 @@ class ShownPictures:
         self._converter = VideoReformatter()
 
     def width(self, columns: int) -> int:
-        """Return the width of a picture of so many columns, once its pixels are square."""
+        """Return the width of a picture of ``columns`` columns after its pixels are made square."""
         return max(1, round(columns * self._ratio))
 
     def rgb(self, frame: av.VideoFrame) -> np.ndarray:
@@ -38,15 +38,15 @@ class ShownPictures:
 
 
 def upright(image: np.ndarray, frame: av.VideoFrame) -> np.ndarray:
-    """Turn and mirror a picture as its display matrix says, as players do.
+    """Return a picture rotated and mirrored by its display matrix, as in players.
 
     The matrix [[a, b], [c, d]] sends a point (x, y) of the picture to (a x + c y, b x + d y) of the
-    screen, so that its signs are those of the axes, swapped where b and c are the larger entries
-    (all eight orientations; other angles are shown as the nearest of them).
+    screen, so its signs are those of the axes, swapped if b and c are the larger entries (all eight
+    orientations; other angles are rounded to the nearest of them).
 
     Args:
-        image: [H, W, 3], as it was decoded.
-        frame: that the picture is of.
+        image: [H, W, 3], as decoded.
+        frame: the decoded frame of the picture.
 
     Returns:
         [H, W, 3] or [W, H, 3], contiguous.

@@ -1,19 +1,19 @@
-"""How many bytes a video file must have by what it says of itself.
+"""Size of a video file as stated by its own headers.
 
-ffmpeg reads what is left of a file that was cut short, and without an error where the cut lies
-between two packets.  Most containers write down how long they are, and a few small reads find it:
+ffmpeg reads what is left of a truncated file, without an error if the cut lies between two packets.
+Most containers state their size, and a few small reads find it:
 
 - avi: the size of each RIFF list;
 - mp4, mov, 3gp: the sizes of the boxes, and of all fragments where an index (sidx) lists them;
 - mkv, webm: the size of the segment;
 - flv: the ``filesize`` of its metadata;
 - wmv, asf: the size of the data object;
-- mpegts: nothing, but it consists of packets of one size.
+- mpegts: nothing, but all packets have one size.
 
-What cannot be told: mpegts cut between two packets, mp4 in fragments without an index cut between
-two of them, an mdat box that lasts "to the end of the file", an mkv, webm, avi or wmv whose writer
-never came back to fill in the size (live recordings), flv without metadata, and containers that
-state no size at all (mpeg program streams, nut, ogg, raw streams).
+Undetectable: mpegts cut between two packets, fragmented mp4 without an index cut between two
+fragments, an mdat box that lasts "to the end of the file", an mkv, webm, avi or wmv whose writer
+never filled in the size (live recordings), flv without metadata, and containers that state no size
+at all (mpeg program streams, nut, ogg, raw streams).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import BinaryIO, Optional
 BOXES = (b'moov', b'mdat', b'moof', b'sidx')
 FIRST_BOXES = (b'ftyp', b'moov', b'mdat', b'wide', b'free', b'skip', b'pnot', b'styp')
 
-#: Writers of avi do not agree on whether the size of a list counts the header before it.
+#: Bytes of tolerance: writers of avi disagree on whether a list's size includes its header.
 RIFF_SLACK = 8
 
 EBML, SEGMENT, VOID, CRC32 = b'\x1a\x45\xdf\xa3', b'\x18\x53\x80\x67', b'\xec', b'\xbf'
@@ -33,25 +33,25 @@ EBML, SEGMENT, VOID, CRC32 = b'\x1a\x45\xdf\xa3', b'\x18\x53\x80\x67', b'\xec', 
 ASF_HEADER = bytes.fromhex('3026b2758e66cf11a6d900aa0062ce6c')
 ASF_DATA = bytes.fromhex('3626b2758e66cf11a6d900aa0062ce6c')
 
-#: Bytes of a transport packet, and where in it the sync byte 0x47 stands (.ts, .m2ts, with parity).
+#: Bytes of a transport packet, and position of the sync byte 0x47 in it (.ts, .m2ts, with parity).
 TRANSPORT = ((188, 0), (192, 4), (204, 0))
 
-#: No file is so long; a damaged number may say so, and a file cannot be searched there.
+#: Maximum plausible file size; a damaged number may be larger, and seeking there fails.
 FARTHEST = 1 << 43
 
-#: No metadata of an flv are longer.
+#: Maximum plausible size of flv metadata.
 MAX_METADATA = 1 << 20
 
 
 def stated_size(file: BinaryIO, size: int) -> Optional[int]:
-    """Return the bytes that the file must have; a shorter file was cut.
+    """Return the size that the file must have; a smaller file was truncated.
 
     Args:
         file: opened for reading, at any position.
-        size: bytes that it has.
+        size: its actual size in bytes.
 
     Returns:
-        The number, or None where the file does not say, or is none of the containers above.
+        The number, or None if the file does not state it or has another container.
     """
     head = _at(file, 0, 3 * 204)
     if head[:4] == b'RIFF' and head[8:11] == b'AVI':
@@ -99,7 +99,7 @@ def _boxes(file: BinaryIO, size: int) -> Optional[int]:
         length, kind = struct.unpack_from('>I4s', header)
         if length == 1 and len(header) == 16:
             (length,) = struct.unpack_from('>Q', header, 8)
-        if length < 8:  # 0 = to the end of the file
+        if length < 8:  # 0: the box extends to the end of the file
             break
         if kind in BOXES:
             stated = max(stated, position + length)
@@ -110,9 +110,9 @@ def _boxes(file: BinaryIO, size: int) -> Optional[int]:
 
 
 def _indexed(sidx: bytes) -> int:
-    """Return the bytes after an index box that it refers to; 0 if it is damaged."""
-    wide = sidx[8:9] > b'\0'  # its version
-    head = '>QHH' if wide else '>IHH'  # bytes skipped first, nothing, how many fragments
+    """Return the bytes after an index box that the box refers to; 0 if it is damaged."""
+    wide = sidx[8:9] > b'\0'  # version 1 has 64-bit fields
+    head = '>QHH' if wide else '>IHH'  # skipped bytes, reserved, number of fragments
     place = 28 if wide else 24
     start = place + struct.calcsize(head)
     if len(sidx) < start:
@@ -138,7 +138,7 @@ def _matroska(file: BinaryIO) -> Optional[int]:
 
 
 def _vint(data: bytes) -> tuple[int, Optional[int]]:
-    """Return length and value of an EBML number; None for unknown or invalid ones."""
+    """Return length and value of an EBML number; value None if it is unknown or invalid."""
     width = 9 - data[0].bit_length()
     if width > 8 or len(data) < width:
         return width, None
@@ -149,11 +149,11 @@ def _vint(data: bytes) -> tuple[int, Optional[int]]:
 
 def _flv(file: BinaryIO) -> Optional[int]:
     (offset,) = struct.unpack('>I', _at(file, 5, 4).rjust(4, b'\0'))
-    tag = _at(file, offset + 4, 11)  # a number stands before each tag
+    tag = _at(file, offset + 4, 11)  # a size precedes each tag
     if len(tag) < 11 or tag[0] & 0x1F != 18:
         return None
     metadata = file.read(min(int.from_bytes(tag[1:4], 'big'), MAX_METADATA))
-    key = b'\0\x08filesize\0'  # the length of a name, the name, the type of a number
+    key = b'\0\x08filesize\0'  # length of the name, the name, type of a number
     place = metadata.find(key) + len(key)
     if place < len(key) or place + 8 > len(metadata):
         return None
@@ -177,6 +177,6 @@ def _asf(file: BinaryIO) -> Optional[int]:
 def _transport(file: BinaryIO, size: int, packet: int, sync: int) -> Optional[int]:
     rest = size % packet
     tail = _at(file, size - rest, packet)
-    if not rest or (rest > sync and tail[sync : sync + 1] != b'G'):  # whole, or junk behind it
+    if not rest or (rest > sync and tail[sync : sync + 1] != b'G'):  # complete, or junk at the end
         return None
     return size - rest + packet

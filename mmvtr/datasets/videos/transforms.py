@@ -1,6 +1,6 @@
 """Video transforms: from a file or a feature store to ``imgs`` or ``features``.
 
-They speak mmcv's language: ``transform(results: dict) -> dict``, ``imgs`` is a list of uint8 RGB
+They follow mmcv's interface: ``transform(results: dict) -> dict``, ``imgs`` is a list of uint8 RGB
 [H, W, 3] arrays. Randomness comes from numpy's global generator, which the dataset seeds.
 """
 
@@ -31,12 +31,12 @@ class LoadVideo(BaseTransform):
     A record may hold ``start`` and ``end`` (seconds): the clip of the file to sample from.
 
     Args:
-        num_frames: at most so many; a shorter clip gives all it has.
+        num_frames: maximum number of frames; a shorter clip keeps all of them.
         sampling: 'uniform', 'per_second', 'stride', 'segment_random' (training) or
             'segment_centre' (its test-time companion); see
             :mod:`mmvtr.datasets.videos.frame_sampling`.
-        max_bytes: that the chosen frames of a video may take as they are decoded, 3 bytes a pixel;
-            a video that would take more counts as broken. 4 GiB are 170 frames of 3840 x 2160.
+        max_bytes: maximum memory of a video's chosen frames as decoded, 3 bytes per pixel; a video
+            that exceeds it counts as broken. 4 GiB are 170 frames of 3840 x 2160.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class LoadVideo(BaseTransform):
         self.max_bytes = max_bytes
 
     def check(self, videos: list[Results]) -> None:
-        """Raise FileNotFoundError unless every video file exists (one listing a folder)."""
+        """Raise FileNotFoundError unless every video file exists (one listing per folder)."""
         missing = missing_files(Path(v['path']) for v in videos)
         if missing:
             raise FileNotFoundError(
@@ -75,10 +75,10 @@ class LoadVideo(BaseTransform):
 
 @TRANSFORMS.register_module()
 class LoadFrames(BaseTransform):
-    """Read frames that tools/extract_frames.py has stored to ``imgs``, in place of LoadVideo.
+    """Load frames stored by tools/extract_frames.py as ``imgs``, instead of LoadVideo.
 
-    The same frames are chosen from all that are stored: those of LoadVideo, if all frames are, or
-    for 'per_second' one a second (:func:`~mmvtr.datasets.videos.frame_sampling.at_rate`).
+    The sampling applies to the stored frames: it gives those of LoadVideo if all frames are stored,
+    or, for 'per_second', one per second (:func:`~mmvtr.datasets.videos.frame_sampling.at_rate`).
 
     Args:
         path: the folder of shards, see :mod:`mmvtr.datasets.videos.frame_store`.
@@ -91,7 +91,7 @@ class LoadFrames(BaseTransform):
         self.select = sampling_named(sampling)
 
     def check(self, videos: list[Results]) -> None:
-        """Raise FileNotFoundError, KeyError or ValueError unless all clips are whole and there."""
+        """Raise FileNotFoundError, KeyError or ValueError unless all clips are stored whole."""
         self.store.check(videos)
 
     def missing(self, videos: list[Results]) -> list[str]:
@@ -109,22 +109,23 @@ class LoadFrames(BaseTransform):
 
 @TRANSFORMS.register_module()
 class LoadFeatures(BaseTransform):
-    """Read precomputed frame features of a video to ``features``, float32 [F, D].
+    """Load precomputed frame features of a video as ``features``, float32 [F, D].
 
-    Rows of several stores are put side by side, D being the sum of theirs. Stores of other frame
-    rates meet in ``num_frames`` rows each, sampled alike; rows are never repeated or cut off.
+    Rows of several stores are concatenated; D is the sum of their widths. Stores with other frame
+    rates are each sampled to ``num_frames`` rows in the same way; rows are never repeated or cut
+    off.
 
     Args:
         path: a folder with ``VIDEO_ID.npy`` files, one hdf5 file (``.h5``, ``.hdf5``) with a
             dataset per video id, or a BigFile folder (``feature.bin``, ``video2frames.txt`` ...);
             every array is float [F, D]. A list = several of them.
-        num_frames: at most so many rows, None = all.
+        num_frames: maximum number of rows, None = all.
         sampling: as in :class:`LoadVideo`; rows count as one second apart.
-        columns: of all D, only those from a first up to but without a last, such pairs one after
-            another: ``[(0, 1024), (2048, 3072)]``; None = all.
+        columns: concatenated half-open ranges of the D columns to keep:
+            ``[(0, 1024), (2048, 3072)]``; None = all.
 
     Raises:
-        ValueError: no store, columns that are none; (transforming) columns beyond D.
+        ValueError: no store, invalid columns; (transforming) columns beyond D.
     """
 
     def __init__(
@@ -166,7 +167,7 @@ class LoadFeatures(BaseTransform):
         with broken_videos():
             parts = [store.read(results['video_id']) for store in self.stores]
         if self.num_frames is not None:
-            # One random draw a length: of stores with the same frames, the same ones are kept.
+            # One random draw per length: stores with equal lengths keep the same frames.
             lengths = dict.fromkeys(len(part) for part in parts)
             rows = {n: self.select(np.arange(n), self.num_frames) for n in lengths}
             parts = [part[rows[len(part)]] for part in parts]
@@ -197,7 +198,7 @@ class LoadFeatures(BaseTransform):
 
 @TRANSFORMS.register_module()
 class ResizeShortSide(BaseTransform):
-    """Scale ``imgs`` so that the short side is ``size``: bicubic with antialiasing, as CLIP.
+    """Scale ``imgs`` so that the short side is ``size``: bicubic with antialiasing, as in CLIP.
 
     Raises:
         ValueError: the frames were stored smaller than that (``stored_size``, of LoadFrames).
@@ -207,7 +208,7 @@ class ResizeShortSide(BaseTransform):
         self.size = size
 
     def transform(self, results: Results) -> Results:
-        """``imgs`` [H, W, 3] -> [H', W', 3], min(H', W') = size."""
+        """Scale ``imgs`` [H, W, 3] -> [H', W', 3], min(H', W') = size."""
         refuse_smaller_store(results, self.size, f'ResizeShortSide({self.size})')
         results['imgs'] = resize_short_side(results['imgs'], self.size)
         return results
@@ -221,7 +222,7 @@ class CenterCrop(BaseTransform):
         self.size = size
 
     def transform(self, results: Results) -> Results:
-        """``imgs`` [H, W, 3] -> [size, size, 3]."""
+        """Crop ``imgs`` [H, W, 3] -> [size, size, 3]."""
         height, width = results['imgs'][0].shape[:2]
         if min(height, width) < self.size:
             raise ValueError(f'CenterCrop({self.size}): the image is {height} x {width}')
@@ -237,14 +238,14 @@ class RandomRoll(BaseTransform):
     """Shift all frames cyclically by one random offset: positions change, motion does not."""
 
     def transform(self, results: Results) -> Results:
-        """``imgs`` -> ``imgs``, the offset uniform over the image."""
+        """Shift ``imgs`` by an offset drawn uniformly over the image."""
         shift = np.random.randint(results['imgs'][0].shape[:2])
         results['imgs'] = [np.roll(img, shift, axis=(0, 1)) for img in results['imgs']]
         return results
 
 
 def refuse_smaller_store(results: Results, size: int, name: str) -> None:
-    """Raise ValueError where frames would be enlarged that were stored smaller than ``size``."""
+    """Raise ValueError if frames stored smaller than ``size`` would be enlarged."""
     stored = results.get('stored_size')
     if stored is not None and stored < size:
         raise ValueError(
@@ -255,22 +256,22 @@ def refuse_smaller_store(results: Results, size: int, name: str) -> None:
 
 @TRANSFORMS.register_module()
 class OpenCLIPResize(BaseTransform):
-    """Scale ``imgs`` to a model's frames, as open_clip does at test time.
+    """Scale ``imgs`` to a model's input size, as open_clip does at test time.
 
-    CLIP's short side is scaled and the centre cut; SigLIP, PE and CLIPA are given the whole frame,
-    squashed to a square.  The model also says which interpolation.
+    For CLIP the short side is scaled and the centre cropped; for SigLIP, PE and CLIPA the whole
+    frame is squashed to a square.  The model also determines the interpolation.
 
     Args:
-        model: name, ``local-dir:FOLDER`` or config dict, as of the frame tower.
-        tag: of the weights, for models whose weights differ in this (ViT-H-14).
+        model: name, ``local-dir:FOLDER`` or config dict, as for the frame tower.
+        tag: tag of the weights, for models whose preprocessing depends on it (ViT-H-14).
 
     Raises:
-        ValueError: an unknown model or tag, a model whose tags differ, or a way of scaling that is
-            not known here.
+        ValueError: an unknown model or tag, a missing tag of a model whose tags differ, or an
+            unsupported resize mode.
     """
 
     def __init__(self, model: str | dict, tag: Optional[str] = None) -> None:
-        # Imports in seconds: only where it is used.
+        # Importing takes seconds, so only on use.
         from mmvtr.open_clip_configs import preprocessing
 
         known = preprocessing(model, tag)
@@ -285,7 +286,7 @@ class OpenCLIPResize(BaseTransform):
             raise ValueError(f'OpenCLIPResize cuts squares only, not {self.size}')
 
     def transform(self, results: Results) -> Results:
-        """``imgs`` [H, W, 3] -> [height, width, 3] of the model."""
+        """Scale ``imgs`` [H, W, 3] -> [height, width, 3] of the model."""
         short = min(self.size)
         refuse_smaller_store(results, short, f'OpenCLIPResize to {list(self.size)}')
         if self.squash:

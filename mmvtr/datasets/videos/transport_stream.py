@@ -1,8 +1,8 @@
-"""What a continuity counter of an MPEG transport stream means for a picture (ISO/IEC 13818-1).
+"""Continuity counters of an MPEG transport stream and the affected pictures (ISO/IEC 13818-1).
 
-ffmpeg marks the data of a picture as corrupt where the counter of their packets does not go on.
-That may be a packet that is gone, one that stands twice, as the standard allows, or the place where
-two recordings were joined, at which nothing is missing.
+ffmpeg marks a picture as corrupt if the counter of its packets is discontinuous.  The cause may be
+a lost packet, a repeated one, which the standard allows, or a join of two recordings, where nothing
+is missing.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import BinaryIO, Iterator, NamedTuple
 
 import numpy as np
 
-#: Bytes of a packet, the byte that it begins with, and bytes that may stand before it (m2ts).
+#: Bytes of a packet, its first byte, and bytes that may precede it (m2ts).
 SIZE, SYNC, STAMP = 188, 0x47, 4
 #: Bytes of the clock reference (PCR, OPCR) in an adaptation field, by their flags.
 CLOCKS = {0x10: 6, 0x08: 6}
 
 
 class Continuity(NamedTuple):
-    """Continuity counters of a picture's packets and of the next picture's.
+    """Findings from the continuity counters of a picture's packets and of the next picture's.
 
     Attributes:
-        lost: of both, whether a packet is missing inside or at the end (the last packet of a
-            picture is stuffed, but for one in 184).
-        broken_behind: of both, whether the counter breaks between its data and those behind it:
-            nothing is missing, or pictures as a whole.
-        doubled: whether a packet stands twice.
+        lost: for each of the two, whether a packet is missing inside or at the end (the last packet
+            of a picture has stuffing, except one in 184).
+        broken_behind: for each, whether the counter breaks between its data and the following data:
+            then nothing is missing, or whole pictures are.
+        doubled: whether a packet is repeated.
     """
 
     lost: tuple[bool, bool]
@@ -36,7 +36,7 @@ class Continuity(NamedTuple):
 
 
 class _Packet(NamedTuple):
-    """``filled``: it holds nothing but data and clocks, as all do but the last of a picture."""
+    """A packet; ``filled``: only data and clocks, as in all packets of a picture but its last."""
 
     begins: bool
     counter: int
@@ -46,17 +46,17 @@ class _Packet(NamedTuple):
 
 
 def continuity(file: BinaryIO, position: int, pid: int) -> Continuity:
-    """Read the packets of two units of data, from the one that begins the first.
+    """Return the findings from the packets of two units of data, starting at ``position``.
 
     ffmpeg's parser ends a picture when it sees the next one, so its mark may be on the one before.
 
     Args:
         file: a transport stream, packets of 188 or 192 bytes.
-        position: of the first packet in the file, as ffmpeg tells it.
-        pid: the number of the stream in the file.
+        position: byte offset of the first packet in the file, from ffmpeg.
+        pid: the id of the stream in the file.
 
     Returns:
-        what the counters say; nothing lost where no packet begins at the position.
+        The findings; nothing lost if no packet begins at the position.
     """
     lost, behind, doubled, last, units = [False, False], [False, False], False, None, 0
     for packet in _packets(file, position, pid):
@@ -96,32 +96,32 @@ def _packets(file: BinaryIO, position: int, pid: int) -> Iterator[_Packet]:
 
 
 def _stride(head: bytes) -> int:
-    """Return the distance of packets in bytes; 0 if no packet begins."""
+    """Return the distance between packets in bytes; 0 if no packet begins here."""
     if head[:1] == bytes([SYNC]):
         return SIZE
     return SIZE + STAMP if head[STAMP:] == bytes([SYNC]) else 0
 
 
 class EachOnce(io.RawIOBase):
-    """A transport stream as a file without repeated packets.
+    """File object over a transport stream without its repeated packets.
 
     Args:
-        path: a transport stream, packets of 188 or 192 bytes from its first byte on; as far as
-            they are found one behind the other, the second copy of each is left out.
+        path: a transport stream, packets of 188 or 192 bytes from its first byte on; the second of
+            two consecutive copies is left out.
     """
 
     def __init__(self, path: str) -> None:
         self._file = open(path, 'rb')
         size, stride = os.fstat(self._file.fileno()).st_size, _stride(self._file.read(STAMP + 1))
         copies = _copies(path, stride) if stride else np.empty(0, np.int64)
-        #: Where each stretch without a copy begins, in the file and here.
+        #: Offsets at which each stretch without a copy begins, in the file and in this object.
         self._there = np.concatenate([[0], (copies + 1) * stride])
         self._here = self._there - stride * np.arange(len(copies) + 1)
         self._size = size - stride * len(copies)
         self._at = 0
 
     def readinto(self, buffer) -> int:
-        """Read up to the end of a stretch; returns the number of bytes, 0 at the end."""
+        """Read up to the end of a stretch; return the number of bytes, 0 at the end."""
         stretch = int(np.searchsorted(self._here, self._at, side='right')) - 1
         end = self._here[stretch + 1] if stretch + 1 < len(self._here) else self._size
         self._file.seek(int(self._there[stretch] + self._at - self._here[stretch]))

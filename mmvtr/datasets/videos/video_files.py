@@ -1,7 +1,7 @@
-"""A video file as ffmpeg opens it: the moving pictures that a player shows, on its clock.
+"""Opening of video files with ffmpeg: the video stream that a player shows, and its clock.
 
-Only ordinary files are opened (a named pipe would wait for a writer), and never what a file names.
-Titles and other metadata are not read.
+Only regular files are opened (a named pipe would wait for a writer), never files that a file refers
+to. Titles and other metadata are not read.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from mmvtr.datasets.videos.packet_times import MAY_JUMP, Clock
 from mmvtr.datasets.videos.stated_size import stated_size
 from mmvtr.datasets.videos.transport_stream import EachOnce
 
-#: Formats in place of whose files ffmpeg opens what they name, or a device.
+#: Formats for which ffmpeg opens a device or the files that a file refers to.
 LISTS = {
     'alsa', 'concat', 'dash', 'fbdev', 'hls', 'image2', 'imf', 'lavfi', 'rtsp', 'sdp',
     'video4linux2,v4l2', 'webm_dash_manifest', 'x11grab',
 }  # fmt: skip
-#: What a list begins with, for the message: ffmpeg does not say as what it has refused a file.
+#: First bytes of playlists, for the message: ffmpeg does not state which format it has rejected.
 LIST_MARKS = (b'ffconcat', b'#EXTM3U', b'v=0', b'<MPD', b'<?xml')
 
-#: Formats whose header may count from zero where the timestamps do not.
+#: Formats whose header may count from zero although the timestamps do not.
 FROM_ZERO = ('matroska', 'flv')
 
-#: A title may be Latin-1. PyAV 19 knows no such option, and never refuses one.
+#: A title may be Latin-1. PyAV 19 lacks this option, and never refuses one.
 LENIENT = {} if int(av.__version__.split('.')[0]) >= 19 else dict(metadata_errors='replace')
 
 
 class BrokenVideoError(RuntimeError):
-    """A video file that cannot give the frames asked for; the message names it."""
+    """A video file that cannot provide the requested frames; the message names it."""
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def errors_name(path: str) -> Iterator[None]:
     """Add the file's name to errors raised inside.
 
     Raises:
-        BrokenVideoError: for one without a name, and for any error of ffmpeg.
+        BrokenVideoError: from one without a file name, and from any error of ffmpeg.
         FileNotFoundError: no such file.
     """
     try:
@@ -58,10 +58,10 @@ def errors_name(path: str) -> Iterator[None]:
 
 
 def missing_bytes(path: str) -> Optional[str]:
-    """In words, that the file has fewer bytes than it says (:mod:`.stated_size`), or None.
+    """Return a description of how many bytes the file lacks (:mod:`.stated_size`), or None.
 
     Raises:
-        BrokenVideoError: a name that cannot be one, or no ordinary file.
+        BrokenVideoError: an invalid file name, or not a regular file.
         FileNotFoundError: no such file.
     """
     try:
@@ -94,14 +94,14 @@ def _kind(mode: int) -> str:
 def open_video(
     path: str, each_once: Optional[EachOnce] = None
 ) -> Iterator[tuple[InputContainer, av.VideoStream]]:
-    """The container and the stream of moving pictures that players show (a cover is none).
+    """Yield the container and the video stream that players show (cover pictures are excluded).
 
     Args:
         path: a video file.
-        each_once: the same file, a transport stream, without packets that stand twice.
+        each_once: the same file, a transport stream, without its repeated packets.
 
     Raises:
-        BrokenVideoError: a list of other files, or no video stream; without the path, as
+        BrokenVideoError: a list of other files, or no video stream; the path is not in the message,
             :func:`errors_name` adds it.
     """
     opened = _container(path) if each_once is None else av.open(each_once, format='mpegts')
@@ -110,7 +110,7 @@ def open_video(
         if not streams:
             raise BrokenVideoError('no video stream')
         stream = max(streams, key=_rank)
-        stream.codec_context.thread_count = 1  # data workers are the parallelism
+        stream.codec_context.thread_count = 1  # data workers provide the parallelism
         limit_pictures(stream)
         yield container, stream
 
@@ -122,7 +122,7 @@ def _container(path: str) -> InputContainer:
         BrokenVideoError: a list of other files.
     """
     try:
-        # Without "file:" ffmpeg takes what stands before a colon for a protocol.
+        # Without "file:" ffmpeg takes text before a colon for a protocol.
         allowed = dict(format_whitelist=_whole_files(), protocol_whitelist='file')
         return av.open('file:' + path, options=allowed, **LENIENT)
     except (av.error.ArgumentError, av.error.InvalidDataError):
@@ -135,7 +135,7 @@ def _container(path: str) -> InputContainer:
 
 @cache
 def _whole_files() -> str:
-    """Return the formats that ffmpeg reads from the file alone, for ``format_whitelist``."""
+    """Return the formats that ffmpeg reads from a single file, for ``format_whitelist``."""
     return ','.join(sorted(name for name in av.formats_available if name not in LISTS))
 
 
@@ -145,23 +145,22 @@ def _moves(stream: av.VideoStream) -> bool:
 
 
 def _rank(stream: av.VideoStream) -> tuple[bool, bool, int]:
-    """Of several tracks the default, then one of more than one picture, then the largest, then the
-    first is shown."""
+    """Return a sort key: default tracks first, then those of several pictures, then larger ones."""
     area = stream.codec_context.width * stream.codec_context.height
     return bool(stream.disposition & Disposition.default), stream.frames != 1, area
 
 
 def duration_of(path: str) -> float:
-    """Return the seconds that a player shows: the stated duration, else the packets'.
+    """Return a video's duration in seconds as a player shows it: the stated one, else the packets'.
 
-    They are on the clock of :func:`~mmvtr.datasets.videos.video_io.read_frames`: 0 is where the
-    first stream begins, the sound counted.
+    The clock is that of :func:`~mmvtr.datasets.videos.video_io.read_frames`: 0 is the beginning of
+    the first stream, sound included.
 
     Args:
         path: a video file.
 
     Raises:
-        BrokenVideoError: no video stream, no packet with a time, or no video file.
+        BrokenVideoError: no video stream, no packet with a time, or not a video file.
         FileNotFoundError: no such file.
     """
     with errors_name(path), open_video(path) as (container, stream):
@@ -172,7 +171,7 @@ def pictures_span(path: str) -> tuple[float, float]:
     """Return the seconds at which a file's first picture appears and its last one ends.
 
     The clock and the errors are those of :func:`duration_of`; most files have pictures from 0 to
-    there, but the sound may begin earlier or last longer.
+    their duration, but the sound may begin earlier or last longer.
     """
     with errors_name(path), open_video(path) as (container, stream):
         unit, start = float(stream.time_base), start_of(container)
@@ -224,5 +223,5 @@ def _last_shown(container: InputContainer, stream: av.VideoStream) -> float:
 
 
 def start_of(container: InputContainer) -> Optional[float]:
-    """Second of its timestamps at which a player begins: the earliest of all streams, or None."""
+    """Return the second at which a player begins, the earliest of all streams; or None."""
     return None if container.start_time is None else container.start_time / av.time_base

@@ -1,13 +1,14 @@
-"""Chosen frames of a video file, as RGB arrays.
+"""Selected frames of a video file, as RGB arrays.
 
-Headers lie about frame counts and rates, so the packets are listed first, without decoding: their
-presentation times are the frames', at any frame rate.  One decoding pass then picks the chosen
-times, jumping over what no chosen frame needs; only chosen frames are converted and kept.
+Headers may be wrong about frame counts and rates, so the packets are listed first, without
+decoding: their presentation times are the frames', at any frame rate.  One decoding pass then picks
+the chosen times, seeking past what no chosen frame needs; only chosen frames are converted and
+kept.
 
-Containers lie about key frames, too, and some store no presentation times.  So what is decoded
-after a jump must begin with a picture that needs no other, and go on with the very times that were
-listed.  Where it does not, the file is decoded from its first picture on, and where that is not
-what was listed either, the pictures are counted.
+Containers may also be wrong about key frames, and some store no presentation times.  So what is
+decoded after a seek must begin with a picture that needs no other, and continue with exactly the
+listed times.  Otherwise the file is decoded from its first picture; if that does not match the list
+either, the pictures are counted.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from mmvtr.datasets.videos.video_files import (
     start_of,
 )
 
-#: Bytes that the chosen frames of a clip may take, as RGB: 170 of 3840 x 2160 pixels.
+#: Maximum bytes of a clip's chosen frames, as RGB: 170 of 3840 x 2160 pixels.
 MAX_BYTES = 4 << 30
 
 Select = Callable[[np.ndarray], np.ndarray]
@@ -62,25 +63,25 @@ def read_frames(
     end: Optional[float] = None,
     max_bytes: int = MAX_BYTES,
 ) -> list[np.ndarray]:
-    """Decode the selected frames of the video stream that players show, upright, pixels square.
+    """Return selected frames of the video stream that players show, upright, with square pixels.
 
-    Seconds are those that a player shows: 0 is where the file begins, which is where its sound
-    does if that comes before the first picture.
+    Seconds are those of a player: 0 is the beginning of the file, which is that of its sound if
+    that precedes the first picture.
 
     Args:
         path: video file, any container and codec that ffmpeg reads.
-        select: from presentation times (seconds in the file, float64 [N], increasing) to
+        select: function from presentation times (seconds in the file, float64 [N], increasing) to
             increasing positions among them, int64 [n]; see
             :mod:`mmvtr.datasets.videos.frame_sampling`.
         start: seconds into the file where the clip starts; None = its beginning.
         end: seconds into the file where the clip ends, exclusive; None = its end.
-        max_bytes: that the n arrays may take together.
+        max_bytes: maximum bytes of the n arrays together.
 
     Returns:
         n arrays, uint8 RGB [H, W, 3].
 
     Raises:
-        BrokenVideoError: no ordinary file, one that was cut short (where it says how long it was,
+        BrokenVideoError: not a regular file, a truncated one (if it states its size,
             :mod:`mmvtr.datasets.videos.stated_size`), no video stream, no frame, data that cannot
             be decoded, an empty clip, more than ``max_bytes``.
         FileNotFoundError: no such file.
@@ -99,17 +100,17 @@ def decode_all(
     end: Optional[float] = None,
     max_bytes: int = MAX_BYTES,
 ) -> int:
-    """Decode all frames of a clip and keep none: does the file give all that it should?
+    """Decode all frames of a clip without keeping them, to verify the file.
 
     Args:
-        path, start, end: as of :func:`read_frames`.
-        max_bytes: that one frame may take.
+        path, start, end: see :func:`read_frames`.
+        max_bytes: maximum bytes of one frame.
 
     Returns:
-        How many frames there are.
+        The number of frames.
 
     Raises:
-        BrokenVideoError, FileNotFoundError: as :func:`read_frames`.
+        BrokenVideoError, FileNotFoundError: see :func:`read_frames`.
     """
     with errors_name(path):
         missing = missing_bytes(path)
@@ -118,7 +119,7 @@ def decode_all(
 
 
 def _each_packet_once(read: Callable[[_Clip], T], clip: _Clip) -> T:
-    """Read a file; if packets of its transport stream stand twice, again without the copies."""
+    """Read a file; if its transport stream repeats packets, read it again without the copies."""
     try:
         return read(clip)
     except DoubledError:
@@ -148,10 +149,10 @@ def _all(times: np.ndarray) -> np.ndarray:
 
 
 class _Clip(NamedTuple):
-    """What :func:`read_frames` is asked for.
+    """Arguments of :func:`read_frames`.
 
-    ``missing``: in words, what the file lacks by its size; ``keeps``: the pictures, not just their
-    number; ``each_once``: packets of a transport stream that stand twice are left out.
+    ``missing``: a description of the bytes that the file lacks; ``keeps``: keep the pictures, not
+    just their number; ``each_once``: leave out repeated packets of a transport stream.
     """
 
     path: str
@@ -164,7 +165,7 @@ class _Clip(NamedTuple):
     each_once: bool = False
 
     def source(self) -> BinaryIO:
-        """Open the bytes that are decoded."""
+        """Open the bytes to decode."""
         return EachOnce(self.path) if self.each_once else open(self.path, 'rb')
 
     def check_memory(
@@ -173,7 +174,7 @@ class _Clip(NamedTuple):
         shown: ShownPictures,
         count: int,
     ) -> None:
-        """Refuse ``count`` pictures of that size before anything is allocated for them."""
+        """Raise if ``count`` pictures of that size exceed the limit, before allocating memory."""
         width, height = max(picture.width, shown.width(picture.width)), picture.height
         count = count if self.keeps else 1
         if 3 * width * height * count > self.max_bytes:
@@ -185,11 +186,11 @@ class _Clip(NamedTuple):
 
 
 class _NotAsListedError(Exception):
-    """What is decoded is not what the packets say."""
+    """The decoded pictures do not match the list of packets."""
 
 
 def _read_by_time(clip: _Clip) -> Optional[list[np.ndarray]]:
-    """The selected frames; None where the packets do not say when they are shown."""
+    """Return the selected frames; None if the packets have no presentation times."""
     with _open(clip) as (container, stream):
         listed = list_packets(container, stream, clip.source, clip.missing)
         if listed is None:
@@ -203,12 +204,12 @@ def _read_by_time(clip: _Clip) -> Optional[list[np.ndarray]]:
             if listed.ordered:
                 return _read_with_jumps(container, stream, listed, wanted, clip)
         except (_NotAsListedError, BrokenVideoError, av.error.FFmpegError):
-            pass  # a jump may be to blame
+            pass  # a seek may be the cause
     with _open(clip) as (container, stream):
         try:
             return _pick(_from_here(container, stream, listed), stream, wanted, clip, len(wanted))
         except _NotAsListedError:
-            if listed.damaged:  # what is counted would be other pictures
+            if listed.damaged:  # counting would pick other pictures
                 raise BrokenVideoError(
                     'pictures are not shown at their times, and others are damaged'
                 ) from None
@@ -222,7 +223,7 @@ def _read_with_jumps(
     wanted: Sequence[int],
     clip: _Clip,
 ) -> list[np.ndarray]:
-    """The frames at the times ``wanted``, each decoded from a key frame before it."""
+    """Return the frames at the times ``wanted``, each decoded from a key frame before it."""
     if listed.doubtful:
         _check_first(container, stream, listed)
     frames: list[np.ndarray] = []
@@ -233,7 +234,7 @@ def _read_with_jumps(
 
 
 def _check_damage(listed: Listed, chosen: Sequence[int], times: np.ndarray, clip: _Clip) -> None:
-    """Refuse damaged pictures that are asked for; those elsewhere in the file do no harm."""
+    """Raise if a selected picture is damaged; damage elsewhere in the file is ignored."""
     bad = [i for i in chosen if listed.pts[i] in listed.damaged]
     if bad:
         raise BrokenVideoError(
@@ -244,10 +245,10 @@ def _check_damage(listed: Listed, chosen: Sequence[int], times: np.ndarray, clip
 
 
 def _check_first(container: InputContainer, stream: av.VideoStream, listed: Listed) -> None:
-    """The first picture is the one of the first time.
+    """Raise unless the first decoded picture has the first listed time.
 
     Raises:
-        _NotAsListedError: it is another, as where a file begins inside a group of pictures.
+        _NotAsListedError: it has another, e.g. if a file begins inside a group of pictures.
     """
     container.seek(listed.pts[0], stream=stream)
     frame = next(_from_here(container, stream, listed), None)
@@ -258,7 +259,7 @@ def _check_first(container: InputContainer, stream: av.VideoStream, listed: List
 def _from_here(
     container: InputContainer, stream: av.VideoStream, listed: Listed
 ) -> Iterator[av.VideoFrame]:
-    """Frames from where the container stands, as the packets list them, but damaged ones.
+    """Yield the undamaged frames from the container's position on, as listed by the packets.
 
     Raises:
         _NotAsListedError: a frame at another time than the next one of the list; or, anywhere but
@@ -278,7 +279,7 @@ def _from_here(
         if time is None or place == len(listed.sound):
             raise _NotAsListedError
         if time < landed.pts and not beginning:
-            continue  # it needs a picture before the key frame, and is shown before it
+            continue  # it refers to a picture before the key frame, and is shown before it
         if time != listed.sound[place] or (time in keys and not _stands_alone(frame)):
             raise _NotAsListedError
         place += 1
@@ -286,7 +287,7 @@ def _from_here(
 
 
 def _stands_alone(frame: av.VideoFrame) -> bool:
-    """By the decoder and not by the container; some call all pictures the one or the other."""
+    """Return whether the decoder, not the container, marks a picture as intra-coded key frame."""
     return frame.key_frame and frame.pict_type in (PictureType.I, PictureType.SI)
 
 
@@ -297,7 +298,7 @@ def _pick(
     clip: _Clip,
     count: int,
 ) -> list[np.ndarray]:
-    """The frames at the times ``run``, of ``count`` in all; empty arrays if none is to be kept.
+    """Return the frames at times ``run``, of ``count`` in all; empty arrays unless ``clip.keeps``.
 
     Raises:
         _NotAsListedError: some are not shown.
@@ -317,7 +318,7 @@ def _pick(
 
 
 def _read_by_count(clip: _Clip) -> list[np.ndarray]:
-    """The selected frames, by decoding everything twice and counting what is shown."""
+    """Return the selected frames by decoding everything twice and counting the frames."""
     with _open(clip) as (container, stream):
         times = _times_shown(container, stream, decoded(container.demux(stream)))
     wanted, frames = set(_choose(times, clip)), []
@@ -334,14 +335,14 @@ def _read_by_count(clip: _Clip) -> list[np.ndarray]:
 def _times_shown(
     container: InputContainer, stream: av.VideoStream, shown: Iterator[av.VideoFrame]
 ) -> np.ndarray:
-    """When the frames are shown, seconds, float64 [N], increasing."""
+    """Return the presentation times of the frames, seconds, float64 [N], increasing."""
     pts = [frame.pts for frame in shown]
     if not pts:
         raise BrokenVideoError('no frame')
     rate = float(stream.average_rate or 1)
     if None in pts:
         return np.arange(len(pts)) / rate
-    if any(b <= a for a, b in zip(pts, pts[1:])):  # out of order: only their span means something
+    if any(b <= a for a, b in zip(pts, pts[1:])):  # out of order: only their span is meaningful
         span = float(stream.time_base) * (max(pts) - min(pts))
         return np.arange(len(pts)) * (span / (len(pts) - 1) or 1 / rate)
     return _on_the_clock(pts, container, stream)
@@ -350,14 +351,14 @@ def _times_shown(
 def _on_the_clock(
     pts: Sequence[int], container: InputContainer, stream: av.VideoStream
 ) -> np.ndarray:
-    """Times of the stream (increasing) as seconds that a player shows, float64 [N]."""
+    """Return the stream's (increasing) times as seconds of a player, float64 [N]."""
     unit, start = float(stream.time_base), start_of(container)
     late = 0.0 if start is None else pts[0] * unit - start
     return (np.asarray(pts) - pts[0]) * unit + (late if late > TIME_SLACK else 0.0)
 
 
 def _choose(times: np.ndarray, clip: _Clip) -> list[int]:
-    """Positions of the selected frames of the clip among all."""
+    """Return the positions of the clip's selected frames among all frames."""
     try:
         part = window(times, clip.start, clip.end)
     except ValueError as error:
@@ -366,8 +367,8 @@ def _choose(times: np.ndarray, clip: _Clip) -> list[int]:
 
 
 def _judged(shown: Iterable[av.VideoFrame]) -> Iterator[tuple[av.VideoFrame, bool]]:
-    """Pictures, and whether they are sound: neither patched up from damaged data by the decoder,
-    nor made of one that is."""
+    """Yield pictures, and whether they are sound: not concealed by the decoder after damage, nor
+    predicted from a picture that is."""
     sound = True
     for frame in shown:
         sound = not frame.is_corrupt and (sound or _stands_alone(frame))
@@ -400,11 +401,11 @@ def _check_sizes(sizes: set[tuple[int, ...]]) -> None:
 
 @contextmanager
 def _open(clip: _Clip) -> Iterator[tuple[InputContainer, av.VideoStream]]:
-    """The file, if one of its pictures fits into memory.
+    """Yield the open file, if one of its pictures fits into memory.
 
     Raises:
-        BrokenVideoError: what open_video finds, a picture that is too large, or any error of
-            ffmpeg where bytes are missing.
+        BrokenVideoError: errors of open_video, a picture that is too large, or any error of ffmpeg
+            if bytes are missing.
     """
     try:
         each_once = EachOnce(clip.path) if clip.each_once else None

@@ -1,1 +1,1 @@
-"""From a caption to token ids, tags, classes and role graphs."""
+"""Token ids, tags, classes and role graphs of captions."""

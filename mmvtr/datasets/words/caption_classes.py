@@ -1,6 +1,6 @@
-"""Classes of verbs and nouns for datasets whose captions have none: how relevant any pair is.
+"""Verb and noun classes of captions for datasets without annotated classes; they define relevance.
 
-As Wray et al. (CVPR 2021) do for MSR-VTT and YouCook2, with words in place of their synonym sets.
+Wray et al. (CVPR 2021) do this for MSR-VTT and YouCook2; here words replace their synonym sets.
 """
 
 from __future__ import annotations
@@ -41,18 +41,20 @@ class Classes(NamedTuple):
 class CaptionClasses:
     """Add ``classes`` and ``actions`` to the records of a dataset.
 
-    A text has those of its own words, a video the classes that at least ``share`` of its captions
-    have (RANP: a quarter), and its captions' actions of these. By a tagger, a class is the lemma of
-    a verb or a noun, and its number is :func:`class_number`, the same in every set; an action is a
-    verb with the last word of each noun phrase up to the next verb, or of the one before if none
-    follows: "chop the spring onions and fry" tells of chop onion and of fry onion. (A clip of
-    several actions is taken to give each an equal share of its length.)
+    A text has the classes of its own words, a video the classes that at least ``share`` of its
+    captions have (RANP: a quarter), and those of its captions' actions that consist of these.  With
+    a tagger, a class is the lemma of a verb or a noun, and its number is :func:`class_number`, the
+    same in every set; an action is a verb with the last word of each noun phrase up to the next
+    verb, or of the one before if none follows: "chop the spring onions and fry" has the actions
+    chop onion and fry onion.  (Each of several actions is assumed to take an equal share of a
+    clip's length.)
 
     Args:
         parser: 'rules' or 'spacy' (see :func:`~mmvtr.datasets.words.part_of_speech.tag`), or a json
-            file from text_id to ``{"verb": [12], "noun": [3, 114]}``, numbers from 0; there an
-            action is each verb with the first noun, as EPIC's. Nothing stands in for a missing one.
-        share: the least share of its captions that make a class one of the video.
+            file from text_id to ``{"verb": [12], "noun": [3, 114]}``, numbers from 0; then an
+            action is each verb with the first noun, as in EPIC. There is no fallback for a missing
+            one.
+        share: minimum share of a video's captions that must have a class.
 
     Attributes:
         names: lemma by class number, once called with a tagger.
@@ -76,11 +78,11 @@ class CaptionClasses:
         if parser.endswith('.json'):
             self._parse: Callable[[dict[str, Any]], Classes] = _FromFile(Path(parser))
         else:
-            tag('', parser)  # says at once that spaCy is missing
+            tag('', parser)  # fails early if spaCy is missing
             self._parse = partial(self._tagged, parser)
 
     def __call__(self, videos: Records, texts: Records) -> tuple[Records, Records]:
-        """Add them in place; ``texts`` say by ``video_idx`` whose captions they are."""
+        """Add classes and actions in place; a text's ``video_idx`` lists its videos."""
         annotated = [record for record in (*videos, *texts) if 'classes' in record]
         if annotated:
             raise ValueError(
@@ -99,7 +101,7 @@ class CaptionClasses:
 
     def _common(self, captions: list[Classes]) -> Classes:
         """Return the classes that enough captions of a video have."""
-        enough = self.share * len(captions) - 1e-9  # a fifth of 10 is 2, in binary too
+        enough = self.share * len(captions) - 1e-9  # despite rounding a fifth of 10 is 2
         verbs = _at_least(enough, [own.verbs for own in captions])
         nouns = _at_least(enough, [own.nouns for own in captions])
         named = _distinct(action for own in captions for action in own.actions)
@@ -163,7 +165,7 @@ def _labels(classes: Classes) -> dict[str, Any]:
 
 
 def _at_least(count: float, sets: Sequence[Sequence[int]]) -> list[int]:
-    """Return members of at least so many of the sets, in order of first occurrence."""
+    """Return the members of at least ``count`` of the sets, in order of first occurrence."""
     return [item for item, times in Counter(chain(*sets)).items() if times >= count]
 
 

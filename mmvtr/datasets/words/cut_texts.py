@@ -1,11 +1,11 @@
-"""Texts of more tokens than a model reads: how many there are, and how much of each is not read."""
+"""Count of texts that are longer than a model's context, and by how much."""
 
 from __future__ import annotations
 
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
-#: A text transform.  One that reads the first tokens only has ``limit``, how many, and
-#: ``surplus(record)``, by how many a text is longer (0 or more).
+#: A text transform.  One that truncates has ``limit``, the number of tokens that it keeps, and
+#: ``surplus(record)``, the number of tokens that it drops from a text (0 or more).
 Step = Callable[[dict], dict]
 
 
@@ -13,9 +13,9 @@ class CutTexts(NamedTuple):
     """Count and examples of texts that a pipeline truncates.
 
     Attributes:
-        count: of them.
-        total: texts in all.
-        limit: tokens that are read, special ones included.
+        count: number of truncated texts.
+        total: number of all texts.
+        limit: tokens that are read, including special ones.
         longest: tokens of the longest text.
     """
 
@@ -33,17 +33,17 @@ class CutTexts(NamedTuple):
 
 
 def cut_tokens(steps: Sequence[Step], record: Mapping[str, Any]) -> int:
-    """Return how many tokens of a text the steps drop; 0: none.
+    """Return how many tokens of a text the steps drop, 0 or more.
 
     Args:
-        steps: of a text pipeline, as they were built.
-        record: of the text, with ``text`` and ``text_id``.
+        steps: built steps of a text pipeline.
+        record: record of the text, with ``text`` and ``text_id``.
     """
     return max((step.surplus(record) for step in steps if hasattr(step, 'surplus')), default=0)
 
 
 def count_cut(steps: Sequence[Step], records: Sequence[Mapping[str, Any]]) -> Optional[CutTexts]:
-    """Return the texts that the steps truncate; None if there are none."""
+    """Return the count of texts that the steps truncate; None if there are none."""
     for step in steps:
         if hasattr(step, 'surplus'):
             beyond = [surplus for surplus in map(step.surplus, records) if surplus]

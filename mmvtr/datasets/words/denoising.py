@@ -1,4 +1,4 @@
-"""Captions that may not be drawn in training, as teachers have found them noisy (TeachText)."""
+"""Restriction of training captions to those that teachers have not found noisy (TeachText)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mmvtr.registry import TASK_UTILS
 class DrawableCaptions:
     """Keep only captions that a json file allows to be drawn; for training.
 
-    The file says it either by text, ``{text id: true}``, or by video, ``{video id: [true, false]}``
-    with one for each of the video's captions in the order of the annotation.  True: it may be
-    drawn.  It must speak of all texts (videos) of the set and of no others: that of another split
-    would else do something else than is meant, unseen.
+    The file is either by text, ``{text id: true}``, or by video, ``{video id: [true, false]}`` with
+    one value for each of the video's captions in the order of the annotation.  True: it may be
+    drawn.  It must cover exactly the texts (videos) of the set: the file of another split would
+    otherwise be misapplied silently.
 
     Args:
-        path: of the file.
+        path: the file.
 
     Attributes:
         note: how many captions may be drawn, once called.
@@ -29,7 +29,7 @@ class DrawableCaptions:
     Raises:
         FileNotFoundError: (called) no such file.
         ValueError: (called) a malformed file, an id that the set lacks or that the file lacks, not
-            one value a caption of a video, a video that would lose all of its captions.
+            one value per caption of a video, a video that would lose all of its captions.
     """
 
     whole_set = True
@@ -80,7 +80,7 @@ def _by_video(
         if len(values) != len(names):
             what = f'expected one value a caption, {len(names)}, found {len(values)}'
             raise problem(place.key(video), what)
-        for name, value in zip(names, values):  # one of several videos: if any of them says so
+        for name, value in zip(names, values):  # kept if any of its videos allows it
             drawn[name] = drawn.get(name, False) or value
     return drawn
 

@@ -1,7 +1,7 @@
 """Role graphs of sentences (HGR): which words are verbs and nouns, and who acts on what.
 
-A graph goes with its sentence's word ids: transforms make both.  Graphs come from HGR's files, from
-annotated verbs and nouns (EPIC), or from parts of speech.
+The transforms produce a graph together with its sentence's word ids.  Graphs come from HGR's files,
+from annotated verbs and nouns (EPIC), or from parts of speech.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from mmvtr.registry import TRANSFORMS
 
 Results = dict[str, Any]
 
-#: Roles in the order of HGR's embedding.  NOUN is a noun that no verb governs, and what has any
-#: other role: a labeller knows more than these.
+#: Roles in the order of HGR's embedding.  NOUN is a noun that no verb governs; a labeller's further
+#: roles are also mapped to it.
 ROLES = (
     *('V', 'ARG1', 'ARG0', 'ARG2', 'ARG3', 'ARG4', 'ARGM-LOC', 'ARGM-MNR', 'ARGM-TMP', 'ARGM-DIR'),
     *('ARGM-ADV', 'ARGM-PRP', 'ARGM-PRD', 'ARGM-COM', 'ARGM-MOD', 'NOUN'),
@@ -39,7 +39,7 @@ class RoleGraph(NamedTuple):
     Attributes:
         verbs: positions of each verb.
         nouns: role and positions of each noun phrase.
-        links: (verb, noun) pairs that belong together, places in the two lists.
+        links: related (verb, noun) pairs, as indices into the two lists.
     """
 
     verbs: Sequence[Sequence[int]] = ()
@@ -52,13 +52,14 @@ def pack_graph(
 ) -> dict[str, Tensor]:
     """Return a graph as fixed-shape tensors that ``HGREncoder.encode_text`` reads.
 
-    Phrases that begin behind the last word are left out, then the first so many are kept.  A verb
-    receives from the sentence and from its nouns, a noun from its verbs; the sentence from none.
+    Phrases that begin after the last kept word are left out, then the first ones are kept, up to
+    the maxima.  A verb receives from the sentence and from its nouns, a noun from its verbs; the
+    sentence receives from none.
 
     Returns:
-        ``verbs`` bool [N, L] and ``nouns`` bool [M, L], the words of each (none: no such phrase);
-        ``roles`` int64 [N + M], 0 where there is none; ``edges`` bool [1 + N + M, 1 + N + M], row
-        i, from whom node i receives: the sentence, the verbs, the nouns.
+        ``verbs`` bool [N, L] and ``nouns`` bool [M, L], the words of each (an empty row: no such
+        phrase); ``roles`` int64 [N + M], 0 for empty rows; ``edges`` bool [1 + N + M, 1 + N + M],
+        row i marks the nodes from which node i receives: the sentence, the verbs, the nouns.
     """
     kept_verbs = _kept([min(verb) for verb in graph.verbs], max_words, max_verbs)
     kept_nouns = _kept([min(noun) for _, noun in graph.nouns], max_words, max_nouns)
@@ -95,12 +96,13 @@ def _role_id(role: str) -> int:
 
 
 class GraphTransform(BaseTransform):
-    """``text`` -> ``token_ids`` int64 [L] and the graph in ``text_extra``; implement :meth:`parse`.
+    """Base class of transforms from ``text`` to ``token_ids``, int64 [L], and a graph in
+    ``text_extra``; subclasses implement :meth:`parse`.
 
     Args:
         vocab_file: ``word2int.json``, see :func:`~mmvtr.datasets.words.word_ids.read_word_ids`.
-        max_words: the first so many words are kept.
-        max_verbs, max_nouns: the first so many are kept.
+        max_words: maximum number of words; the first ones are kept.
+        max_verbs, max_nouns: likewise for verbs and nouns.
     """
 
     def __init__(
@@ -112,7 +114,7 @@ class GraphTransform(BaseTransform):
 
     @staticmethod
     def words_of(sentence: str) -> list[str]:
-        """The words of a sentence that get ids."""
+        """Return the words of a sentence that get ids."""
         return words(sentence)
 
     @abstractmethod
@@ -130,7 +132,7 @@ class GraphTransform(BaseTransform):
         return max(0, len(self.words_of(record['text'])) - self.limit)
 
     def transform(self, results: Results) -> Results:
-        """Add ``token_ids`` and, of :func:`pack_graph`, ``text_extra``."""
+        """Add ``token_ids`` and ``text_extra``, the result of :func:`pack_graph`."""
         tokens, graph = self.parse(results)
         results['token_ids'] = word_ids(tokens[: self.limit], self.ids)
         packed = pack_graph(graph, **self.limits)
@@ -145,7 +147,7 @@ class LoadRoleGraph(GraphTransform):
     The file maps a sentence to its nodes and edges:
     ``[{ID: {"role": "V", "spans": [2], "words": ["cuts"]}, ...}, [[ID, ID, ROLE], ...]]`` where
     ``spans`` are positions of words, ``words`` may be left out, and the role ``ROOT`` is the
-    sentence.  An edge between two verbs, or two nouns, does not count.
+    sentence.  An edge between two verbs, or two nouns, is ignored.
 
     Args:
         graph_file: the file.
@@ -153,7 +155,7 @@ class LoadRoleGraph(GraphTransform):
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: not json, or (transforming) the graph of a sentence is no such graph.
+        ValueError: not json, or (transforming) the graph of a sentence is malformed.
     """
 
     def __init__(self, graph_file: str, vocab_file: str, **limits: int) -> None:
@@ -167,7 +169,7 @@ class LoadRoleGraph(GraphTransform):
         return sentence.split()
 
     def check(self, texts: list[Results]) -> None:
-        """Raise KeyError unless every sentence has a graph; keep only theirs, as files are big."""
+        """Raise KeyError unless every sentence has a graph; keep only theirs, to save memory."""
         sentences = dict.fromkeys(text['text'] for text in texts)
         missing = [sentence for sentence in sentences if sentence not in self.graphs]
         if missing:
@@ -223,13 +225,14 @@ def _positions(node: dict[str, Any], length: int) -> list[int]:
 
 @TRANSFORMS.register_module()
 class VerbNounGraph(GraphTransform):
-    """Build a graph of one annotated verb and its nouns, record keys ``verb`` and ``nouns`` (EPIC).
+    """Graph of one annotated verb and its nouns, record keys ``verb`` and ``nouns`` (EPIC).
 
-    A name such as ``'put-down'`` or ``'bottle:water'`` is looked for word by word, in any form
-    ('washing' is 'wash').  Annotators also normalised: a verb that the text does not have ('close
-    tap' is ``'turn-off'``) is its first word, and such a noun is left out.  (Of EPIC's test set
-    that is 1.3 % of the verbs and 1.1 % of the nouns.)  All nouns are linked to the verb, the first
-    as its ``ARG1``, others as ``ARG2``: our choice, as the frame-length paper does not tell.
+    A name such as ``'put-down'`` or ``'bottle:water'`` is matched word by word, in any inflected
+    form ('washing' is 'wash').  Annotators also normalised names: if a verb is not in the text
+    ('close tap' is ``'turn-off'``) the first word is used, and such a noun is left out.  (This
+    affects 1.3 % of the verbs and 1.1 % of the nouns of EPIC's test set.)  All nouns are linked to
+    the verb, the first as its ``ARG1``, others as ``ARG2``: our choice, as the frame-length paper
+    does not specify it.
     """
 
     def check(self, texts: list[Results]) -> None:
@@ -251,7 +254,7 @@ class VerbNounGraph(GraphTransform):
 
 
 def _find(name: str, tokens: Sequence[str]) -> list[int]:
-    """Return the first position of each word of a name, without absent ones."""
+    """Return the first position of each word of a name, without absent words."""
     places = []
     for part in re.split('[-:]', name):
         forms = _forms(part)
@@ -265,19 +268,20 @@ def _forms(word: str) -> set[str]:
 
 @TRANSFORMS.register_module()
 class PartOfSpeechGraph(GraphTransform):
-    """Build a graph with a node per verb (no auxiliaries) and per run of nouns.
+    """Graph with a node per verb (no auxiliaries) and per run of nouns.
 
-    Without edges between them, all nouns have the role ``NOUN``: what HGR does for sentences in
-    which its semantic role labeller finds nothing.
+    Without ``links`` all nouns have the role ``NOUN`` and no edges to verbs, as in HGR for
+    sentences in which its semantic role labeller finds nothing.
 
     Args:
         method: ``'spacy'`` (with its model), or ``'rules'``: word lists and suffixes; see
-            :func:`mmvtr.datasets.words.part_of_speech.tag`.  Nothing stands in for a missing spaCy.
-        links: link each verb with its objects (role ``ARG1``) and the first verb with what stands
-            before it (``ARG0``), as :func:`~.part_of_speech.clauses` has them; a noun that is both
-            is the object of a verb with nothing behind it ("a man sings") and ``ARG0``.  Ours, in
-            place of a labeller: of MSR-VTT's sentences 90 % then have an edge between a verb and a
-            noun, of YouCook2's 99.6 %.
+            :func:`mmvtr.datasets.words.part_of_speech.tag`. There is no fallback for a missing
+            spaCy.
+        links: link each verb with its objects (role ``ARG1``) and the first verb with the nouns
+            before it (``ARG0``), as returned by :func:`~.part_of_speech.clauses`; a noun that is
+            both, because no noun follows the verb ("a man sings"), has ``ARG0``. Ours, instead of a
+            labeller: 90 % of MSR-VTT's sentences then have an edge between a verb and a noun, and
+            99.6 % of YouCook2's.
         vocab_file, max_words, max_verbs, max_nouns: see :class:`GraphTransform`.
 
     Raises:
@@ -289,7 +293,7 @@ class PartOfSpeechGraph(GraphTransform):
         self, vocab_file: str, *, method: Method, links: bool = False, **limits: int
     ) -> None:
         super().__init__(vocab_file, **limits)
-        tag('', method)  # says at once that spaCy is missing
+        tag('', method)  # fails early if spaCy is missing
         self.method = method
         self.links = links
 

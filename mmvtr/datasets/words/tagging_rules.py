@@ -1,7 +1,7 @@
-"""Verbs and nouns told apart by word lists, endings and the words around.
+"""Rules that distinguish verbs and nouns by word lists, endings and context.
 
-A word that can be a verb is one by where it stands: where an imperative or an infinitive may
-stand, after a subject that has no verb yet, after an auxiliary; not after a determiner.
+A word that can be a verb is tagged as one by its position: in that of an imperative or an
+infinitive, after a subject that has no verb yet, after an auxiliary; not after a determiner.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from mmvtr.datasets.words import word_lists as lists
 from mmvtr.datasets.words.word_lists import KNOWN_VERBS, singular, verb_form
 
 STOPS = ',.;:!?'
-#: What an imperative follows.
+#: Words that may precede an imperative.
 _OPENERS = frozenset((*STOPS, 'and', 'or', 'then', 'but'))
-#: What a bare verb such as 'cook' or 'stir' is followed by.
+#: Words that may follow a bare verb such as 'cook' or 'stir'.
 _MANNERS = frozenset('for until till well'.split())
 _AFTER_AUXILIARY = KNOWN_VERBS | {'be', 'also', 'not'}
 _ADJECTIVE = re.compile(r'.{3,}(ous|ful|less|able|ible|ish|ive|ical|ier|iest)$')
@@ -49,7 +49,7 @@ def kinds_of(tokens: tuple[str, ...]) -> Sequence[str]:
 
 
 class _Place(NamedTuple):
-    """A word in its sentence: position and the kinds of the words before it."""
+    """A word in its sentence: its position and the kinds of the words before it."""
 
     tokens: tuple[str, ...]
     kinds: Sequence[str]
@@ -72,12 +72,12 @@ class _Place(NamedTuple):
 
     @property
     def next_kind(self) -> str:
-        """The next word's kind by itself, 'STOP' at the end."""
+        """The next word's kind without context, 'STOP' at the end."""
         return _kind_of_itself(self.next) if self.next else 'STOP'
 
     @property
     def opens(self) -> bool:
-        """Whether an imperative may stand here: at the start or after an opener, and adverbs."""
+        """Whether an imperative may follow: at the start or after an opener, skipping adverbs."""
         end = self.position
         while end and self.kinds[end - 1] == 'ADVERB':
             end -= 1
@@ -95,7 +95,7 @@ class _Place(NamedTuple):
 
     @property
     def object_follows(self) -> bool:
-        """Whether a noun phrase begins next, so that this word hardly is a noun."""
+        """Whether a noun phrase begins next, so that this word is unlikely to be a noun."""
         return self.next_kind in ('DETERMINER', 'PRONOUN')
 
 
@@ -128,7 +128,7 @@ def _kind(word: str, place: _Place) -> str:
 
 
 def _with_imperative(tokens: tuple[str, ...], kinds: list[str]) -> Sequence[str]:
-    """The first word, if unknown, is a verb if an object follows or there is no other verb."""
+    """Return kinds; an unknown first word is a verb before an object, or if there is no other."""
     if len(tokens) < 2 or kinds[0] != 'NOUN' or tokens[0] in lists.NOUNS or _is_plural(tokens[0]):
         return kinds
     no_verb = 'VERB' not in kinds and 'AUXILIARY' not in kinds
@@ -138,7 +138,7 @@ def _with_imperative(tokens: tuple[str, ...], kinds: list[str]) -> Sequence[str]
 
 
 def _weight(word: str) -> int:
-    """Return how verb-like a listed form is: 2 a verb, 1 at times a noun, 0 at times a verb."""
+    """Return how verb-like a listed form is: 2 a verb, 1 sometimes a noun, 0 sometimes a verb."""
     base = verb_form(word).base
     return 2 * (base in lists.VERBS) + (base in lists.VERBS_AT_TIMES_NOUNS)
 
@@ -165,7 +165,7 @@ def _base_is_verb(word: str, place: _Place) -> bool:
 def _imperative_is_verb(weight: int, place: _Place) -> bool:
     if place.next == 'of' or place.next_kind == 'AUXILIARY':
         return weight == 2
-    if 'VERB' in place.kinds:  # after 'and', as likely another object of that verb
+    if 'VERB' in place.kinds:  # after 'and', probably another object of that verb
         return weight > 0 or place.object_follows
     if 'NOUN' in place.kinds:  # 'a hat and tie'
         return weight == 2 or place.object_follows
@@ -174,7 +174,7 @@ def _imperative_is_verb(weight: int, place: _Place) -> bool:
 
 
 def _follows_subject(place: _Place) -> bool:
-    """Return whether a plural subject, or an opening place ('in a bowl mix eggs'), precedes."""
+    """Return whether a plural subject, or an opening phrase ('in a bowl mix eggs'), precedes."""
     return _is_plural(place.previous) or place.kinds[0] in ('PREPOSITION', 'CONJUNCTION')
 
 
@@ -209,7 +209,7 @@ def _ing_is_verb(word: str, place: _Place) -> bool:
 def _ed_is_verb(word: str, place: _Place) -> bool:
     if place.previous in lists.BE or place.object_follows:
         return True
-    if place.next_kind in ('OPEN', 'ADJECTIVE'):  # rather describes what follows
+    if place.next_kind in ('OPEN', 'ADJECTIVE'):  # more likely modifies the next word
         return place.previous_kind == 'NOUN' and not place.clause_has_verb
     return place.previous_kind != 'DETERMINER'
 

@@ -1,8 +1,8 @@
 """Text transforms: ``text`` to ``token_ids``, int64 [L] without padding.
 
-Padding belongs to the batch, so the model's preprocessor adds it, with its mask.  ``pieces`` turns
-ids back into what one can read: words or parts of words, and ``[SOT]``, ``[EOT]``, ``[CLS]`` ...
-``limit`` and ``surplus`` say which texts are cut (:mod:`mmvtr.datasets.words.cut_texts`).
+The model's preprocessor adds padding, with its mask, per batch.  ``pieces`` turns ids back into
+readable text: words or parts of words, and ``[SOT]``, ``[EOT]``, ``[CLS]`` ...  ``limit`` and
+``surplus`` state which texts are truncated (:mod:`mmvtr.datasets.words.cut_texts`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mmvtr.names_code import refusing_code
 from mmvtr.registry import TRANSFORMS
 
 Results = dict[str, Any]
-#: The span of a token that is not in the text.
+#: Span of a token that is not in the text.
 NOWHERE = (0, 0)
 
 
@@ -37,11 +37,11 @@ class CLIPTokenize(BaseTransform):
         self.tokenizer = _clip_tokenizer()
 
     def surplus(self, record: Results) -> int:
-        """How many tokens of ``text`` are not read."""
+        """Return how many tokens of ``text`` are dropped."""
         return max(0, len(self.tokenizer.encode(record['text'])) + 2 - self.limit)
 
     def transform(self, results: Results) -> Results:
-        """``text`` -> ``token_ids``."""
+        """Set ``token_ids`` from ``text``."""
         words = self.tokenizer.encode(results['text'])
         results['token_ids'] = _enclose(
             self.tokenizer.sot_token_id, words, self.tokenizer.eot_token_id, self.limit
@@ -49,7 +49,7 @@ class CLIPTokenize(BaseTransform):
         return results
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """L ids -> L words or parts of words, a part that another one follows with a hyphen."""
+        """Return L words or word parts for L ids; a part before another one ends in a hyphen."""
         return clip_pieces(self.tokenizer, ids)
 
 
@@ -58,7 +58,7 @@ class TextBytes(BaseTransform):
     """Pass a text on as UTF-8 bytes, for an encoder with its own tokenizer."""
 
     def transform(self, results: Results) -> Results:
-        """``text`` -> ``token_ids`` of 0-255."""
+        """Set ``token_ids``, 0-255, from ``text``."""
         results['token_ids'] = np.frombuffer(results['text'].encode(), dtype=np.uint8).astype(int)
         return results
 
@@ -71,9 +71,9 @@ class WordTokenize(BaseTransform):
     so CLIP's argmax pooling finds it; a text tower needs n + 2 embeddings.
 
     Args:
-        vocab_file: one word a line, UTF-8.
-        context_length: at most so many ids, SOT and EOT included.
-        spans: also say where each token is in the text.
+        vocab_file: one word per line, UTF-8.
+        context_length: maximum number of ids, including SOT and EOT.
+        spans: also return the position of each token in the text.
     """
 
     def __init__(self, vocab_file: str, context_length: int = 32, *, spans: bool = False) -> None:
@@ -91,11 +91,11 @@ class WordTokenize(BaseTransform):
             self._ids_of(text)
 
     def surplus(self, record: Results) -> int:
-        """How many words of ``text`` are not read."""
+        """Return how many words of ``text`` are dropped."""
         return max(0, len(record['text'].split()) + 2 - self.limit)
 
     def transform(self, results: Results) -> Results:
-        """``text`` -> ``token_ids``, with ``spans`` also ``token_spans`` as of HFTokenize."""
+        """Set ``token_ids`` from ``text``, with ``spans`` also ``token_spans``, see HFTokenize."""
         n = len(self.ids)
         results['token_ids'] = _enclose(n, self._ids_of(results), n + 1, self.limit)
         if self.spans:
@@ -104,7 +104,7 @@ class WordTokenize(BaseTransform):
         return results
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """L ids -> L words."""
+        """Return the L words of L ids."""
         words = [*self.ids, '[SOT]', '[EOT]']
         return [words[i] for i in ids]
 
@@ -124,21 +124,21 @@ class HFTokenize(BaseTransform):
 
     Args:
         model: name on the hub, or a local folder.
-        max_length: at most so many ids, special tokens included.
+        max_length: maximum number of ids, including special tokens.
         padded: pad each text to ``max_length``, for a tower that reads its padding (SigLIP);
-            ``text_extra['words']`` says how many ids are no padding.
-        spans: also say where each token is in the text.
+            ``text_extra['words']`` is the number of ids without padding.
+        spans: also return the position of each token in the text.
 
     Raises:
         OSError: the model is neither a local folder nor can it be downloaded.
-        ValueError: ``spans`` of a tokenizer that does not know them; a tokenizer that needs code of
-            its own.
+        ValueError: ``spans`` with a tokenizer that cannot provide them; a tokenizer that needs
+            remote code.
     """
 
     def __init__(
         self, model: str, max_length: int = 32, *, padded: bool = False, spans: bool = False
     ) -> None:
-        from transformers import AutoTokenizer  # imports in seconds: only where it is used
+        from transformers import AutoTokenizer  # importing takes seconds, so only on use
 
         try:
             with refusing_code(model):
@@ -158,15 +158,15 @@ class HFTokenize(BaseTransform):
         self.spans = spans
 
     def surplus(self, record: Results) -> int:
-        """How many tokens of ``text`` are not read."""
+        """Return how many tokens of ``text`` are dropped."""
         whole = self.tokenizer(record['text'], truncation=False, verbose=False)['input_ids']
         return max(0, len(whole) - self.limit)
 
     def transform(self, results: Results) -> Results:
-        """``text`` -> ``token_ids``, and ``text_extra`` where they are padded.
+        """Set ``token_ids`` from ``text``, and ``text_extra`` if they are padded.
 
         With ``spans`` also ``token_spans``: (start, end) in the text of each of the L tokens, (0,
-        0) of one that is not there.
+        0) for a token that is not in the text.
         """
         known = self.tokenizer(
             results['text'],
@@ -185,14 +185,14 @@ class HFTokenize(BaseTransform):
         return results
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """L ids -> L tokens as the tokenizer writes them."""
+        """Return L tokens for L ids, as the tokenizer writes them."""
         return self.tokenizer.convert_ids_to_tokens([int(i) for i in ids])
 
 
 @cache
 def _clip_tokenizer() -> Any:
     """Return open_clip's SimpleTokenizer, cached per process."""
-    from open_clip import SimpleTokenizer  # imports in seconds: only where it is used
+    from open_clip import SimpleTokenizer  # importing takes seconds, so only on use
 
     return SimpleTokenizer()
 
@@ -202,7 +202,7 @@ def _enclose(sot: int, words: list[int], eot: int, context_length: int) -> np.nd
 
 
 def clip_pieces(tokenizer: Any, ids: Sequence[int]) -> list[str]:
-    """Return L pieces of L ids of open_clip's SimpleTokenizer; see :meth:`CLIPTokenize.pieces`."""
+    """Return L pieces for L ids of open_clip's SimpleTokenizer; see :meth:`CLIPTokenize.pieces`."""
     known = {tokenizer.sot_token_id: '[SOT]', tokenizer.eot_token_id: '[EOT]'}
     return [known[i] if i in known else _piece(tokenizer, i) for i in map(int, ids)]
 
@@ -216,15 +216,15 @@ def _piece(tokenizer: Any, number: int) -> str:
 
 @TRANSFORMS.register_module()
 class OpenCLIPTokenize(BaseTransform):
-    """The tokenizer of a model of open_clip, with its cleaning of texts and its length.
+    """The tokenizer of an open_clip model, with its text cleaning and context length.
 
-    Where the text tower reads the padding of a text (SigLIP, CLIPA, MobileCLIP, CoCa), the ids are
-    padded to the model's context length, and ``text_extra['words']`` says how many are no padding;
-    elsewhere padding belongs to the batch.
+    If the text tower reads the padding of a text (SigLIP, CLIPA, MobileCLIP, CoCa), the ids are
+    padded to the model's context length, and ``text_extra['words']`` is their number without
+    padding; otherwise the batch is padded later.
 
     Args:
-        model: name, ``local-dir:FOLDER`` or config dict, as of the text tower.
-        context_length: at most so many ids, special ones included; default the model's own.
+        model: name, ``local-dir:FOLDER`` or config dict, as for the text tower.
+        context_length: maximum number of ids, including special ones; default the model's own.
 
     Raises:
         ValueError: an unknown model, or another context length than that of a model that reads
@@ -233,7 +233,7 @@ class OpenCLIPTokenize(BaseTransform):
     """
 
     def __init__(self, model: str | dict, context_length: Optional[int] = None) -> None:
-        # Imports in seconds: only where it is used.
+        # Importing takes seconds, so only on use.
         from mmvtr import open_clip_configs
 
         own = open_clip_configs.context_length(model)
@@ -259,7 +259,7 @@ class OpenCLIPTokenize(BaseTransform):
     def surplus(self, record: Results) -> int:
         """Return how many tokens of ``text`` are dropped."""
         text = record['text']
-        room = self.limit + 4 * len(text.encode('utf-8', 'replace'))  # more than it can have
+        room = self.limit + 4 * len(text.encode('utf-8', 'replace'))  # an upper bound of its tokens
         row = self.tokenizer([text], context_length=room)[0].numpy()
         return max(0, self._words(row) - self.limit)
 
@@ -273,14 +273,15 @@ class OpenCLIPTokenize(BaseTransform):
         return results
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return L words or word pieces of L ids, as the tokenizer writes them."""
+        """Return L words or word pieces for L ids, as the tokenizer writes them."""
         inner = getattr(self.tokenizer, 'tokenizer', None)
         if inner is None:
             return clip_pieces(self.tokenizer, ids)
         return inner.convert_ids_to_tokens([int(i) for i in ids])
 
     def _words(self, row: np.ndarray) -> int:
-        """How many ids of a row stand before its padding; its end counts, also where it is it."""
+        """Return how many ids of a row precede its padding; the first end token counts, even if it
+        is also the padding id."""
         inner = getattr(self.tokenizer, 'tokenizer', None)
         padding = 0 if inner is None else inner.pad_token_id
         words = len(row) - int((row[::-1] != padding).argmax())
@@ -295,11 +296,11 @@ _WORD = re.compile(r'\w+')
 class WordCounts(BaseTransform):
     """TF-IDF vector of a text's words, scaled to unit length.
 
-    A stand-in for a frozen sentence encoder where captions are of few words (CMGSDSupervision);
-    the words and their weights are those of the dataset that it stands in.
+    A substitute for a frozen sentence encoder when the vocabulary is small (CMGSDSupervision);
+    words and weights are those of the dataset whose pipeline contains it.
 
     Args:
-        name: of the vectors, as in LoadVectors.
+        name: name of the vectors, as in LoadVectors.
     """
 
     def __init__(self, *, name: str = 'words') -> None:
@@ -315,7 +316,7 @@ class WordCounts(BaseTransform):
         }
 
     def transform(self, results: Results) -> Results:
-        """``text`` -> ``text_vectors``, float32 [1, W] by name; zeros of no word that weighs."""
+        """Add ``text_vectors`` of ``text``, float32 [1, W] by name; 0 if no word has a weight."""
         row = np.zeros((1, len(self.weights)), np.float32)
         for word in _words(results['text']):
             place, weight = self.weights.get(word, (0, 0.0))

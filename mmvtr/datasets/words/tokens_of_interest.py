@@ -1,8 +1,8 @@
-"""How much each token of a caption tells: the idf of its word, a noun or a verb (TACo).
+"""Informativeness of each token of a caption: the idf of its word if a noun or a verb (TACo).
 
-The paper's (Yang et al., ICCV 2021): nouns and verbs of a tagger, ``idf = log(|D| / (1 + df))``
-over the captions to train on, pieces inherit the idf of their word, normalised within the text.
-Ours: idf of the word as it is written in lower case (no lemma), not below 0, and a sum of 1.
+From the paper (Yang et al., ICCV 2021): nouns and verbs of a tagger, ``idf = log(|D| / (1 + df))``
+over the training captions, pieces inherit the idf of their word, normalised within the text.  Our
+choices: idf of the lower-cased word form (no lemma), clipped at 0, normalised to a sum of 1.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class WordTable(NamedTuple):
 
         Raises:
             FileNotFoundError: no such file.
-            ValueError: another layout, no word, or a count that is no number from 0 to that of the
-                captions.
+            ValueError: another layout, no word, or a count that is not a number from 0 to that of
+                the captions.
         """
         place, content = Place(path), read_json(path, ('captions', 'counts'))
         captions, counts = content['captions'], field(content, 'counts', mapping, place)
@@ -71,21 +71,20 @@ class WordTable(NamedTuple):
 class TokensOfInterest(BaseTransform):
     """Weight the tokens of a text for ``encoder.encode_text(..., interest=...)``.
 
-    A token weighs the idf of the noun or verb that it is a part of, and nothing where it is a part
-    of neither; weights of a text sum to 1 over its tokens (so a word of three pieces counts three
-    times).  A text without a noun or a verb, or whose nouns and verbs are in every caption, has
-    weights 0 throughout: it adds nothing to what reads them.  A word that no training caption has
-    gets the largest idf, ``log |D|``.
+    A token's weight is the idf of the noun or verb that it is part of, and 0 for other words; the
+    weights of a text are normalised to sum to 1 over its tokens (so a word of three pieces counts
+    three times).  A text without nouns and verbs, or whose nouns and verbs are in every caption,
+    has only weights of 0 and contributes nothing.  A word that no training caption has gets the
+    largest idf, ``log |D|``.
 
     Follows a tokenizer with ``spans=True`` (``HFTokenize``, ``WordTokenize``).
 
     Args:
-        counted: the captions that idf is counted over: the config of the set to train on (its
-            annotations are read, no video and no feature is), or a json file
-            (:meth:`WordTable.read`).  The same for every split: there is no default, since the
-            captions of a test set are not to be counted.
-        length: the most tokens of a text, ``max_length`` of the tokenizer.
-        method: of the tagger, ``'rules'`` or ``'spacy'`` (the paper's), see
+        counted: the captions from which idf is computed: the config of the training set (only its
+            annotations are read), or a json file (:meth:`WordTable.read`). The same for every
+            split: there is no default, since the captions of a test set must not be counted.
+        length: maximum tokens of a text, ``max_length`` of the tokenizer.
+        method: tagger, ``'rules'`` or ``'spacy'`` (the paper's), see
             :func:`~mmvtr.datasets.words.part_of_speech.tag`.
 
     Raises:
@@ -100,7 +99,7 @@ class TokensOfInterest(BaseTransform):
     ) -> None:
         if length < 1:
             raise ValueError(f'TokensOfInterest: length must be at least 1, not {length}')
-        tag('', method)  # says at once that spaCy is missing
+        tag('', method)  # fails early if spaCy is missing
         self.length, self.method = length, method
         if isinstance(counted, str):
             self.table = WordTable.read(Path(counted))
@@ -108,7 +107,7 @@ class TokensOfInterest(BaseTransform):
             self.table = WordTable.of(text['text'] for text in read_annotations(counted).texts)
 
     def transform(self, results: Results) -> Results:
-        """``text``, ``token_spans`` -> ``text_extra['interest']``, float32 [length]."""
+        """Set ``text_extra['interest']``, float32 [length], from ``text`` and ``token_spans``."""
         if 'token_spans' not in results:
             raise ValueError(
                 'TokensOfInterest needs to know where tokens are in the text: put it behind a '

@@ -11,17 +11,17 @@ import numpy as np
 from mmvtr.datasets.annotation_files import read_json
 from mmvtr.datasets.annotation_values import MOST, Place, wrong
 
-#: Ids 0, 1 and 2; padding is the batch's matter, so begin and end are never used.
+#: Special ids 0, 1 and 2; begin and end are unused, since the batch is padded later.
 SPECIAL = ('<bos>', '<eos>', '<unk>')
 UNKNOWN = 2
 
 
 def read_word_ids(path: Path) -> dict[str, int]:
-    """Read a json object from words to ids, 3 and up; ids 0 to 2 are special, 2 = unknown.
+    """Return a json object from words to ids, 3 and up; ids 0 to 2 are special, 2 = unknown.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: not json, or an id that is no number, or one of a word below 3.
+        ValueError: not json, or an id that is not a number or is below 3.
     """
     ids = read_json(path, keys=())
     for word, number in ids.items():
@@ -40,8 +40,8 @@ def make_word_ids(sentences: Iterable[Sequence[str]], *, min_count: int) -> dict
     """Return ids of words above a minimum count, most frequent first, ties alphabetical.
 
     Args:
-        sentences: the words of each.
-        min_count: words that are rarer share the unknown word's vector.
+        sentences: the words of each sentence.
+        min_count: rarer words share the unknown word's vector.
     """
     counts = Counter(word for sentence in sentences for word in sentence)
     kept = [word for word, count in counts.items() if count >= min_count]

@@ -1,7 +1,7 @@
-"""Frequent English words of captions and cooking instructions, by what they can be in a sentence.
+"""Frequent English words of captions and cooking instructions, by their possible parts of speech.
 
-The tagger of :mod:`mmvtr.datasets.words.part_of_speech` decides by context among what a word can
-be.  ``english_words.txt`` has the words, and says what each list holds.
+The tagger of :mod:`mmvtr.datasets.words.part_of_speech` chooses among them by context.
+``english_words.txt`` has the words, and describes each list.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ _ADDS_ES = ('ches', 'shes', 'sses', 'xes', 'zes', 'oes')
 
 
 class Form(NamedTuple):
-    """A word read as a verb form: 'base', 's', 'ing' or 'ed'; it need not be a verb."""
+    """A word parsed as a verb form: 'base', 's', 'ing' or 'ed'; it need not be a verb."""
 
     base: str
     name: Literal['base', 's', 'ing', 'ed']
 
 
 def lemma(word: str, kind: Literal['VERB', 'NOUN']) -> str:
-    """The dictionary form of a lower-cased word: 'slicing' -> 'slice', 'leaves' -> 'leaf'."""
+    """Return the lemma of a lower-cased word: 'slicing' -> 'slice', 'leaves' -> 'leaf'."""
     return verb_form(word).base if kind == 'VERB' else singular(word)
 
 
 @cache
 def verb_form(word: str) -> Form:
-    """Return a lower-cased word as a verb form; an 's' form only of a known verb."""
+    """Return a lower-cased word parsed as a verb form; an 's' form only for a known verb."""
     if word in IRREGULAR_VERBS:
         return Form(IRREGULAR_VERBS[word], 'ing' if word.endswith('ing') else 'ed')
     if word in KNOWN_VERBS or word in NOUNS:

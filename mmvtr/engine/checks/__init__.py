@@ -1,1 +1,1 @@
-"""What is wrong with a config, before hours of work."""
+"""Checks of a config that run before a training or test starts."""

@@ -1,4 +1,4 @@
-"""Which arguments a registered class or function takes, read from its signature."""
+"""Arguments of a registered class or function, read from its signature."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ class Arguments(NamedTuple):
     """Arguments that a function accepts by name.
 
     Attributes:
-        names: all names that are known.
+        names: all known names.
         required: those without a default.
-        open: whether other names may be right too: they go where no signature tells of them.
+        open: whether other names may also be valid: they are passed on to code without a known
+            signature.
     """
 
     names: frozenset[str]
@@ -26,7 +27,7 @@ class Arguments(NamedTuple):
 
 
 class _Forwarding(NamedTuple):
-    """Where a function passes its ``**kwargs``; ``lost``: to something besides the base, too."""
+    """Destination of a function's ``**kwargs``; ``lost``: they do not go to the base alone."""
 
     to_base: bool
     lost: bool
@@ -43,9 +44,9 @@ ANYTHING = Arguments(frozenset(), frozenset(), True)
 def arguments_of(component: Callable) -> Arguments:
     """Return the arguments of a class or a function.
 
-    ``**kwargs`` that a constructor hands to ``super().__init__`` are those of the base, and so on
-    up; ``**kwargs`` that go elsewhere leave the answer open.  A class that knows better says in
-    ``option_names`` what else it takes, and it takes nothing else.
+    ``**kwargs`` that a constructor passes to ``super().__init__`` are resolved by the base's
+    arguments, recursively; ``**kwargs`` that go elsewhere leave the answer open.  A class can list
+    its further arguments in ``option_names``; then it accepts no others.
     """
     if not inspect.isclass(component):
         return _of_function(component, skip=0, base=None)
@@ -57,12 +58,12 @@ def arguments_of(component: Callable) -> Arguments:
 
 
 def _own(component: type) -> list[type]:
-    """Return a class and its bases, without those that take no arguments of their own."""
+    """Return a class and its bases, without those that define no arguments."""
     return [owner for owner in component.__mro__ if owner not in (object, nn.Module)]
 
 
 def _constructors(component: type) -> tuple[Callable, ...]:
-    """Yield each ``__init__`` of a class and its bases, the nearest first."""
+    """Return each ``__init__`` of a class and its bases, the nearest first."""
     return tuple(vars(owner)['__init__'] for owner in _own(component) if '__init__' in vars(owner))
 
 
@@ -104,7 +105,7 @@ def _first_names(chain: tuple[Callable, ...], count: int) -> list[str]:
 
 
 def _forwarding(function: Callable, rest: str) -> Optional[_Forwarding]:
-    """Return what a function does with its ``**rest``; None without its source."""
+    """Return where a function passes its ``**rest``; None if its source is unavailable."""
     try:
         source = textwrap.dedent(inspect.getsource(inspect.unwrap(function)))
         tree = ast.parse(source)

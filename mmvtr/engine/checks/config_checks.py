@@ -1,8 +1,8 @@
-"""Report keys of a config that nothing reads, and unregistered names, before a start.
+"""Checks before a start for config keys that nothing reads and for unregistered names.
 
 A config's components are known by their ``type``, and a component's arguments by its signature
-(:mod:`.arguments`).  What cannot be known is let through: a component that takes any
-argument, a value of a component from elsewhere.
+(:mod:`.arguments`).  What cannot be determined is accepted: a component that takes any argument, a
+value of a component of another package.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from mmvtr.registry import (
 )
 from mmvtr.registry import Registry as OurRegistry
 
-#: Keys of dicts that are no components.
+#: Keys of dicts that are not components.
 PLAIN = {
     'env_cfg': ('cudnn_benchmark', 'dist_cfg', 'mp_cfg', 'resource_limit'),
     'auto_scale_lr': ('base_batch_size', 'enable'),
 }
-#: What backends of mmengine's visualizer import, one of several, and how it is installed.
+#: Imports (any one suffices) needed by mmengine's visualizer backends, and how to install them.
 BACKENDS = {
     'AimVisBackend': (('aim',), 'pip install aim'),
     'ClearMLVisBackend': (('clearml',), 'pip install clearml'),
@@ -62,10 +62,10 @@ PARAMWISE = {
     'MatrixDecayConstructor': ('custom_keys',),
 }  # fmt: skip
 
-#: Where a component that no place names may be registered.
+#: Registries to search for a component whose config place is not known.
 ANYWHERE = (MODELS, DATASETS, TRANSFORMS, TASK_UTILS, FUNCTIONS, METRICS, HOOKS, DATA_SAMPLERS)
 
-#: Components inside of components get these from who builds them.
+#: Arguments that nested components get from their builder.
 HANDED_DOWN = {'heads': ('dim',), 'train': ('video_pipeline', 'text_pipeline')}
 HANDED_DOWN['test'] = HANDED_DOWN['counted'] = HANDED_DOWN['train']
 
@@ -76,9 +76,9 @@ class Place(NamedTuple):
     Attributes:
         key: its full key, as after ``--cfg-options``.
         kinds: registries that it may come from.
-        certain: whether it is surely built from one of them.
+        certain: whether it is certainly built from one of them.
         supplied: arguments that its builder adds.
-        also: keys that its builder takes out.
+        also: keys that its builder removes.
     """
 
     key: str
@@ -89,19 +89,18 @@ class Place(NamedTuple):
 
 
 def check_config(cfg: Config, options: Iterable[str] = (), *, training: bool = True) -> None:
-    """Refuse a config with keys that nothing reads, with components that there are not, or with
-    experts that are not the encoder's.
+    """Raise if a config has unread keys, unknown components, or experts unknown to the encoder.
 
     Args:
         cfg: the merged config.
         options: keys of ``--cfg-options``.
-        training: whether the config is to train.
+        training: whether the config is used for training.
 
     Raises:
-        SystemExit: names each of the first faults by its full key, with the nearest right name.
+        SystemExit: names the first faults by their full keys, with the nearest valid name.
     """
     registry.init_default_scope(cfg.get('default_scope') or 'mmengine')
-    faults = [*scope_faults(cfg)] or [  # where nobody has the scope, names are unknown, too
+    faults = [*scope_faults(cfg)] or [  # without the scope no name would be found
         *key_faults(cfg, options),
         *component_faults(cfg),
         *hook_faults(cfg, options),
@@ -157,7 +156,7 @@ def component_faults(cfg: Config) -> Iterator[str]:
 
 
 def _together(cfg: Config, split: str) -> Iterator[str]:
-    """Yield keys of a split that must be given together and are not."""
+    """Yield keys of a split of which only a part is given although all must be."""
     last = 'optim_wrapper' if split == 'train' else f'{split}_evaluator'
     keys = (f'{split}_dataloader', f'{split}_cfg', last)
     missing = [key for key in keys if cfg.get(key) is None]
@@ -167,7 +166,7 @@ def _together(cfg: Config, split: str) -> Iterator[str]:
 
 
 def component(value: Any, place: Place) -> Iterator[str]:
-    """Yield faults of a component's config, of a list of them, or of what they contain."""
+    """Yield faults of a component's config, of a list of them, and of everything nested in them."""
     if isinstance(value, (list, tuple)):
         for i, item in enumerate(value):
             yield from component(item, place._replace(key=f'{place.key}.{i}'))
@@ -182,7 +181,7 @@ def component(value: Any, place: Place) -> Iterator[str]:
 def _typed(value: dict, place: Place) -> Iterator[str]:
     kind = value['type']
     scope = value.get('_scope_')
-    # A component inside of another is looked for as ours do it, the others as the Runner does.
+    # Nested components are looked up in our way, the others in the Runner's.
     elsewhere = ANYWHERE if place.kinds is ANYWHERE else [one.parent for one in ANYWHERE]
     found = list(lookup(kind, place.kinds, scope)) or list(lookup(kind, elsewhere, scope))
     if not found:
@@ -194,7 +193,7 @@ def _typed(value: dict, place: Place) -> Iterator[str]:
     yield from _arguments(found, given, place)
     ours = any(one.__module__.startswith('mmvtr.') for one in found)
     for key in given:
-        if key == 'init_cfg':  # mmengine's initialisers, built by themselves
+        if key == 'init_cfg':  # mmengine's initialisers, which are built separately
             continue
         inner = Place(
             f'{place.key}.{key}', ANYWHERE, certain=False, supplied=HANDED_DOWN.get(key, ())
@@ -207,9 +206,9 @@ def _typed(value: dict, place: Place) -> Iterator[str]:
 
 
 def _arguments(found: Sequence[Callable], given: Sequence[str], place: Place) -> Iterator[str]:
-    """Yield arguments that the components of a name do not accept, or lack."""
+    """Yield arguments that are unknown to or missing for all components of a name."""
     one, takes = found[0], arguments_of(found[0])
-    for other in found[1:]:  # a name may stand in several registries
+    for other in found[1:]:  # a name may be in several registries
         if not (set(given) - arguments_of(other).names):
             one, takes = other, arguments_of(other)
     for key in given:
@@ -225,7 +224,7 @@ def _arguments(found: Sequence[Callable], given: Sequence[str], place: Place) ->
 
 
 def _named(value: dict, place: Place) -> Iterator[str]:
-    """Values by names of the user's choice: losses, hooks.  Where some have a type, all must."""
+    """Yield faults of a dict of components (losses, hooks); if some have a type, all must."""
     typed = [name for name, item in value.items() if _is_component(item)]
     for name, item in value.items():
         key = f'{place.key}.{name}'
@@ -243,7 +242,7 @@ def _is_component(value: Any) -> bool:
 def lookup(
     kind: Any, registries: Sequence[Registry], scope: Optional[str] = None
 ) -> Iterator[Callable]:
-    """Yield what a type names in each of the registries."""
+    """Yield what a type resolves to in each of the registries."""
     if not isinstance(kind, str):
         yield from [kind] if callable(kind) else []
         return
@@ -258,7 +257,7 @@ def lookup(
 
 
 def _names(one: Registry, kind: Any) -> Iterator[str]:
-    """Return all names that a registry knows in the current scope, and ours."""
+    """Return all names of a registry in the current scope, and ours."""
     yield from (f'{SCOPE}.{name}' for name in _ours(one).module_dict)
     if '.' not in str(kind):
         with one.switch_scope_and_registry(None) as scoped:
@@ -271,7 +270,7 @@ def _ours(one: Registry) -> Registry:
     return one if isinstance(one, OurRegistry) else one.children.get(SCOPE, one)
 
 
-# -- components that the Runner builds in a way of its own ----------------------------------------
+# -- components that the Runner builds in its own way ---------------------------------------------
 
 
 def _loader(value: Any, key: str) -> Iterator[str]:
@@ -294,7 +293,7 @@ def _loader(value: Any, key: str) -> Iterator[str]:
     for name, (kind, supplied) in parts.items():
         if not isinstance(value.get(name), dict):
             continue
-        if supplied is None:  # a function of a list of items
+        if supplied is None:  # a function whose first argument is a list of items
             supplied = _positional(value[name].get('type'), kind)
         yield from component(value[name], Place(f'{key}.{name}', [kind], supplied=supplied))
 
@@ -367,7 +366,7 @@ def _visualizer(value: Any) -> Iterator[str]:
 
 
 def _plain(cfg: Config) -> Iterator[str]:
-    """Yield the dicts whose keys the Runner reads one by one."""
+    """Yield faults of the dicts whose keys the Runner reads one by one."""
     randomness = arguments_of(_without_self(Runner.set_randomness))
     for key, takes in {**PLAIN, 'randomness': randomness.names}.items():
         yield from _keys(cfg.get(key), key, takes)
@@ -379,7 +378,7 @@ def _plain(cfg: Config) -> Iterator[str]:
 
 
 def _without_self(function: Callable) -> Callable:
-    """Return a method without its first parameter, as it is called."""
+    """Return a function's signature without its first parameter, as a bound method."""
     return function.__get__(object())
 
 

@@ -1,7 +1,7 @@
-"""Do the experts that a dataset reads fit those that the encoder knows?  Told before a start.
+"""Check before a start that a dataset's experts are those of the encoder.
 
-Rows carry the number of their expert, by name in alphabetical order: other names of as many experts
-would train without an error, each expert's weights on another one's rows.
+Rows carry the number of their expert, by name in alphabetical order: as many experts with other
+names would train without an error, with each expert's weights on another one's rows.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from mmengine.config import Config
 
 
 def expert_faults(cfg: Config) -> Iterator[str]:
-    """Yield pipelines of ``train``, ``val`` and ``test`` whose experts are not the encoder's.
+    """Yield the pipelines of ``train``, ``val`` and ``test`` whose experts are not the encoder's.
 
     Args:
         cfg: the merged config.  A pipeline step with a dict ``experts`` of dicts with ``dim``
             (``LoadExperts``) is compared with the dict ``experts`` of widths of each encoder of the
-            model; configs without either are let through.
+            model; configs without either are accepted.
     """
     for split in ('train', 'val', 'test'):
         dataset = (cfg.get(f'{split}_dataloader') or {}).get('dataset')
@@ -34,7 +34,7 @@ def expert_faults(cfg: Config) -> Iterator[str]:
 
 
 def difference(read: Mapping[str, int], known: Mapping[str, int]) -> str:
-    """Return what is wrong with the experts ``read`` for an encoder of ``known`` widths, or ''."""
+    """Return the mismatch of the experts ``read`` and an encoder's ``known`` widths, or ''."""
     parts = []
     for names, words in (
         (known.keys() - read.keys(), 'the encoder waits for'),

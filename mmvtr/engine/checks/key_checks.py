@@ -1,4 +1,4 @@
-"""Keys of a config that nothing reads, and hooks that cannot be taken away."""
+"""Checks for config keys that nothing reads, and for hooks to remove that do not exist."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mmengine.runner import Runner
 
 from mmvtr.hints import nearest
 
-#: Top-level keys that are read: by the Runner's constructor, by the Runner later on, by mmengine's
-#: reader of configs, and by our tools.
+#: Top-level keys that are read by the Runner's constructor, by the Runner later, by mmengine's
+#: config reader, or by our tools.
 KNOWN = frozenset(inspect.signature(Runner.__init__).parameters) - {'self', 'cfg'} | {
     'activation_checkpointing', 'compile', 'custom_imports', 'custom_keys',
     'efficient_conv_bn_eval', 'find_unused_parameters', 'fit_warmup', 'load_from_prefixes',
@@ -20,15 +20,15 @@ KNOWN = frozenset(inspect.signature(Runner.__init__).parameters) - {'self', 'cfg
 }  # fmt: skip
 
 
-#: Hooks that mmengine's Runner brings, whatever a config says; None takes one away.
+#: Default hooks of mmengine's Runner, whatever a config says; None removes one.
 OF_MMENGINE = ('runtime_info', 'timer', 'sampler_seed', 'logger', 'param_scheduler', 'checkpoint')
 
 
 def key_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
     """Yield top-level keys that nothing reads.
 
-    A config file may hold helper variables: a name that the file itself uses, or that is like no
-    known key.  A key of ``--cfg-options`` must be known, or a key of the file that is no helper.
+    A config file may hold helper variables: names that the file itself uses, or that resemble no
+    known key.  A key of ``--cfg-options`` must be known, or a key of the file that is not a helper.
     Names that begin with an underscore and those in ``custom_keys`` are the user's own.
 
     Args:
@@ -76,11 +76,10 @@ def _uses(text: str) -> dict[str, int]:
 
 
 def hook_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
-    """Yield hooks that None should remove and that do not exist.
+    """Yield the hooks that None should remove but that do not exist.
 
-    Of those that an option takes away all are known: they stand in the code of the config.  A
-    config file may be one that a run has written, without what was taken away: there a name must
-    be like that of another hook.
+    A hook that an option removes must be in the config.  A config file may have been written by a
+    run, without the removed hooks: there only a name that resembles another hook is a fault.
 
     Args:
         cfg: the merged config.
@@ -98,7 +97,7 @@ def hook_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
 
 
 def default_hooks(hooks: Optional[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return default hooks as mmengine takes them: None removes mmengine's own."""
+    """Return default hooks in mmengine's form: None removes one of mmengine's own."""
     return {
         name: hook
         for name, hook in (hooks or {}).items()

@@ -1,6 +1,6 @@
-"""Can the metrics of a config be measured, and is the one that chooses among them?  Told before.
+"""Check before a start that a config's metrics can be computed and report ``save_best``.
 
-What a metric reports is found by asking it: for a small made set where everything is known.
+The keys of a metric are found by computing it on a small synthetic set where everything is known.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from mmvtr.hints import nearest
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Relation
 
-#: Fields of a relation that a dataset may lack, and what stands for "not known".
+#: Optional fields of a relation, and their values for "not known".
 FIELDS = dict(truth=None, relevance=None, moment_ratio=None, video_lengths=None, text_actions=())
 
-#: One number an item, where the model has heads.
+#: Matrices with one number per item, present if the model has heads.
 SIGMAS = {'text_sigma', 'video_sigma'}
 
 
 def check_metrics(runner: Runner) -> None:
     """Raise unless val and test can be measured and ``save_best`` is among val's numbers.
 
-    Evaluations by another loop than RetrievalLoop are let through.  Two videos and two texts of
-    each set go through the model; random states are as before.
+    Evaluations by another loop than RetrievalLoop are not checked.  Two videos and two texts of
+    each set are passed through the model; random states are restored.
 
     Raises:
-        SystemExit: a metric or hook reads what neither dataset nor model gives, or nothing
+        SystemExit: a metric or hook reads what neither dataset nor model provides, or nothing
             reports ``save_best``.
     """
     for split, loop in (('val', runner.val_loop), ('test', runner.test_loop)):
@@ -50,7 +50,7 @@ def check_metrics(runner: Runner) -> None:
 
 
 def _choice(runner: Runner, loop: RetrievalLoop) -> Iterator[str]:
-    """Yield what is wrong with the checkpoint hook's ``save_best``."""
+    """Yield a fault if the checkpoint hook's ``save_best`` is not reported."""
     for hook in runner.hooks:
         if not isinstance(hook, CheckpointHook) or not getattr(hook, 'save_best', None):
             continue
@@ -65,10 +65,10 @@ def _choice(runner: Runner, loop: RetrievalLoop) -> Iterator[str]:
 
 
 def reported(runner: Runner, loop: RetrievalLoop) -> Optional[set[str]]:
-    """Return the keys of all numbers of an evaluation; ``'prefix/'`` stands for any below.
+    """Return the keys of all numbers of an evaluation; ``'prefix/'`` stands for any key below it.
 
-    None if a hook may add others: one that sees evaluations and has no method
-    ``reported(keys, runner) -> keys``, where ``keys`` are those of metrics that read scores alone.
+    None if a hook may add others: one with ``after_scoring`` but without a method ``reported(keys,
+    runner) -> keys``, where ``keys`` are those of metrics that read scores alone.
     """
     return _reported(loop.evaluator, runner.hooks, runner)
 
@@ -87,7 +87,7 @@ class _Members(NamedTuple):
 
 
 class _Unbuilt(NamedTuple):
-    """The part of a runner that hooks read to state what they report."""
+    """Substitute for a runner, with the part that hooks need to state what they report."""
 
     model: _Members
 
@@ -120,13 +120,13 @@ def metric_keys(metric: Metric) -> set[str]:
     try:
         if not metric.keys_vary:
             return set(evaluate([metric], *made(metric)).values)
-    except Exception:  # noqa: BLE001 - a metric from elsewhere may want any other data
+    except Exception:  # noqa: BLE001 - another package's metric may need any other data
         pass
     return {f'{metric.prefix}/'}
 
 
 def _unknown(loop: RetrievalLoop) -> Iterator[str]:
-    """Yield metrics whose stated needs the dataset does not have."""
+    """Yield metrics that need fields which the dataset does not have."""
     dataset = loop.dataloader.dataset
     for metric in loop.evaluator:
         for field in metric.needs:
@@ -152,10 +152,10 @@ class _Index:
 
 
 def _unread(runner: Runner, loop: RetrievalLoop, fixed: Sequence[Metric]) -> Iterator[str]:
-    """Yield metrics and hooks that read what neither the model nor the dataset gives.
+    """Yield metrics and hooks that read what neither the model nor the dataset provides.
 
-    ``fixed``: metrics whose keys do not depend on the data; each measures a made set of which all
-    is known but that.
+    ``fixed``: metrics whose keys do not depend on the data; each is computed on a synthetic set
+    that lacks exactly the missing fields.
     """
     given, dataset = given_matrices(runner, loop), loop.dataloader.dataset
     for reader in (*loop.evaluator, *runner.hooks):
@@ -169,13 +169,13 @@ def _unread(runner: Runner, loop: RetrievalLoop, fixed: Sequence[Metric]) -> Ite
             del matrices[name]
         try:
             metric(matrices, relation._replace(**lacking))
-        except Exception as error:  # noqa: BLE001 - of a whole set it has worked
+        except Exception as error:  # noqa: BLE001 - on a complete set it has worked
             yield f'{type(metric).__name__}: {" ".join(map(str, error.args))[:300]}'
 
 
 @torch.no_grad()
 def given_matrices(runner: Runner, loop: RetrievalLoop) -> set[str]:
-    """Return the names of the matrices that two texts and two videos produce."""
+    """Return the names of the matrices that the model produces for two texts and two videos."""
     model = bare(runner.model)
     before, training = random_states(), model.training
     model.eval()
@@ -183,7 +183,7 @@ def given_matrices(runner: Runner, loop: RetrievalLoop) -> set[str]:
     for kind, loader in zip(('video', 'text'), loop.dataloader.loaders):
         items = loader.dataset
         batch = loader.collate_fn([items[i] for i in range(min(2, len(items)))])
-        if kind not in batch['inputs']:  # broken and left out: nothing is known
+        if kind not in batch['inputs']:  # broken and left out: assume all names
             return {name for reader in loop.evaluator for name in reader.reads} | SIGMAS
         levels[kind] = to_device(encode_batch(model, kind, batch, amp=False).levels, device)
     names = set(model.score(levels['text'], levels['video'])) | {'temperature'}
@@ -194,10 +194,9 @@ def given_matrices(runner: Runner, loop: RetrievalLoop) -> set[str]:
 
 
 def made(metric: Metric, size: int = 128) -> tuple[dict[str, torch.Tensor], Relation]:
-    """Return a fully known set of ``size`` texts and videos, and matrices that a metric reads.
+    """Return a fully known synthetic set of ``size`` texts and videos, and a metric's matrices.
 
-    Text i belongs to video i; text 0 says little and holds for many; text 1 also holds for
-    video 2.
+    Text i belongs to video i; text 0 is general and holds for many; text 1 also holds for video 2.
     """
     generator = torch.Generator().manual_seed(0)
     positives = torch.eye(size, dtype=torch.bool)

@@ -1,6 +1,7 @@
-"""mmengine's own parts that do not work here, each with the way out; the others do.
+"""mmengine's own components that do not work here, each with an alternative; all others work.
 
-``refused_parts.tsv`` is the one table of it, which ``docs/mmengine.md`` shows with those that work.
+``refused_parts.tsv`` is their only table; ``docs/mmengine.md`` shows it together with those that
+work.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from mmvtr.registry import DATASETS, METRICS, MODELS, bare_name
 from mmvtr.registry import Registry as OurRegistry
 
 _TABLE = Path(__file__).with_name('refused_parts.tsv').read_text(encoding='utf-8').splitlines()
-#: What a part cannot do here, and what can, as the end of a sentence about it.
+#: What a component cannot do here, and its alternative, as the end of a sentence.
 REFUSED: Mapping[str, str] = {
     name: end for names, end in (line.split('\t') for line in _TABLE[1:]) for name in names.split()
 }
-#: Parts that work where there is what they are made for.
+#: Components that work only with certain hardware: what they need, and a check for it.
 NEEDS: Mapping[str, tuple[str, Callable[[], bool]]] = {
     'AmpOptimWrapper': ('a GPU; on a CPU --amp bf16 trains', torch.cuda.is_available),
     'NPUProfilerHook': ('an Ascend NPU: ProfilerHook', lambda: find_spec('torch_npu') is not None),
@@ -34,13 +35,13 @@ NEEDS: Mapping[str, tuple[str, Callable[[], bool]]] = {
 
 
 def scope_faults(cfg: Config) -> Iterator[str]:
-    """Yield what is wrong of a ``default_scope`` that no registry has.
+    """Yield a fault if no registry has the ``default_scope``.
 
     Args:
         cfg: the merged config; its custom imports are done.
     """
     scope = cfg.get('default_scope') or 'mmengine'
-    with suppress(ImportError):  # where mmengine looks for a scope's registries
+    with suppress(ImportError):  # mmengine's location of a scope's registries
         import_module(f'{scope}.registry')
     roots = [one for one in vars(registry).values() if isinstance(one, Registry)]
     known = {'mmengine'}.union(*(one.children for one in roots))
@@ -50,11 +51,11 @@ def scope_faults(cfg: Config) -> Iterator[str]:
 
 
 def part_faults(cfg: Config, *, training: bool = True) -> Iterator[str]:
-    """Yield what mmengine's parts in a config cannot do with our datasets, model and metrics.
+    """Yield what mmengine's components in a config cannot do with our datasets, model and metrics.
 
     Args:
         cfg: the merged config; its custom imports are done.
-        training: whether it is to train; a test builds no optimizer.
+        training: whether the config is used for training; a test builds no optimizer.
     """
     for key, value in (('runner_type', cfg.get('runner_type')), ('strategy', cfg.get('strategy'))):
         if value is not None and bare_name(value) != 'Runner':
@@ -75,7 +76,7 @@ def part_faults(cfg: Config, *, training: bool = True) -> Iterator[str]:
 
 
 def _sharded_faults(cfg: Config) -> Iterator[str]:
-    """Yield what copies a model whose layers are cut into shards, which cannot be copied."""
+    """Yield components that copy a model with sharded layers, which cannot be copied."""
     belief = (cfg.get('model') or {}).get('belief')
     copies = [] if belief is None else [('model.belief', bare_name(belief))]
     for key, hook in _listed('custom_hooks', cfg.get('custom_hooks')):
@@ -94,7 +95,7 @@ def _parts(cfg: Config, ours: bool) -> Iterator[tuple[str, Registry, Any]]:
 
     Args:
         cfg: the merged config.
-        ours: whether the model is a retriever of ours, which another project's need not be.
+        ours: whether the model is an mmvtr retriever; another project's need not be.
     """
     model, optim = cfg.get('model'), cfg.get('optim_wrapper') or {}
     if ours:
@@ -125,7 +126,7 @@ def _parts(cfg: Config, ours: bool) -> Iterator[tuple[str, Registry, Any]]:
 
 
 def _ranks(cfg: Config, split: str) -> bool:
-    """Return whether a metric of ours is among those of a split."""
+    """Return whether a metric of mmvtr is among those of a split."""
     value = cfg.get(f'{split}_evaluator')
     if isinstance(value, dict) and 'metrics' in value:
         value = value['metrics']
@@ -139,7 +140,7 @@ def _listed(key: str, value: Any) -> Sequence[tuple[str, Any]]:
 
 
 def _name(value: Any, kind: Registry) -> str:
-    """Return the name of mmengine's own part that a value names, or ''."""
+    """Return the name of the mmengine component that a value refers to, or ''."""
     name = bare_name(value)
     known = kind.module_dict.get(name.removeprefix('mmengine.'))
     if known is None or not known.__module__.startswith('mmengine.'):
@@ -151,7 +152,7 @@ def _name(value: Any, kind: Registry) -> str:
 
 
 def _is_ours(value: Any, kind: OurRegistry) -> bool:
-    """Return whether a component's config is of one of our classes or a subclass."""
+    """Return whether a component's config is of an mmvtr class or a subclass."""
     if not isinstance(value, dict) or 'type' not in value:
         return False
     found = value['type']

@@ -1,4 +1,4 @@
-"""Does the schedule of a config fit the run?  Said before a training starts."""
+"""Checks before a training that the schedule and batch size of a config fit the run."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def accumulated(cfg: Config) -> int:
 
 
 def check_joint_batch(cfg: Config) -> None:
-    """Raise unless a step's batch over all processes is the one that the learning rate is for.
+    """Raise unless the joint batch of a step has the size for which the learning rate is set.
 
     ``batch_size`` is per process, the learning rate is for ``auto_scale_lr.base_batch_size`` items
-    a step; a config without that number says nothing and is not checked.  Call it when the process
-    group is there.
+    a step; a config without that number is not checked.  Call it after the process group is
+    created.
 
     Raises:
-        SystemExit: the batches differ and the learning rate is not scaled; says both numbers and
+        SystemExit: the batches differ and the learning rate is not scaled; states both numbers and
             how to set either.
     """
     rule = cfg.get('auto_scale_lr') or {}
@@ -51,10 +51,10 @@ def check_joint_batch(cfg: Config) -> None:
 
 
 def check_warmup(cfg: Config) -> None:
-    """Raise if a scheduler begins when the training ends: a warm-up may be as long as it is.
+    """Raise if a scheduler begins at the end of the training because the warm-up is as long.
 
     Raises:
-        SystemExit: one does, see :func:`warmup_fault`.
+        SystemExit: a scheduler does, see :func:`warmup_fault`.
     """
     fault = warmup_fault(cfg)
     if fault:
@@ -62,10 +62,10 @@ def check_warmup(cfg: Config) -> None:
 
 
 def warmup_fault(cfg: Config) -> str:
-    """Return what is wrong if a scheduler begins when the training ends, or ''.
+    """Return the fault of a scheduler that begins at the end of the training, or ''.
 
-    How long the warm-up and the training are, in epochs, and what to set.  Where the config sets
-    ``fit_warmup``, the warm-up will be shortened (:func:`fit_warmup`), and nothing is wrong.
+    The text states the lengths of warm-up and training, in epochs, and what to set.  If the config
+    sets ``fit_warmup``, the warm-up will be shortened (:func:`fit_warmup`), which is not a fault.
     """
     epochs = (cfg.get('train_cfg') or {}).get('max_epochs')
     given = cfg.get('param_scheduler') or []
@@ -88,18 +88,18 @@ def warmup_fault(cfg: Config) -> str:
 
 
 def fit_warmup(given: Any, *, epochs: int, steps: int) -> tuple[list[dict], str]:
-    """Return schedulers for a training that is no longer than their warm-up.
+    """Return schedulers with the warm-up shortened if it is as long as the training or longer.
 
     The warm-up becomes a tenth of the training, at least two steps (of which the first has the
-    lowest rate); a training of two steps or fewer has none.  Longer trainings keep what they have.
+    lowest rate); a training of two steps or fewer has none.  Longer trainings are unchanged.
 
     Args:
         given: ``param_scheduler`` of a config, in epochs with ``convert_to_iter_based``.
-        epochs: of the training.
-        steps: of an epoch.
+        epochs: epochs of the training.
+        steps: steps per epoch.
 
     Returns:
-        The schedulers, in steps where they were changed, and what to say of it ('' if nothing was).
+        The schedulers, in steps if they were changed, and a message about it ('' if not).
     """
     schedulers = list(given) if isinstance(given, (list, tuple)) else [given]
     in_epochs = [s for s in schedulers if isinstance(s, dict) and s.get('convert_to_iter_based')]

@@ -1,4 +1,4 @@
-"""Report sets too small to learn from or to choose by before a training."""
+"""Warnings before a training about sets too small to learn from or to choose by."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from mmvtr.engine.loop.facts import trainings_of
 from mmvtr.models.supervisions.cross_fitted import CrossFittedBelief
 from mmvtr.storage.weights import read_checkpoint
 
-#: Videos, or texts if these are fewer, of a validation set below which a best epoch is told as one
-#: of chance: the standard error of a recall of 50 % is 7 points there.
+#: Number of videos (or texts, if fewer) of a validation set below which the choice of the best
+#: epoch is called random: the standard error of a recall of 50 % is 7 points there.
 SMALL = 50
 
 
 def check_sizes(cfg: Config, datasets: Mapping[str, Dataset]) -> list[str]:
-    """Raise unless there are pairs to learn from; needs the process group.
+    """Raise unless there are enough pairs to learn from; needs the process group.
 
-    Sets without ``videos`` and ``texts`` are let through.
+    Sets without ``videos`` and ``texts`` are not checked.
 
     Args:
-        cfg: of the training.
-        datasets: by the names of their loaders.
+        cfg: config of the training.
+        datasets: datasets by the names of their loaders.
 
     Returns:
-        Lines to log of what makes sense only in a trial: a batch of one pair, a small val set.
+        Lines to log about what makes sense only in a trial: a batch of one pair, a small val set.
 
     Raises:
         SystemExit: fewer than two videos to train on.
@@ -46,7 +46,7 @@ def check_sizes(cfg: Config, datasets: Mapping[str, Dataset]) -> list[str]:
 
 
 def size_of(dataset: Any) -> tuple[int, int] | None:
-    """Return the videos that have a text, and the texts; None if the dataset does not tell."""
+    """Return the numbers of videos that have a text and of texts; None if they are unknown."""
     texts = getattr(dataset, 'texts', None)
     if texts is None:
         return None
@@ -87,12 +87,12 @@ def _choice(cfg: Config, val: tuple[int, int]) -> Iterator[str]:
 def check_halves(runner: Runner) -> None:
     """Raise unless each model of a CrossFittedBelief was trained on its half of the training set.
 
-    The ids of its training set, as its checkpoint tells them, are those of this set's items of that
-    half.  A checkpoint that tells none (of a loop of one's own, or converted) is warned about.
+    The hash of its training set's ids, from its checkpoint, must be that of this set's items of
+    that half.  A checkpoint without it (from a custom loop, or converted) causes a warning.
 
     Raises:
-        SystemExit: it was trained on other items, the training set has no halves.
-        FileNotFoundError, RuntimeError, ValueError: of a checkpoint, see
+        SystemExit: it was trained on other items, or the training set has no halves.
+        FileNotFoundError, RuntimeError, ValueError: errors of a checkpoint, see
             :func:`~mmvtr.storage.weights.read_checkpoint` and :func:`.trainings_of`.
     """
     belief = getattr(bare(runner.model), 'belief', None)

@@ -1,1 +1,1 @@
-"""Hooks of methods, and what they measure or draw."""
+"""Hooks of methods, and hooks that measure or draw."""

@@ -1,4 +1,4 @@
-"""Refreshes ARL's thresholds before each epoch, and watches what its sets hold."""
+"""Hook that refreshes ARL's thresholds before each epoch, and monitors its ambiguous sets."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from mmvtr.structures import Levels, cat_levels
 
 @HOOKS.register_module()
 class AmbiguityHook(Hook):
-    """LAD, label-ambiguity detection, for a model whose supervision is an ARLSupervision.
+    """LAD (label-ambiguity detection) for a model whose supervision is an ARLSupervision.
 
     Before each epoch after the warm-up it encodes the training set once, in eval mode, each process
-    its share, and hands the sums to the supervision (ARL Eq. 4 and the thresholds).  Each epoch
-    ends with the thresholds and the mean number of ambiguous videos a text in the log; where the
-    dataset knows the truth (planted data) also with precision and recall of the sets, against the
-    base rate of true pairs among the unannotated ones.  The truth reaches this log only.  Where no
-    epoch begins after the warm-up, a warning says that there are never any sets.
+    its share, and passes the sums to the supervision (ARL Eq. 4 and the thresholds).  At the end of
+    each epoch it logs the thresholds and the mean number of ambiguous videos per text; if the
+    dataset knows the truth (planted data) also precision and recall of the sets, against the base
+    rate of true pairs among the unannotated ones.  The truth is used for this log only.  If no
+    epoch begins after the warm-up, it warns that there are never any sets.
 
     Args:
         low_precision: warn if precision is below this multiple of the base rate.
@@ -54,7 +54,7 @@ class AmbiguityHook(Hook):
         self._truth = None if truth is None else torch.as_tensor(truth)
         supervision = bare(runner.model).supervision
         supervision.plan(runner.max_epochs)
-        last = runner.max_iters - len(runner.train_dataloader)  # the last epoch begins here
+        last = runner.max_iters - len(runner.train_dataloader)  # first iteration of the last epoch
         if last / runner.max_iters < supervision.warmup:
             runner.logger.warning(
                 f'no pair will ever be called ambiguous: sets start with an epoch, and none begins '
@@ -63,10 +63,10 @@ class AmbiguityHook(Hook):
             )
 
     def before_train_epoch(self, runner: Runner) -> None:
-        # Found, right, soft (true, unannotated), unannotated, texts.
+        # Counts: found, correct, soft (true, unannotated), unannotated, texts.
         self._counts = torch.zeros(5, dtype=torch.float64)
         model = bare(runner.model)
-        # As the supervision compares its progress: a product may be an ulp above a whole epoch.
+        # Compared as in the supervision: a product may be an ulp above a whole epoch.
         if runner.iter / runner.max_iters < model.supervision.warmup:
             return
         model.eval()
@@ -140,7 +140,7 @@ class AmbiguityHook(Hook):
 
 @torch.no_grad()
 def _sample(runner: Runner, model: nn.Module) -> list[Levels]:
-    """Levels of some training texts and videos, drawn by the seed; the same on all processes."""
+    """Return levels of random training texts and videos, the same on all processes."""
     loader = runner.train_dataloader
     sides = []
     for place, kind in enumerate(('text', 'video')):

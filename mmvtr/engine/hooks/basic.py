@@ -25,11 +25,11 @@ from mmvtr.storage.arrays import write_array, write_arrays
 
 @HOOKS.register_module()
 class ExactSeedHook(Hook):
-    """Makes a step's randomness a function of (seed, step, rank) and an evaluation's constant.
+    """Hook that makes randomness a function of (seed, step, rank), and constant in evaluations.
 
-    Seeds python, numpy and torch before every training step and every evaluated batch.  What
-    happened before (a validation, another logging interval, a kill and a resume) then leaves no
-    trace in what follows, and testing a checkpoint repeats what was seen when it was made.
+    It seeds Python, numpy and torch before every training step and every evaluated batch.  Earlier
+    events (a validation, another logging interval, a kill and a resume) then do not affect later
+    steps, and testing a checkpoint reproduces the numbers from when it was saved.
     """
 
     priority = 'VERY_HIGH'
@@ -49,11 +49,11 @@ class ExactSeedHook(Hook):
 
 
 def seed_all(*key: int) -> None:
-    """Seed python's, numpy's and torch's generators (CUDA too) from non-negative integers."""
+    """Seed Python's, numpy's and torch's generators (CUDA included) from non-negative integers."""
     seeds = np.random.SeedSequence(key).generate_state(3).tolist()
     random.seed(seeds[0])
     np.random.seed(seeds[1])
-    # torch.manual_seed does the same, but formats a stack trace where CUDA is not in use.
+    # torch.manual_seed does the same, but formats a stack trace if CUDA is not in use.
     torch.default_generator.manual_seed(seeds[2])
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(seeds[2])
@@ -61,7 +61,7 @@ def seed_all(*key: int) -> None:
 
 @HOOKS.register_module()
 class ProgressHook(Hook):
-    """Passes the training's progress to the model, so that ramps fit any batch and schedule.
+    """Hook that passes the training's progress to the model, so that ramps fit any schedule.
 
     Sets ``progress``, in [0, 1), of every part of the model (supervision, losses) that has it.
     """
@@ -76,13 +76,13 @@ class ProgressHook(Hook):
 
 @HOOKS.register_module()
 class BrokenVideoHook(Hook):
-    """Counts the videos that a training with ``on_broken='skip'`` has skipped.
+    """Hook that counts the videos that a training with ``on_broken='skip'`` has skipped.
 
-    Every name is logged once with its reason, and each epoch ends with its total over all ranks.
+    Every name is logged once with its reason, and each epoch's total over all ranks at its end.
     Reads ``data_batch['data_samples']``: ``broken`` (list of (video_id, reason)) and ``text_idx``.
 
-    Videos that the dataset was told of (``on_broken=dict(skip=FILE)``, its ``known_broken``) are no
-    surprise: they are counted apart, and not towards ``max_share``.
+    Videos that are known to be broken (``on_broken=dict(skip=FILE)``, the dataset's
+    ``known_broken``) are counted separately, and not towards ``max_share``.
 
     Args:
         max_share: an epoch that skips more than this share of its other items ends the training
@@ -147,21 +147,21 @@ class BrokenVideoHook(Hook):
 
 @HOOKS.register_module()
 class ScoresFileHook(Hook):
-    """Writes ``scores_<mode>.npy`` to the work dir at each evaluation: float32 [T, V].
+    """Hook that writes ``scores_<mode>.npy`` to the work dir at each evaluation: float32 [T, V].
 
     Rows are texts and columns videos, in the order of the dataset (broken videos that it skips have
     no column). This is the SCORES.npy of ``tools/analysis_tools/eval_scores.py``. Each transformed
     score goes to ``scores_<mode>_<transform>.npz`` beside it, keys ``t2v`` (read by rows) and
     ``v2t`` (read by columns), float32 [T, V] both. A file of an earlier evaluation is replaced.
-    Beside each is a json of its name that says what set and what trainings the scores are of, which
-    ``compare.py`` reads.
+    Beside each is a json of the same name that states the set and the trainings of the scores,
+    which ``compare.py`` reads.
 
     Args:
         modes: evaluations to write, some of 'val' and 'test'.
 
     Raises:
         ValueError: another mode.
-        RuntimeError: (at evaluation) a similarity that scores a shortlist only.
+        RuntimeError: (at evaluation) a similarity that scores only a shortlist.
     """
 
     priority = 'LOWEST'  # after the hooks that transform scores
@@ -192,11 +192,11 @@ class ScoresFileHook(Hook):
 
 @HOOKS.register_module()
 class SigmaFileHook(Hook):
-    """Writes ``sigma_<mode>.csv`` to the work dir at each evaluation: kind, id, sigma.
+    """Hook that writes ``sigma_<mode>.csv`` to the work dir at each evaluation: kind, id, sigma.
 
     Sigma is the geometric mean over the dimensions of an item's Gaussian (UATVR Fig. 3); the most
-    uncertain items come first.  Ids are quoted and exact, also one that begins with ``=``: they
-    must match those of other tables, so a spreadsheet is to import the column as text.
+    uncertain items come first.  Ids are quoted and unchanged, even if they begin with ``=``: they
+    must match those of other tables, so import the column as text into a spreadsheet.
 
     Raises:
         ValueError: (at evaluation) the model has no probabilistic heads.
@@ -222,10 +222,10 @@ class SigmaFileHook(Hook):
 
 @HOOKS.register_module()
 class ModalityGapHook(Hook):
-    """Mean cosines within and between the modalities of the evaluated set (NCL App. D, Fig. 8).
+    """Hook that reports mean cosines within and between modalities (NCL App. D, Fig. 8).
 
-    Adds ``modality_gap/within_text``, ``within_video``, ``cross`` and ``distance`` (of the modal
-    means) to the results, if the set has two texts and two videos or more.  For similarities that
+    It adds ``modality_gap/within_text``, ``within_video``, ``cross`` and ``distance`` (of the modal
+    means) to the results, if the set has at least two texts and two videos.  For similarities that
     are one inner product (CosineSimilarity).
     """
 
@@ -252,10 +252,10 @@ class ModalityGapHook(Hook):
 def check_banks(runner: Runner) -> None:
     """Raise if a memory bank is larger than an epoch of the training set.
 
-    A longer one would hold keys of the same item twice, from encoders an epoch apart.
+    A larger one would hold several keys of one item, from encoders an epoch apart.
 
     Raises:
-        SystemExit: it does; says how long both are, and what to set.
+        SystemExit: it is; states both sizes, and what to set.
     """
     model = bare(runner.model)
     if not hasattr(model, 'banks'):
@@ -272,9 +272,10 @@ def check_banks(runner: Runner) -> None:
 
 @HOOKS.register_module()
 class MomentumHook(Hook):
-    """Calls the model's ``follow()`` after each actual optimizer step.
+    """Hook that calls the model's ``follow()`` after each actual optimizer step.
 
-    So gradients that are accumulated, or skipped for an overflow of fp16, move no key encoder.
+    So steps that only accumulate gradients, or are skipped after an fp16 overflow, do not update
+    key encoders.
 
     Raises:
         ValueError: (before training) a model that cannot follow.

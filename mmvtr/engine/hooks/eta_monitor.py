@@ -1,4 +1,4 @@
-"""Watches DVTR's uncertainty eta, whose collapse no loss curve shows."""
+"""Monitor of DVTR's uncertainty eta, whose collapse is not visible in loss curves."""
 
 from __future__ import annotations
 
@@ -8,43 +8,42 @@ from mmengine.hooks import Hook
 
 from mmvtr.registry import HOOKS
 
-#: What the supervisions report at each step.
+#: Figures that the supervisions report at each step.
 FIGURES = ('eta_negative', 'eta_sure', 'match_positive', 'match_negative', 'eta_ramp')
-#: What else they may report.
+#: Optional further figures.
 MORE = ('spared_per_text', 'stated_per_text', 'spared_share', 'stated_share')
-#: Before the figures of a model's own supervision, where a Belief acts in its place.
+#: Prefix of the figures of a model's own supervision if a Belief replaces it.
 LIVE = 'live_'
 
 
 @HOOKS.register_module()
 class EtaMonitorHook(Hook):
-    """Logs the epoch's means of eta and of the match probability; warns when eta has collapsed.
+    """Hook that logs epoch means of eta and of the match probability, and warns if eta collapses.
 
     ``eta_sure`` is the share of negatives with an eta over .9, DVTR's Fig. 4.
 
-    Of several supervisions each is watched that reports (``dvtr_eta_negative``), and of several
-    members each by itself.
+    Of several supervisions each one that reports (``dvtr_eta_negative``) is monitored, and of
+    several members each separately.
 
-    It warns only once eta is in use (the ramp of the supervision is half up).
+    It warns only when eta is in use (the ramp of the supervision is at half or above).
 
-    Two more things are said.  Before a training on a set whose truth is known (planted data): which
-    share of its unannotated pairs is true, to compare ``spared_share`` with.  And after each
-    validation: the match probability of val pairs beside that of training pairs.  Where the first
-    is much lower, the pairs are memorised, the false negatives as well, and eta of training
-    pairs says little; it warns once (``model.belief`` is the remedy, docs/dvtr.md; where that acts
-    there is nothing to warn of).
+    It also logs, before a training on a set whose truth is known (planted data), the share of its
+    unannotated pairs that is true, for comparison with ``spared_share``; and after each validation
+    the match probability of val pairs beside that of training pairs.  If the first is much lower,
+    the training pairs are memorised, including the false negatives, and their eta is uninformative;
+    it warns once (``model.belief`` is the remedy, docs/dvtr.md; with it there is no warning).
 
     Args:
-        gap: the match probability of positives must exceed that of negatives by this much.
-        low: mean eta of negatives below which the loss is said to have lost its negatives.
-        high: mean eta of negatives above which none gets less weight.
-        discount: mean eta of negatives below which, where ``sure`` is missed, too, it is a
-            discount on all of them and no finding.
-        sure: share of negatives that eta must leave above .9.  Most negatives are true: DVTR's
-            Fig. 4 has over 95 % there, trainings with 60 % general captions (8 % of the pairs are
-            soft positives) 40 to 70 % while the ramp goes up; a slope and a bias that cannot move
-            leave 0 to 20 %.
-        heart: match probability that training pairs may have more than val pairs.
+        gap: minimum excess of the match probability of positives over that of negatives.
+        low: mean eta of negatives below which the loss has effectively lost its negatives.
+        high: mean eta of negatives above which no negative is down-weighted.
+        discount: mean eta of negatives below which, if ``sure`` is missed too, eta down-weights all
+            negatives alike.
+        sure: minimum share of negatives with eta above .9. Most negatives are true: DVTR's Fig. 4
+            has over 95 % there, trainings with 60 % general captions (8 % of the pairs are soft
+            positives) 40 to 70 % while the ramp rises; a slope and a bias that cannot adapt give 0
+            to 20 %.
+        heart: maximum excess of the match probability of training pairs over that of val pairs.
     """
 
     priority = 'BELOW_NORMAL'
@@ -85,7 +84,7 @@ class EtaMonitorHook(Hook):
 
     def after_train_iter(self, runner, batch_idx, data_batch=None, outputs=None) -> None:
         outputs = outputs or {}
-        # A step of several members is that of one, which it names.
+        # A step of several members trains one of them, which it names.
         member = f'member{float(outputs["environment"]):.0f} ' if 'environment' in outputs else ''
         for prefix in _reporters(outputs):
             who = (member + prefix.rstrip('_')).strip()
@@ -110,7 +109,7 @@ class EtaMonitorHook(Hook):
                 self.learnt, self._warned = means['match_positive'], self._warned or live
 
     def after_scoring(self, runner, evaluation) -> None:
-        """Compare the match probability of val pairs with that of the training pairs before."""
+        """Compare the match probability of val pairs with that of the previous training pairs."""
         eta = evaluation.matrices.get('eta')
         if evaluation.mode != 'val' or eta is None or self.learnt is None:
             return
@@ -129,7 +128,7 @@ class EtaMonitorHook(Hook):
             )
 
     def collapse(self, means: dict[str, float]) -> Optional[str]:
-        """Return what is wrong with an epoch's means, or None."""
+        """Return a description of what is wrong with an epoch's means, or None."""
         eta, sure, positive, negative = (means[name] for name in FIGURES[:4])
         if eta < self.low:
             return (
@@ -161,7 +160,7 @@ class EtaMonitorHook(Hook):
 
 
 def _reporters(outputs: Mapping[str, Any]) -> list[str]:
-    """Return the prefixes that must have all their figures."""
+    """Return the prefixes for which all figures are reported."""
     last = FIGURES[-1]
     prefixes = (name.removesuffix(last) for name in outputs if name.endswith(last))
     return [p for p in prefixes if all(p + name in outputs for name in FIGURES)]

@@ -1,4 +1,4 @@
-"""Several retrievers as one in an evaluation: each alone beside what they say together."""
+"""Evaluation of several retrievers as one: each member's numbers beside the fused ones."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from mmvtr.models.backdoor import BackdoorRetriever, check_fusion
 from mmvtr.registry import HOOKS, bare_name
 from mmvtr.structures import Directed
 
-#: Hooks that do nothing in an evaluation, and refuse a model that they do not know.
+#: Hooks that do nothing in an evaluation but reject a model that they do not know.
 TRAINING_ONLY = ('QueryQueueHook', 'AmbiguityHook')
 
 
 @HOOKS.register_module()
 class MembersHook(Hook):
-    """Reports every member of a BackdoorRetriever alone, beside the fused scores.
+    """Hook that reports each member of a BackdoorRetriever separately, beside the fused scores.
 
-    All metrics of scores give their numbers for ``member_0``, ``member_1`` ... (member k has
-    learnt from environment k), in the table of transforms and as ``member_0/retrieval/t2v_R1``.
+    All metrics that read scores are reported for ``member_0``, ``member_1`` ... (member k was
+    trained on environment k), in the table of transforms and as ``member_0/retrieval/t2v_R1``.
 
     Args:
-        origins: what to say of each member, such as its checkpoint; default: the items that it
-            was trained on.
+        origins: description of each member, such as its checkpoint; default: the items that it was
+            trained on.
         start: checkpoint of one member trained as a plain model, from which all members start a
             training that is not resumed (the "failure method" of Satar et al., App. C.4).
 
     Raises:
         TypeError: (at evaluation) another model.
         ValueError: (before training) a distributed model that waits for gradients of all members,
-            or not as many members as the training set has environments.
-        FileNotFoundError, RuntimeError: (before training) no such ``start``, or a damaged one, or
-            one of another model than a member (names what differs).
+            or a number of members other than that of the training set's environments.
+        FileNotFoundError, RuntimeError: (before training) no such ``start``, or one that is damaged
+            or does not fit a member (names what differs).
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class MembersHook(Hook):
     ) -> None:
         self.origins = origins
         self.start = start
-        #: Matrices that the evaluation loop keeps for it.
+        #: Matrices that the evaluation loop keeps for this hook.
         self.reads: tuple[str, ...] = ()
 
     def before_val(self, runner: Runner) -> None:
@@ -100,7 +100,7 @@ class MembersHook(Hook):
 
 
 def check_count(members: int, environments: Optional[np.ndarray]) -> None:
-    """Raise ValueError unless each member has an environment and each environment a member."""
+    """Raise ValueError unless there are as many members as environments."""
     found = [] if environments is None else np.unique(environments).tolist()
     if found != list(range(members)):
         raise ValueError(
@@ -114,15 +114,15 @@ def check_count(members: int, environments: Optional[np.ndarray]) -> None:
 def fuse_config(
     cfg: Config, origins: Sequence[str], fusion: Union[str, Sequence[float]] = 'sum'
 ) -> None:
-    """Change a config's model to several copies of itself with weights of their own.
+    """Change a config's model to several copies of itself with separate weights.
 
     Args:
         cfg: its ``model`` and ``custom_hooks`` are changed.
-        origins: what to say of each, such as its checkpoint.
+        origins: description of each copy, such as its checkpoint.
         fusion: ``'sum'``, or one weight each; see BackdoorRetriever.
 
     Raises:
-        ValueError: a fusion that is neither, or a hook that reads the queue of one training.
+        ValueError: another fusion, or a hook that reads the queue of one training.
     """
     check_fusion(fusion, len(origins))
     hooks = [hook for hook in cfg.get('custom_hooks') or [] if bare_name(hook) not in TRAINING_ONLY]
@@ -139,7 +139,7 @@ def fuse_config(
 
 
 def read_fusion(words: Optional[Sequence[str]]) -> Union[str, list[float]]:
-    """Parse ``'sum'`` or weights from a command line; None is ``'sum'``.
+    """Return the fusion given on a command line: ``'sum'`` or weights; None is ``'sum'``.
 
     Raises:
         ValueError: neither (``'prior'`` needs the counts of a common training).

@@ -1,6 +1,6 @@
-"""Where in its best videos a text matches: to jump to the moment, and to see if a model finds it.
+"""Position of a text's match in its best videos: to seek to the moment, and to evaluate it.
 
-In partially relevant retrieval a video is scored by its best frame; that frame is the answer.
+In partially relevant retrieval a video is scored by its best frame; that frame is the match.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mmvtr.registry import HOOKS
 from mmvtr.storage import write_text
 from mmvtr.structures import Levels, take
 
-#: Videos whose frames are on the device at a time.
+#: Videos whose frames are on the device at the same time.
 VIDEOS = 512
 
 
@@ -31,7 +31,7 @@ class FoundMoments(NamedTuple):
     Attributes:
         column: int64 [T, K], the videos, best first.
         score: float [T, K].
-        matches: of these T K pairs, row by row.
+        matches: matches of these T K pairs, row by row.
     """
 
     column: Tensor
@@ -43,8 +43,8 @@ class Annotated(NamedTuple):
     """P texts whose moment in their single video is annotated.
 
     Attributes:
-        rows: int64 [P], places of the texts.
-        columns: int64 [P], of their videos.
+        rows: int64 [P], positions of the texts.
+        columns: int64 [P], positions of their videos.
         span: float64 [P, 2], begin and end of the moment as shares of the video.
     """
 
@@ -55,21 +55,20 @@ class Annotated(NamedTuple):
 
 @HOOKS.register_module()
 class MomentsHook(Hook):
-    """Writes where each text matches in its best videos, and how often that is right.
+    """Hook that writes where texts match in their best videos, and reports the pointing accuracy.
 
-    A test writes ``file`` to the work dir, a list with one entry a text: ``text_id``, ``text`` and
-    its best ``videos``, each with ``video_id``, ``score``, ``frame`` (place of the matched one
-    among the frames, or clips, that are compared) and ``begin_seconds`` and ``end_seconds`` of that
-    frame in the file; of a video of unknown length ``begin_share`` and ``end_share``, in [0, 1],
-    instead.
+    A test writes ``file`` to the work dir, a list with one entry per text: ``text_id``, ``text``
+    and its best ``videos``, each with ``video_id``, ``score``, ``frame`` (index of the matched one
+    among the compared frames or clips) and ``begin_seconds`` and ``end_seconds`` of that frame in
+    the file; of a video of unknown length ``begin_share`` and ``end_share``, in [0, 1], instead.
 
-    Every evaluation reports, where moments are annotated, ``moment/t2v_pointing``: the percentage
-    of texts whose matched frame in their own video has its middle inside the annotated moment.
-    ``moment/t2v_pointing_chance`` is that of a point anywhere: the mean moment's percentage of its
-    video.
+    If moments are annotated, every evaluation reports ``moment/t2v_pointing``: the percentage of
+    texts whose matched frame in their own video has its middle inside the annotated moment.
+    ``moment/t2v_pointing_chance`` is that of a uniformly random point: the mean share of the
+    moments in their videos, in percent.
 
     Args:
-        top: videos a text.
+        top: videos per text.
         file: name of the file.
 
     Raises:
@@ -111,7 +110,7 @@ class MomentsHook(Hook):
 
 
 def refuse_without_frames(model: nn.Module) -> None:
-    """Raise ValueError where a pair has no one frame that it matches at."""
+    """Raise ValueError if the model has no matched frames of pairs."""
     similarity = model.similarity
     if not hasattr(similarity, 'paired_matches'):
         raise ValueError(
@@ -123,14 +122,14 @@ def refuse_without_frames(model: nn.Module) -> None:
 def find_moments(
     model: nn.Module, texts: Levels, videos: Levels, scores: Tensor, *, top: int
 ) -> FoundMoments:
-    """Return the best videos of each text and the spans in them, from T K pairs alone.
+    """Return the best videos of each text and the matched spans in them, computing T K pairs only.
 
     Args:
         model: a retriever whose similarity has ``paired_matches``.
         texts: levels of T texts.
         videos: levels of V videos, with tokens.
         scores: float [T, V].
-        top: K, if there are so many videos.
+        top: K, at most the number of videos.
     """
     best = scores.topk(min(top, scores.shape[1]), dim=1)
     column = best.indices.cpu()
@@ -142,7 +141,7 @@ def find_moments(
 def matches_of(
     model: nn.Module, texts: Levels, videos: Levels, rows: Tensor, columns: Tensor
 ) -> Matches:
-    """Return ``paired_matches`` of P pairs on the model's device, some videos at a time.
+    """Return ``paired_matches`` of P pairs on the model's device, a few videos at a time.
 
     Args:
         model, texts, videos: see :func:`find_moments`.
@@ -166,7 +165,7 @@ def matches_of(
 
 
 def pointing(evaluation: Evaluation, dataset: VideoTextDataset) -> dict[str, float]:
-    """Return what MomentsHook reports; nothing if no moment is annotated."""
+    """Return the numbers of MomentsHook; {} if no moment is annotated."""
     known = annotated(dataset, evaluation.texts, evaluation.videos)
     if known is None:
         return {}
@@ -181,7 +180,7 @@ def pointing(evaluation: Evaluation, dataset: VideoTextDataset) -> dict[str, flo
 
 
 def annotated(dataset: VideoTextDataset, texts: Encoded, videos: Encoded) -> Optional[Annotated]:
-    """Return texts with known moments, of one encoded video of known length; or None."""
+    """Return the texts with known moments that have one encoded video of known length; or None."""
     place = {v: column for column, v in enumerate(videos.index.tolist())}
     rows, columns, spans = [], [], []
     for row, text in enumerate(dataset.texts[t] for t in texts.index.tolist()):
@@ -200,7 +199,7 @@ def annotated(dataset: VideoTextDataset, texts: Encoded, videos: Encoded) -> Opt
 def listed(
     found: FoundMoments, texts: Encoded, videos: Encoded, dataset: VideoTextDataset
 ) -> list[dict[str, Any]]:
-    """Yield the entries of MomentsHook's file, text by text."""
+    """Return the entries of MomentsHook's file, text by text."""
     shape = found.column.shape
     frames, spans = found.matches.frame.view(shape), found.matches.span.view(*shape, 2)
     records = [dataset.videos[v] for v in videos.index.tolist()]
@@ -221,7 +220,7 @@ def listed(
 
 
 def begin_of(video: dict[str, Any]) -> float:
-    """Return the second of its file at which a video's pictures begin."""
+    """Return the second of a video's file at which its pictures begin."""
     return video.get('begin', video.get('start', 0.0))
 
 

@@ -1,4 +1,4 @@
-"""Which pictures an evaluation gives: from its matrices, levels and relation to figures."""
+"""Pictures of an evaluation: from its matrices, levels and relation to figures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mmvtr.visualization import (
     sigma_against_generality,
 )
 
-#: Texts and videos of a score matrix, and texts whose pairs a scatter of eta shows.
+#: Texts and videos in a drawn score matrix, and texts whose pairs a scatter of eta shows.
 BLOCK, ETA_TEXTS = 20, 256
 
 
@@ -43,7 +43,7 @@ def _scores_frames(model: nn.Module) -> bool:
     return hasattr(model.similarity, 'frame_scores')
 
 
-# -- one maker a picture -----------------------------------------------------------------------
+# -- one function per picture --------------------------------------------------------------------
 
 
 @picture('score_matrix')
@@ -177,8 +177,7 @@ def moment_pictures(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figur
         )
 
 
-#: Those of :class:`~mmvtr.engine.hooks.pictures_hook.PicturesHook`, in the order in which they are
-#: shown.
+#: The pictures of :class:`~mmvtr.engine.hooks.pictures_hook.PicturesHook`, in display order.
 PICTURES: dict[str, Picture] = table(sys.modules[__name__])
 
 
@@ -199,11 +198,11 @@ def check_pictures(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def lacking(model: Optional[nn.Module], *, exact: bool = True) -> dict[str, str]:
-    """Return pictures that a model cannot give, and what it lacks for each.
+    """Return the pictures that a model does not support, and what it lacks for each.
 
     Args:
-        model: None = scores alone.
-        exact: whether all scores are known; most of a shortlist are none.
+        model: the retriever; None = scores alone.
+        exact: whether all scores are known; a shortlist gives only some.
     """
     found = {}
     for name, one in PICTURES.items():
@@ -219,12 +218,12 @@ def lacking(model: Optional[nn.Module], *, exact: bool = True) -> dict[str, str]
 
 @torch.no_grad()
 def training_weights(study: Study, rows: Sequence[int], columns: Sequence[int]) -> Optional[Tensor]:
-    """Return the weights of these pairs if they were one training batch.
+    """Return the training weights of these pairs if they formed one batch.
 
-    By the model's supervision, or by its belief where that acts.  Float [len(rows), len(columns)];
-    None where there is none, it says nothing of negatives, or reads what only a training batch
-    brings (agreement, an oracle's truth); the log says the last.  A test has the weights of the end
-    of a training, a validation those of where it stands.
+    They come from the model's supervision, or from its belief if that is active.  Float [len(rows),
+    len(columns)]; None if there is no supervision, if it does not weight negatives, or if it reads
+    what only a training batch has (agreement, an oracle's truth), which is logged.  A test uses the
+    weights at the end of a training, a validation the current ones.
     """
     evaluation = study.evaluation
     parts = [getattr(evaluation.model, name, None) for name in ('supervision', 'belief')]
@@ -254,7 +253,7 @@ def training_weights(study: Study, rows: Sequence[int], columns: Sequence[int]) 
 
 
 def batch_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> dict[str, Any]:
-    """Return some texts and videos as a batch, read again."""
+    """Return some texts and videos as a batch, loaded again."""
     found, data = study.evaluation, study.dataset
     items = [data.load_video(int(place)) for place in found.videos.index[columns]]
     items += [data.load_text(int(place)) for place in found.texts.index[rows]]
@@ -291,7 +290,7 @@ def eta_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> Tensor:
 
 
 def annotated_block(study: Study, rows: Sequence[int], columns: Sequence[int]) -> Target:
-    """Return the annotation of a training batch of these items: positives and classes."""
+    """Return the target of a training batch of these items: positives and class relevance."""
     device = study.evaluation.device
     positives = study.evaluation.relation.positives[rows][:, columns].to(device)
     texts, videos = [study.text(t) for t in rows], [study.video(v) for v in columns]
@@ -307,8 +306,8 @@ def annotated_block(study: Study, rows: Sequence[int], columns: Sequence[int]) -
 def additive(study: Study, rows: Sequence[int]) -> tuple[Optional[str], Optional[Tensor]]:
     """Return the first transform that adds one number per video, and these numbers, float [V].
 
-    Sinkhorn and the inverted softmax do; what others make of a score depends on the text.  Some
-    texts tell: those of ``rows`` and the first four.
+    Sinkhorn and the inverted softmax do; other transforms depend on the text.  This is tested on
+    some texts: those of ``rows`` and the first four.
     """
     raw = study.scores
     some = torch.tensor(sorted({*rows, *range(min(4, len(raw)))}))
@@ -322,7 +321,7 @@ def additive(study: Study, rows: Sequence[int]) -> tuple[Optional[str], Optional
 def matched_spans(
     evaluation: Evaluation, row: int, columns: Sequence[int]
 ) -> dict[int, tuple[float, float]]:
-    """Return begin and end, as shares, of the texts' matches in videos; none if unknown."""
+    """Return begin and end, as shares, of a text's matches in some videos; {} if unknown."""
     if not hasattr(getattr(evaluation.model, 'similarity', None), 'paired_matches'):
         return {}
     pairs = torch.full((len(columns),), row), torch.tensor(columns)

@@ -1,4 +1,4 @@
-"""Draws an evaluation where people look: in TensorBoard, WandB, MLflow or a folder."""
+"""Hook that draws an evaluation in TensorBoard, WandB, MLflow or a folder."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from mmvtr.engine.transforms.score_transforms import TransformHook
 from mmvtr.registry import HOOKS
 from mmvtr.visualization import canvas, save, show
 
-#: Most queries whose hits are drawn at an evaluation.
+#: Maximum number of queries whose hits are drawn at an evaluation.
 MOST = 50
 
 
 @HOOKS.register_module()
 class PicturesHook(Hook):
-    """Draws pictures of each evaluation with the runner's visualizer (docs/pictures.md).
+    """Hook that draws pictures of each evaluation with the runner's visualizer (docs/pictures.md).
 
-    Pictures that the model has not got what it takes for are left out, and the log says so when a
-    run starts.  They are called ``val_hubs``, ``test_sheet_0`` and so on; their step is the epoch,
-    or the iteration where a training counts these.
+    Pictures that the model does not support are left out, which is logged when a run starts.  Names
+    are ``val_hubs``, ``test_sheet_0`` and so on; the step is the epoch, or the iteration if a
+    training counts iterations.
 
     Args:
         pictures: names, some of :data:`mmvtr.engine.hooks.pictures.PICTURES`.
         queries: ids of the texts whose hits are drawn, or how many texts to draw by ``seed``.
-        interval: of how many validations one is drawn; the last one of a training always is.
+        interval: draw every N-th validation; the last one of a training is always drawn.
         modes: evaluations to draw, some of 'val' and 'test'.
-        top: hits of a query.
-        seed: of the draws: of queries, of the part of the score matrix, of points.
-        out: folder for png files in place of the visualizer.
+        top: hits per query.
+        seed: seed of the random choices: queries, the part of the score matrix, points.
+        out: folder for png files instead of the visualizer.
 
     Raises:
         ValueError: an unknown picture or mode, an argument outside its range; (before a run) a
-            query that no evaluated set has.
+            query that is in no evaluated set.
     """
 
     priority = 'LOWEST'  # after the hooks that transform scores
@@ -116,10 +116,10 @@ class PicturesHook(Hook):
 
 
 def checked_queries(queries: Union[int, str, Sequence[Union[int, str]]]) -> Union[int, list[str]]:
-    """Parse a number of texts, or the ids of some.
+    """Return a checked number of texts, or the ids of some.
 
     Raises:
-        ValueError: fewer than 1 or more than ``MOST``, or an id twice.
+        ValueError: fewer than 1 or more than ``MOST``, or a repeated id.
     """
     if isinstance(queries, str):
         queries = [queries]
@@ -137,9 +137,10 @@ def checked_queries(queries: Union[int, str, Sequence[Union[int, str]]]) -> Unio
 def request_for(
     study: Study, queries: Union[int, Sequence[str]], *, top: int = 5, seed: int = 0
 ) -> FigureRequest:
-    """An evaluation and the texts to draw; see :class:`PicturesHook`.
+    """Return an evaluation and the texts to draw; see :class:`PicturesHook`.
 
-    Texts that another set has are left out; a number of them is drawn, the same for all pictures.
+    Ids of texts of another set are left out; a number of texts is drawn at random, the same for all
+    pictures.
     """
     ids = study.evaluation.texts.ids
     request = FigureRequest([study], None, queries, top, seed, method='pca', out=Path(), notes=[])
@@ -152,9 +153,9 @@ def request_for(
 def figures(
     request: FigureRequest, pictures: Sequence[str], warn
 ) -> Iterator[tuple[str, 'canvas.Figure']]:
-    """Yield (name, figure) of each picture; call ``warn`` with the error of those that fail.
+    """Yield (name, figure) of each picture; call ``warn`` with the error of one that fails.
 
-    A collapsed model, say, is for the log to show, not a reason to end its training.
+    A collapsed model, for example, should be logged and not end its training.
     """
     evaluation = request.model.evaluation
     left_out = lacking(evaluation.model, exact=evaluation.exact)
@@ -165,7 +166,7 @@ def figures(
 
 
 def step(runner: Runner) -> int:
-    """Return epochs done, or iterations in a training that counts these; 0 without one."""
+    """Return the epochs done, or iterations if the training counts these; 0 without one."""
     loop = runner._train_loop
     if not isinstance(loop, BaseLoop):
         return 0

@@ -1,4 +1,4 @@
-"""Tested models in hand, what is to be drawn of them, and how a picture is entered in a table."""
+"""Tested models, requests for pictures of them, and registration of pictures in a table."""
 
 from __future__ import annotations
 
@@ -26,15 +26,14 @@ class Study(NamedTuple):
     """A tested model, or the scores of one.
 
     Attributes:
-        evaluation: encoded set, scores and relation; ``model`` may be None where scores are all
-            there is.
-        dataset: of the set.
+        evaluation: encoded set, scores and relation; ``model`` may be None if only scores exist.
+        dataset: dataset of the set.
         transforms: names of its transformed scores that are test-time transforms.
-        name: how a picture calls it.
+        name: its name in pictures.
         cfg: its config.
         checkpoint: its weights, or None: as the config builds it.
         numbers: the results of the test, ``'retrieval/t2v_R1'`` and so on.
-        trainings: facts of what it was trained as, by the checkpoint; empty: not trained here.
+        trainings: facts of its trainings, from the checkpoint; empty: not trained here.
     """
 
     evaluation: Evaluation
@@ -48,7 +47,7 @@ class Study(NamedTuple):
 
     @property
     def epoch(self) -> Optional[int]:
-        """Epochs that the weights were trained; None: unknown, or several models."""
+        """Number of epochs that the weights were trained; None: unknown, or several models."""
         return self.trainings[0].done if len(self.trainings) == 1 else None
 
     @property
@@ -79,12 +78,13 @@ class Study(NamedTuple):
         return self.dataset.videos[int(self.evaluation.videos.index[column])]
 
     def frames(self, column: int, **options: Any) -> dict[str, Any]:
-        """Return ``frames`` of a video, or ``lacking``, the reason why there are none."""
+        """Return a dict with ``frames`` of a video, or with ``lacking``, why there are none."""
         pipeline = self.dataset.video_pipeline.transforms
         return film_strip(self.video(column), pipeline, **options)._asdict()
 
     def hit(self, row: int, column: int, *, text: bool = False, **numbers: Any) -> SheetItem:
-        """The video of a pair as what a text has found, or the text as what a video has found."""
+        """Return a sheet's entry for a pair: the video as a hit of the text, or with ``text`` the
+        text as a hit of the video."""
         known = self.evaluation.relation
         truly = known.truth is not None and bool(known.truth[row, column])
         right = 'annotated' if known.positives[row, column] else 'judged' if truly else 'other'
@@ -99,18 +99,18 @@ class FigureRequest(NamedTuple):
     """Data from which pictures are drawn.
 
     Attributes:
-        models: tested models, one a checkpoint, in the order given; the last is *the* model.  None
-            for what a tool of its own draws.
-        against: what it is compared with, or None.
+        models: tested models, one per checkpoint, in the given order; the last is *the* model. None
+            for pictures made by a separate tool.
+        against: the model to compare with, or None.
         queries: ids of texts, or how many to choose.
-        top: hits of a query, or None: the picture's own.
-        seed: of all draws.
-        method: of a two-dimensional picture, 'pca' or 'tsne'.
-        out: folder, for what is more than pictures.
+        top: hits per query, or None: the picture's default.
+        seed: seed of all random choices.
+        method: projection of a two-dimensional picture, 'pca' or 'tsne'.
+        out: folder for output other than pictures.
         notes: lines to print under the pictures; drawing appends to it.
-        cfg: as it was read for a tool of its own,
-        line: and that tool's arguments: config and checkpoint, if there is one,
-        options: ``--cfg-options`` and what followed, or nothing.
+        cfg: the config, read for a separate tool.
+        line: arguments of that tool: config and checkpoint, if there is one.
+        options: ``--cfg-options`` and its words, or nothing.
     """
 
     models: Sequence[Study]
@@ -135,14 +135,14 @@ class FigureRequest(NamedTuple):
         return [study for study in (self.against, self.model) if study is not None]
 
     def drawn(self, count: int, of: int) -> list[int]:
-        """Return some of so many positions, drawn by the seed."""
+        """Return up to ``count`` of ``of`` positions, drawn by the seed."""
         return np.random.default_rng((self.seed, of)).permutation(of)[:count].tolist()
 
     def rows(self, candidates: Sequence[int] = (), *, among: str = 'texts') -> list[int]:
-        """Return rows of texts given by id, else some of ``candidates``, drawn.
+        """Return rows of texts given by id, else a random choice of ``candidates``.
 
         Raises:
-            ValueError: an id that the set has not, no id, or no candidate.
+            ValueError: an id that the set lacks, no id, or no candidate.
         """
         if not isinstance(self.queries, int):
             ids = self.model.evaluation.texts.ids
@@ -157,7 +157,7 @@ class FigureRequest(NamedTuple):
 
 
 def refuse_unknown(queries: Sequence[str], ids: Sequence[str]) -> None:
-    """Raise ValueError for ids of texts that there are not."""
+    """Raise ValueError for unknown ids of texts."""
     known = set(ids)
     unknown = [query for query in queries if query not in known]
     if unknown:
@@ -172,14 +172,14 @@ class Picture(NamedTuple):
     """A row of a table of pictures.
 
     Attributes:
-        name: of the command line, and of the file.
-        paper: and its number there; '' = of no paper.
-        draw: of what is asked; gives a figure, or (suffix of the name, figure) of several.
-        shows: what is seen.
-        needs: of the model, the config or the command line.
-        has: whether a model has what it needs; None = not known before it is drawn.
-        all_scores: whether it reads all scores, and not those of a shortlist alone.
-        by_tool: whether a tool of its own makes it, and no model is tested for it.
+        name: its name on the command line and of the file.
+        paper: paper and figure number; '' = not from a paper.
+        draw: function from a request to a figure, or to (suffix of the name, figure) of several.
+        shows: description of the picture.
+        needs: its requirements on the model, the config or the command line.
+        has: whether a model meets them; None = not known before drawing.
+        all_scores: whether it needs all scores, not just those of a shortlist.
+        by_tool: whether a separate tool makes it, without testing a model.
     """
 
     name: str
@@ -192,7 +192,7 @@ class Picture(NamedTuple):
     by_tool: bool = False
 
     def make(self, request: FigureRequest) -> Iterator[tuple[str, 'canvas.Figure']]:
-        """(Name, figure) of all that it draws."""
+        """Yield (name, figure) of each figure that it draws."""
         made = self.draw(request)
         if isinstance(made, Iterator):
             yield from ((f'{self.name}_{suffix}', figure) for suffix, figure in made)
@@ -203,7 +203,7 @@ class Picture(NamedTuple):
 def picture(
     name: str, paper: str = '', *, needs: str = '', **options: Any
 ) -> Callable[..., Picture]:
-    """Make a function that draws a row of a table; its docstring begins with what is shown."""
+    """Return a decorator that makes a table row, described by the docstring's first line."""
 
     def row(draw: Callable[[FigureRequest], Any]) -> Picture:
         shows = draw.__doc__.partition('\n')[0].rstrip('.')
@@ -213,7 +213,7 @@ def picture(
 
 
 def table(*modules: Any) -> dict[str, Picture]:
-    """Return the pictures of some modules by name, in order."""
+    """Return the pictures defined in some modules by name, in order."""
     found = [one for module in modules for one in vars(module).values()]
     return {one.name: one for one in found if isinstance(one, Picture)}
 
@@ -235,11 +235,11 @@ NO_FRAMES = np.zeros((0, 1, 1, 3), dtype=np.uint8)
 
 
 class FilmStrip(NamedTuple):
-    """Return frames spread evenly over a video.
+    """Frames spread evenly over a video.
 
     Attributes:
-        frames: uint8 [F, H, W, 3]; none (F = 0) where they cannot be read.
-        lacking: why there are none: 'broken' or 'no frames'; '' where there are some.
+        frames: uint8 [F, H, W, 3]; none (F = 0) if they cannot be read.
+        lacking: why there are none: 'broken' or 'no frames'; '' if there are some.
     """
 
     frames: np.ndarray
@@ -253,16 +253,16 @@ def film_strip(
     num_frames: int = 6,
     height: int = 112,
 ) -> FilmStrip:
-    """Return the frames that best show a video's content.
+    """Return frames that show a video's content.
 
-    They come from stored frames if the pipeline reads such, else from the video file: also where a
-    model reads features only, as long as the files are there.
+    They come from stored frames if the pipeline reads them, else from the video file, even for a
+    model that reads only features, if the files exist.
 
     Args:
         video: its record, see :meth:`VideoTextDataset.load_annotations`.
         pipeline: the transforms of its dataset.
-        num_frames: F, of a video that has so many.
-        height: of the short side in pixels, of larger frames.
+        num_frames: F, if the video has as many.
+        height: short side in pixels to which larger frames are scaled.
     """
     select = partial(uniform, num_frames=num_frames)
     stores = [step.store for step in pipeline if isinstance(step, LoadFrames)]

@@ -1,1 +1,1 @@
-"""From a command line to a run, and what it says on the way."""
+"""From a command line to a run, and the run's messages."""

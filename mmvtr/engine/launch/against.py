@@ -1,7 +1,7 @@
-"""A training beside its baseline: both results in one table, and a picture of what is found.
+"""Training a method beside its baseline: both results in one table, and a picture of the hits.
 
-Both have the same options, seed, flags and processes; what differs all the same stands above the
-table, by the facts that both checkpoints have carried into their results.
+Both have the same options, seed, flags and processes; remaining differences are listed above the
+table, from the facts that both checkpoints store in their results.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from mmvtr.signals import check_writable
 from mmvtr.storage import write_text
 from mmvtr.values import part
 
-#: What of the results is compared, where both trainings report it.
+#: Results that are compared if both trainings report them.
 COMPARED = ('R1', 'P1', 'mAP', 'nDCG50', 'rsum', 'SumR')
 
 
 def train_baseline(
     cfg: Config, args: argparse.Namespace, tool: Path, load: Callable[[dict[str, Any]], Config]
 ) -> None:
-    """Train the baseline in processes of its own, one for each of this training's.
+    """Train the baseline in separate processes, one for each process of this training.
 
     Args:
-        cfg: of the method.
-        args: of the command line.
+        cfg: config of the method.
+        args: arguments of the command line.
         tool: the file of the training tool.
-        load: reads the baseline's config with some options.
+        load: function that reads the baseline's config with some options.
 
     Raises:
         SystemExit: a fault of either config, or the baseline's training has failed.
@@ -53,13 +53,13 @@ def train_baseline(
     base = load(shared)
     if any(one.get('test_dataloader') is None for one in (cfg, base)):
         raise SystemExit('error: --against compares two tests: both configs need test_dataloader')
-    check_config(cfg, args.cfg_options)  # before the baseline takes its time
+    check_config(cfg, args.cfg_options)  # check before the baseline takes its time
     check_config(base, shared)
     check_writable(cfg.work_dir)
     refuse_other_set(cfg, base, names_of(args))
     folder = Path(cfg.work_dir) / 'baseline'
     command = baseline_command(cfg, args, folder, shared)
-    done = folder / 'command.json'  # written when it is through
+    done = folder / 'command.json'  # written when the baseline is finished
     same = done.is_file() and json.loads(done.read_text()) == command
     if args.resume and same and any(folder.glob(f'*/{RESULTS}')):
         return
@@ -74,7 +74,7 @@ def train_baseline(
 def baseline_command(
     cfg: Config, args: argparse.Namespace, folder: Path, options: dict[str, Any]
 ) -> list[str]:
-    """Return the baseline's command line: the method's, but for the folder and some options."""
+    """Return the baseline's command line: the method's, except for the folder and some options."""
     seed = cfg.get('randomness', {}).get('seed') or 0
     flags = ['--work-dir', str(folder), '--seed', str(seed), '--launcher', args.launcher]
     names = ('no_validate', 'best_on_test', 'auto_scale_lr', 'deterministic', 'diff_rank_seed')
@@ -96,11 +96,11 @@ def compared(
     tool: Path,
     load: Callable[[dict[str, Any]], Config],
 ) -> str:
-    """Return the table of both trainings, and where the picture is, or why there is none.
+    """Return the table of both trainings, and the path of the picture, or why there is none.
 
     Args:
         cfg, args, tool, load: see :func:`train_baseline`.
-        checkpoint: of the method; None: there is none.
+        checkpoint: checkpoint of the method, or None.
     """
     folder, names = Path(cfg.work_dir), names_of(args)
     shared, alone = divided(args.cfg_options, load)
@@ -128,18 +128,18 @@ def results_of(folder: Path) -> Results:
     files = sorted(folder.glob(f'*/{RESULTS}'))
     if not files:
         raise SystemExit(f'error: {folder}: the training has left no results of a test')
-    newest = files[-1]  # a resumed run has one folder for each start
+    newest = files[-1]  # a resumed run has one folder per start
     return results_from(json.loads(newest.read_text()), str(newest))
 
 
 def divided(
     options: Mapping[str, Any], load: Callable[[dict[str, Any]], Config]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return options for both trainings, and those that the baseline's config has no place for.
+    """Return options for both trainings, and those that do not exist in the baseline's config.
 
     Args:
-        options: of the command line, by key.
-        load: reads the baseline's config with some of them.
+        options: options of the command line, by key.
+        load: function that reads the baseline's config with some of them.
     """
     plain = load({})
     both = {key: value for key, value in options.items() if _has(plain, key, value, load)}
@@ -164,11 +164,11 @@ def _has(plain: Config, option: str, value: Any, load: Callable[..., Config]) ->
 
 
 def refuse_other_set(ours: Config, theirs: Config, names: tuple[str, str]) -> None:
-    """Raise unless two configs are tested on the same texts and videos, before any training.
+    """Raise, before any training, unless two configs are tested on the same texts and videos.
 
     Raises:
         SystemExit: a test set cannot be built.
-        ValueError: they are not.
+        ValueError: the test sets differ.
     """
     results = []
     for cfg in (ours, theirs):
@@ -181,16 +181,16 @@ def refuse_other_set(ours: Config, theirs: Config, names: tuple[str, str]) -> No
 
 
 def rank_of_launch() -> int:
-    """Return this process' number among those of a launcher, before they join."""
+    """Return this process' rank set by a launcher, before the process group exists."""
     names = ('RANK', 'SLURM_PROCID', 'OMPI_COMM_WORLD_RANK')
     return int(next((os.environ[name] for name in names if name in os.environ), 0))
 
 
 def own_group() -> dict[str, str]:
-    """Return the environment of processes, one per process of ours, that join a group of their own.
+    """Return the environment in which one child per process of ours joins a separate group.
 
-    torchrun holds the port of its own group: rank 0 chooses another one, and tells the others
-    through torchrun's store.
+    torchrun uses the port of its own group: rank 0 chooses another one, and passes it on through
+    torchrun's store.
     """
     environment = dict(os.environ)
     if environment.get('TORCHELASTIC_USE_AGENT_STORE') != 'True':
@@ -208,10 +208,10 @@ def own_group() -> dict[str, str]:
 
 
 def call(tool: Path, *arguments: str, environment: Optional[Mapping[str, str]] = None) -> None:
-    """Run a tool to its end.
+    """Run a tool and wait for its end.
 
     Raises:
-        SystemExit: with its status, where that is not 0.
+        SystemExit: with its status, if that is not 0.
     """
     command = [sys.executable, str(tool), *arguments]
     code = subprocess.run(command, env=environment).returncode
@@ -220,9 +220,9 @@ def call(tool: Path, *arguments: str, environment: Optional[Mapping[str, str]] =
 
 
 def picture(draw: Path, config: str, checkpoint: str, folder: Path, *options: str) -> str:
-    """Draw what a checkpoint finds; returns the path of the first film strips.
+    """Draw the hits of a checkpoint; return the path of the first film strips.
 
-    Where nothing can be drawn it returns a sentence that says why: the trainings are done.
+    If nothing can be drawn it returns the reason as a sentence, since the trainings have succeeded.
     """
     command = [sys.executable, str(draw), config, checkpoint, '--out', str(folder), *options]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -236,13 +236,13 @@ def picture(draw: Path, config: str, checkpoint: str, folder: Path, *options: st
 def results_table(folder: Path, baseline: Path, names: Sequence[str], options: str = '') -> str:
     """Return the table of two trainings, the baseline first, and their difference.
 
-    What the trainings differ in, by what their results say of them, stands above the table.
+    The differences of the trainings, as stated in their results, are listed above the table.
 
     Args:
-        folder: of the method's training.
-        baseline: of the baseline's.
-        names: of the method and of the baseline.
-        options: a line on which options went where.
+        folder: folder of the method's training.
+        baseline: folder of the baseline's training.
+        names: names of the method and of the baseline.
+        options: a line about which training got which options.
 
     Raises:
         SystemExit: one of them has no results.

@@ -1,4 +1,4 @@
-"""What of a log the console shows, in which order and how often.  The log file has all of it."""
+"""Console output of a log: which messages, in which order and how often. The log file has all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def consoles(logger: logging.Logger) -> list[logging.Handler]:
 
 @contextmanager
 def file_only(logger: logging.Logger) -> Iterator[None]:
-    """Send all but errors to the log file alone within this context."""
+    """Within this context, send only errors to the console; all messages go to the log file."""
 
     def errors(record: logging.LogRecord) -> bool:
         return record.levelno >= logging.ERROR
@@ -60,7 +60,7 @@ class _Raise:
 # -- rows ----------------------------------------------------------------------------------------
 
 
-#: What stands first of a step, where it is known; the learning rate with fewer digits.
+#: Values that come first in a step's line, if known; the learning rate with fewer digits.
 FIRST = ('loss', 'lr', 'time_left', 'time')
 
 
@@ -68,8 +68,8 @@ class RowsLogProcessor(LogProcessor):
     """mmengine's LogProcessor with loss, learning rates and times first in a step's line.
 
     ``lr`` is the lowest to the highest rate of the optimizer's groups, ``time_left`` is mmengine's
-    ``eta``, which here would be read as the matching uncertainty.  What goes to the visualizer
-    (``scalars.json``, TensorBoard) is mmengine's: its ``lr`` is that of the first group.
+    ``eta``, which here would be mistaken for the matching uncertainty.  The visualizer
+    (``scalars.json``, TensorBoard) gets mmengine's values: its ``lr`` is that of the first group.
     """
 
     def get_log_after_iter(self, runner: Runner, batch_idx: int, mode: str) -> tuple[dict, str]:
@@ -79,11 +79,11 @@ class RowsLogProcessor(LogProcessor):
 
 
 def what_matters_first(line: str, rates: Sequence[float] = ()) -> str:
-    """Return a line of mmengine's in this order: ``Epoch(train) [1][2/3]  base_lr ... loss``.
+    """Return mmengine's line ``Epoch(train) [1][2/3]  base_lr ... loss`` with loss and rates first.
 
     Args:
-        line: mmengine's.
-        rates: of the optimizer's groups; none: the one of the line is the only one.
+        line: mmengine's line.
+        rates: rates of the optimizer's groups; if empty, that of the line is the only one.
 
     Example:
         ::
@@ -106,14 +106,14 @@ def what_matters_first(line: str, rates: Sequence[float] = ()) -> str:
 
 @HOOKS.register_module()
 class TimedLoggerHook(LoggerHook):
-    """mmengine's LoggerHook that also writes after some seconds without a line.
+    """mmengine's LoggerHook that also writes a line after some seconds without one.
 
-    In training, validation and test alike.  Lines between the intervals go to the log alone, not
-    to the visualizer.  Where the loop has printed a table, the line with all its numbers goes to
-    the log file alone.
+    This applies to training, validation and test.  Lines between the intervals go only to the log,
+    not to the visualizer.  If the loop has printed a table, the line with all its numbers goes only
+    to the log file.
 
     Args:
-        seconds: of silence.
+        seconds: maximum time between two lines.
         **kwargs: as for LoggerHook (``interval``, ``ignore_last``).
 
     Raises:

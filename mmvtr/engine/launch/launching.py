@@ -1,4 +1,4 @@
-"""What the command-line tools do around a Runner: processes, data, weights."""
+"""Set-up around a Runner for the command-line tools: processes, data, weights."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ LOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
 def start_processes(cfg: Config, launcher: str) -> None:
     """Join the process group of ``launcher``: on CUDA as mmengine does, else over gloo.
 
-    mmengine asks for a GPU in both its initialisation and its model wrapper; so on a CPU the group
-    is made here and ``cfg.model_wrapper_cfg`` is set.
+    mmengine needs a GPU in both its initialisation and its model wrapper; so on a CPU the group is
+    created here and ``cfg.model_wrapper_cfg`` is set.
 
     Args:
         cfg: its ``launcher`` is set.
@@ -54,12 +54,12 @@ def start_processes(cfg: Config, launcher: str) -> None:
     cfg.launcher = launcher
     if launcher == 'none':
         return
-    # torch 2.14 has another name for what mmengine says, and says so in each process.
+    # torch 2.14 has renamed a function that mmengine calls, and warns in each process.
     warnings.filterwarnings('ignore', '`broadcast_buffers` is deprecated', FutureWarning)
     env = cfg.get('env_cfg', {})
     set_multi_processing(**env.get('mp_cfg', {}), distributed=True)
     wrapper = dict(cfg.get('model_wrapper_cfg') or {})
-    if wrapper:  # mmengine looks for the name in its own registry alone
+    if wrapper:  # mmengine looks up the name in its own registry only
         ours = bare_name(wrapper) in MODEL_WRAPPERS.module_dict
         if ours:
             wrapper['type'] = f'mmvtr.{bare_name(wrapper)}'
@@ -80,7 +80,7 @@ def start_processes(cfg: Config, launcher: str) -> None:
 
 
 def stop_processes() -> None:
-    """Leave the process group together, since a process that just exits can abort the others."""
+    """Leave the process group together, since a process that exits early can abort the others."""
     if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()
@@ -103,14 +103,14 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, D
         The datasets, by the names of their loaders.
 
     Raises:
-        SystemExit: says which dataset cannot be built and why.
+        SystemExit: names the dataset that cannot be built, with the reason.
     """
     init_default_scope(cfg.get('default_scope', 'mmengine'))
     built = {}
     for loader in filter(cfg.get, loaders):
         try:
             built[loader] = DATASETS.build(cfg[loader]['dataset'])
-            if hasattr(built[loader], 'full_init'):  # mmengine's own
+            if hasattr(built[loader], 'full_init'):  # mmengine's own datasets
                 built[loader].full_init()
             if not len(built[loader]):
                 raise ValueError('it has no item: no video that has a text')
@@ -126,12 +126,12 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, D
 
 @contextmanager
 def claim(work_dir: Union[str, Path]) -> Iterator[FolderLock]:
-    """Hold the folder's training lock from before it is read until the end.
+    """Hold the folder's training lock from before the folder is read until the end.
 
-    The main process holds the lock; the others go with it.
+    The main process holds the lock for all processes.
 
     Raises:
-        SystemExit: another training is in that folder (says which one), or it cannot be written in.
+        SystemExit: another training uses that folder (names it), or the folder is not writable.
     """
     lock, refusal = FolderLock(work_dir), None
     if is_main_process():
@@ -146,7 +146,7 @@ def claim(work_dir: Union[str, Path]) -> Iterator[FolderLock]:
     refusals = [refusal]
     broadcast_object_list(refusals)
     if refusals[0] is not None:
-        status = refusals[0] if is_main_process() else 1  # alone each process is a main one
+        status = refusals[0] if is_main_process() else 1  # alone each is a main one
         stop_processes()
         raise SystemExit(status)
     with lock:
@@ -158,15 +158,14 @@ def resume(cfg: Config, path: str, *, seed: Optional[int] = None) -> None:
 
     Args:
         cfg: its ``resume``, ``load_from`` and ``randomness`` are set.
-        path: a checkpoint, or 'auto' for the newest one in ``cfg.work_dir``; if there is none
-            yet, the training starts as if nothing had been asked.
+        path: a checkpoint, or 'auto' for the newest one in ``cfg.work_dir``; if there is none yet,
+            a new training starts.
         seed: the seed the user wants; it must be that of the checkpoint, because the order of the
             data depends on it.
 
     Raises:
         FileNotFoundError, RuntimeError, ValueError: no such checkpoint, or a damaged one.
-        SystemExit: one of another seed, or one that holds weights without the state of their
-            training.
+        SystemExit: one of another seed, or one with weights but without training state.
     """
     found = latest_checkpoint(cfg.work_dir) if path == 'auto' else path
     if found is None:
@@ -187,7 +186,7 @@ def resume(cfg: Config, path: str, *, seed: Optional[int] = None) -> None:
 
 
 def _needed(cfg: Config) -> list[str]:
-    """State that a training needs to be resumed."""
+    """Return the names of the state that a training needs to be resumed."""
     schedule = ['param_schedulers'] if cfg.get('param_scheduler') else []
     own = [f'meta.{name}' for name in ('epoch', 'iter', 'order', 'groups', 'values')]
     return [*own, 'message_hub', 'optimizer.param_groups', *schedule]
@@ -202,7 +201,7 @@ def _holds(content: Any, name: str) -> bool:
 
 
 def anew(path: Union[str, Path]) -> str:
-    """Return what a checkpoint without training state can be used for, to end an error."""
+    """Return a hint for an error: what a checkpoint without training state can be used for."""
     return f' Its weights can start a new training: --cfg-options load_from={path}'
 
 
@@ -210,10 +209,10 @@ def load_best(runner: Runner, path: Union[str, Path]) -> None:
     """Load the weights of the best checkpoint into the model after a training.
 
     Raises:
-        FileNotFoundError, RuntimeError: the file is gone or damaged.
+        FileNotFoundError, RuntimeError: the file is missing or damaged.
     """
     checkpoint = read_checkpoint(path)
-    # An EMAHook would take it for a training to be resumed; state_dict has the averaged weights.
+    # An EMAHook would treat it as a training to resume; state_dict has the averaged weights.
     checkpoint.pop('ema_state_dict', None)
     runner.call_hook('after_load_checkpoint', checkpoint=checkpoint)
     bare(runner.model).load_state_dict(checkpoint['state_dict'])
@@ -226,7 +225,7 @@ def load_best(runner: Runner, path: Union[str, Path]) -> None:
 
 
 def state_choice(runner: Runner, choices: Sequence[Optional[Choice]]) -> None:
-    """Set how the tested checkpoints were chosen, for the protocol line."""
+    """Record how the tested checkpoints were chosen, for the protocol line."""
     sets = {choice and choice.on for choice in choices}
     stated = 'test' if 'test' in sets else 'val' if sets == {'val'} else None
     runner.message_hub.update_info('chosen_on', stated)
@@ -235,7 +234,7 @@ def state_choice(runner: Runner, choices: Sequence[Optional[Choice]]) -> None:
 
 
 def read_matching(model: nn.Module, path: Union[str, Path]) -> dict[str, Any]:
-    """Read a checkpoint that must be of ``model``, which may have a distributed wrapper.
+    """Return a checkpoint that must fit ``model``, which may have a distributed wrapper.
 
     Raises:
         FileNotFoundError, RuntimeError: no such file, a damaged one, or one of another model (names
@@ -249,10 +248,11 @@ def read_matching(model: nn.Module, path: Union[str, Path]) -> dict[str, Any]:
 def check_order(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Path]) -> None:
     """Raise unless a resumed training gets its data in the order of an uninterrupted one.
 
-    The same joint batch over another number of processes goes on, and the log says what differs.
+    The same joint batch over another number of processes is accepted, with a log message about the
+    difference.
 
     Raises:
-        SystemExit: other numbers of items, of items in a joint batch, or of batches a step.
+        SystemExit: other numbers of items, of items in a joint batch, or of batches per step.
     """
     meta, own = checkpoint['meta'], data_order(runner)
     trained = meta['order']
@@ -281,10 +281,10 @@ def processes(count: int) -> str:
 
 
 def check_optimizer(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Path]) -> None:
-    """Raise unless a training can be resumed with a checkpoint's optimizer.
+    """Raise unless a training can be resumed with a checkpoint's optimizer state.
 
-    Which parameters share a learning rate and a weight decay is a matter of the config: after
-    another ``optim_wrapper.constructor`` or ``paramwise_cfg`` the stored moments fit no longer.
+    The config determines which parameters share a learning rate and a weight decay: with another
+    ``optim_wrapper.constructor`` or ``paramwise_cfg`` the stored moments no longer fit.
 
     Raises:
         SystemExit: its parameter groups are not those of ``runner``'s config.
@@ -310,16 +310,16 @@ def check_optimizer(runner: Runner, checkpoint: dict[str, Any], path: Union[str,
 
 
 def check_changes(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Path]) -> bool:
-    """Raise unless a training can be resumed with its config; log what differs from before.
+    """Raise unless a training can be resumed with its config; log the differences from before.
 
-    Call it when the optimizer has been built.
+    Call it after the optimizer has been built.
 
     Returns:
-        Whether rates and schedule are to be those of the config (:meth:`.ToolRunner.resume`).
+        Whether rates and schedule are taken from the config (:meth:`.ToolRunner.resume`).
 
     Raises:
         SystemExit: it cannot; names the value.
-        ValueError: the checkpoint's values are no dict.
+        ValueError: the checkpoint's values are not a dict.
     """
     found = changes_since(runner, checkpoint, path)
     why = refusal(runner, found, checkpoint)

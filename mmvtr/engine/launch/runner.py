@@ -1,4 +1,4 @@
-"""mmengine's Runner as our tools run it: a start that fits on a screen, a warm-up that fits."""
+"""mmengine's Runner as our tools run it: a short console log at the start, and warm-up fitting."""
 
 from __future__ import annotations
 
@@ -37,17 +37,16 @@ from mmvtr.evaluation.results import Results, write_results
 from mmvtr.registry import bare_name
 from mmvtr.storage.weights import unwrapped
 
-#: The file of a test's results, in the folder of its log.
+#: Name of the file with a test's results, in the folder of its log.
 RESULTS = 'results.json'
 
 
 class ToolRunner(Runner):
     """mmengine's Runner with a short console log; the log file has all messages.
 
-    Environment, merged config, list of hooks and options of each parameter go to the file alone,
-    and the console says in a line where.  A log file that cannot be written is an error.  A
-    ``LoggerHook`` becomes a
-    :class:`~mmvtr.engine.launch.console.TimedLoggerHook`.
+    Environment, merged config, list of hooks and options of each parameter go only to the file,
+    whose path the console shows.  A log file that cannot be written is an error.  A ``LoggerHook``
+    becomes a :class:`~mmvtr.engine.launch.console.TimedLoggerHook`.
 
     With ``fit_warmup = True`` in the config, a warm-up as long as the training or longer is
     shortened (:func:`~mmvtr.engine.checks.schedule_checks.fit_warmup`).
@@ -55,10 +54,10 @@ class ToolRunner(Runner):
     The datasets of the loaders :attr:`reads` are built before the model, and once.
 
     Attributes:
-        reads: names of the loaders that a run needs; what the others read may be missing.
-        datasets: by name of their loader.
-        trained_before: facts of the training that this one goes on with, by its checkpoint; None:
-            it is new.
+        reads: names of the loaders that a run needs; data of the others may be missing.
+        datasets: datasets by the name of their loader.
+        trained_before: facts of the training that is resumed, from its checkpoint; None: a new
+            training.
         rescale: whether a resumed training takes rates and schedule from its config, not from the
             checkpoint.
 
@@ -91,17 +90,17 @@ class ToolRunner(Runner):
         return logger
 
     def build_log_processor(self, log_processor: Any) -> LogProcessor:
-        """Build mmengine's log processor with our order of a row; keep another one."""
+        """Build mmengine's log processor with our order of values; keep one of another type."""
         if isinstance(log_processor, dict) and bare_name(log_processor) in ('', 'LogProcessor'):
             options = {name: value for name, value in log_processor.items() if name != 'type'}
             return RowsLogProcessor(**options)
         return super().build_log_processor(log_processor)
 
     def register_default_hooks(self, hooks: Optional[dict[str, Any]] = None) -> None:
-        """Register mmengine's default hooks, with a logger hook that is never silent for long.
+        """Register mmengine's default hooks, with a logger hook that regularly writes a line.
 
-        None takes away a hook that is not mmengine's, too, and one that is not there
-        (:func:`~mmvtr.engine.checks.key_checks.hook_faults` refuses slips of a name).
+        None also removes a hook that is not mmengine's, or that does not exist
+        (:func:`~mmvtr.engine.checks.key_checks.hook_faults` rejects misspelt names).
         """
         hooks = default_hooks(hooks)
         logger = hooks.get('logger', dict(type='LoggerHook'))
@@ -110,7 +109,7 @@ class ToolRunner(Runner):
         super().register_default_hooks(hooks)
 
     def build_visualizer(self, visualizer: Any = None) -> Visualizer:
-        """Build mmengine's visualizer, which imports matplotlib when something is drawn."""
+        """Build mmengine's visualizer, which imports matplotlib only when something is drawn."""
         if visualizer is None:
             visualizer = dict(vis_backends=[dict(type='LocalVisBackend')])
         if isinstance(visualizer, dict) and bare_name(visualizer) in ('', 'Visualizer'):
@@ -126,10 +125,10 @@ class ToolRunner(Runner):
             super()._log_env(env_cfg)
 
     def build_model(self, model: Union[nn.Module, dict[str, Any]]) -> nn.Module:
-        """Build the datasets and the model; what cannot be read ends the tool in one sentence.
+        """Build the datasets and the model; unreadable data end the tool with one sentence.
 
         Raises:
-            SystemExit: a dataset or the model cannot be built (says why).
+            SystemExit: a dataset or the model cannot be built (with the reason).
         """
         self.datasets = check_datasets(self.cfg, self.reads)
         for loader, dataset in self.datasets.items():
@@ -139,15 +138,13 @@ class ToolRunner(Runner):
             return super().build_model(model)
         except (OSError, RuntimeError, ValueError) as error:
             reason = str(error)
-            if 'pretrained=' in reason:  # in the syntax of where the user is
+            if 'pretrained=' in reason:  # add the command line's syntax
                 reason += f' (here: --cfg-options {pretrained_options(self.cfg)})'
             name = self.cfg.filename or 'the config'
             raise SystemExit(f'error: the model of {name} cannot be built: {reason}') from error
 
     def _init_model_weights(self) -> None:
-        if not isinstance(
-            self.model, FullyShardedRetriever
-        ):  # which has done it before it cut them
+        if not isinstance(self.model, FullyShardedRetriever):  # it initialises before sharding
             super()._init_model_weights()
 
     def build_optim_wrapper(self, optim_wrapper: Any) -> OptimWrapper:
@@ -163,7 +160,7 @@ class ToolRunner(Runner):
         return built
 
     def scale_lr(self, optim_wrapper: OptimWrapper, auto_scale_lr: Optional[dict] = None) -> None:
-        """Scale the learning rates as mmengine does, the logged base rate too; log all rates."""
+        """Scale the learning rates, and the logged base rate, as mmengine does; log all rates."""
         if not (auto_scale_lr or {}).get('enable'):
             return
         before = [rate for rate, _ in rates_of(wrappers_of(optim_wrapper))]
@@ -182,9 +179,9 @@ class ToolRunner(Runner):
             self.logger.info(f'{kind} for {"; ".join(groups_in_words(wrapper, names))}')
 
     def train(self) -> nn.Module:
-        """Train as mmengine does, then end the workers that a loader has kept over the epochs.
+        """Train as mmengine does, then end the persistent workers of its loaders.
 
-        Where batches are pinned, torch waits for each of them 5 s at the exit otherwise.
+        Otherwise, with pinned memory, torch waits 5 s for each of them at exit.
         """
         try:
             return super().train()
@@ -204,7 +201,7 @@ class ToolRunner(Runner):
         return numbers
 
     def resume(self, *args: Any, **kwargs: Any) -> None:
-        """Resume as mmengine does; rates and schedule are the config's if :attr:`rescale`."""
+        """Resume as mmengine does; take rates and schedule from the config if :attr:`rescale`."""
         options = options_of(self)
         super().resume(*args, **kwargs)
         if self.rescale:
@@ -213,7 +210,7 @@ class ToolRunner(Runner):
     def save_checkpoint(
         self, out_dir: str, filename: str, *, save_optimizer: bool = True, **kwargs: Any
     ) -> None:
-        """mmengine's; a sharded model's holds whole tensors.  All processes call it."""
+        """Save a checkpoint with whole tensors, even of shards; all processes call it."""
         with whole_states(self.model, self.optim_wrapper if save_optimizer else None):
             super().save_checkpoint(out_dir, filename, save_optimizer=save_optimizer, **kwargs)
 
@@ -226,12 +223,12 @@ class ToolRunner(Runner):
     ) -> dict[str, Any]:
         """Load a checkpoint as mmengine does, but only one that fits exactly.
 
-        A hook that takes a part of a checkpoint only says which in its ``prefixes``.
+        A hook that keeps only a part of a checkpoint sets the checkpoint's ``prefixes``.
 
         Args:
-            filename, map_location: as of mmengine.
-            strict, revise_keys: of mmengine, not read: the names must be the model's, behind what
-                wrappers put before them (:func:`~mmvtr.storage.weights.unwrapped`).
+            filename, map_location: as in mmengine.
+            strict, revise_keys: mmengine's, ignored: the names must be the model's, after a prefix
+                of wrappers (:func:`~mmvtr.storage.weights.unwrapped`).
 
         Raises:
             RuntimeError: weights of another model, after hooks have seen the checkpoint.
@@ -256,13 +253,13 @@ class ToolRunner(Runner):
 
 
 class ToolTestRunner(ToolRunner):
-    """The runner of a test, for which the training data may be missing."""
+    """Runner of a test, for which the training data may be missing."""
 
     reads = ('test_dataloader',)
 
 
 class _WithDataset(dict):
-    """A dataloader's config with a dataset that is built, which no copy of the config copies."""
+    """A dataloader's config with a built dataset, which copies of the config share."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
         memo[id(self['dataset'])] = self['dataset']
@@ -270,7 +267,7 @@ class _WithDataset(dict):
 
 
 def _end_workers(loader: Any) -> None:
-    loader = getattr(loader, 'dataloader', loader)  # AlternatingTrainLoop's passes hold it
+    loader = getattr(loader, 'dataloader', loader)  # AlternatingTrainLoop's passes wrap it
     for one in getattr(loader, 'loaders', [loader]):
         kept = getattr(one, '_iterator', None)
         if kept is not None:
@@ -286,13 +283,13 @@ def _not_of_mmengine(record: logging.LogRecord) -> bool:
 def _not_of_file_client(record: logging.LogRecord) -> bool:
     """Return False for mmengine's warnings about its own old file client.
 
-    They name no key that a config could change, and come at every start and first save.
+    A config cannot avoid them, and they appear at every start and first save.
     """
     return not record.getMessage().startswith(('"FileClient" will', '"HardDiskBackend" is'))
 
 
 def _not_of_lost_gradients(record: logging.LogRecord) -> bool:
-    """Return False for mmengine's warning of lost gradients: every epoch ends with a step."""
+    """Return False for mmengine's warning of lost gradients: each epoch ends with a step."""
     return not record.getMessage().startswith('Resumed iteration number is not divisible by')
 
 
@@ -308,13 +305,13 @@ def machine() -> str:
 
 
 def groups_in_words(wrapper: OptimWrapper, names: Optional[dict[int, str]] = None) -> list[str]:
-    """Return '12 parameters (heads, losses): lr 0.001' for all that share these options.
+    """Return lines like '12 parameters (heads, losses): lr 0.001', one per set of equal options.
 
-    Of the optimizer's own groups: the wrapper's have a made one of mmengine's beside them.
+    They come from the optimizer's own groups: the wrapper's include an artificial one of mmengine.
 
     Args:
-        wrapper: of the optimizer.
-        names: of parameters, by ``id``; None: the parts of the model are not said.
+        wrapper: wrapper of the optimizer.
+        names: names of parameters by ``id``; None: omit the parts of the model.
     """
     counts: Counter = Counter()
     parts: dict[str, dict[str, None]] = {}
@@ -340,10 +337,10 @@ def _in_brackets(parts: Iterable[str]) -> str:
 
 @contextmanager
 def named_only(*packages: str) -> Iterator[None]:
-    """Replace packages not imported so far by modules that know only their version, for a time.
+    """Temporarily replace packages not yet imported by modules that have only a version.
 
     Args:
-        packages: by their name as modules and as distributions; what is not installed stays away.
+        packages: names of modules and distributions; packages that are not installed are skipped.
     """
     stands = []
     for name in packages:
@@ -363,7 +360,7 @@ def named_only(*packages: str) -> Iterator[None]:
 
 
 class LateVisualizer(Visualizer):
-    """mmengine's class whose matplotlib figure is made when something is drawn on it."""
+    """mmengine's Visualizer whose matplotlib figure is created when something is drawn on it."""
 
     _FIGURE = ('fig_save_canvas', 'fig_save', 'ax_save', 'dpi')
 
@@ -377,7 +374,7 @@ class LateVisualizer(Visualizer):
     def _initialize_fig(self, fig_cfg: Any) -> tuple[Any, ...]:
         return None, _NoFigure(), None
 
-    def __getattr__(self, name: str) -> Any:  # of what is not there
+    def __getattr__(self, name: str) -> Any:  # called for missing attributes only
         if name not in self._FIGURE:
             raise AttributeError(f'{type(self).__name__} has no attribute {name!r}')
         found = super()._initialize_fig(self.fig_save_cfg)
@@ -388,8 +385,8 @@ class LateVisualizer(Visualizer):
 
 class _NoFigure:
     def get_dpi(self) -> None:
-        """It has none yet."""
+        """Return None: there is no figure yet."""
 
 
-# Hooks ask mmengine's class for the instance.
+# Hooks request the instance from mmengine's class.
 LateVisualizer._instance_dict = Visualizer._instance_dict

@@ -1,4 +1,4 @@
-"""A runner that tests what a config says: one checkpoint, several as one model, or none."""
+"""Construction of a runner that tests a config with one, several or no checkpoints."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def runner_of_test(
     random: bool = False,
     launcher: str = 'none',
 ) -> ToolTestRunner:
-    """A runner whose ``test()`` is of these weights; its data and its model are seen to be right.
+    """Return a runner whose ``test()`` uses these weights, with checked data and model.
 
     Args:
-        cfg: changed in place: its model where there are several checkpoints, weights and seed.
+        cfg: changed in place: its weights and seed, and its model for several checkpoints.
         checkpoints: files of the same model; none: as the config builds it.
-        fusion: of several, see :func:`~mmvtr.engine.hooks.members.read_fusion`.
+        fusion: fusion of several, see :func:`~mmvtr.engine.hooks.members.read_fusion`.
         random: whether parts of a model without a checkpoint may be random.
         launcher: see :func:`~mmvtr.engine.launch.launching.start_processes`.
 
     Raises:
         FileNotFoundError, RuntimeError: a checkpoint that cannot be read or is of another model.
-        SystemExit: data that are missing, or random weights that nobody asked for.
+        SystemExit: missing data, or random weights without ``random``.
         ValueError: another fusion.
     """
     seeds, choices, trainings_of_each = (
@@ -71,9 +71,9 @@ def runner_of_test(
 
 
 def _origin(path: str) -> tuple[Optional[int], Optional[Choice], list[Training]]:
-    """Seed of a checkpoint's training, what it was chosen by, and the facts of its trainings.
+    """Return a checkpoint's seed, why it was chosen, and the facts of its trainings.
 
-    One file is held at a time.
+    Only one file is in memory at a time.
     """
     checkpoint = read_checkpoint(path)
     seed = checkpoint.get('meta', {}).get('seed')

@@ -1,4 +1,4 @@
-"""A runner that trains what a config says, from its first checks to the test of its best epoch."""
+"""Construction of a runner that trains a config, from its checks to the test of the best epoch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mmvtr.engine.loop.facts import trainings_of
 from mmvtr.registry import bare_name
 from mmvtr.storage.weights import read_checkpoint, unwrapped
 
-#: By precision, the wrapper that trains in it and its arguments.
+#: Optimizer wrapper and its arguments by precision.
 WRAPPERS = dict(
     bf16=dict(type='mmvtr.AutocastOptimWrapper'),
     fp16=dict(type='AmpOptimWrapper', dtype='float16', loss_scale='dynamic'),
@@ -45,7 +45,7 @@ def choose_on_test(cfg: Config) -> None:
     keep = cfg.default_hooks.checkpoint
     keep.update(interval=1, max_keep_ckpts=-1)
     metrics = cfg.test_evaluator if isinstance(cfg.test_evaluator, list) else [cfg.test_evaluator]
-    if any(not metric.get('v2t_protocols', True) for metric in metrics):  # texts are queries only
+    if any(not metric.get('v2t_protocols', True) for metric in metrics):  # text queries only
         keep.save_best = keep.save_best.replace('retrieval/rsum', 'retrieval/t2v_SumR')
 
 
@@ -53,7 +53,7 @@ def use_amp(cfg: Config, precision: str) -> None:
     """Make the optimizer wrapper run in a low precision: 'bf16', or 'fp16' with loss scaling.
 
     Raises:
-        SystemExit: float16 without a GPU, or a wrapper that is not known.
+        SystemExit: float16 without a GPU, or an unknown wrapper.
     """
     if precision == 'fp16' and not torch.cuda.is_available():
         raise SystemExit(
@@ -69,10 +69,10 @@ def use_amp(cfg: Config, precision: str) -> None:
 
 
 def scale_rates(cfg: Config) -> None:
-    """Make learning rates follow the batch size.
+    """Scale the learning rates with the batch size.
 
     Raises:
-        SystemExit: the config does not say which batch size its rates are for.
+        SystemExit: the config does not state the batch size of its rates.
     """
     if cfg.get('auto_scale_lr', {}).get('base_batch_size') is None:
         raise SystemExit(
@@ -82,7 +82,7 @@ def scale_rates(cfg: Config) -> None:
 
 
 def check_training(cfg: Config, options: Iterable[str] = ()) -> None:
-    """Check what a config says by itself, before processes start or a folder is read.
+    """Check a config by itself, before processes start or a folder is read.
 
     Args:
         cfg: the merged config.
@@ -98,16 +98,16 @@ def check_training(cfg: Config, options: Iterable[str] = ()) -> None:
 def runner_of_training(
     cfg: Config, *, resume: Optional[str] = None, seed: Optional[int] = None
 ) -> ToolRunner:
-    """Return a runner whose data, weights and metrics are checked, new or resumed.
+    """Return a runner with checked data, weights and metrics, new or resumed.
 
     Args:
         cfg: changed in place; its folder is locked (:func:`.launching.claim`).
         resume: a checkpoint, or 'auto' for the newest one in the folder; None: the config's own
             ``resume``.
-        seed: the one that the user gave, which must be that of the checkpoint.
+        seed: the user's seed, which must be that of the checkpoint.
 
     Raises:
-        SystemExit: data, weights or a schedule that do not fit the config; says which.
+        SystemExit: data, weights or a schedule that do not fit the config; names them.
         FileNotFoundError, RuntimeError, ValueError: no such checkpoint, or a damaged one.
     """
     if resume or cfg.get('resume'):
@@ -134,9 +134,9 @@ def runner_of_training(
 
 
 def train_and_test(runner: ToolRunner) -> Optional[str]:
-    """Train, then test the checkpoint that was best on val, or else the last epoch; return it.
+    """Train, then test the best checkpoint on val, or else that of the last epoch; return its path.
 
-    None: the training has written no checkpoint.
+    Return None if the training has written no checkpoint.
     """
     runner.train()
     barrier()  # rank 0 may still be writing
@@ -147,7 +147,7 @@ def train_and_test(runner: ToolRunner) -> Optional[str]:
         else:
             launching.load_best(runner, best)
         runner.test()
-    barrier()  # rank 0 holds the folder until all are through
+    barrier()  # rank 0 holds the folder's lock until all are finished
     return runner.message_hub.get_info('best_ckpt') or latest_checkpoint(runner.work_dir)
 
 
@@ -157,15 +157,15 @@ def gives_vectors(runner: Any) -> bool:
 
 
 def start_from(runner: Runner, cfg: Config) -> None:
-    """Raise unless ``cfg.load_from`` fits the model, or the parts of it that are asked for.
+    """Raise unless ``cfg.load_from`` fits the model, or the requested parts of it.
 
-    ``load_from_prefixes`` of the config names them: a list of beginnings of weight names, such as
+    ``load_from_prefixes`` of the config names them: a list of prefixes of weight names, such as
     ``['encoder.frames.', 'encoder.text.']`` for the towers alone.  All weights of the model under
-    them come from the checkpoint, all others keep their start.
+    them come from the checkpoint, all others keep their initial values.
 
     Raises:
         FileNotFoundError, RuntimeError: no such checkpoint, or a damaged one.
-        SystemExit: one of another model (names what differs), or a prefix that fits no weight.
+        SystemExit: one of another model (names what differs), or a prefix that matches no weight.
     """
     path, prefixes = cfg.load_from, cfg.get('load_from_prefixes')
     if prefixes is not None:
@@ -208,17 +208,17 @@ def start_from(runner: Runner, cfg: Config) -> None:
 
 
 class PartHook(Hook):
-    """Keep only the weights with some prefixes of the checkpoint that a training starts from."""
+    """Hook that keeps only the weights with some prefixes of a training's initial checkpoint."""
 
     def __init__(self, prefixes: Sequence[str]) -> None:
         self.prefixes = tuple(prefixes)
         self.done = False
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        if self.done:  # the best one, which is tested in the end
+        if self.done:  # the best checkpoint, which is tested at the end
             return
         weights = checkpoint['state_dict']
         kept = {name: x for name, x in weights.items() if name.startswith(self.prefixes)}
-        checkpoint.clear()  # of queues, averages and the like as well
+        checkpoint.clear()  # also removes queues, averages etc.
         checkpoint.update(state_dict=kept, prefixes=self.prefixes)
         self.done = True

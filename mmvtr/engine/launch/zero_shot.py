@@ -1,4 +1,4 @@
-"""Zero-shot models: list their random parts, and refuse these unless they are asked for."""
+"""Zero-shot models: list their random parts, and reject these unless they are requested."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mmvtr.models.towers.open_clip_weights import folder_weights
 from mmvtr.open_clip_configs import FOLDER
 from mmvtr.registry import bare_name
 
-#: Towers that are pretrained where ``model`` is a name or a folder, and random where it is a dict.
+#: Towers that are pretrained if ``model`` is a name or a folder, and random if it is a dict.
 _BY_NAME = (
     'SentenceTransformerEncoder',
     'TransformersDualText',
@@ -26,19 +26,19 @@ _BY_NAME = (
     'TransformersText',
     'XCLIPEncoder',
 )
-#: Parts that no embedding, score or spread comes from.
+#: Parts that no embedding, score or spread depends on.
 _OF_TRAINING = ('temperature', 'losses', 'objectives', 'supervision', 'banks', 'key_encoder')
 
 
 def pretrained_parts(model: Any, path: str = '') -> Iterator[str]:
-    """Return where a model's config names pretrained weights: ``'encoder.frames'`` ...
+    """Yield where a model's config names pretrained weights: ``'encoder.frames'`` ...
 
-    The members of a BackdoorRetriever are one: their number is left out.
+    Members of a BackdoorRetriever are not distinguished: their index is left out.
     """
     if isinstance(model, dict):
         by_name = bare_name(model) in _BY_NAME and isinstance(model['model'], str)
         if by_name or _reads_folder(model) or isinstance(model.get('pretrained'), str):
-            # Its projection to another width is in no file.
+            # No file has its projection to another width.
             projected = bare_name(model) == 'TransformersText' and model.get('dim') is not None
             yield _without_members(f'{path}.transformer' if projected else path)
         for key, part in model.items():
@@ -49,9 +49,9 @@ def pretrained_parts(model: Any, path: str = '') -> Iterator[str]:
 
 
 def untrained_parts(model: nn.Module, pretrained: set[str]) -> list[str]:
-    """Return parts of a model that no pretrained weights fill, two or three names deep.
+    """Return the parts of a model that no pretrained weights fill, two or three names deep.
 
-    Those that are read in training only do not count.
+    Parts used only in training are ignored.
 
     Args:
         model: a retriever.
@@ -61,7 +61,7 @@ def untrained_parts(model: nn.Module, pretrained: set[str]) -> list[str]:
     names = [name for name in names if name.split('.')[0] not in _OF_TRAINING]
     filled = tuple(f'{part}.' for part in pretrained)
     left = [name.split('.') for name in names if not name.startswith(filled)]
-    # One deeper where the rest of the part is pretrained.
+    # One level deeper if the rest of the part is pretrained.
     deep = {tuple(part.split('.')[:2]) for part in pretrained if part.count('.') > 1}
     return list(dict.fromkeys('.'.join(n[: 2 + (tuple(n[:2]) in deep)]) for n in left))
 
@@ -71,11 +71,11 @@ def refuse_random(model: nn.Module, cfg: Config, *, within: str = '') -> None:
 
     Args:
         model: a retriever.
-        cfg: that it was built of.
-        within: the part that is read, ``'encoder.frames'``; default all.
+        cfg: config of the model.
+        within: the part that is used, ``'encoder.frames'``; default all.
 
     Raises:
-        ValueError: parts of it are random (names them, and says what can be done).
+        ValueError: parts of it are random (names them, with a remedy).
     """
     left = untrained_parts(model, set(pretrained_parts(cfg.model)))
     left = [part for part in left if part.startswith(within)]
@@ -90,7 +90,7 @@ def refuse_random(model: nn.Module, cfg: Config, *, within: str = '') -> None:
 
 
 def admit_random(model: Any) -> None:
-    """Set towers that name an open_clip folder without weights to random weights."""
+    """Give random weights to towers that name an open_clip folder without weights."""
     if isinstance(model, dict):
         if _reads_folder(model):
             try:
@@ -98,7 +98,7 @@ def admit_random(model: Any) -> None:
             except OSError:
                 model['pretrained'] = False
             except ValueError:
-                pass  # several files: the tower says which
+                pass  # several files: the tower raises the error
         for part in model.values():
             admit_random(part)
     elif isinstance(model, (list, tuple)):
@@ -107,7 +107,7 @@ def admit_random(model: Any) -> None:
 
 
 def pretrained_options(cfg: Config) -> str:
-    """Return how the command line gives a local file of weights: ``'pretrained=FILE'``."""
+    """Return the option that gives a local file of weights: ``'pretrained=FILE'``."""
     for name, keys in (cfg.get('shortcuts') or {}).items():
         if any(re.fullmatch(r'model\..*\.pretrained', key) for key in keys):
             return f'{name}=FILE'
@@ -115,16 +115,16 @@ def pretrained_options(cfg: Config) -> str:
 
 
 def state_zero_shot(runner: Runner, *, random: bool = False) -> None:
-    """Set that no checkpoint was loaded and what is random, for the protocol line.
+    """Record for the protocol line that no checkpoint was loaded and what is random.
 
-    Transforms that read the train queue, which nothing has filled, are left out with a warning.
+    Transforms that read the train queue, which is empty, are left out with a warning.
 
     Args:
-        runner: with its model built.
-        random: a model of which parts are random may be tested.
+        runner: runner with a built model.
+        random: whether a model with random parts may be tested.
 
     Raises:
-        SystemExit: parts of the model are, and ``random`` is False.
+        SystemExit: parts of the model are random, and ``random`` is False.
     """
     model = bare(runner.model)
     if not random:
@@ -159,7 +159,7 @@ def _leave_out_readers_of_the_queue(runner: Runner) -> None:
 
 
 def _reads_folder(model: dict[str, Any]) -> bool:
-    """Return whether a tower takes its weights from an open_clip folder."""
+    """Return whether a tower loads its weights from an open_clip folder."""
     named = isinstance(model.get('model'), str) and model['model'].startswith(FOLDER)
     return named and model.get('pretrained') is None
 

@@ -1,8 +1,8 @@
-"""Checkpoints that any ``torch.load`` can read and that no kill can tear, and exact resuming.
+"""Checkpoints that any ``torch.load`` can read and that survive a kill, and exact resuming.
 
-A run that is killed at any moment and resumed ends as if nothing had happened: files change
-atomically, the newest is complete before an older one goes, and a validation that the kill may have
-cut off is run again before training goes on.
+A run that is killed at any moment and resumed has the same result as an uninterrupted one: files
+change atomically, the newest is complete before an older one is removed, and a validation that may
+have been interrupted is repeated before training continues.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from mmvtr.engine.loop.resume_rules import values_of
 from mmvtr.registry import HOOKS
 from mmvtr.storage import leftovers, seal, write_atomically
 from mmvtr.storage.reader import ZIP
-from mmvtr.storage.weights import check_weights, read_checkpoint  # noqa: F401 - known by this module
+from mmvtr.storage.weights import check_weights, read_checkpoint  # noqa: F401 - re-exported
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size)
 
@@ -63,25 +63,24 @@ register_backend('mmvtr.atomic', AtomicBackend, force=True)
 class PlainCheckpointHook(CheckpointHook):
     """mmengine's CheckpointHook with checkpoints that are atomic, digest-checked and exact.
 
-    Plain: everything in the file loads under ``weights_only=True``.  Whole: files change
+    Plain: everything in the file loads under ``weights_only=True``.  Atomic: files change
     atomically, and an outdated one is removed only after its successor and ``last_checkpoint`` are
-    in place.  Exact: the python, numpy and torch random states are stored (those of rank 0) and
-    restored, and a resumed run first validates the resumed epoch where that is due and not known
-    to have finished.
+    in place.  Exact: the Python, numpy and torch random states are stored (those of rank 0) and
+    restored, and a resumed run first validates the resumed epoch if that is due and not known to
+    have finished.
 
-    A file says what training it is of (``meta['training']``, :mod:`mmvtr.engine.loop.facts`).
-    The best checkpoint is ``best.pth``, and says by what it was chosen
-    (:class:`.Choice`, ``meta['chosen']``); a better one takes its place when it
-    is complete.  Checkpoints that another training has left in the folder are moved to
-    ``earlier_1``, ``earlier_2`` ... of it before the first step.
+    A file states the facts of its training (``meta['training']``, :mod:`mmvtr.engine.loop.facts`).
+    The best checkpoint is ``best.pth``, and states why it was chosen (:class:`.Choice`,
+    ``meta['chosen']``); a better one replaces it when complete.  Checkpoints of another training in
+    the folder are moved to its subfolders ``earlier_1``, ``earlier_2`` ... before the first step.
 
     Args:
         save_best: one metric key, or None.
-        backend_args: where files go; default this machine, atomically.
+        backend_args: backend of the files; default this machine, atomically.
         **kwargs: as for mmengine's CheckpointHook (``interval``, ``max_keep_ckpts``, ``rule``).
     """
 
-    #: mmengine's hook would hand an unknown argument to the Runner when it saves.
+    #: mmengine's hook would pass unknown arguments to the Runner when it saves.
     option_names = ()
 
     def __init__(
@@ -134,13 +133,13 @@ class PlainCheckpointHook(CheckpointHook):
             set_random_states(self._random_states)
         if self._misses_validation(runner):
             runner.logger.info(f'Validating the resumed epoch {runner.epoch} before going on.')
-            # What a best checkpoint says of where it was written: as after the epoch itself.
+            # The state of a best checkpoint is that after the epoch itself.
             hub.update_info('epoch', runner.epoch - 1)
             hub.update_info('iter', runner.iter - 1)
             runner.val_loop.run()
 
     def _make_room(self, runner: Runner) -> None:
-        """Make the folder hold this training's checkpoints alone, past ones included."""
+        """Move all checkpoints of other trainings out of the folder."""
         if not isinstance(self.file_backend, LocalBackend):
             return
         hub, folder = runner.message_hub, Path(self.out_dir)
@@ -191,9 +190,9 @@ class PlainCheckpointHook(CheckpointHook):
             )
 
     def before_train_epoch(self, runner: Runner) -> None:
-        """Make a step of an epoch's last batches, also if they are fewer than accumulated.
+        """Make an optimizer step at the end of an epoch, even if fewer batches are accumulated.
 
-        Else a checkpoint of this epoch would lack their gradients.
+        Otherwise a checkpoint of this epoch would lack their gradients.
         """
         if isinstance(runner.train_loop, EpochBasedTrainLoop):
             for wrapper in wrappers_of(runner.optim_wrapper):
@@ -202,7 +201,7 @@ class PlainCheckpointHook(CheckpointHook):
     # -- saving ----------------------------------------------------------------------------
 
     def after_val_epoch(self, runner: Runner, metrics: dict[str, float]) -> None:
-        if not hasattr(self, 'file_backend'):  # `runner.val()`, there is no training
+        if not hasattr(self, 'file_backend'):  # `runner.val()` outside of a training
             return
         if self.save_best is not None:
             key = self.key_indicators[0]
@@ -220,7 +219,7 @@ class PlainCheckpointHook(CheckpointHook):
         if self.save_best is None:
             return
         hub, (key,), (rule,) = runner.message_hub, self.key_indicators, self.rules
-        if key not in metrics:  # this set was too small for the transform, which has said so
+        if key not in metrics:  # the set was too small for the transform, which has warned
             runner.logger.warning(
                 f'{BEST} is not chosen at epoch {runner.epoch}: there is no {key}'
             )
@@ -245,7 +244,7 @@ class PlainCheckpointHook(CheckpointHook):
             backend_args=self.backend_args,
         )
         runner.logger.info(f'{BEST}: {choice.in_words()}')
-        if self.last_ckpt is not None:  # it is to know the best one, too
+        if self.last_ckpt is not None:  # it must also refer to the best one
             step = runner.epoch if self.by_epoch else runner.iter
             self._save_checkpoint_with_step(runner, step, meta)
 
@@ -255,7 +254,7 @@ class PlainCheckpointHook(CheckpointHook):
         outdated = self._outdated(hub, step)
         self.last_ckpt = self.file_backend.join_path(self.out_dir, name)
         hub.update_info('last_ckpt', self.last_ckpt)
-        # In the file, so that a run killed before it removed them removes them when resumed.
+        # Stored, so that a run killed before removing these files removes them when resumed.
         hub.update_info('outdated_ckpts', outdated)
         runner.save_checkpoint(
             self.out_dir,
@@ -293,7 +292,7 @@ class PlainCheckpointHook(CheckpointHook):
 def data_order(runner: Runner) -> dict[str, int]:
     """Return what the data order depends on besides the seed: items, and items per step.
 
-    The runner's optimizer has been built.
+    The runner's optimizer must have been built.
     """
     loader = runner.train_dataloader
     size = loader.batch_size or getattr(loader.batch_sampler, 'batch_size', 0)
@@ -309,7 +308,7 @@ def groups_in(runner: Runner) -> list[list[str]]:
 
 
 def chosen_on(cfg: Any) -> str:
-    """Return the set that a config chooses its checkpoint on: 'test' or 'val'."""
+    """Return the set on which a config chooses its checkpoint: 'test' or 'val'."""
     loaders = [cfg.get(f'{name}_dataloader') or {} for name in ('val', 'test')]
     same = loaders[0].get('dataset') == loaders[1].get('dataset')
     return 'test' if same else 'val'
@@ -318,8 +317,8 @@ def chosen_on(cfg: Any) -> str:
 def plain(value: Any, where: str) -> Any:
     """Return ``value`` in types that a load under ``weights_only=True`` accepts.
 
-    numpy scalars become python's, arrays tensors, mappings dicts.  A state_dict keeps its type
-    (it carries version numbers).
+    numpy scalars become Python's, arrays tensors, mappings dicts.  A state_dict keeps its type (it
+    carries version numbers).
 
     Args:
         value: nested dicts, lists, tuples of tensors, numpy values and python's simple types.
@@ -349,7 +348,7 @@ def plain(value: Any, where: str) -> Any:
 
 
 def _drop_unplain(record: dict) -> None:
-    """Leave out, with a warning, what is information only and cannot be stored plainly."""
+    """Drop, with a warning, informational values that cannot be stored plainly."""
     for key in list(record):
         try:
             plain(record[key], key)
@@ -359,7 +358,7 @@ def _drop_unplain(record: dict) -> None:
 
 
 def random_states() -> dict[str, Any]:
-    """The states of python's, numpy's and torch's generators, as ints, floats and tensors."""
+    """Return the random states of Python, numpy and torch, as ints, floats and tensors."""
     kind, keys, *rest = np.random.get_state()
     return dict(
         python=random.getstate(),
@@ -370,7 +369,7 @@ def random_states() -> dict[str, Any]:
 
 
 def set_random_states(states: dict[str, Any]) -> None:
-    """Restore what :func:`random_states` returned (CUDA's where this machine has as many)."""
+    """Restore the states from :func:`random_states` (CUDA's if this machine has as many GPUs)."""
     random.setstate(states['python'])
     kind, keys, *rest = states['numpy']
     np.random.set_state((kind, np.asarray(keys, dtype=np.uint32), *rest))
@@ -380,10 +379,10 @@ def set_random_states(states: dict[str, Any]) -> None:
 
 
 def load_from_plain_file(filename: str, map_location: Any = None) -> dict[str, Any]:
-    """Read a checkpoint for mmengine's ``load_from``, ``resume`` and ``init_cfg``.
+    """Return a checkpoint for mmengine's ``load_from``, ``resume`` and ``init_cfg``.
 
-    It would leave it to torch's version and environment whether a checkpoint may run code, and
-    runs the text of ``meta['config']``, which no checkpoint of ours has.
+    mmengine's own loader lets torch's version and environment decide whether a checkpoint may run
+    code, and runs the text of ``meta['config']``, which our checkpoints lack.
     """
     content = read_checkpoint(local_file(filename), map_location=map_location or 'cpu')
     if isinstance(content.get('meta'), dict):
@@ -423,7 +422,7 @@ def latest_checkpoint(work_dir: Union[str, Path]) -> Optional[str]:
     """Return the newest checkpoint in ``work_dir``; None if there is none.
 
     Raises:
-        ValueError: the file ``last_checkpoint`` holds no path.
+        ValueError: the file ``last_checkpoint`` does not hold a path.
     """
     pointer = Path(work_dir, 'last_checkpoint')
     if not pointer.is_file():

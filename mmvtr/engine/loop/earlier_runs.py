@@ -1,4 +1,4 @@
-"""Checkpoints that another training has left in a folder are moved aside, never written over."""
+"""Checkpoints of another training in a folder: moved aside, never overwritten."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def steps_in(folder: Union[str, Path], template: str) -> dict[Path, int]:
     """Return the checkpoints of single epochs (or steps) in a folder, each with its number.
 
     Args:
-        folder: of a training.
-        template: of their names, such as ``'epoch_{}.pth'``.
+        folder: folder of a training.
+        template: template of their names, such as ``'epoch_{}.pth'``.
     """
     before, after = map(re.escape, template.split('{}'))
     found = {path: re.fullmatch(f'{before}(\\d+){after}', path.name) for path in _files(folder)}
@@ -60,11 +60,11 @@ class Past(NamedTuple):
     """State of a resumed training.
 
     Attributes:
-        path: the checkpoint that it goes on from.
-        step: its epochs, or steps where the training counts these.
+        path: the checkpoint that is resumed.
+        step: its epochs, or steps if the training counts steps.
         newest: whether the folder's ``last_checkpoint`` points to it.
-        best: where its best checkpoint was; None: nothing was chosen yet.
-        score: of that one.
+        best: path of its best checkpoint; None: nothing was chosen yet.
+        score: metric value of the best checkpoint.
     """
 
     path: Path
@@ -77,19 +77,19 @@ class Past(NamedTuple):
 def make_room(
     folder: Path, pointer: Path, template: str, past: Optional[Past]
 ) -> tuple[bool, list[str]]:
-    """Leave in a folder what is of the training that begins, and move all other checkpoints aside.
+    """Keep in a folder only checkpoints of the training that begins; move all others aside.
 
-    A new training keeps nothing.  One that goes on keeps its past, and its best checkpoint becomes
-    ``best.pth`` of this folder.
+    A new training keeps nothing.  A resumed one keeps its own earlier checkpoints, and its best one
+    becomes ``best.pth`` of this folder.
 
     Args:
-        folder: for the checkpoints.
+        folder: folder of the checkpoints.
         pointer: the file that names the newest one.
-        template: of their names.
-        past: of a training that goes on; None: it is new.
+        template: template of their names.
+        past: state of a resumed training; None: it is new.
 
     Returns:
-        Whether ``best.pth`` is there and of this training, and lines that say what was done.
+        Whether there is a ``best.pth`` of this training, and lines that describe what was done.
     """
     notes: list[str] = []
     best = None if past is None else _own_best(folder, past, notes)
@@ -106,7 +106,7 @@ def make_room(
         strange = [pointer, *later, *(path for path in chosen if path != best)]
     elif pointer.is_file() or chosen:
         strange = [pointer, *steps, *(path for path in chosen if path != best)]
-    else:  # what a start that was killed has left
+    else:  # left by a start that was killed
         strange = []
     names = ', '.join(path.name for path in strange if path != pointer and path.is_file())
     aside = set_aside(strange, folder)
@@ -120,8 +120,9 @@ def make_room(
 def _own_best(folder: Path, past: Past, notes: list[str]) -> Optional[Path]:
     """Return a resumed training's best checkpoint if it exists; warn if it is damaged.
 
-    One of this folder that is newer than the training is its own, too, if it goes on from its
-    newest checkpoint: then it was killed between the two, and will write the same again.
+    A best checkpoint in this folder that is newer than the resumed state is also its own if the
+    training resumes from its newest checkpoint: it was then killed between the two writes, and will
+    write the same file again.
     """
     if past.best is None and not past.newest:
         return None
@@ -146,7 +147,7 @@ def _own_best(folder: Path, past: Past, notes: list[str]) -> Optional[Path]:
 
 
 def _bring(best: Path, folder: Path) -> None:
-    """Make a checkpoint the ``best.pth`` of a folder; one of an older version has a new name."""
+    """Make a checkpoint the ``best.pth`` of a folder, by renaming or copying it."""
     if best.parent == folder:
         os.replace(best, folder / BEST)
     else:

@@ -1,4 +1,4 @@
-"""What an evaluation has in hand between scoring and measuring: hooks may add to it."""
+"""State of an evaluation between scoring and measuring, to which hooks may add."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Encoded(NamedTuple):
         index: int64 [N], positions in the dataset.
         ids: their N ids.
         levels: their embeddings, float32 on the CPU.
-        lengths: int64 [N], tokens of a text or frames of a video.
+        lengths: int64 [N], number of tokens of a text or of frames of a video.
     """
 
     index: Tensor
@@ -42,20 +42,20 @@ class Evaluation:
 
     Attributes:
         model: the retriever, without distributed wrapper.
-        device: where it computes.
+        device: device of the model.
         texts, videos: T encoded texts and V encoded videos.
         matrices: float32 [T, V] on the CPU by name; ``'temperature'``, 0-dim; and, of a model with
             probabilistic heads, ``'text_sigma'`` [T] and ``'video_sigma'`` [V].
-        relation: what is known of the set.
-        transformed: further scores by name; every metric of scores reports them, too.
-        transductive: names of those that have read all test queries at once.
-        notes: what a reader must know of each of them.
+        relation: annotations of the set.
+        transformed: further scores by name; every metric that reads scores also reports them.
+        transductive: names of those that use all test queries at once.
+        notes: a note for readers about each of them.
         numbers: further results, ``prefix/name``.
-        exact: whether ``'scores'`` are what the similarity says of every pair; a similarity with a
+        exact: whether ``'scores'`` are the similarity's for every pair; a similarity with a
             shortlist ranks the rest of each row below it.
         mode: 'val' or 'test'.
-        about: the set (``tested``) and the facts of the trainings (``training``), as results keep
-            them (:mod:`mmvtr.evaluation.results`).
+        about: the set (``tested``) and the facts of the trainings (``training``), in the form of
+            results (:mod:`mmvtr.evaluation.results`).
     """
 
     model: nn.Module
@@ -81,10 +81,10 @@ class Evaluation:
             queries: their levels.
 
         Returns:
-            float32 [K, V] or [K, T], made in tiles on ``device``.
+            float32 [K, V] or [K, T], computed in tiles on ``device``.
 
         Raises:
-            ValueError: the queries lack a level that the similarity reads, or are of another width.
+            ValueError: the queries lack a level that the similarity reads, or have another width.
         """
         return bank_tiles(self.model, self.device, kind, queries, self.gallery(kind))
 
@@ -101,13 +101,13 @@ def bare(model: nn.Module) -> nn.Module:
 def check_levels(
     model: nn.Module, levels: Levels, name: str, gallery: Optional[Levels] = None
 ) -> None:
-    """Raise ValueError where encoded items are not of this model, or not of a gallery's.
+    """Raise ValueError if encoded items do not fit this model, or a gallery's items.
 
     Args:
         model: a retriever.
-        levels: of the items.
-        name: what errors call them.
-        gallery: levels that they are compared with.
+        levels: levels of the items.
+        name: name of the items in errors.
+        gallery: levels with which they are compared.
     """
     similarity = model.similarity
     for level in similarity.levels:
@@ -129,10 +129,10 @@ def check_levels(
 def bank_tiles(
     model: nn.Module, device: torch.device, kind: str, queries: Levels, gallery: Levels
 ) -> Tiles:
-    """:func:`score_tiles` of queries that were seen before.
+    """Return :func:`score_tiles` of queries from a bank, after checks.
 
     Raises:
-        ValueError: as of :func:`check_levels`.
+        ValueError: see :func:`check_levels`.
     """
     check_levels(model, queries, f'{kind}s of the bank', gallery)
     return score_tiles(model, device, kind, queries, gallery)._replace(name=f'{kind} bank')
@@ -141,11 +141,11 @@ def bank_tiles(
 def score_tiles(
     model: nn.Module, device: torch.device, kind: str, queries: Levels, gallery: Levels
 ) -> Tiles:
-    """Return scores of Q queries with N gallery items, every pair, made in tiles.
+    """Return scores of Q queries with N gallery items, every pair, computed in tiles.
 
     Args:
         model: a retriever.
-        device: where tiles are made.
+        device: device of the tiles.
         kind: ``'text'``: queries are texts and the gallery is videos; ``'video'``: the other way.
         queries, gallery: their levels, on any device.
 
@@ -165,20 +165,21 @@ def score_tiles(
 
 
 def item_tiles(model: nn.Module, device: torch.device, items: Levels, gallery: Levels) -> Tiles:
-    """Return similarities of M items with N gallery items of the same kind, made in tiles.
+    """Return similarities of M items with N gallery items of the same kind, computed in tiles.
 
-    Inner products of the vectors whose inner products with those of the other kind are the scores.
+    Similarities are inner products of the vectors whose inner products with the other kind's are
+    the scores.
 
     Args:
         model: a retriever.
-        device: where tiles are made.
+        device: device of the tiles.
         items, gallery: their levels, on any device.
 
     Returns:
         float32 [M, N].
 
     Raises:
-        ValueError: the similarity has no such vectors, or the items are of another width.
+        ValueError: the similarity has no such vectors, or the items have another width.
     """
     similarity = model.similarity
     if not hasattr(similarity, 'flat') or not getattr(similarity, 'exact', True):
@@ -191,7 +192,7 @@ def item_tiles(model: nn.Module, device: torch.device, items: Levels, gallery: L
 
 
 def all_scores(similarity: Any, texts: Levels, videos: Levels) -> Tensor:
-    """Return scores [T, V] of every pair, also if the similarity would rank a shortlist."""
+    """Return the scores [T, V] of every pair, even if the similarity ranks only a shortlist."""
     shortlist = getattr(similarity, 'shortlist', None)
     if shortlist is None:
         return similarity(texts, videos)['scores']
@@ -219,8 +220,8 @@ def encode_batch(
     Args:
         model: the retriever, without distributed wrapper.
         kind: ``'text'`` or ``'video'``.
-        batch: what ``collate_retrieval`` made of items of that kind.
-        amp: encode under autocast: ``'bf16'``, ``'fp16'``, True = ``'bf16'``; False = as it is.
+        batch: items of that kind, collated by ``collate_retrieval``.
+        amp: encode under autocast: ``'bf16'``, ``'fp16'``, True = ``'bf16'``; False = without.
     """
     data = model.data_preprocessor(batch, False)
     encode = model.encode_video if kind == 'video' else model.encode_text
@@ -240,5 +241,5 @@ def encode_batch(
 
 
 def to_cpu(x: Tensor) -> Tensor:
-    """Return a compact copy, since a view would keep (and pickle) its whole base."""
+    """Return a compact copy on the CPU, since a view would keep (and pickle) its whole base."""
     return x.to('cpu', torch.float32 if x.is_floating_point() else x.dtype, copy=True)

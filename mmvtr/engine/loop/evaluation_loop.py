@@ -1,4 +1,4 @@
-"""One loop for val and test: each video and each text is encoded once, then all pairs are scored.
+"""Loop for val and test: encodes each video and each text once, then scores all pairs.
 
 Texts and videos are sliced over the processes without padding and gathered by index; rows of the
 score matrix are sliced too. The metrics run on rank 0 and every rank returns their numbers.
@@ -59,12 +59,12 @@ from mmvtr.structures import Directed, Relation, cat_levels, take
 
 
 class TwoPassLoader:
-    """Dataset of this process' share of the videos, then texts, each item once.
+    """Loader of this process' share of the videos, then of the texts, each item once.
 
     Args:
-        cfg: as mmengine's dataloader configs: ``dataset``, ``batch_size``, ``num_workers``,
-            ``collate_fn`` (default ``collate_retrieval``) and what else DataLoader takes. Nothing
-            that samples: rank r of W takes items r, r + W, r + 2W ...
+        cfg: like mmengine's dataloader configs: ``dataset``, ``batch_size``, ``num_workers``,
+            ``collate_fn`` (default ``collate_retrieval``) and further arguments of DataLoader. No
+            sampler: rank r of W takes items r, r + W, r + 2W ...
     """
 
     def __init__(self, cfg: dict[str, Any]) -> None:
@@ -97,28 +97,29 @@ class TwoPassLoader:
 class RetrievalLoop(BaseLoop):
     """Loop that evaluates a retriever, for both ``val_cfg`` and ``test_cfg``.
 
-    Between scoring and measuring, hooks with a method ``after_scoring(runner, evaluation)`` see the
-    :class:`.Evaluation` on rank 0 and may add transformed scores, whose
-    numbers stand beside the raw ones as ``<name>/retrieval/t2v_R1``.
+    Between scoring and measuring, hooks with a method ``after_scoring(runner, evaluation)`` get the
+    :class:`.Evaluation` on rank 0 and may add transformed scores, whose numbers are reported beside
+    the raw ones as ``<name>/retrieval/t2v_R1``.
 
-    Broken videos that the dataset skips leave the gallery, and missing ones are not in the set.
-    Then the table, the log and the protocol line say how many and which; so do the numbers
-    ``set/videos``, ``set/videos_broken``, ``set/videos_missing``, ``set/texts`` (those with a video
-    here) and ``set/texts_without_video``, which a whole set does not have. The table and the
-    protocol line go to the log, the numbers to the hooks.
+    Broken videos that the dataset skips are left out of the gallery, and missing ones are not in
+    the set. In these cases the table, the log and the protocol line state how many and which; there
+    are also the numbers ``set/videos``, ``set/videos_broken``, ``set/videos_missing``,
+    ``set/texts`` (those with a video here) and ``set/texts_without_video``, which a complete set
+    does not have. The table and the protocol line go to the log, the numbers to the hooks.
 
     Args:
         runner: the runner.
         dataloader: config, see :class:`TwoPassLoader`.
-        evaluator: metrics, or their configs; mmengine's ``BaseMetric`` as well
+        evaluator: metrics, or their configs; mmengine's ``BaseMetric`` is also supported
             (:mod:`mmvtr.evaluation.metric`).
-        amp: encode under autocast in ``'bf16'`` (or True) or ``'fp16'``; scores are float32 all the
-            same.
+        amp: encode under autocast in ``'bf16'`` (or True) or ``'fp16'``; scores are float32 in any
+            case.
         tile_rows: texts scored at a time; bounds the memory that a similarity needs.
 
     Attributes:
         report: :class:`~mmvtr.evaluation.Report` of the last run, on rank 0.
-        protocol: of the last run, on rank 0, as :mod:`mmvtr.evaluation.results` keeps it.
+        protocol: protocol of the last run, on rank 0, in the form of
+            :mod:`mmvtr.evaluation.results`.
     """
 
     def __init__(
@@ -148,7 +149,7 @@ class RetrievalLoop(BaseLoop):
 
     @torch.no_grad()
     def run(self) -> dict[str, float]:
-        """Evaluate and return equal numbers on every rank, keys such as ``retrieval/t2v_R1``."""
+        """Evaluate; return the same numbers on every rank, by keys like ``retrieval/t2v_R1``."""
         with whole_layers(self.runner.model):
             return self._run(self.mode)
 
@@ -178,7 +179,7 @@ class RetrievalLoop(BaseLoop):
         for i, batch in enumerate(self.dataloader):
             self.runner.call_hook(f'before_{self.mode}_iter', batch_idx=i, data_batch=batch)
             broken += batch['data_samples']['broken']
-            # One of the two, or none if all its videos are broken; other inputs belong to it.
+            # One of the two kinds, or none if all its videos are broken; others are extra inputs.
             for kind in parts.keys() & batch['inputs'].keys():
                 parts[kind].append(encode_batch(self._model, kind, batch, amp=self.amp))
             self.runner.call_hook(f'after_{self.mode}_iter', batch_idx=i, data_batch=batch)
@@ -188,8 +189,8 @@ class RetrievalLoop(BaseLoop):
     def _score(self, texts: Encoded, videos: Encoded) -> Optional[dict[str, Tensor]]:
         """Return the metrics' matrices, float32 [T, V] on the CPU of rank 0, else None.
 
-        Tiles are cut at the same rows whatever the number of processes, each of which scores a
-        run of them: so the matrix does not depend on that number.
+        Tile borders do not depend on the number of processes, each of which scores a range of
+        tiles: so neither does the matrix.
         """
         tiles = own_tiles(len(texts.ids), self.tile_rows)
         readers = [*self.evaluator, *self.runner.hooks]
@@ -265,14 +266,14 @@ class RetrievalLoop(BaseLoop):
         return {**self._numbers(evaluation), **(part.numbers() if part else {})}
 
     def _ensemble(self) -> str:
-        """Return, for the table's title, of which models the scores were summed."""
+        """Return, for the table's title, the number of models whose scores were summed."""
         members = self.runner.message_hub.get_info('ensemble')
         if not members:
             return ''
         return '\n  '.join([f' of an ensemble of {len(members)}, scores added:', *members])
 
     def _numbers(self, evaluation: Evaluation) -> dict[str, float]:
-        """Return all results by key; a transform's have its name in front."""
+        """Return all results by key; those of a transform have its name as prefix."""
         numbers = dict(self.report.values)
         for name, values in self.report.transformed.items():
             numbers.update({f'{name}/{key}': value for key, value in values.items()})
@@ -339,7 +340,7 @@ def gather(parts: Sequence[Encoded], kind: str) -> Encoded:
     """Return all ranks' batches as one, in the order of the dataset.
 
     Raises:
-        ValueError: there are none.
+        ValueError: there are no batches.
     """
     parts = sum(all_gather_object(list(parts)), [])
     if not parts:
@@ -359,7 +360,7 @@ def joined(parts: Sequence[Encoded]) -> Encoded:
 
 
 def relation_of(dataset: Dataset, texts: Encoded, videos: Encoded) -> Relation:
-    """Return what the dataset knows of the encoded texts and videos."""
+    """Return the dataset's annotations of the encoded texts and videos."""
 
     def known(matrix: Optional[np.ndarray]) -> Optional[Tensor]:
         if matrix is None:
@@ -393,7 +394,7 @@ def lengths(dataset: Dataset, videos: Encoded) -> dict[str, Any]:
 
 
 def actions(records: Sequence[dict], items: Encoded) -> Sequence[tuple[tuple[int, int], ...]]:
-    """Return the (verb, noun) classes of each item, if the dataset knows them."""
+    """Return the (verb, noun) classes of each item, if the dataset has them."""
     chosen = [records[i] for i in items.index.tolist()]
     if not all('actions' in record for record in chosen):
         return ()
@@ -401,7 +402,7 @@ def actions(records: Sequence[dict], items: Encoded) -> Sequence[tuple[tuple[int
 
 
 def text_queries_only(report: Report) -> Report:
-    """Return the numbers of metrics that read a score matrix by rows alone."""
+    """Return a report without numbers of metrics that read a score matrix by columns."""
 
     def rows(numbers: dict[str, float]) -> dict[str, float]:
         return {k: v for k, v in numbers.items() if k.partition('/')[2].startswith('t2v_')}
@@ -411,12 +412,12 @@ def text_queries_only(report: Report) -> Report:
 
 
 def on_rank_0(function: Callable[[], Any]) -> Any:
-    """Call ``function`` on rank 0; every rank returns its result, or raises its error."""
+    """Call ``function`` on rank 0; return its result, or raise its error, on every rank."""
     box = [None, None]
     if get_dist_info()[0] == 0:
         try:
             box[0] = function()
-        except Exception as error:  # noqa: BLE001 - raised below, where no rank waits for another
+        except Exception as error:  # noqa: BLE001 - raised below, after all ranks have got it
             box[1] = error
     broadcast_object_list(box)
     if box[1] is not None:

@@ -1,15 +1,15 @@
-"""The facts of a training: what ran, as every checkpoint carries it and every result repeats it.
+"""Facts of a training, stored in every checkpoint and repeated in every result.
 
 Written into ``meta['training']`` by :func:`~mmvtr.engine.loop.facts_of_run.facts_of_run`, read by
-:func:`trainings_of` alone.  What a checkpoint does not know (an official one that was converted,
-one of before) is None, and said to be unknown: never taken from the config at hand.
+:func:`trainings_of` alone.  Facts that a checkpoint lacks (a converted official one, an older one)
+are None and called unknown: they are never taken from the present config.
 """
 
 from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
-#: Characters of a fact that a file may tell.
+#: Maximum characters of a fact from a file.
 LONGEST = 300
 
 
@@ -17,27 +17,27 @@ class Training(NamedTuple):
     """Facts of one training; None = unknown.
 
     Attributes:
-        set, ids, videos, texts: it was trained on: name, hash of the ids, counts.
+        set, ids, videos, texts: training set: name, hash of the ids, counts.
         epoch_unit: what an epoch visits once.
-        environments: how items were shared out to members; '' = not at all.
-        frames: where they are from, and how many a video has.
+        environments: how items were assigned to members; '' = not at all.
+        frames: source of the frames, and how many per video.
         batch: items of a joint batch, over all processes.
-        processes: that shared it.
-        accumulated: joint batches a step of the optimizer.
+        processes: number of processes that shared it.
+        accumulated: joint batches per optimizer step.
         optimizer: its class.
         rates: (learning rate, parameters) of its groups: the rates that a schedule scales, after
             ``--auto-scale-lr``.
         precision: 'fp32', 'bf16' or 'fp16'.
-        schedule: of the learning rate, over how many epochs or iterations.
-        epochs: planned; None also where iterations are counted alone.
-        steps: iterations planned, a joint batch each.
-        done: epochs that the weights have behind them.
-        seed: of the run.
-        start: name of the file of weights that it started from; '' = none.
-        commit: of the folder that it was started in; '' = of no repository.
-        versions: of mmvtr, torch and mmengine.
-        earlier: facts that were others before a resume: ``{'until epoch 2': {'batch': 4}}``.
-        author: of weights that were converted: whose they are.
+        schedule: learning-rate schedule, with its number of epochs or iterations.
+        epochs: planned epochs; None also if only iterations are counted.
+        steps: planned iterations, one joint batch each.
+        done: epochs that the weights were trained.
+        seed: seed of the run.
+        start: name of the file of initial weights; '' = none.
+        commit: commit of the folder in which it was started; '' = no repository.
+        versions: versions of mmvtr, torch and mmengine.
+        earlier: facts that differed before a resume: ``{'until epoch 2': {'batch': 4}}``.
+        author: origin of converted weights.
     """
 
     set: Optional[str] = None
@@ -65,11 +65,11 @@ class Training(NamedTuple):
     author: Optional[str] = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the known facts in types that json and a plain checkpoint hold."""
+        """Return the known facts in types that json and a plain checkpoint can hold."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
     def items(self) -> dict[str, str]:
-        """For a protocol line or a card: name -> words; what is unknown is named in the last."""
+        """Return name -> text for a protocol line or a card; the last item lists unknown facts."""
         values = {name: words(self) for name, words in _WORDS.items()}
         unknown = [name for name, value in values.items() if value is None]
         found = {name: value for name, value in values.items() if value}
@@ -127,7 +127,7 @@ def _code(t: Training) -> Optional[str]:
     return ', '.join(f'{name} {version}' for name, version in t.versions.items()) + commit
 
 
-#: Name in a protocol line -> its words; None = unknown, '' = nothing to be said.
+#: Name in a protocol line -> its text; None = unknown, '' = not mentioned.
 _WORDS = {
     'trained on': _set,
     'environments': lambda t: t.environments if t.set else '',
@@ -151,11 +151,11 @@ def trainings_of(checkpoint: Mapping[str, Any], path: Any = 'checkpoint') -> lis
     """Return the trainings of a checkpoint's weights: one, or one per member of several.
 
     Args:
-        checkpoint: what :func:`~mmvtr.storage.weights.read_checkpoint` has read.
-        path: of the file, for the error.
+        checkpoint: result of :func:`~mmvtr.storage.weights.read_checkpoint`.
+        path: path of the file, for the error.
 
     Raises:
-        ValueError: facts of another form; names the file and the fact.
+        ValueError: malformed facts; names the file and the fact.
     """
     meta = checkpoint.get('meta')
     meta = meta if isinstance(meta, dict) else {}
@@ -192,7 +192,7 @@ _TYPES = {
 
 
 def _read(value: Any, path: Any) -> Training:
-    """Return checked facts of a file that anybody may have written."""
+    """Return the facts of a file from an unknown source, checked."""
     if not isinstance(value, dict):
         raise ValueError(f"{path}: meta['training']: a dict of facts expected, got {value!r:.80}")
     known = {name: fact for name, fact in value.items() if name in _TYPES and fact is not None}
@@ -217,10 +217,10 @@ def _well_formed(name: str, fact: Any) -> bool:
 
 
 def differences(one: Training, other: Training) -> dict[str, tuple[str, str]]:
-    """Return the facts in which two trainings differ: the words of each, or 'unknown'.
+    """Return the facts in which two trainings differ: the text of each, or 'unknown'.
 
-    Not in how many processes shared a batch, in the epoch that was chosen, and in learning rates of
-    parameters that the other one has not got.
+    Ignored are the number of processes that shared a batch, the chosen epoch, and learning rates of
+    parameters that the other one lacks.
     """
     found = {}
     for name in _WORDS:
@@ -253,12 +253,12 @@ def differing(
     """Return a line for each fact in which two results' trainings differ, for a heading.
 
     Args:
-        ours, theirs: facts of their trainings, as results and files of scores keep them; None: not
-            known, []: weights as the config builds them.
-        names: of the two.
+        ours, theirs: facts of their trainings, as stored in results and files of scores; None:
+            unknown, []: weights as the config builds them.
+        names: names of the two results.
 
     Raises:
-        ValueError: facts of another form.
+        ValueError: malformed facts.
     """
     told = [
         facts and trainings_of(dict(meta=dict(members=facts)), name)
@@ -281,7 +281,7 @@ def differing(
 
 
 def together(trainings: Sequence[Training]) -> dict[str, str]:
-    """Return the items of several trainings: once where all agree, else one after another."""
+    """Return the items of several trainings: one value if all agree, else all values."""
     listed = [one.items() for one in trainings]
     names = dict.fromkeys(name for items in listed for name in items)
     found = {}
@@ -292,7 +292,7 @@ def together(trainings: Sequence[Training]) -> dict[str, str]:
 
 
 def since_resumed(before: Training, now: Training) -> Training:
-    """Return the facts of a resumed training, with those that differed before."""
+    """Return the facts of a resumed training, including earlier ones that differed."""
     lines = differences(now, before)
     changed = {name: theirs for name, (_, theirs) in lines.items() if theirs != 'unknown'}
     earlier = dict(before.earlier or {})
@@ -304,7 +304,7 @@ def since_resumed(before: Training, now: Training) -> Training:
 # -- why a checkpoint was chosen -----------------------------------------------------------------
 
 
-#: The one name of the checkpoint that a training has chosen.
+#: File name of the checkpoint that a training has chosen.
 BEST = 'best.pth'
 
 
@@ -313,9 +313,9 @@ class Choice(NamedTuple):
 
     Attributes:
         by: key of the metric.
-        value: of that metric.
-        on: 'val', or 'test' where that set was validated on.
-        epoch, iter: how long it has been trained.
+        value: value of that metric.
+        on: 'val', or 'test' if that set was validated on.
+        epoch, iter: epochs and iterations trained.
     """
 
     by: str
@@ -330,6 +330,6 @@ class Choice(NamedTuple):
 
 
 def choice_of(checkpoint: dict[str, Any]) -> Optional[Choice]:
-    """Return by what a checkpoint was chosen; None if it is no best one."""
+    """Return why a checkpoint was chosen; None if it is not a best one."""
     meta = checkpoint.get('meta', {})
     return Choice(**meta['chosen']) if isinstance(meta.get('chosen'), dict) else None

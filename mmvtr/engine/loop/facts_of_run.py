@@ -1,4 +1,4 @@
-"""The facts of the training that a runner carries out, by what it has built."""
+"""Facts of the training that a runner carries out, read from its built components."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SHORT = dict(float32='fp32', bfloat16='bf16', float16='fp16')
 
 
 def state_trainings(runner: Runner, trainings: Sequence[Training]) -> None:
-    """Let a runner's results say of which trainings the weights are that it tests; [] = of none."""
+    """Set the trainings of the tested weights for a runner's results; [] = none."""
     runner.message_hub.update_info('trainings', [*trainings], resumed=False)
 
 
 def trainings_in(runner: Runner) -> list[Training]:
-    """The trainings of a runner's weights: as stated, or else the one that it carries out."""
+    """Return the trainings of a runner's weights: the stated ones, or else its own."""
     stated = runner.message_hub.get_info('trainings')
     if stated is not None:
         return stated
@@ -35,9 +35,9 @@ def trainings_in(runner: Runner) -> list[Training]:
 
 
 def facts_of_run(runner: Runner) -> Training:
-    """The facts of the training that a runner carries out; its optimizer has been built.
+    """Return the facts of the training that a runner carries out; its optimizer must be built.
 
-    A runner that goes on with a training has the facts of its checkpoint in ``trained_before``.
+    A runner that resumes a training has the facts of its checkpoint in ``trained_before``.
     """
     loader, loop = runner.train_dataloader, runner.train_loop
     cfg = runner.cfg.get('train_dataloader') or {}
@@ -79,7 +79,7 @@ def _started(runner: Runner) -> bool:
 
 
 def name_of_set(protocol: Mapping[str, Any]) -> str:
-    """'MSRVTTDataset 1kA_train9k', by what a dataset's ``protocol`` says."""
+    """Return a name like 'MSRVTTDataset 1kA_train9k' from a dataset's ``protocol``."""
     parts = (
         protocol.get('dataset'),
         protocol.get('split'),
@@ -90,14 +90,14 @@ def name_of_set(protocol: Mapping[str, Any]) -> str:
 
 
 def wrappers_of(wrapper: Any) -> list[OptimWrapper]:
-    """The optimizer wrappers of a training, one or several; none of one that is not built."""
+    """Return the optimizer wrappers of a training, one or several; none if it is not built."""
     if isinstance(wrapper, OptimWrapperDict):
         return list(wrapper.values())
     return [wrapper] if isinstance(wrapper, OptimWrapper) else []
 
 
 def rates_of(wrappers: Sequence[OptimWrapper]) -> list[list]:
-    """[Learning rate, parameters] of all groups that share a rate, before a schedule scales it."""
+    """Return [learning rate, parameters] of all groups that share a rate, before any schedule."""
     counts: dict[float, int] = {}
     for wrapper in wrappers:
         for group in wrapper.optimizer.param_groups:
@@ -107,7 +107,7 @@ def rates_of(wrappers: Sequence[OptimWrapper]) -> list[list]:
 
 
 def precision_of(wrapper: OptimWrapper) -> str:
-    """'fp32', 'bf16' or 'fp16': what a wrapper's forward pass computes in."""
+    """Return 'fp32', 'bf16' or 'fp16', the precision of a wrapper's forward pass."""
     kind = type(wrapper).__name__
     default = dict(AutocastOptimWrapper='bfloat16', AmpOptimWrapper='float16').get(kind, 'float32')
     dtype = getattr(wrapper, 'cast_dtype', None) or default
@@ -122,7 +122,7 @@ def _frames(loader: Mapping[str, Any]) -> Optional[str]:
 
 
 def _schedule(runner: Runner) -> str:
-    """'LinearLR 0-7, CosineAnnealingLR 7-70 iterations'; 'constant' without schedulers."""
+    """Return e.g. 'LinearLR 0-7, CosineAnnealingLR 7-70 iterations', or 'constant' without any."""
     built = runner.param_schedulers or []
     listed = [one for own in built.values() for one in own] if isinstance(built, dict) else built
     parts = []
@@ -144,9 +144,9 @@ def _versions() -> dict[str, str]:
 
 @cache
 def commit_of(folder: Path) -> str:
-    """12 digits of the commit that a folder is at, '+' behind them where files differ; '' = none.
+    """Return 12 digits of a folder's commit, followed by '+' if files differ; '' = no repository.
 
-    Asked once a process: of the start, whatever is committed while it runs.
+    Cached per process: later commits do not change it.
     """
     found = _git(folder, 'rev-parse', '--short=12', 'HEAD')
     if found is None:

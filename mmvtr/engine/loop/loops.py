@@ -1,4 +1,4 @@
-"""Training loops beyond mmengine's own: DVTR's alternation of two trainings."""
+"""Training loops beyond mmengine's own: DVTR's alternation of two stages."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class AlternatingTrainLoop(EpochBasedTrainLoop):
     """DVTR's Algorithm 1: an epoch is one pass over all data for each stage of the model.
 
     Before a pass ``model.stage`` is set to the stage's name; outside of the passes it is None (all
-    at once).  Each pass has a shuffle and random transforms of its own.  An epoch therefore counts
-    ``len(stages) * len(dataloader)`` iterations: progress, ETA and schedulers see them all.
+    at once).  Each pass has its own shuffle and random transforms.  An epoch therefore has
+    ``len(stages) * len(dataloader)`` iterations, which progress, ETA and schedulers all count.
 
     Args:
         stages: values of ``model.stage``, in order.
         args, kwargs: as for mmengine's EpochBasedTrainLoop.
 
     Raises:
-        ValueError: the model has no stages, or has objectives, or is distributed without looking
-            for the parameters that a stage leaves out.
+        ValueError: the model has no stages, or has objectives, or is distributed without
+            ``find_unused_parameters`` for those that a stage leaves out.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class AlternatingTrainLoop(EpochBasedTrainLoop):
 
 
 class _Passes:
-    """A dataloader that runs through its data once for each stage of a model."""
+    """A dataloader that passes through its data once for each stage of a model."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class _Passes:
 
 
 def _epoch_sampler(dataloader: DataLoader) -> Optional[Any]:
-    """The sampler that orders the data of an epoch, if there is one."""
+    """Return the sampler that orders the data of an epoch, or None."""
     for sampler in (dataloader.sampler, getattr(dataloader.batch_sampler, 'sampler', None)):
         if hasattr(sampler, 'set_epoch'):
             return sampler

@@ -1,4 +1,4 @@
-"""How the weights move: mixed precision on any device, CLIP4Clip's optimizer and schedule, CE's
+"""Optimization: mixed precision on any device, CLIP4Clip's optimizer and schedule, CE's
 optimizer."""
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from mmvtr.registry import OPTIM_WRAPPER_CONSTRUCTORS, OPTIM_WRAPPERS, OPTIMIZER
 
 @OPTIM_WRAPPERS.register_module()
 class AutocastOptimWrapper(OptimWrapper):
-    """Runs the forward pass under ``torch.autocast``, on CPU and on CUDA alike.
+    """Optimizer wrapper that runs the forward pass under ``torch.autocast``, on CPU and on CUDA.
 
-    mmengine's AmpOptimWrapper refuses a CPU.  bfloat16 has float32's range, so there is no loss
-    scaling here; float16 needs it and is refused.
+    mmengine's AmpOptimWrapper rejects a CPU.  bfloat16 has float32's range, so there is no loss
+    scaling here; float16 needs it and is rejected.
 
     Args:
         dtype: name of the low-precision type.
@@ -58,9 +58,9 @@ class BertAdam(Optimizer):
         m = b1 m + (1 - b1) g,    v = b2 v + (1 - b2) g^2
         w = w - lr (m / (sqrt(v) + eps) + weight_decay w)
 
-    as CLIP4Clip and its descendants train.  Their schedule, which the official class contains, is
-    :class:`WarmupCosineLR`.  The clip per parameter comes on top of any ``clip_grad`` of the
-    optimizer wrapper.
+    as in CLIP4Clip and its successors.  Their schedule, which the official class contains, is
+    :class:`WarmupCosineLR`.  The clip per parameter is applied in addition to any ``clip_grad`` of
+    the optimizer wrapper.
 
     Args:
         params: parameters or parameter groups.
@@ -68,7 +68,7 @@ class BertAdam(Optimizer):
         betas: decay of the first and the second moment, in [0, 1).
         eps: added to the root of the second moment.
         weight_decay: decoupled from the gradient, multiplied by ``lr``.
-        max_grad_norm: norm that each single parameter's gradient is clipped to; 0 = no clipping.
+        max_grad_norm: norm to which each single parameter's gradient is clipped; 0 = no clipping.
 
     Raises:
         ValueError: a value outside its range.
@@ -128,22 +128,23 @@ class BertAdam(Optimizer):
 
 @OPTIMIZERS.register_module()
 class Ranger(RAdam):
-    """RAdam whose weights are drawn back every k steps (Lookahead), as CE trains.
+    """RAdam with Lookahead: weights are interpolated with slow weights every k steps, as in CE.
 
-    torch's RAdam with decoupled weight decay is the inner one; its rectification begins where the
-    approximated length of the average passes 5, the same as Ranger's ``N_sma_threshhold``.  Slow
-    weights s begin as the weights w before their first step; after every k-th one::
+    The inner optimizer is torch's RAdam with decoupled weight decay; its rectification begins when
+    the approximated length of the average passes 5, the same as Ranger's ``N_sma_threshhold``.
+    Slow weights s are initialised with the weights w before their first step; after every k-th
+    step::
 
         s = s + alpha (w - s),    w = s
 
-    The steps of a parameter are those at which it had a gradient.  State of a parameter: RAdam's,
-    and ``slow``.
+    A parameter's steps are those at which it had a gradient.  State of a parameter: RAdam's, and
+    ``slow``.
 
     Args:
         params: parameters or parameter groups.
         lr, eps: > 0.
         alpha: share of the way to the fast weights, in [0, 1].
-        k: steps from one draw to the next, at least 1.
+        k: steps between interpolations, at least 1.
         betas: decay of the first and the second moment, in [0, 1).
         weight_decay: decoupled from the gradient, multiplied by ``lr``, >= 0.
 
@@ -190,7 +191,7 @@ class Ranger(RAdam):
             with torch.enable_grad():
                 loss = closure()
         moved = [(w, g) for g in self.param_groups for w in g['params'] if w.grad is not None]
-        # RAdam takes any state for a parameter that it has seen: the slow weights come after it.
+        # RAdam accepts any existing state of a parameter: the slow weights are added after its own.
         new = {w: w.clone() for w, _ in moved if w not in self.state}
         super().step()
         for w, slow in new.items():
@@ -204,14 +205,14 @@ class Ranger(RAdam):
 
 
 def warmup_cosine(progress: float, warmup: float) -> float:
-    """CLIP4Clip's learning-rate factor.
+    """Return CLIP4Clip's learning-rate factor.
 
     Linear from 0 to 1 in the warm-up, then ``(1 + cos(pi progress)) / 2`` with the progress of the
     *whole* run: at the end of a warm-up of 0.1 the factor falls from 1 to 0.976.
 
     Args:
-        progress: share of the run that is done, in [0, 1].
-        warmup: share of the run that warms up, in [0, 1).
+        progress: completed share of the run, in [0, 1].
+        warmup: share of the run that is warm-up, in [0, 1).
     """
     if progress < warmup:
         return progress / warmup
@@ -225,7 +226,7 @@ class WarmupCosineLR(LRSchedulerMixin, _ParamScheduler):
     The first step has a learning rate of 0, as in CLIP4Clip.
 
     Args:
-        warmup: share of the run that warms up, in [0, 1).
+        warmup: share of the run that is warm-up, in [0, 1).
         args, kwargs: as for mmengine's schedulers (``begin``, ``end``: the Runner fills in the
             whole run, ``by_epoch``).
     """
@@ -252,7 +253,7 @@ class WarmupCosineLR(LRSchedulerMixin, _ParamScheduler):
 
 @PARAM_SCHEDULERS.register_module()
 class WarmupLinearLR(WarmupCosineLR):
-    """Up from 0 in the warm-up and down to 0 at the end, both linearly (TACo, BERT).
+    """Schedule that rises linearly from 0 in the warm-up, then falls linearly to 0 (TACo, BERT).
 
     Args:
         warmup, args, kwargs: see :class:`WarmupCosineLR`.
@@ -264,7 +265,7 @@ class WarmupLinearLR(WarmupCosineLR):
         return [base * min(rising, (1 - progress) / (1 - self.warmup)) for base in self.base_values]
 
 
-#: Parts of names: tables added to tokens (where or what a token is) and tokens of the model's own.
+#: Name parts of embeddings added to tokens (position or type), and of the model's own tokens.
 NO_DECAY = frozenset(
     'cls_emb cls_token class_embedding expert_embedding pos_embed position position_embedding '
     'position_embeddings positional_embedding relative_attention_bias time_embedding token_type '
@@ -275,31 +276,30 @@ NO_DECAY = frozenset(
 def decays(name: str, parameter: nn.Parameter) -> bool:
     """Return whether a parameter gets weight decay: a weight matrix or a word table.
 
-    Not what has fewer than two dimensions (biases, norms, class tokens, temperatures, a
-    supervision's slope and bias), nor what is named one of :data:`NO_DECAY`.
+    Excluded are parameters of fewer than two dimensions (biases, norms, class tokens, temperatures,
+    a supervision's slope and bias), and names with a part in :data:`NO_DECAY`.
     """
     return parameter.ndim >= 2 and NO_DECAY.isdisjoint(name.split('.'))
 
 
 @OPTIM_WRAPPER_CONSTRUCTORS.register_module()
 class MatrixDecayConstructor(DefaultOptimWrapperConstructor):
-    """mmengine's constructor with weight decay for matrices alone (:func:`decays`).
+    """mmengine's constructor with weight decay for matrices only (:func:`decays`).
 
-    As CLIP trains ("all weights that are not gains or biases"), which leaves out
-    position tables too.  CLIP4Clip and its kin leave out what is named ``bias`` or
-    ``LayerNorm.weight``; CLIP's norms are named otherwise, so that its code lets them decay, and
-    the logit scale with them.
+    This follows CLIP ("all weights that are not gains or biases"), which also excludes position
+    tables.  CLIP4Clip and similar codes exclude names with ``bias`` or ``LayerNorm.weight``; CLIP's
+    norms have other names, so their code decays them, and the logit scale too.
 
-    Parameters of one learning rate and decay make one group of the optimizer.
+    Parameters with equal learning rate and decay form one group of the optimizer.
 
     Args:
-        optim_wrapper_cfg: as for mmengine's.
-        paramwise_cfg: None, or ``custom_keys`` alone: part of a name -> dict of ``lr_mult`` and
-            ``decay_mult``; of several that fit a name, the longest.  A ``decay_mult`` is for those
-            that decay.
+        optim_wrapper_cfg: as for mmengine's constructor.
+        paramwise_cfg: None, or ``custom_keys`` only: part of a name -> dict of ``lr_mult`` and
+            ``decay_mult``; of several that match a name, the longest. A ``decay_mult`` applies only
+            to parameters that decay.
 
     Raises:
-        ValueError: another option, or a key that is in no parameter's name.
+        ValueError: another option, or a key that matches no parameter's name.
     """
 
     def __init__(self, optim_wrapper_cfg: dict, paramwise_cfg: Optional[dict] = None) -> None:
@@ -336,7 +336,7 @@ class MatrixDecayConstructor(DefaultOptimWrapperConstructor):
     def add_params(
         self, params: list[dict], module: nn.Module, prefix: str = '', is_dcn_module: Any = None
     ) -> None:
-        """The whole model's parameters that are trained, in groups, to ``params``."""
+        """Add the whole model's trainable parameters to ``params``, in groups."""
         names = dict(module.named_parameters())
         self._check_keys(list(names))
         groups: dict[tuple, dict[str, Any]] = {}
@@ -357,9 +357,9 @@ class MatrixDecayConstructor(DefaultOptimWrapperConstructor):
                 )
 
     def _options(self, name: str, parameter: nn.Parameter) -> dict[str, float]:
-        """Return learning rate and weight decay, each if the optimizer has one."""
+        """Return learning rate and weight decay, each if the optimizer has it."""
         keys = [key for key in self.paramwise_cfg['custom_keys'] if key in name]
-        # Of several the longest, of equally long ones the first by alphabet: mmengine's order.
+        # The longest match, the alphabetically first of equally long ones: mmengine's order.
         key = min(keys, key=lambda key: (-len(key), key), default=None)
         own = self.paramwise_cfg['custom_keys'].get(key, {})
         options = {}

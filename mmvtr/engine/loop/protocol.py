@@ -1,6 +1,6 @@
-"""What a result must state of its test and its model, for the protocol line.
+"""Facts of a test and its model that a result must state, for the protocol line.
 
-What it states of the training is :mod:`mmvtr.engine.loop.facts`.
+Those of the training are in :mod:`mmvtr.engine.loop.facts`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mmvtr.datasets.videos.missing import LeftOut
 from mmvtr.registry import bare_name
 from mmvtr.structures import Relation
 
-#: What the first step of a video pipeline reads.
+#: Source of the frames by the first step of a video pipeline.
 SOURCES = dict(
     LoadVideo='video',
     LoadClips='video',
@@ -29,15 +29,15 @@ def precision(amp: Union[bool, str], trained: Optional[str]) -> str:
     """Return the precision of encoding, and that of training if it differs.
 
     Args:
-        amp: how they were encoded, as of :class:`~mmvtr.engine.RetrievalLoop`.
-        trained: the precision of the training; None: of none, or unknown.
+        amp: precision of encoding, see :class:`~mmvtr.engine.RetrievalLoop`.
+        trained: the precision of the training; None: no training, or unknown.
     """
     tested = amp if isinstance(amp, str) else 'bf16' if amp else 'fp32'
     return tested if trained in (None, tested) else f'{tested}, trained in {trained}'
 
 
 def frames_from(loader: Optional[Mapping[str, Any]]) -> Optional[str]:
-    """Return 'video', 'JPEG' or 'features', what a loader's config reads; None if unknown."""
+    """Return 'video', 'JPEG' or 'features', the source in a loader's config; None if unknown."""
     steps = ((loader or {}).get('dataset') or {}).get('video_pipeline')
     if not isinstance(steps, (list, tuple)) or not steps or 'type' not in steps[0]:
         return None
@@ -46,7 +46,7 @@ def frames_from(loader: Optional[Mapping[str, Any]]) -> Optional[str]:
 
 
 def embedder_protocol(model: nn.Module, loader: Optional[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return prompts and frames of an encoder that states them, else nothing."""
+    """Return prompts and frames of an encoder that states them, else {}."""
     encoder = getattr(model, 'encoder', None)
     if not hasattr(encoder, 'protocol'):
         return {}
@@ -61,7 +61,7 @@ def models_in_words(model: nn.Module, members: Optional[list[str]]) -> str:
     """Return 'single', 'ensemble of 2', or the number of jointly trained parts.
 
     Args:
-        model: without a distributed wrapper.
+        model: model without a distributed wrapper.
         members: origins of an ensemble's checkpoints.
     """
     if members:
@@ -71,9 +71,9 @@ def models_in_words(model: nn.Module, members: Optional[list[str]]) -> str:
 
 
 def checkpoint_in_words(runner: Any) -> Optional[str]:
-    """Return by what and on which set the weights were chosen, or which they are.
+    """Return the metric and set by which the weights were chosen, or the name of the weights.
 
-    None where none was loaded, as in a zero-shot test.
+    Return None if none was loaded, as in a zero-shot test.
     """
     info = runner.message_hub.get_info
     if info('chosen_on'):
@@ -86,7 +86,7 @@ def checkpoint_in_words(runner: Any) -> Optional[str]:
 
 
 def in_words(component: dict) -> str:
-    """Return 'LengthSplit(parts=2)', and for splits that read the test set that they do."""
+    """Return e.g. 'LengthSplit(parts=2)', with a note for splits that read the test set."""
     given = [
         f'{name}={in_words(value) if isinstance(value, dict) else value}'
         for name, value in component.items()
@@ -100,9 +100,10 @@ class Part(NamedTuple):
     """The part of a set that a result covers, if not the whole.
 
     Attributes:
-        videos, texts: in the gallery, and with a video there.
-        of_videos, of_texts: of the whole set.
-        broken, missing: videos that are not in the gallery; with ``videos`` they are ``of_videos``.
+        videos, texts: numbers of videos in the gallery, and of texts with a video there.
+        of_videos, of_texts: numbers of the whole set.
+        broken, missing: videos that are not in the gallery; with ``videos`` they sum to
+            ``of_videos``.
     """
 
     videos: int
@@ -113,7 +114,7 @@ class Part(NamedTuple):
     missing: int
 
     def in_words(self) -> str:
-        """'941 of 1,000 clips and 941 of 1,000 texts'."""
+        """Return e.g. '941 of 1,000 clips and 941 of 1,000 texts'."""
         return (
             f'{self.videos:,} of {self.of_videos:,} clips and '
             f'{self.texts:,} of {self.of_texts:,} texts'
@@ -139,7 +140,7 @@ def part_of(
     missing = len(left_out.names) if left_out else 0
     if not broken and not missing:
         return None
-    # A text of broken videos stays in the set, without a match; one of missing videos does not.
+    # A text of broken videos stays in the set, without a match; one of missing videos is left out.
     answerable, without = int(relation.positives.any(1).sum()), left_out.texts if left_out else 0
     videos = len(relation.video_ids)
     return Part(
@@ -158,6 +159,6 @@ def left_out_of(dataset: Dataset) -> Optional[LeftOut]:
 
 
 def counted(names: Sequence[str]) -> Optional[str]:
-    """'4 videos (a, b, c, ...): not the whole set'; None of no names."""
+    """Return e.g. '4 videos (a, b, c, ...): not the whole set'; None without names."""
     some = ', '.join([*names[:3], *['...'] * (len(names) > 3)])
     return f'{len(names)} videos ({some}): not the whole set' if names else None

@@ -1,6 +1,6 @@
-"""What a resumed training does with each config value that is another than before.
+"""Rules for config values that differ when a training is resumed.
 
-``resume_rules.tsv`` is the one table of it; ``docs/training.md`` shows it (:func:`table`).
+``resume_rules.tsv`` is their only table; ``docs/training.md`` shows it (:func:`table`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CONTINUED = 'continued and said'
 REFUSED = 'refused'
 SILENT = 'applied'
 ACTIONS = (RESCALED, APPLIED, CONTINUED, REFUSED, SILENT)
-#: Stands for a value that is not set.
+#: Placeholder for a value that is not set.
 UNSET = type('Unset', (), {'__repr__': lambda self: 'not set'})()
 
 
@@ -26,10 +26,10 @@ class Rule(NamedTuple):
     """A rule for some config values on resume.
 
     Attributes:
-        what: the values are.
-        keys: patterns of their dotted keys; the first rule with one that fits counts.
-        action: one of those above.
-        happens: how, as the end of a line or of an error.
+        what: description of the values.
+        keys: patterns of their dotted keys; the first rule with a matching one applies.
+        action: one of :data:`ACTIONS`.
+        happens: effect, as the end of a line or of an error.
     """
 
     what: str
@@ -96,7 +96,7 @@ def _short(value: Any) -> str:
 
 
 def table() -> str:
-    """The rows of docs/training.md, in Markdown."""
+    """Return the table of docs/training.md, in Markdown."""
     by_action: dict[str, list[str]] = {}
     for rule in RULES:
         by_action.setdefault(rule.action, []).append(rule.what)

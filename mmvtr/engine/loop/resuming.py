@@ -1,4 +1,4 @@
-"""A training goes on with another config: what is refused, and how the rest takes effect."""
+"""Resuming a training with another config: what is rejected, and how the rest takes effect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mmvtr.engine.loop.facts_of_run import rates_of, wrappers_of
 from mmvtr.engine.loop.resume_rules import REFUSED, Change, changes, values_of
 from mmvtr.registry import MODELS
 
-#: What of an optimizer a schedule may move; others (momentum) have no state that can be replayed.
+#: Optimizer options that a schedule may change; others (momentum) cannot be replayed.
 SCHEDULED = ('lr', 'weight_decay')
 
 
@@ -23,7 +23,7 @@ def changes_since(runner: Runner, checkpoint: Mapping[str, Any], path: Any) -> l
     """Return the runner's config values that differ from those of its checkpoint.
 
     Raises:
-        ValueError: they are no dict.
+        ValueError: the checkpoint's values are not a dict.
     """
     stored = checkpoint['meta']['values']
     if not isinstance(stored, dict):
@@ -34,7 +34,7 @@ def changes_since(runner: Runner, checkpoint: Mapping[str, Any], path: Any) -> l
 def refusal(
     runner: Runner, found: Sequence[Change], checkpoint: Mapping[str, Any]
 ) -> Optional[str]:
-    """Return why a training cannot be resumed with other values; None if it can."""
+    """Return why a training cannot be resumed with changed values; None if it can."""
     done = checkpoint['meta']
     loop = runner.train_loop
     if isinstance(loop, EpochBasedTrainLoop):
@@ -58,7 +58,7 @@ def refusal(
 
 
 def _no_choice(runner: Runner, change: Change, checkpoint: Mapping[str, Any]) -> bool:
-    """Return whether a change is of how the best epoch is chosen, and none was or will be."""
+    """Return whether a change concerns the choice of the best epoch, and no choice is made."""
     if change.key.partition('.')[0] in ('optim_wrapper', 'train_cfg', 'train_dataloader'):
         return False
     best = checkpoint['message_hub'].get('runtime_info', {}).get('best_score')
@@ -66,10 +66,10 @@ def _no_choice(runner: Runner, change: Change, checkpoint: Mapping[str, Any]) ->
 
 
 def _start_of_weight(runner: Runner, found: Sequence[Change]) -> Optional[str]:
-    """Return which changed number of the model is only a weight's initial value.
+    """Return an error if a changed number of the model is only a weight's initial value.
 
-    The model is built with the number of before, of the same seed: what of its state is another
-    then is in the checkpoint, which overrules the config.
+    The model is also built with the earlier number and the same seed: state that differs is a
+    weight, which the checkpoint overrides.
     """
     numbers = [
         one for one in found if one.key.startswith('model.') and _number(one.before, one.now)
@@ -97,7 +97,7 @@ def _number(*values: Any) -> bool:
 
 
 def _built(cfg: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """Return the initial state of a model as its config builds it, reproducibly."""
+    """Return the initial state of a model built from its config, with a fixed seed."""
     states = random.getstate(), np.random.get_state()
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -127,15 +127,15 @@ def _groups(runner: Runner) -> list[dict[str, Any]]:
 
 
 def rebuild_schedule(runner: Runner, options: Sequence[Mapping[str, Any]]) -> str:
-    """Give a resumed runner the rates of its config and its schedule, at the step it has reached.
+    """Set a resumed runner's rates and schedule from its config, at the step that it has reached.
 
-    The schedule is built anew and makes all steps that are done, as in an uninterrupted training.
+    The schedule is rebuilt and replays all completed steps, as in an uninterrupted training.
 
     Args:
-        options: of :func:`options_of`, before the checkpoint was loaded.
+        options: result of :func:`options_of` before the checkpoint was loaded.
 
     Returns:
-        What to say of it.
+        A message for the log.
 
     Raises:
         SystemExit: a schedule of momentum, or one that follows a metric.
@@ -173,7 +173,7 @@ def _replay(runner: Runner) -> None:
                 f'{runner.iter}: resume with the values of before'
             )
     for wrapper in wrappers_of(runner.optim_wrapper):
-        wrapper._global_step = 0  # it has made steps: else every scheduler warns that it has not
+        wrapper._global_step = 0  # the wrapper has made steps: otherwise every scheduler warns
     size = len(runner.train_dataloader) if runner.epoch else 0
     for step in range(1, runner.iter + 1):
         for one in listed:

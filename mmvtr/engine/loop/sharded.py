@@ -1,10 +1,10 @@
-"""Towers whose layers are cut into shards, one of each process: the memory of large models.
+"""Sharding of tower layers over processes, to save memory with large models.
 
 The layers of a tower (the equal items of an ``nn.ModuleList`` or ``nn.Sequential``) hold nearly
 all weights of a ViT-L or ViT-H.  torch's ``fully_shard`` (FSDP2) keeps a part of each on each
-process, with its gradient and its state in the optimizer, and makes a layer whole while it
-computes.  All else (embeddings, projections, heads, temperature, supervision) is whole on each
-process under DistributedDataParallel, so what reads it need not know.
+process, with its gradient and its optimizer state, and gathers a layer while it computes.
+Everything else (embeddings, projections, heads, temperature, supervision) is replicated under
+DistributedDataParallel, so code that reads it is unaffected.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from mmvtr.registry import MODEL_WRAPPERS
 class FullyShardedRetriever(MMDistributedDataParallel):
     """Retriever whose layers are sharded over all processes: a ``model_wrapper_cfg``.
 
-    Losses and gradients are those of one process.  ``state_dict`` of the model and of its optimizer
-    hold whole tensors (all processes call it together), so any number of processes, or one, goes on
-    with a checkpoint.
+    Losses and gradients equal those of one process.  ``state_dict`` of the model and of its
+    optimizer hold whole tensors (all processes call it together), so a checkpoint can be resumed
+    with any number of processes.
 
     Args:
         module: the retriever.  Its weights become those of rank 0.
@@ -56,17 +56,17 @@ class FullyShardedRetriever(MMDistributedDataParallel):
                 f'min_parameters={min_parameters}: leave model_wrapper_cfg out'
             )
         if any(getattr(part, 'init_cfg', None) for part in module.modules()):
-            module.init_weights()  # of whole weights
+            module.init_weights()  # while the weights are whole
         for tensor in module.state_dict().values():
             dist.broadcast(tensor, src=0)
         device = next(module.parameters()).device
         mesh = init_device_mesh(device.type, (dist.get_world_size(),))
         for layer in layers:
             fsdp.fully_shard(layer, mesh=mesh, reshard_after_forward=True)
-        if hasattr(fsdp, 'share_comm_ctx'):  # one is gathered while another computes
+        if hasattr(fsdp, 'share_comm_ctx'):  # gather one layer while another computes
             fsdp.share_comm_ctx(layers)
         module.register_state_dict_post_hook(_make_whole)
-        for part in (module, *getattr(module, 'members', ())):  # each may be loaded alone
+        for part in (module, *getattr(module, 'members', ())):  # each may be loaded separately
             part.register_load_state_dict_pre_hook(_cut_weights)
         module._ddp_params_and_buffers_to_ignore = [
             name for name, weight in module.named_parameters() if is_sharded(weight)
@@ -77,7 +77,7 @@ class FullyShardedRetriever(MMDistributedDataParallel):
         """Return what the retriever returns.
 
         Raises:
-            ValueError: processes would run a tower different numbers of times, and wait for ever.
+            ValueError: processes would run a tower different numbers of times, and deadlock.
         """
         inputs, size = kwargs.get('inputs', {}), getattr(self.module, 'micro_batch', None)
         counts = [len(inputs.get(side, ())) for side in ('text', 'video')]
@@ -99,7 +99,7 @@ def layers_of(model: nn.Module, min_parameters: int) -> list[nn.Module]:
 
     Args:
         model: a retriever.
-        min_parameters: of a layer.
+        min_parameters: minimum parameters of a layer.
     """
     found: dict[str, nn.Module] = {}
     for name, stack in model.named_modules():
@@ -118,7 +118,7 @@ def layers_of(model: nn.Module, min_parameters: int) -> list[nn.Module]:
 
 @contextmanager
 def whole_layers(model: nn.Module) -> Iterator[None]:
-    """Keep all sharded layers whole on each process: it may then encode any number of times."""
+    """Keep all sharded layers whole on each process: each may then encode any number of times."""
     layers = []
     if isinstance(model, FullyShardedRetriever):
         layers = [layer for layer in model.modules() if hasattr(layer, 'unshard')]
@@ -135,11 +135,11 @@ def whole_layers(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def whole_states(model: nn.Module, wrapper: Optional[OptimWrapper]) -> Iterator[None]:
-    """Let rank 0 alone ask for the states of a sharded model and optimizer, which all make here.
+    """Let rank 0 read the states of a sharded model and optimizer, gathered by all processes.
 
     Args:
-        model: any model; only of a :class:`FullyShardedRetriever` something is made.
-        wrapper: the optimizer's; None: its state is not asked for.
+        model: any model; the context has no effect unless it is a :class:`FullyShardedRetriever`.
+        wrapper: the optimizer's wrapper; None: without its state.
     """
     if not isinstance(model, FullyShardedRetriever):
         yield
@@ -156,7 +156,7 @@ def whole_states(model: nn.Module, wrapper: Optional[OptimWrapper]) -> Iterator[
 
 
 def is_sharded(x: Any) -> bool:
-    """Return whether a value is a tensor that processes hold in shards."""
+    """Return whether a value is a tensor that is sharded over processes."""
     return isinstance(x, Tensor) and hasattr(x, 'full_tensor')
 
 
@@ -173,7 +173,7 @@ def _cut_weights(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any)
 
 
 def _cut_like(x: Any, weight: Tensor) -> Any:
-    """Return this process' shard of a whole tensor of a sharded weight, another value as it is."""
+    """Return this process' shard of a whole tensor of a sharded weight, other values unchanged."""
     from torch.distributed.tensor import distribute_tensor
 
     if not is_sharded(weight) or not isinstance(x, Tensor) or is_sharded(x):
@@ -187,7 +187,7 @@ def adapt_optimizer(wrapper: OptimWrapper) -> None:
     """Make an optimizer wrapper clip, save and load with partly sharded parameters.
 
     Raises:
-        ValueError: float16, whose loss scaling does not know shards.
+        ValueError: float16, whose loss scaling does not support shards.
     """
     optimizer = wrapper.optimizer
     if not any(is_sharded(w) for group in optimizer.param_groups for w in group['params']):
@@ -201,7 +201,7 @@ def adapt_optimizer(wrapper: OptimWrapper) -> None:
 
 
 def _whole_state(optimizer: Optimizer, state: dict[str, Any]) -> None:
-    # Torch gives the optimizer's own dicts, which go on as shards.
+    # Torch passes the optimizer's own dicts, which must keep their shards.
     state['state'] = {key: dict(values) for key, values in state['state'].items()}
     for values in state['state'].values():
         _make_whole(None, values)
@@ -217,11 +217,11 @@ def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float, norm_type: flo
     """Scale gradients, sharded ones among them, to a joint norm of at most ``max_norm``.
 
     Args:
-        parameters: those that have a gradient are read.
-        max_norm, norm_type: as of :func:`torch.nn.utils.clip_grad_norm_`.
+        parameters: those without a gradient are ignored.
+        max_norm, norm_type: see :func:`torch.nn.utils.clip_grad_norm_`.
 
     Returns:
-        The norm before, 0-dim.
+        The norm before clipping, 0-dim.
     """
     grads = [weight.grad for weight in parameters if weight.grad is not None]
     norms = [torch.linalg.vector_norm(grad, norm_type) for grad in grads]

@@ -1,1 +1,1 @@
-"""Test-time transforms of an evaluation, and where their queries come from."""
+"""Test-time transforms of an evaluation, and the sources of their queries."""

@@ -1,4 +1,4 @@
-"""Lists that begin with what is true: by the words of captions, or by strengths of scaling."""
+"""Transforms that rank true items first: by words that captions imply, or by local scaling."""
 
 from __future__ import annotations
 
@@ -37,44 +37,43 @@ from mmvtr.structures import Directed
 
 #: Options and their defaults.
 OPTIONS = TRANSFORMS['sure_first'].options
-#: Where the texts may come from of which one was written for a clip.
+#: Sources of the texts of which one was written for a clip.
 WRITTEN = ('gallery', 'train_queue', 'bank')
 
 
 @HOOKS.register_module()
 class SureFirstHook(TransformHook):
-    """Puts the best-scored text that surely holds first, where clips ask for texts.
+    """Hook that ranks the best-scored text that surely holds first, for video queries.
 
-    Where none is that sure, it is the surest.
+    If none is sure enough, the surest text is ranked first.
 
-    How surely: the model's softmax over some texts says which of them could have been written for
-    the clip, and the captions of the training set say what such a text implies
-    (:func:`~mmvtr.functional.expected_truth`, :func:`~mmvtr.functional.sure_first`).  No training
-    is changed, no test label is read, and a clip's list does not depend on other clips; t2v stays
-    as it is.  docs/agreement.md says what it gives and what it takes.
+    The certainty combines the model's softmax over some texts, which of them could have been
+    written for the clip, and the training captions, what such a text implies
+    (:func:`~mmvtr.functional.expected_truth`, :func:`~mmvtr.functional.sure_first`).  Training is
+    unchanged, no test label is read, and a clip's list does not depend on other clips; t2v is
+    unchanged.  Effect and cost: docs/agreement.md.
 
     Args:
-        captions: config of the training set, or the set itself, whose captions say which words
-            imply which.  Its annotations alone are read, never a video or a feature.
+        captions: config of the training set, or the set itself, from whose captions it learns which
+            words imply which. Only its annotations are read, never a video or a feature.
         written: the texts of the softmax. ``'gallery'``: the gallery's own, of which one was
             written for the clip.  ``'train_queue'`` (of a :class:`QueryQueueHook`) or ``'bank'``:
-            captions of the training set, each once, for a gallery that need not have such a text,
-            as a list of labels.  What several captions say alike counts as often.
-        bank_file: for ``written='bank'``, which has to be of that training set.
-        sure: in [0, 1], how surely a first text has to hold.
-        temperature: of the softmax; None = of each clip a share of how far its best score lies
-            above its mean (:func:`~mmvtr.functional.expected_truth`).
-        places: how many texts are first.
-        witness: config of what reads the captions: ``learn(videos, texts)`` and
-            ``among(captions, others, device=...)``, as those of
+            captions of the training set, each once, for a gallery that may lack such a text, e.g. a
+            list of labels. Equal captions count separately.
+        bank_file: for ``written='bank'``: a bank of that training set.
+        sure: in [0, 1], minimum certainty of a first text.
+        temperature: temperature of the softmax; None = for each clip a share of the distance from
+            its mean score to its best (:func:`~mmvtr.functional.expected_truth`).
+        places: number of texts to rank first.
+        witness: config of the implication model: with ``learn(videos, texts)`` and
+            ``among(captions, others, device=...)`` like those of
             :class:`~mmvtr.datasets.CaptionImplication`.
-        name: of its results.
+        name: name of its results.
 
     Raises:
         ValueError: ``sure`` outside [0, 1], ``places`` below 1, a temperature that is not positive,
             an unknown ``written``, a bank without a file; (before a run) no training clip has two
-            captions; (at evaluation) stored queries of another training set, as far as its layout
-            tells.
+            captions; (at evaluation) stored queries of another training set, if its layout differs.
         RuntimeError: (before a test, at a validation) no stored queries: nothing was ever pushed,
             or no queue hook.
     """
@@ -104,10 +103,10 @@ class SureFirstHook(TransformHook):
         self.bank_file = bank_file
         self.sure, self.temperature, self.places = sure, temperature, places
         self.witness = TASK_UTILS.build(dict(witness))
-        self._data: Optional[VideoTextDataset] = None  # once it is read
+        self._data: Optional[VideoTextDataset] = None  # set on first use
 
     def before_run(self, runner: Runner) -> None:
-        """Read the training captions, in all processes: building a dataset may wait for others."""
+        """Build the training set in all processes, since building may synchronise them."""
         if self._data is None:
             self._data = read_training_set(self.captions)
             self.witness.learn(self._data.videos, self._data.texts)
@@ -146,7 +145,7 @@ class SureFirstHook(TransformHook):
         return Directed(scores.cpu(), v2t.cpu())
 
     def _stored(self, runner: Runner, evaluation: Evaluation) -> tuple[Tensor, list[str]]:
-        """Return scores [V, K] of the clips with K distinct training captions, and these."""
+        """Return scores [V, K] of the clips with K distinct training captions, and the captions."""
         stored = stored_queries(runner, self.written, bank_file=self.bank_file, name=self.name)
         queries = stored['text'].newest()
         tiles = evaluation.bank_scores('text', queries.levels)
@@ -155,7 +154,7 @@ class SureFirstHook(TransformHook):
 
 
 def pairs_of(data: VideoTextDataset) -> set[tuple[str, str]]:
-    """Return the ids of a set's videos with their captions' words."""
+    """Return pairs of a set's video ids and the words of their captions."""
     return {
         (data.videos[place]['video_id'], text['text'])
         for text in data.texts
@@ -165,20 +164,19 @@ def pairs_of(data: VideoTextDataset) -> set[tuple[str, str]]:
 
 @HOOKS.register_module()
 class LocalScalingHook(ScoreTransformHook):
-    """A part of CSLS, of either sign and apart for the directions.
+    """CSLS with one term only, of either sign, separately for each direction.
 
     See :func:`~mmvtr.functional.local_scaling`.  After a training that down-weights general
-    captions, ``v2t`` goes from what pairs ask for (above 0) to what is true (below 0),
-    docs/agreement.md.
+    captions, ``v2t`` trades annotated matches (above 0) for true ones (below 0), docs/agreement.md.
 
     Args:
         t2v: strength for videos as items; 0 = raw scores.
         v2t: strength for texts as items; 0 = raw scores.
-        share: of the queries, those that an item is nearest to; None = the table's.
+        share: share of the queries nearest to an item; None = the table's.
         queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
 
     Raises:
-        ValueError: as of :class:`ScoreTransformHook`; no strength in either direction.
+        ValueError: see :class:`ScoreTransformHook`; no strength in either direction.
     """
 
     default_name = 'local_scaling'
@@ -195,7 +193,7 @@ class LocalScalingHook(ScoreTransformHook):
 
     def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
         if not self.strengths[bank.kind]:
-            return scores  # and the bank's scores are not made
+            return scores  # without computing the bank's scores
         return super().transform(scores, bank, temperature)
 
     def options(self, bank: Bank) -> dict[str, Any]:
@@ -204,22 +202,22 @@ class LocalScalingHook(ScoreTransformHook):
 
 @HOOKS.register_module()
 class HedgedScalingHook(ScoreTransformHook):
-    """Two strengths of :class:`LocalScalingHook` in one list of texts, v2t alone.
+    """Two strengths of :class:`LocalScalingHook` combined in one list of texts, v2t only.
 
     See :func:`~mmvtr.functional.hedged_scaling`.  After a training that down-weights general
-    captions a list begins with what is true and goes on with what was written for the clip
+    captions a list begins with true texts and continues with those written for the clip
     (docs/agreement.md).
 
     Args:
-        first: strength that gives the first places.
+        first: strength that determines the first places.
         rest: strength that orders all others.
-        places: how many texts are first; None = the table's.
-        share: of the queries, those that a text is nearest to; None = the table's.
+        places: number of texts ranked by ``first``; None = the table's.
+        share: share of the queries nearest to a text; None = the table's.
         queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
 
     Raises:
-        ValueError: as of :class:`ScoreTransformHook`; (at evaluation) ``places`` above the number
-            of texts.
+        ValueError: see :class:`ScoreTransformHook`; (at evaluation) ``places`` above the number of
+            texts.
     """
 
     default_name = 'hedged_scaling'
@@ -237,5 +235,5 @@ class HedgedScalingHook(ScoreTransformHook):
 
     def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
         if bank.kind == 'text':
-            return scores  # and the bank's scores are not made
+            return scores  # without computing the bank's scores
         return super().transform(scores, bank, temperature)

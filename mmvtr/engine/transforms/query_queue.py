@@ -1,4 +1,4 @@
-"""The last K train queries of each modality, for normalising scores at test time (NCL Sec. 3.4)."""
+"""Queue of each modality's last K training queries, for test-time normalisation (NCL Sec. 3.4)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Queries(NamedTuple):
     Attributes:
         levels: their embeddings.
         index: int64 [K], positions of their items in the training set.
-        video: int64 [K], the training video that each belongs to (a video's is itself, that of a
-            text with several is the first one).
+        video: int64 [K], the training video of each query (a video's is itself, that of a text with
+            several is the first one).
     """
 
     levels: Levels
@@ -44,11 +44,11 @@ class Queries(NamedTuple):
         return self._only(torch.tensor(sorted(last.values())))
 
     def different(self) -> 'Queries':
-        """Return the first of the queries with equal embeddings."""
+        """Return the queries without those whose embeddings equal an earlier one's."""
         return self._only(distinct_rows(means_of(self.levels)))
 
     def asked_before(self, asked: Levels, what: str) -> str:
-        """Return the note that most queries are in this queue (transductive), or ``''``."""
+        """Return a note if most queries are in this queue (transductive), else ``''``."""
         return asked_before(means_of(self.levels), means_of(asked, self.levels), what)
 
     def _only(self, kept: Tensor) -> 'Queries':
@@ -61,7 +61,7 @@ class Queries(NamedTuple):
         return Queries(levels, self.index.to(device), self.video.to(device))
 
     def last(self, count: int) -> 'Queries':
-        """Return the newest queries."""
+        """Return the ``count`` newest queries."""
         kept = slice(len(self.index) - count, None)
         return Queries(take(self.levels, kept), self.index[kept], self.video[kept])
 
@@ -73,7 +73,7 @@ class Queries(NamedTuple):
 
     @classmethod
     def of(cls, state: dict[str, Any]) -> 'Queries':
-        """Restore the queue from :meth:`state`."""
+        """Return the queue restored from :meth:`state`."""
         levels = {name: Embedding(**level) for name, level in state['levels'].items()}
         return cls(levels, state['index'], state['video'])
 
@@ -102,7 +102,7 @@ class QueryQueue:
         return self._length
 
     def push(self, queries: Queries) -> None:
-        """Add a batch; the oldest ones leave."""
+        """Add a batch; the oldest queries are dropped."""
         self._parts.append(queries)
         self._length += len(queries.index)
         while self._length > self.size:
@@ -113,10 +113,10 @@ class QueryQueue:
                 self._length = self.size
 
     def queries(self) -> Optional[Queries]:
-        """Return all queries, None if there are none."""
+        """Return all queries; None if there are none."""
         if not self._length:
             return None
-        # What a resumed run found in its checkpoint is still on the CPU.
+        # Queries from a resumed run's checkpoint are still on the CPU.
         parts = [part.to(self._parts[-1].index.device) for part in self._parts]
         levels = cat_levels([part.levels for part in parts])
         index = torch.cat([part.index for part in parts])
@@ -125,11 +125,11 @@ class QueryQueue:
 
 @HOOKS.register_module()
 class QueryQueueHook(Hook):
-    """Keeps the last train queries for the hooks that normalise scores (NCL Sec. 3.4).
+    """Hook that keeps the last training queries for the hooks that normalise scores (NCL Sec. 3.4).
 
-    What it stores are the embeddings that training made anyway, with the weights of their step.
-    They travel in the checkpoint (key ``query_queue``), so a resumed run goes on with them and
-    ``tools/test.py`` finds them. All processes hold the same queues, those of the joint batches.
+    It stores embeddings that training computes anyway, with the weights of their step. The
+    checkpoint contains them (key ``query_queue``), for resumed runs and ``tools/test.py``. All
+    processes hold the same queues, those of the joint batches.
 
     Args:
         size: K, of each modality (paper: 16,384).
@@ -143,7 +143,7 @@ class QueryQueueHook(Hook):
     def before_train(self, runner: Runner) -> None:
         model = bare(runner.model)
         self._similarity = model.similarity
-        if runner.iter == 0:  # `load_from` may have brought those of another training
+        if runner.iter == 0:  # `load_from` may have loaded those of another training
             self.queues = {kind: QueryQueue(self.size) for kind in self.queues}
         model.watchers.append(self.push)
 
@@ -151,9 +151,9 @@ class QueryQueueHook(Hook):
         bare(runner.model).watchers.remove(self.push)
 
     def push(self, texts: Levels, videos: Levels, data_samples: dict) -> None:
-        """Add a joint batch of levels; ``data_samples`` are this process' own."""
+        """Add a joint batch of levels; ``data_samples`` are those of this process only."""
         device = next(iter(texts.values())).mean.device
-        owners = data_samples['text_videos']  # [0, 0] where all items of the batch are broken
+        owners = data_samples['text_videos']  # [0, 0] if all items of the batch are broken
         first = owners[:, 0] if len(owners) else data_samples['text_idx']
         text, of_text, video = (
             gather_rows(index.to(device))

@@ -1,7 +1,7 @@
-"""Hooks that normalise the scores of an evaluation with queries seen before, beside the raw ones.
+"""Hooks that normalise an evaluation's scores with earlier queries, and report both.
 
-Each is a shell over a row of :data:`.TRANSFORMS`; all of them see
-one direction at a time, and say in the log where their queries come from.
+Each wraps a row of :data:`.TRANSFORMS`; they process one direction at a time, and log the source of
+their queries.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Bank(NamedTuple):
 
     Attributes:
         scores: [K, N] in tiles.
-        kind: of the queries, ``'text'`` or ``'video'``.
-        video: int64 [K], the training video that each query belongs to; None: the test queries.
-        beside: what else the transform reads, by name, see :func:`.tiles_read`.
-        pairs: which of them and of the items seen before belong together; None: not known.
+        kind: kind of the queries, ``'text'`` or ``'video'``.
+        video: int64 [K], the training video of each query; None: the test queries.
+        beside: further inputs of the transform, by name, see :func:`.tiles_read`.
+        pairs: matches of these queries and the stored items; None: unknown.
     """
 
     scores: Tiles
@@ -57,21 +57,21 @@ class Bank(NamedTuple):
 
 
 class TransformHook(Hook):
-    """Base class of hooks that add scores to an evaluation; subclasses give :meth:`transformed`.
+    """Base class of hooks that add scores to an evaluation; implement :meth:`transformed`.
 
-    Results stand beside the raw ones as ``<name>/retrieval/t2v_R1`` and so on.
+    Results are reported beside the raw ones as ``<name>/retrieval/t2v_R1`` and so on.
 
     Args:
-        name: of its results, default the class's.
+        name: name of its results, default the class's.
 
     Raises:
-        RuntimeError: (at evaluation) the similarity ranks a shortlist only.
+        RuntimeError: (at evaluation) the similarity ranks only a shortlist.
         ValueError: (at evaluation) a second transform of the same name.
     """
 
-    #: Results are named so unless the config says otherwise.
+    #: Default name of the results.
     default_name: str
-    #: Where its queries come from; 'train_queue' is filled by a training alone.
+    #: Source of the queries; only a training fills 'train_queue'.
     source: Optional[str] = None
 
     def __init__(self, *, name: Optional[str] = None) -> None:
@@ -95,7 +95,7 @@ class TransformHook(Hook):
             raise ValueError(f'two transforms are called {self.name!r}: give one of them a name=')
         scores = evaluation.matrices['scores']
         if evaluation.mode == 'val' and (scores == scores[0, 0]).all():
-            # A collapsed model is for the log to show, not a reason to end its training.
+            # A collapsed model should be logged and not end its training.
             runner.logger.warning(f'{self.name} is left out: all scores are {scores[0, 0]:g}')
             return
         evaluation.transformed[self.name] = self.transformed(runner, evaluation)
@@ -104,25 +104,25 @@ class TransformHook(Hook):
 class ScoreTransformHook(TransformHook):
     """Base class of test-time transforms with a bank of queries.
 
-    Of a transform of the table ``default_name`` says which, and a hook that has no constructor of
-    its own takes the options that the table gives it; implement :meth:`transform` of another.
+    For a transform of the table, ``default_name`` names it, and a hook without its own constructor
+    takes the table's options; for any other, implement :meth:`transform`.
 
-    Text to video, the queries are texts and the gallery the evaluated videos; video to text the
-    other way round.  ``<name>/transductive`` = 1 where the transform has read the test queries,
-    a bank file of them included.
+    In text-to-video retrieval the queries are texts and the gallery is the evaluated videos; in
+    video-to-text the reverse.  ``<name>/transductive`` = 1 if the transform has read the test
+    queries, also from a bank file.
 
     Args:
         queries: ``'train_queue'`` (of a :class:`QueryQueueHook`), ``'bank'`` (a file that
-            ``tools/export_bank.py`` wrote) or ``'test'``: all test queries at once, an oracle
-            that no retrieval system has.  There is no default, and none replaces another.
+            ``tools/export_bank.py`` wrote) or ``'test'``: all test queries at once, an oracle that
+            no retrieval system has. There is no default and no fallback.
         bank_file: for ``queries='bank'``.
-        temperature: of the transform; None = the model's.
-        name: of its results, default the class's.
+        temperature: temperature of the transform; None = the model's.
+        name: name of its results, default the class's.
         **given: options of the transform (:data:`.TRANSFORMS`).
 
     Raises:
         ValueError: an unknown source, a bank without a file, an option of the transform that is
-            unknown or out of range; as of :class:`TransformHook`.
+            unknown or out of range; see :class:`TransformHook`.
         RuntimeError: (before a test, at a validation) no queries: nothing was ever pushed, or no
             queue hook.
     """
@@ -174,7 +174,7 @@ class ScoreTransformHook(TransformHook):
         options = self.options(bank)
         if 'temperature' in self._spec.options:
             options['temperature'] = temperature
-        if options.get('dynamic'):  # no bias of each item
+        if options.get('dynamic'):  # without a bias per item
             return self._spec(scores, bank.scores, **options, **bank.beside)
         fitted = Debiaser(self.default_name, **options)
         return fitted.fit_scores(bank.scores, beside=bank.beside).changed(scores)
@@ -231,7 +231,7 @@ class ScoreTransformHook(TransformHook):
         temperature: float,
         again: Sequence[str],
     ) -> str:
-        """Return what a reader must know of the numbers."""
+        """Return a note for readers of the numbers."""
         if stored is None:
             return f'queries: the test set itself (transductive), temperature {temperature:.4g}'
         sizes = ', '.join(
@@ -245,7 +245,7 @@ class ScoreTransformHook(TransformHook):
     def _warn_if_small(
         self, runner: Runner, evaluation: Evaluation, stored: Optional[dict[str, Queries]]
     ) -> None:
-        """A bank smaller than the gallery leaves most of it without a close query."""
+        """Warn if the bank is smaller than the gallery, most of which then has no close query."""
         galleries = dict(text=len(evaluation.videos.ids), video=len(evaluation.texts.ids))
         for kind, queries in (stored or {}).items():
             if queries.distinct < galleries[kind]:
@@ -256,7 +256,7 @@ class ScoreTransformHook(TransformHook):
 
 
 def asked_again(stored: Mapping[str, Queries], evaluation: Evaluation) -> list[str]:
-    """A sentence for each kind of stored queries that most of the test's own are among."""
+    """Return a sentence for each kind of stored queries that contains most of the test's own."""
     own = dict(text=evaluation.texts, video=evaluation.videos)
     found = (stored[kind].asked_before(own[kind].levels, f'test {kind}s') for kind in stored)
     return [said for said in found if said]
@@ -291,11 +291,11 @@ def temperature_of(given: Optional[float], evaluation: Evaluation) -> float:
 
 
 class _MarginalsHook(ScoreTransformHook):
-    """Base class that can weigh a bank's queries by their number per video.
+    """Base class of hooks that can weight a bank's queries by their number per video.
 
     Args:
-        marginals: ``'uniform'`` (paper), or ``'per_video'``: a query weighs 1 / (number of queries
-            of its training video), so that a video with many captions counts once.
+        marginals: ``'uniform'`` (paper), or ``'per_video'``: a query has weight 1 / (number of
+            queries of its training video), so that a video with many captions counts once.
         **given: see :class:`ScoreTransformHook`.
 
     Raises:
@@ -326,15 +326,14 @@ class _MarginalsHook(ScoreTransformHook):
 
 @HOOKS.register_module()
 class AutoHook(ScoreTransformHook):
-    """What the stored pairs choose of the table, for each direction apart (docs/arrays.md).
+    """Transform chosen from the table by the stored pairs, for each direction (docs/arrays.md).
 
     Args:
-        queries, bank_file, name: see :class:`ScoreTransformHook`; of ``'test'``, whose pairs are
-            labels, the setting of a bank without pairs.
+        queries, bank_file, name: see :class:`ScoreTransformHook`; with ``'test'``, whose pairs are
+            labels, the setting is that of a bank without pairs.
 
     Raises:
-        ValueError: an option, which is of a transform that is named; as of
-            :class:`ScoreTransformHook`.
+        ValueError: an option, which only a named transform has; see :class:`ScoreTransformHook`.
     """
 
     default_name = 'auto'
@@ -365,7 +364,7 @@ class SinkhornHook(_MarginalsHook):
 
 @HOOKS.register_module()
 class UnbalancedSinkhornHook(_MarginalsHook):
-    """Sinkhorn whose gallery need not be found evenly (:func:`.unbalanced_sinkhorn`)."""
+    """Sinkhorn with unequal retrieval frequencies of the items (:func:`.unbalanced_sinkhorn`)."""
 
     default_name = 'unbalanced_sinkhorn'
 
@@ -409,8 +408,8 @@ class NNNHook(ScoreTransformHook):
 class DBSNHook(ScoreTransformHook):
     """Dual bank Sinkhorn normalisation (Pan et al., 2025; :func:`.dbsn`).
 
-    Of the stored queries those of the other kind are the items that were seen before, so
-    ``queries='test'``, whose items are the gallery itself, is refused (ValueError).
+    The stored queries of the other kind serve as the item bank, so ``queries='test'``, whose items
+    are the gallery itself, is rejected (ValueError).
     """
 
     default_name = 'dbsn'
@@ -420,8 +419,8 @@ class DBSNHook(ScoreTransformHook):
 class DBNormHook(ScoreTransformHook):
     """Dual bank normalisation (Wang et al., 2023; :func:`.db_norm`), static or dynamic.
 
-    Items that were seen before as of :class:`DBSNHook`.  Their similarities with the gallery are
-    inner products, so the model needs one vector an item (ValueError at evaluation).
+    The item bank is that of :class:`DBSNHook`.  Its similarities with the gallery are inner
+    products, so the model needs one vector per item (ValueError at evaluation).
     """
 
     default_name = 'db_norm'

@@ -1,4 +1,4 @@
-"""Queries that were seen before, those of a train queue or of a file, and what they say."""
+"""Stored queries of a train queue or a bank file, and their captions and pairs."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from mmvtr.structures import Levels, take
 
 OTHER = dict(text='video', video='text')
 
-#: Record transforms of a training set that add something to its captions, and leave none out.
+#: Record transforms of a training set that only add keys to its captions, and are skipped here.
 NOT_READ = ('agreement', 'classes')
 
 
 def check_source(
     given: str, known: Sequence[str], *, bank_file: Optional[str], name: str = 'queries'
 ) -> None:
-    """Raise ValueError where an argument called ``name`` is none of those that are known, or where
-    'bank' and a file for it do not come together."""
+    """Raise ValueError unless an argument called ``name`` has a known value, and 'bank' comes with
+    a bank file and no other value does."""
     if given not in known:
         raise ValueError(f'{name} must be one of {tuple(known)}, not {given!r}')
     if (given == 'bank') != (bank_file is not None):
@@ -39,16 +39,16 @@ def check_source(
 def stored_queries(
     runner: Runner, source: str, *, bank_file: Optional[str], name: str
 ) -> dict[str, Queries]:
-    """Bank of queries, by kind.
+    """Return a bank of queries, by kind.
 
     Args:
-        runner: whose QueryQueueHook has them, for ``'train_queue'``.
+        runner: runner whose QueryQueueHook has them, for ``'train_queue'``.
         source: ``'train_queue'`` or ``'bank'``.
         bank_file: for ``'bank'``.
-        name: of who asks, for errors.
+        name: name of the caller, for errors.
 
     Raises:
-        RuntimeError: no queue, or one that was never filled; as of :func:`read_bank`.
+        RuntimeError: no queue, or one that was never filled; see :func:`read_bank`.
     """
     if source == 'bank':
         return read_bank(bank_file)
@@ -91,7 +91,7 @@ def read_bank(path: str) -> dict[str, Queries]:
 
 
 def _finite(x: Tensor, name: str) -> Tensor:
-    """Return the numbers after a check that they are finite."""
+    """Return the numbers after checking that they are finite."""
     wrong = (~x.isfinite()).nonzero()
     if len(wrong):
         raise ValueError(
@@ -109,22 +109,21 @@ def tiles_read(
     stored: Mapping[str, Queries],
     gallery: Levels,
 ) -> dict[str, Tiles]:
-    """Return what a transform reads of a bank, by the names of the transform table.
+    """Return a transform's inputs from a bank, by the names of the transform table.
 
     Args:
-        reads: of the transform, by the table of transforms.
+        reads: inputs of the transform, from the table of transforms.
         model: a retriever.
-        device: where tiles are made.
-        kind: 'text' or 'video', what asks.
-        stored: K queries of that kind, and M of the other, which are the items seen before.
-        gallery: levels of the N items that are asked for.
+        device: device of the tiles.
+        kind: kind of the queries, 'text' or 'video'.
+        stored: K queries of that kind, and M of the other kind, the stored items.
+        gallery: levels of the N gallery items.
 
     Returns:
-        ``'bank'`` [K, N], and where they are read ``'bank_gallery'`` [K, M] and ``'item_bank'``
-        [M, N].
+        ``'bank'`` [K, N], and if needed ``'bank_gallery'`` [K, M] and ``'item_bank'`` [M, N].
 
     Raises:
-        ValueError: queries of another model, or a similarity without one vector an item.
+        ValueError: queries of another model, or a similarity without one vector per item.
     """
     queries, items = stored[kind].levels, stored[OTHER[kind]].levels
     found = dict(bank=bank_tiles(model, device, kind, queries, gallery))
@@ -139,8 +138,8 @@ def tiles_read(
 def pairs_of(texts: Queries, videos: Queries) -> Tensor:
     """Return positions of stored texts and of their videos, int64 [P, 2].
 
-    Of a video that was stored several times the last one counts; a text whose video is gone has no
-    pair.
+    If a video was stored several times the last one is used; a text whose video is not stored has
+    no pair.
     """
     place = {video: i for i, video in enumerate(videos.index.tolist())}
     rows = [(i, place[video]) for i, video in enumerate(texts.video.tolist()) if video in place]
@@ -150,10 +149,10 @@ def pairs_of(texts: Queries, videos: Queries) -> Tensor:
 def pairs_known(
     model: nn.Module, device: torch.device, kind: str, stored: Mapping[str, Queries]
 ) -> Pairs:
-    """Return which stored queries and items belong together, by which ``'auto'`` chooses.
+    """Return the matches of stored queries and items, by which ``'auto'`` chooses.
 
     Args:
-        model, device, kind, stored: of :func:`tiles_read`.
+        model, device, kind, stored: see :func:`tiles_read`.
     """
     pairs = pairs_of(stored['text'], stored['video'])
     if kind == 'video':
@@ -168,15 +167,16 @@ def pairs_known(
 
 
 def read_training_set(captions: Union[dict, VideoTextDataset]) -> VideoTextDataset:
-    """Return the training set's videos and captions, in their order.
+    """Return the training set with its videos and captions in their order.
 
     Args:
-        captions: config of the set, or the set itself.  Of a config the annotations alone are read:
-            no video or feature, unless ``missing='skip'`` leaves out what is not there, which moves
-            all that follows; and no component that adds something to them and leaves none out.
+        captions: config of the set, or the set itself. For a config only the annotations are read:
+            no video or feature, unless ``missing='skip'`` leaves out missing videos, which shifts
+            the positions of later ones; and no record transform that only adds keys
+            (:data:`NOT_READ`).
 
     Raises:
-        FileNotFoundError, KeyError, ValueError: as the dataset.
+        FileNotFoundError, KeyError, ValueError: those of the dataset.
     """
     if not isinstance(captions, dict):
         return captions
@@ -188,16 +188,16 @@ def read_training_set(captions: Union[dict, VideoTextDataset]) -> VideoTextDatas
 
 
 def captions_of(queries: Queries, data: VideoTextDataset, *, name: str) -> list[str]:
-    """Return what K stored texts say.
+    """Return the captions of K stored texts.
 
     Args:
         queries: texts of a training set.
         data: that set.
-        name: of who asks or of a file, for errors.
+        name: name of the caller or of a file, for errors.
 
     Raises:
-        ValueError: a position that the set does not have, or one whose text is of another video.
-            (Sets of one layout, as of five captions a video each, cannot be told apart.)
+        ValueError: a position that the set does not have, or one whose text belongs to another
+            video. (Sets of the same layout, e.g. five captions per video, cannot be distinguished.)
     """
     for place, video in zip(queries.index.tolist(), queries.video.tolist()):
         own = data.texts[place]['video_idx'][0] if place < len(data.texts) else None
