@@ -41,5 +41,5 @@ def test_smooth_l1_equals_loops_and_has_the_right_gradient(bend):
 def test_half_precision_and_other_shapes():
     assert smooth_l1(draw(2, 2).bfloat16(), draw(2, 2).float()).dtype == torch.float32
     assert mean_products([draw(2, 3).bfloat16()], [draw(2, 3).bfloat16()]).dtype == torch.float32
-    with pytest.raises(ValueError, match=r"scores \[2, 3\] and teacher \[3, 2\] differ"):
+    with pytest.raises(ValueError, match=r'scores \[2, 3\] and teacher \[3, 2\] differ'):
         smooth_l1(draw(2, 3), draw(3, 2))

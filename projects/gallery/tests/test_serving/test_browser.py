@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
-import re
 import time
 
 import pytest
