@@ -54,7 +54,7 @@ def copy(tmp_path_factory):
     (folder / 'configs/dvtr_faster.py').write_text(
         "_base_ = ['dvtr_c2v_msrvtt.py']\n\noptim_wrapper = dict(optimizer=dict(lr=3e-4))\n"
     )
-    change('configs/README.md', 'activitynet,lsmdc', 'faster,activitynet,lsmdc')
+    change('configs/README.md', '`own_dvtr_c2v`', '`own_dvtr_c2v`, `dvtr_faster`')
     (folder / 'mmvtr/models/losses/mean_score.py').write_text(LOSS)
     change(
         'mmvtr/models/__init__.py',

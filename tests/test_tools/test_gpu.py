@@ -35,7 +35,7 @@ def test_the_whole_tool(tmp_path):
     assert found['machine']['torch'] == torch.__version__
     sections = found['sections']
     assert list(sections) == [
-        *('float32', 'autocast', 'compiled', 'steps', 'processes'),
+        *('float32', 'autocast', 'compiled', 'steps', 'configs', 'processes'),
         *('step_time', 'loss', 'scores', 'decode', 'towers'),
     ]
     for section in sections.values():
