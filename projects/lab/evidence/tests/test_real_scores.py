@@ -174,11 +174,9 @@ def test_the_documentation_says_what_was_found(tool):
     assert '\n'.join(tool['real_page'].kinds(sets)) in page
     fits = [found['calibration'][x] for x in ('platt', 'isotonic')]
     said = ' '.join((ROOT / 'docs/arrays.md').read_text().split())
-    for sentence in (
-        f"is {fits[0]['error']:.3f} by Platt's line and {fits[1]['error']:.3f} by isotonic steps",
-        f'of which {fits[0]["by_chance"]:.3f} is what chance gives',
-    ):
-        assert sentence in said, sentence
+    about = said[said.index('calibration error on the other half') :][:200]
+    for value in (fits[0]['error'], fits[1]['error'], fits[0]['by_chance']):
+        assert f'{value:.3f}' in about, about
     graded = [x for x in sets.values() if 'nDCG' in x['raw']]
     assert len(graded) == 3 and sum(x['queries'] for x in graded) == 600
     for x in graded:
