@@ -270,8 +270,7 @@ def run(jobs: Sequence[Job], workers: int) -> dict[Job, str]:
     """Decode in ``workers`` processes; return the reasons why videos are broken.
 
     If a process dies, the whole pool fails: the videos in progress, the first of the remaining
-        ones, are
-    then decoded one by one to find the video that kills a process.
+    ones, are then decoded one by one to find the video that kills a process.
     """
     found: dict[Job, str] = {}
     left = list(jobs)

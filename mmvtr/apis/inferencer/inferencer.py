@@ -193,7 +193,8 @@ class VideoRetrievalInferencer(BaseInferencer):
             calibration: gives each hit P(match) (docs/arrays.md); fitted on the scores that rank:
                 raw scores of this model, or those with this transform and bank.
             **options: options of the transform, as in the table. The default ``temperature`` is the
-                model's; for ``'sure_first'`` it is a share of each video's score range, and
+                model's; for ``'sure_first'`` it is a share of how far each
+                video's best score lies above its mean (a number given here is in score units), and
                 ``sure``, in [0, 1], is the minimum certainty of a first text.
 
         Raises:

@@ -68,8 +68,8 @@ class Surely(NamedTuple):
         implied: in [0, 1], [A, N]: how surely each of A texts implies each of the gallery; a
             matrix, or tiles if that would be large.
         written: the A texts, one of which could have been written for a video; None = the gallery.
-        temperature: temperature of the softmax over them; None = a share of each video's score
-            range.
+        temperature: temperature of the softmax over them; None = a share of how far each
+            video's best score lies above its mean.
         sure: in [0, 1], the required certainty.
     """
 

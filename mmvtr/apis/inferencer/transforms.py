@@ -135,8 +135,8 @@ def surely_of(
         captions: the training set, or its config; only its annotations are read.
         bank: a file of tools/export_bank.py of that set, one of whose captions could have been
             written for a video. None: one of the gallery's texts.
-        temperature: None = a share of each video's score range
-            (:func:`~mmvtr.functional.expected_truth`).
+        temperature: in score units; None = a share of how far each video's best score lies above
+            its mean (:func:`~mmvtr.functional.expected_truth`).
         sure: in [0, 1], minimum certainty of a first text.
 
     Raises:

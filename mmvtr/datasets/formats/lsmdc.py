@@ -82,8 +82,9 @@ class _Row(NamedTuple):
 class LSMDCDataset(PublishedDataset):
     """LSMDC, tested on the 1,000 clips of its retrieval challenge.
 
-    The TAB-separated files may also be those with ``_someone`` in their names.  Sentences of one id
-    are texts of one video; sentence n of a clip has the id ``CLIP#n``.  A clip's file is
+    The TAB-separated files are those with ``_someone`` in their names if there are no others.
+    Sentences of one id are texts of one video; sentence n of a clip has the id ``CLIP#n``.  A
+    clip's file is
     ``MOVIE/CLIP.avi``, where MOVIE is the id up to its last underscore.  Times are not read: a clip
     is a file of its own.
 

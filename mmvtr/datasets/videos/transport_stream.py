@@ -107,7 +107,7 @@ class EachOnce(io.RawIOBase):
 
     Args:
         path: a transport stream, packets of 188 or 192 bytes from its first byte on; the second of
-            two consecutive copies is left out.
+            two consecutive copies of a PID's packet is left out, up to a packet without sync byte.
     """
 
     def __init__(self, path: str) -> None:

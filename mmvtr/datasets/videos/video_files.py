@@ -145,7 +145,10 @@ def _moves(stream: av.VideoStream) -> bool:
 
 
 def _rank(stream: av.VideoStream) -> tuple[bool, bool, int]:
-    """Return a sort key: default tracks first, then those of several pictures, then larger ones."""
+    """Return a sort key: default tracks first, then those of several pictures, then larger ones.
+
+    Of equal ranks the first track is shown.
+    """
     area = stream.codec_context.width * stream.codec_context.height
     return bool(stream.disposition & Disposition.default), stream.frames != 1, area
 

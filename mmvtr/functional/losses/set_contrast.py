@@ -192,7 +192,7 @@ def log_mean_sigmoid(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     """Return ``log mean sigmoid(x)`` over ``dims``, finite for finite x: float [...] -> [...].
 
     ``sigmoid(x) = e^min(x, 0) / (1 + e^-|x|)``, of which only the first factor can underflow: its
-    greatest exponent is taken out of the sum.  Half as expensive as a log-sum-exp of log sigmoids.
+    greatest exponent is taken out of the sum.  Cheaper than a log-sum-exp of log sigmoids.
 
     Example:
         Also where every sigmoid is 0 to rounding. ::

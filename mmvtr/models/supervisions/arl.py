@@ -153,7 +153,8 @@ class ARLSupervision(nn.Module):
             pairs of n texts and n videos, drawn by the run's seed (another reading of the paper's
             mean of u "over the train set").
         lead: with ``rule='own'``, the margin by which a video must outrank the annotated one.
-        cap: largest number of ambiguous videos of a text in a batch; None = all (paper).
+        cap: largest number of ambiguous videos of a text in a batch, those with the best scores;
+            None = all (paper).
         strategy: of text-video pairs, ``'ours'``, ``'positive'`` or ``'ignore'`` (Tab. 6);
             ambiguous frames always are ``'ours'``.
         frame_weight: weight of the text-frame losses; 0 leaves them out (Tab. 5, T-F).

@@ -39,7 +39,7 @@ class CMGSDSupervision(Ramped):
     - a batch is V videos and T texts: with several texts of a video, or videos of a text, the mean
       cosine counts, and an item without a partner gets alpha;
     - ``project`` reads a level of the encoder, in that code the output of the backbone below it;
-      None compares the level itself, which requires ``gradient=False``;
+      None compares the level itself (with ``gradient=False``, a ``project`` is refused);
     - dropout of the projections is drawn from the step number: the same on all processes;
     - ``ramp`` are shares of the training, in that code epochs 20 and 50 whatever its length.
 

@@ -106,7 +106,6 @@ class Extractor:
 
     Raises:
         ValueError: the model's scores are not inner products of one vector per item, and no
-
             ``features`` are asked for; ``features`` for a model without a frame tower.
     """
 

@@ -53,9 +53,8 @@ def create_store(
 def open_store(location: Union[str, Path], *, write: bool = False) -> GalleryStore:
     """Open an existing store.
 
-    It warns about a change of items and windows that a kill has interrupted: readers see all of it,
-        and
-    opening for writing completes the files.  It also warns about a store of an older version that
+    It warns about a change of items and windows that a kill has interrupted: readers see all of
+    it, and opening for writing completes the files.  It also warns about a store of an older version that
     ranks vectors of different norms by inner products.
 
     Args:
