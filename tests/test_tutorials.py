@@ -81,6 +81,7 @@ def compare(printed, shown, slack):
     lines, found = shown.strip().splitlines(), printed.strip().splitlines()
     before, after = (lines[x] == '...' for x in (0, -1))
     lines = lines[before : len(lines) - after]
+    assert lines, 'nothing is shown'
     more = len(found) - len(lines)
     assert more == 0 or (more > 0 and (before or after)), f'printed:\n{printed}'
     places = range(more + 1) if before and after else [more if before else 0]

@@ -151,12 +151,19 @@ def one_pass(
     """
     raw = _Lists(k, temperature if added is None or active is not None else None)
     found = raw if added is None else _Lists(k, temperature)
+    highest: Any = -torch.inf
+    gate: Any = False
     for part, tile in tiles.parts():
         raw.add(tile, tile, part.start)
         if added is not None:
             found.add(tile + added[part], tile, part.start)
+        if active is not None:
+            first = tile.max(1)  # as ItemBiases.changed: topk of equal scores depends on k
+            gated = active[part].to(tile.device)[first.indices]
+            gate = torch.where(first.values > highest, gated, gate)
+            highest = first.values.clamp_min(highest)
     if active is not None:
-        as_they_are = ~active.to(raw.places.device)[raw.places[:, 0]]
+        as_they_are = ~gate
         for name in ('places', 'scores', 'order', 'log_sums'):
             getattr(found, name)[as_they_are] = getattr(raw, name)[as_they_are]
     return raw.places, found.places, found.scores, found.order, found.log_sums
@@ -177,7 +184,7 @@ class _Lists:
         sums = order.new_zeros(len(order))
         if self._temperature is not None:
             sums = (order.double() / self._temperature).logsumexp(1)
-        if len(self.order):
+        if self.order.dim() == 2:  # not the first
             held = self.order, self.places, self.scores
             both = [torch.cat(pair, dim=1) for pair in zip(held, new)]
             kept = both[0].topk(min(self._k, both[0].shape[1]), dim=1).indices

@@ -136,6 +136,19 @@ def test_tiles_change_nothing(monkeypatch):
     torch.testing.assert_close(whole.debiased, parts.debiased)
 
 
+@pytest.mark.parametrize('tile', [7, 2**22])
+def test_a_gate_of_equal_videos_does_not_depend_on_k(tile, monkeypatch):
+    """Each video twice: which of both is the best one says whether a query changes."""
+    monkeypatch.setattr('mmvtr.arrays.inputs.ENTRIES', 50 * tile)
+    generator = torch.Generator().manual_seed(0)
+    videos, bank, texts = (torch.randn(n, 16, generator=generator) for n in (30, 40, 50))
+    fitted = mmvtr.fit(videos.repeat(2, 1), bank, 'qb_norm', temperature=0.05)
+    expected = fitted.scores(texts).sort(1, descending=True).values
+    assert not torch.equal(expected[:, :1], fitted.search(texts, 1).scores)  # some change
+    for k in (1, 5, 10, 60):
+        torch.testing.assert_close(fitted.search(texts, k).debiased, expected[:, :k])
+
+
 def test_numpy_in_numpy_out(tmp_path):
     array = np.lib.format.open_memmap(tmp_path / 'v.npy', 'w+', 'float16', (50, 8))
     array[:] = VIDEOS.numpy()

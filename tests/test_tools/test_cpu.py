@@ -20,13 +20,21 @@ def rows(monkeypatch):
 
 def test_the_whole_tool(rows, tmp_path, monkeypatch):
     argv = ['cpu.py', '--quick', '--repeats', '1', '--out', str(tmp_path), '--only']
-    argv += ['arrays', 'steps', 'evaluation', 'stores']
+    argv += ['arrays', 'large', 'steps', 'media', 'evaluation', 'stores']
     monkeypatch.setattr(sys, 'argv', argv)
     assert rows('cpu').main() == 0
     page = (tmp_path / 'cpu.md').read_text()
     found = json.loads((tmp_path / 'cpu.json').read_text())['rows']
     works = ' '.join(row['work'] for row in found)
-    for name in ('retrieve sinkhorn', 'db_norm', 'DVTR', 'RetrievalMetric', 'token_scores', 'npy'):
+    for name in (
+        'retrieve sinkhorn',
+        'db_norm',
+        'DVTR',
+        'RetrievalMetric',
+        'token_scores',
+        'npy',
+        'key',
+    ):
         assert name in works and name in page
     assert all(row['ratios'][0] > 0 for row in found)
     for row in found:

@@ -212,7 +212,8 @@ def as_tiles(scores: Tensor | Tiles, *, entries: Optional[int] = None) -> Tiles:
     """Return tiles of a stored matrix; tiles are returned unchanged.
 
     Args:
-        scores: float [Q, N]; half precision is converted to float32 tile by tile.
+        scores: float [Q, N], read when a tile is asked for and not copied; half precision is
+            converted to float32 tile by tile.
         entries: scores a tile, at least one column; the default suits their device.
 
     Raises:

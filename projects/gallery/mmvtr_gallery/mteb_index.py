@@ -108,6 +108,8 @@ class DebiasedIndex:
             fitted = Debiaser(None) if raw else Debiaser(**self.options)
             bank = None if raw else self.bank if len(self.bank) == 2 else self.bank[0]
             self._ready = fitted.fit(torch.cat(self._parts), bank)
+            if not raw:
+                print_log(f'DebiasedIndex: {self._ready.why_}', 'current')
         return self._ready
 
 

@@ -54,6 +54,7 @@ def _of(sets: Sets, name: str, repeats: int) -> list[Row]:
         anchors.update(by_faiss(sets, name))
     fits = len(sets.gallery) < 100_000  # POT holds several matrices of float64
     if name == 'sinkhorn' and fits and importlib.util.find_spec('ot'):
+        importlib.import_module('ot')  # whose memory is not the call's
         anchors['POT'] = lambda: by_pot(sets)
     work = f'retrieve {name}, {len(sets.gallery):,} items'
     return beside(work, call, anchors, repeats, same_lists)

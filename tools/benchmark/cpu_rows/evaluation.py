@@ -40,6 +40,7 @@ def _of_a_matrix(texts: int, videos: int, repeats: int) -> list[Row]:
         anchors['sort and compare, as CLIP4Clip'] = lambda: _by_sorting(matrix)
     others: dict[str, Call] = {}
     if importlib.util.find_spec('torchmetrics'):
+        importlib.import_module('torchmetrics.retrieval')  # whose memory is not the call's
         others['torchmetrics, t2v alone'] = lambda: _by_torchmetrics(scores, own)
     size = f'{texts:,} x {videos:,}'
     matrices = dict(scores=scores)

@@ -104,9 +104,12 @@ def _of_a_clip(work: str, path: str, repeats: int) -> list[Row]:
         'PyAV, all frames': lambda: _decoded(path),
         'OpenCV, grab': lambda: _grabbed(path),
     }
+    # Imported here: their memory is not the call's.
     if importlib.util.find_spec('decord'):
+        importlib.import_module('decord')
         anchors['decord'] = lambda: _by_decord(path)
     if importlib.util.find_spec('torchcodec'):
+        importlib.import_module('torchcodec.decoders')
         anchors['torchcodec'] = lambda: _by_torchcodec(path)
     return beside(work, lambda: read_frames(path, lambda t: uniform(t, KEPT)), anchors, repeats,
                   _same_pictures)  # fmt: skip
