@@ -54,8 +54,8 @@ def open_store(location: Union[str, Path], *, write: bool = False) -> GallerySto
     """Open an existing store.
 
     It warns about a change of items and windows that a kill has interrupted: readers see all of
-    it, and opening for writing completes the files.  It also warns about a store of an older version that
-    ranks vectors of different norms by inner products.
+    it, and opening for writing completes the files.  It also warns about a store of an older
+    version that ranks vectors of different norms by inner products.
 
     Args:
         location: see :func:`create_store`.
