@@ -47,7 +47,7 @@ def test_ids_that_do_not_fit():
     with pytest.raises(ValueError, match="unknown video 'v.mp4'"):
         PAIRS.matrix(['t1', 't2#0'], ['w'])
     assert np.nansum(PAIRS.matrix(['t1'], ['v.mp4', 'w'], others='left_out')) == 2
-    with pytest.raises(ValueError, match='none of 3 pairs is of these texts'):
+    with pytest.raises(ValueError, match='none of 3 pairs belongs to these texts'):
         PAIRS.matrix(['x'], ['y'], others='left_out')
     with pytest.raises(ValueError, match="a second text 't1' among the ids"):
         PAIRS.matrix(['t1', 't1'], ['w'])
@@ -78,7 +78,7 @@ def test_bad_runs(tmp_path):
     with pytest.raises(ValueError, match="expected score, a finite number, found 'nan'"):
         read_run(tmp_path / 'r')
     for pairs, message in (
-        (PairValues(['a b'], ['c'], np.ones(1)), 'no space in it'),
+        (PairValues(['a b'], ['c'], np.ones(1)), 'must not have a space'),
         (PairValues(['a'], ['c'], np.array([np.nan])), 'nan is not finite'),
     ):
         with pytest.raises(ValueError, match=message):

@@ -174,7 +174,7 @@ def test_an_empty_rest_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match='no such feature file or folder'):
         nowhere = [dict(type='mmvtr.LoadFeatures', path=str(tmp_path / 'nowhere'))]
         build(MSRVTTDataset, 'full_train', tmp_path, [], video_pipeline=nowhere)
-    with pytest.raises(ValueError, match="missing: 'raise' or 'skip', not 'ignore'"):
+    with pytest.raises(ValueError, match="missing must be 'raise' or 'skip', not 'ignore'"):
         build(MSRVTTDataset, 'full_train', tmp_path, [], missing='ignore')
 
 

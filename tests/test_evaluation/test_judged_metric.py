@@ -69,7 +69,7 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match='places from 1'):
         JudgedMetric(PAIRS, k=(0,))
     strange = PairValues(['x'], ['y'], np.ones(1), 'file.qrels')
-    with pytest.raises(ValueError, match='file.qrels: none of 1 pairs is of these texts'):
+    with pytest.raises(ValueError, match='file.qrels: none of 1 pairs belongs to these texts'):
         JudgedMetric(strange)({'scores': SCORES}, RELATION)
 
 

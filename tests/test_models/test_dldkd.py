@@ -327,7 +327,7 @@ def test_the_teacher_is_resampled_to_the_students_frames(tmp_path):
             expected[-1] = rows[4]
         if expected is not None:
             np.testing.assert_array_equal(found, expected)
-    with pytest.raises(ValueError, match='stands behind LoadFeatures and PoolFeatures'):
+    with pytest.raises(ValueError, match='must come after LoadFeatures and PoolFeatures'):
         load(dict(video_id='v'))
     with pytest.raises(KeyError, match="frame vectors 'clip'"):
         load.check([dict(video_id='w')])

@@ -473,7 +473,7 @@ def test_bad_interchange(folder, trec, refuse):
     for text, message in (
         ('t0 0 v1 fine\n', "expected grade, a finite number, found 'fine'"),
         ('t0 0 v1 1\nt0 0 elsewhere 1\n', "unknown video 'elsewhere' (so 1 of 2 pairs)"),
-        ('a 0 b 1\n', 'none of 1 pairs is of these texts'),
+        ('a 0 b 1\n', 'none of 1 pairs belongs to these texts'),
     ):
         (folder / 'bad.qrels').write_text(text)
         assert message in refuse('all.npz', *JUDGED[:2], '--judgments', 'bad.qrels')

@@ -152,7 +152,7 @@ class Harm:
         ({'a': np.array([1e300])}, '1 numbers are no finite float32'),
         ({'a': ones(3), 'b': ones(2)}, "a.pickle: features of 'b' are 2 wide, the first 3"),
         ({'a': NAN}, 'a.pickle: has features of nothing'),
-        ({'a': Harm()}, 'a.pickle: no pickle of features: it asks for .*mkdir'),
+        ({'a': Harm()}, 'a.pickle: not a pickle of features: it asks for .*mkdir'),
     ],
     ids=range(13),
 )

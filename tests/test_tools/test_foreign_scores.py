@@ -101,7 +101,7 @@ def test_our_own_formats_and_what_is_not_there(tmp_path):
     [
         ([*'aba', 'd'], r"text_ids must be 4 ids that differ, 'a' is twice"),
         ([[*'abcd']], r'text_ids must be 4 ids that differ, not \[1, 4\]'),
-        ([b'\xff', b'a', b'b', b'c'], 'text_ids are no UTF-8'),
+        ([b'\xff', b'a', b'b', b'c'], 'text_ids are not UTF-8'),
         (['a\ud800', 'b', 'c', 'd'], 'text_ids: expected text without halves'),
     ],
 )

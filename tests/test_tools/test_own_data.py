@@ -168,7 +168,7 @@ def own(*options: str, config: str = 'own_clip4clip') -> list[str]:
 def test_missing_files_are_stated_with_a_result(tools, folder):
     options = ['videos=my_clips/more', 'missing=skip', 'test_dataloader.dataset.split=all']
     code, printed = tools(folder, 'test', *own('table=captions.csv', *options))
-    assert code == 1 and "of split 'all' no row is left" in printed  # more/clip0 is clip0 there
+    assert code == 1 and "no row of split 'all' is left" in printed  # more/clip0 is clip0 there
     table = (folder / 'captions.csv').read_text().replace('more/', '')
     (folder / 'flat.csv').write_text(table)
     code, printed = tools(folder, 'test', *own('table=flat.csv', *options))

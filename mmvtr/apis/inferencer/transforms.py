@@ -60,7 +60,7 @@ def check_transform(
     if transform == SURE_FIRST:
         sure_options(options)
         if kind != 'text':
-            raise ValueError(f"transform={SURE_FIRST!r} is of a gallery of texts: kind='text'")
+            raise ValueError(f"transform={SURE_FIRST!r} needs a gallery of texts: set kind='text'")
         if captions is None:
             raise ValueError(
                 f'transform={SURE_FIRST!r} needs captions=, the training set (or its config) whose '
@@ -164,8 +164,9 @@ def surely_of(
         implied = torch.cat([tile for _, tile in implied.parts()], dim=1)
     else:
         print_log(
-            f'What {implied.shape[0]} texts imply of {implied.shape[1]} is too much to keep: it is '
-            f'found anew for each {QUERIES} videos, which takes a minute or so without a GPU',
+            f'What {implied.shape[0]} texts imply about {implied.shape[1]} is too large to keep: '
+            f'it is computed again for each {QUERIES} videos, which takes about a minute without '
+            'a GPU',
             'current',
             logging.WARNING,
         )

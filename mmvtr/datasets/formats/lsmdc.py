@@ -207,7 +207,7 @@ class LSMDCDataset(PublishedDataset):
         if rows != published:
             MMLogger.get_current_instance().warning(
                 f'{self.title} {self.split} has {rows} rows here ({videos} videos and {texts} '
-                f'texts), as published {published}: results do not compare.'
+                f'texts), published: {published}: results cannot be compared.'
             )
 
 

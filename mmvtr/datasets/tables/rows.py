@@ -199,7 +199,7 @@ def _read_parquet(path: Path) -> list[tuple[Place, dict[str, Any]]]:
         check_columns(parquet.read_schema(path).names, Place(path))
         rows = parquet.read_table(path).to_pylist()
     except (ArrowException, OSError) as error:
-        raise problem(Place(path), f'no parquet file: {error}') from error
+        raise problem(Place(path), f'not a parquet file: {error}') from error
     return [(Place(path, f'row {number}'), row) for number, row in enumerate(rows, 1)]
 
 

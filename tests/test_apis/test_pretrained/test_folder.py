@@ -202,7 +202,7 @@ def test_a_card_without_results_or_protocol(built, tmp_path):
         ({'a': float('nan')}, "expected a finite number for 'a', found 'nan'"),
         ({'a': True}, "expected a finite number for 'a', found 'True'"),
         ([1], r'expected numbers by key, found \[1\]'),
-        (None, 'a protocol was given, but no results'),
+        (None, 'a protocol was given, but not the results'),
     ],
 )
 def test_results_that_are_none(built, tmp_path, results, message):
@@ -483,8 +483,13 @@ def test_uploads_that_are_refused(saved, built, hub):
     for source, name, options, message in (
         (saved, 'mine', {}, "a repository 'NAME/MODEL' expected, found 'mine'"),
         (built[0], 'me/mine', {}, 'needs the cfg of a retriever'),
-        (saved, 'me/mine', dict(results={'a': 1}), 'results: of a retriever, but .* is a folder'),
-        (saved, 'me/mine', dict(cfg=built[1]), 'cfg: of a retriever, but'),
+        (
+            saved,
+            'me/mine',
+            dict(results={'a': 1}),
+            'results can be given for a retriever, but .* is a folder',
+        ),
+        (saved, 'me/mine', dict(cfg=built[1]), 'cfg can be given for a retriever, but'),
     ):
         with pytest.raises(ValueError, match=message):
             push_to_hub(source, name, **options)

@@ -80,9 +80,9 @@ def test_tables_as_people_save_them(tmp_path, read, names, content):
         ('A|B\nx|y\n', r"line 1: the columns are separated by '\|'; expected commas, semi"),
         ('sep=;\nA;B\nx;y\n', "line 1: 'sep=;' is a note for Excel .*; delete this line"),
         ('"sep=,"\nA,B\nx,y\n', "line 1: .* delete this line"),
-        (b'A,B\nx,y\ncaf\xe9,z\n', r"no UTF-8: .* \(line 3, the end of b'caf\\xe9'\); save it"),
-        (b'A;B\r\nx;Gr\xfc\xdfe\r\n', r"no UTF-8: .*line 2, the end of b'x;Gr\\xfc'"),
-        ('A,B\nx,y\n'.encode('utf-16'), 'no UTF-8 but UTF-16; save it as UTF-8'),
+        (b'A,B\nx,y\ncaf\xe9,z\n', r"not UTF-8: .* \(line 3, the end of b'caf\\xe9'\); save it"),
+        (b'A;B\r\nx;Gr\xfc\xdfe\r\n', r"not UTF-8: .*line 2, the end of b'x;Gr\\xfc'"),
+        ('A,B\nx,y\n'.encode('utf-16'), 'expected UTF-8, found UTF-16; save it as UTF-8'),
         ('A,B\nx,y\0\n', 'line 2: expected text without null characters'),
         (b'A,B\nx,y\n' + b'\0' * 100, 'line 3: expected text without null characters'),
         # nothing in it

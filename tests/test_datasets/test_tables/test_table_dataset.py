@@ -254,9 +254,9 @@ def test_missing_files_are_an_error_or_are_left_out_and_said(folder, said):
         'TableDataset all by my.csv: 4 of 5 clips and 5 of 6 texts are missing and left out '
         '(z.mp4, a.avi, y, ...). A result without them is not one on the whole set.',
     ) in said
-    with pytest.raises(ValueError, match="of split 'all' no row is left"):
+    with pytest.raises(ValueError, match="no row of split 'all' is left"):
         build(folder, 'video,text\nz,x\n', missing='skip')
-    with pytest.raises(ValueError, match="missing: 'raise' or 'skip', not 'no'"):
+    with pytest.raises(ValueError, match="missing must be 'raise' or 'skip', not 'no'"):
         build(folder, table, missing='no')
 
 
@@ -385,7 +385,7 @@ def test_rows_that_stand_twice(folder, said, rows, count, first):
     build(folder, f'video,text\n{rows}\n')
     (line,) = [line for level, line in said if level == 'WARNING']
     begin = f'TableDataset all by my.csv: {count} of {total} rows repeat a video and its text, and'
-    assert line.startswith(f'{begin} count again: {first}')
+    assert line.startswith(f'{begin} count twice: {first}')
     assert line.endswith('; ...') == (count > 3)
     with pytest.raises(ValueError, match=f'\n  {count} rows repeat a video and its text: {first}'):
         build(folder, f'video,text\n{rows}\na,\n')

@@ -99,7 +99,7 @@ def test_what_does_not_fit(stores):
     with pytest.raises(ValueError, match="side='text'.* in the pipeline of the other side"):
         LoadVectors(dict(one=str(folder)), side='text').check([dict(video_id='v0')])
     for bad, message in (
-        (dict(stores={}, side='text'), 'stores must be paths by name'),
+        (dict(stores={}, side='text'), 'stores must be a dict of paths by name'),
         (dict(stores=dict(a='b'), side='txt'), "side must be 'text' or 'video', not 'txt'"),
     ):
         with pytest.raises(ValueError, match=message):

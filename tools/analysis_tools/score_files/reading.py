@@ -205,7 +205,7 @@ def _ids(path: Path, name: str, array: np.ndarray, size: int) -> list[str]:
         as_text = np.char.decode(array, 'utf-8') if array.dtype.kind == 'S' else array.astype(str)
         ids = [string(one, Place(path, name)) for one in as_text.tolist()]
     except UnicodeDecodeError as error:
-        raise ValueError(f'{path}: {name} are no UTF-8: {error.reason}') from error
+        raise ValueError(f'{path}: {name} are not UTF-8: {error.reason}') from error
     if len(set(ids)) < size:
         twice = Counter(ids).most_common(1)[0][0]
         raise ValueError(f'{path}: {name} must be {size} ids that differ, {twice!r:.80} is twice')

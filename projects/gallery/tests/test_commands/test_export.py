@@ -430,13 +430,13 @@ def test_index_of_another_split_and_a_moved_checkpoint(folder, tool, error, tmp_
         (
             'trained.pth',
             ['--cfg-options', 'model.similarity.type=TokenSimilarity'],
-            'TokenSimilarity are no inner products',
+            'TokenSimilarity are not inner products',
         ),
         (
             'trained.pth',
             ['--cfg-options', 'model.similarity.type=TokenSimilarity']
             + ['model.similarity.shortlist=2'],
-            'TokenSimilarity are no inner products',
+            'TokenSimilarity are not inner products',
         ),
     ],
 )
@@ -603,7 +603,7 @@ def test_experts_are_stored_each_and_weighted():
 def test_what_export_teacher_refuses(folder, error, tmp_path):
     options = ['--cfg-options', 'model.similarity.type=TokenSimilarity']
     said = error('export_teacher.py', 'config.py', 'bare.pth', '--out', tmp_path, *options)
-    assert 'the scores of TokenSimilarity are no inner products' in said
+    assert 'the scores of TokenSimilarity are not inner products' in said
     assert not [*tmp_path.iterdir()]
     said = error('export_teacher.py', 'config.py', 'nowhere.pth', '--out', tmp_path)
     assert 'nowhere.pth' in said

@@ -143,7 +143,7 @@ def export(cfg, folder):
 
 def test_what_is_refused(folder, monkeypatch):
     best = dict(type='BestFrameSimilarity', _delete_=True)
-    with pytest.raises(ValueError, match='BestFrameSimilarity are no inner products'):
+    with pytest.raises(ValueError, match='BestFrameSimilarity are not inner products'):
         export(load_config('config.py', {'model.similarity': best}), folder / 'out')
     cfg = load_config('config.py')
     cfg.test_dataloader.dataset.video_pipeline[0] = dict(type='LoadVideo')

@@ -100,7 +100,7 @@ def test_bad_batches(folder):
             extractor(batch)
     cfg = Config.fromfile(folder / 'config.py')
     cfg.model.similarity = dict(type='TokenSimilarity')
-    with pytest.raises(ValueError, match='are no inner products'):
+    with pytest.raises(ValueError, match='are not inner products'):
         Extractor(cfg, random_weights=True)
 
 
