@@ -122,7 +122,7 @@ def test_transforms_that_read_the_items_of_the_bank(name, options, expected):
 
 
 def test_what_adds_no_biases_is_refused():
-    with pytest.raises(ValueError, match='is no bias of each item'):
+    with pytest.raises(ValueError, match='does not give one bias per item'):
         mmvtr.retrieve(TEXTS, VIDEOS, (BANK, SEEN), 'db_norm', dynamic=True)
 
 

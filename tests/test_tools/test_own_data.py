@@ -209,7 +209,7 @@ def test_what_is_random_is_refused_or_said(tools, folder):
     assert code == 1 and 'names no pretrained weights for encoder.difference' in printed
     code, printed = tools(folder, 'test', '--random-weights', *options)
     assert code == 0, printed
-    assert 'Nothing pretrained fills encoder.difference' in ' '.join(printed.split())
+    assert 'No pretrained weights for encoder.difference' in ' '.join(printed.split())
 
 
 def test_real_videos_of_which_some_are_broken(tools, folder, shared):

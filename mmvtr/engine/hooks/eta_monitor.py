@@ -74,8 +74,8 @@ class EtaMonitorHook(Hook):
             unannotated = ~dataset.positives()
             share = (truth & unannotated).sum() / max(unannotated.sum(), 1)
             runner.logger.info(
-                f'of the unannotated training pairs {100 * share:.3f} % are true (spared_share to '
-                'compare with: the mean of 1 - eta)'
+                f'{100 * share:.3f} % of the unannotated training pairs are true (compare '
+                'spared_share, the mean of 1 - eta)'
             )
 
     def before_train_epoch(self, runner) -> None:

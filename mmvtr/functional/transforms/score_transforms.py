@@ -486,7 +486,7 @@ def checked_scores(scores: Tensor, bank: Tensor | Tiles) -> tuple[Tensor, Tiles]
     refuse_empty(bank)
     if own.shape[1] != bank.shape[1]:
         raise ValueError(
-            f'bank is over {bank.shape[1]} gallery items, the scores over {own.shape[1]}'
+            f'bank covers {bank.shape[1]} gallery items, but the scores cover {own.shape[1]}'
         )
     refuse_non_finite(scores)
     for tiles in (own, bank):

@@ -414,7 +414,11 @@ def test_index_of_another_split_and_a_moved_checkpoint(folder, tool, error, tmp_
             '--bank FILE belongs to --queries bank',
         ),
         ('trained.pth', ['--transform', 'sinkhorn', '--bank', 'gone'], 'gone does not exist'),
-        ('trained.pth', ['--transform', 'sinkhorn', '--bank', 'bare.pth'], 'bare.pth is no bank'),
+        (
+            'trained.pth',
+            ['--transform', 'sinkhorn', '--bank', 'bare.pth'],
+            'bare.pth is not a bank',
+        ),
         (
             'trained.pth',
             ['--transform', 'inverted_softmax', '--iters', 2],
