@@ -124,7 +124,9 @@ def preprocessing(model: str | dict, tag: Optional[str] = None) -> Preprocessing
         return _preprocessing(size, tag_config(model, tag))
     if len(known) > 1:
         ways = ' or '.join(', '.join(tags[:2]) for tags in known.values())
-        raise ValueError(f'the weights of {model!r} want their frames differently: tag={ways}?')
+        raise ValueError(
+            f'the weights of {model!r} need frames made in different ways: set tag={ways}'
+        )
     return next(iter(known))
 
 

@@ -148,7 +148,9 @@ def refuse_code(data: Mapping[str, Any], name: str) -> None:
             name code, a key that loads code (``trust_remote_code``) or a code file.
     """
     if '_base_' in data:
-        raise ValueError(f'{name} inherits from {str(data["_base_"])[:80]}: a whole one expected')
+        raise ValueError(
+            f'{name} inherits from {str(data["_base_"])[:80]}: a config without _base_ expected'
+        )
     imports = data.get('custom_imports') or {}
     modules = imports.get('imports') if isinstance(imports, dict) else imports
     modules = [modules] if isinstance(modules, str) else modules or []
@@ -170,7 +172,7 @@ def refuse_code(data: Mapping[str, Any], name: str) -> None:
         if (
             not isinstance(scope, str) or scope not in scopes
         ):  # mmengine would import SCOPE.registry
-            raise ValueError(f'{where} is of the scope {str(scope)[:80]!r}: not known here')
+            raise ValueError(f'{where} has the scope {str(scope)[:80]!r}, which is not known here')
     parts = (
         ('model', (MODELS, WEIGHT_INITIALIZERS), data['model']),
         ('test_dataloader.collate_fn', (FUNCTIONS,), loader.get('collate_fn')),

@@ -63,7 +63,7 @@ class PairValues(NamedTuple):
         if not known.any():
             raise problem(
                 place,
-                f'none of {len(t)} pairs has one of these texts ({shown(list(text_ids[:3]))}) and '
+                f'none of {len(t)} pairs belongs to these texts ({shown(list(text_ids[:3]))}) and '
                 f'videos ({shown(list(video_ids[:3]))})',
             )
         if others == 'raise' and not known.all():

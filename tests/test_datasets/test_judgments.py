@@ -58,7 +58,7 @@ def test_ids_that_do_not_fit():
 @pytest.mark.parametrize(
     'text, message',
     [
-        ('t,0,v,1', r"line 1: expected 4 fields with spaces between, 'query 0 item grade', found"),
+        ('t,0,v,1', r"line 1: expected 4 fields separated by spaces, 'query 0 item grade', found"),
         ('t 0 v 1\nt 0 v 1', "line 2: a second line of text 't' and video 'v'"),
         ('t 0 v good', "line 1: expected grade, a finite number, found 'good'"),
         ('t 0 v nan', "line 1: expected grade, a finite number, found 'nan'"),

@@ -451,7 +451,9 @@ def test_lengths():
     for unit, expected in (('frames', frames), ('seconds', [1.5, 0.875, 3.75, 0.625])):
         lengths = dataset.lengths(unit)
         assert lengths.dtype == np.float64 and lengths.tolist() == expected
-    with pytest.raises(ValueError, match=r"unit: one of \['frames', 'seconds'\], not 'hours'"):
+    with pytest.raises(
+        ValueError, match=r"unit must be one of \['frames', 'seconds'\], not 'hours'"
+    ):
         dataset.lengths('hours')
     for name in ('num_frames', 'duration'):
         for video in (dataset.videos[1], dataset.videos[3]):
@@ -685,7 +687,7 @@ def test_what_a_set_knows_of_itself_as_judgments():
 
     assert Tiny().judgments() is None and 'judgments' not in Tiny().metainfo
     assert np.array_equal(Told(judgments='truth').judgments()[0], np.eye(4))
-    with pytest.raises(ValueError, match="judgments='truth': Tiny knows of none"):
+    with pytest.raises(ValueError, match="judgments='truth': Tiny has none"):
         Tiny(judgments='truth').judgments()
     with pytest.raises(ValueError, match="a reader or one of .*, not 'people'"):
         Tiny(judgments='people')

@@ -349,13 +349,13 @@ def test_what_is_wrong_is_said():
         model(inputs, samples, mode='loss')
     inputs, samples = make_batch()
     del samples['video_frame_vectors']
-    with pytest.raises(ValueError, match='of frames, which the training set has not'):
+    with pytest.raises(ValueError, match='of frames, but the training set has'):
         model(inputs, samples, mode='loss')
     model.supervision = None
     with pytest.raises(ValueError, match='reads the teacher beside the target'):
         model(*make_batch(), mode='loss')
     levels = {'inherit': None}
-    with pytest.raises(ValueError, match="reads the level 'vectors.clip' of frames"):
+    with pytest.raises(ValueError, match="reads the frame level 'vectors.clip'"):
         FrameDistillation()(levels, levels, Target(torch.eye(2).bool()), LocalBatch)
     for kind, bad, message in (
         (FrameDistillation, dict(temperature=0), 'temperature must be positive, not 0'),

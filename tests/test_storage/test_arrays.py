@@ -61,8 +61,8 @@ LIES = [
     (npy((1,), bytes(4), version=3), 'its version is'),
     (b'\x93NUMPY\2\0\xff\xff\xff\xff{', 'its header has 4,294,967,295 bytes'),
     (b'\x93NUMPY', 'its version is'),
-    (b'', 'does not begin with'),
-    (b'\0' * 200, 'does not begin with'),
+    (b'', 'which numpy.save never writes'),
+    (b'\0' * 200, 'which numpy.save never writes'),
     (objects(['a', None]), r'python objects, which are not read \(np.array\(x, dtype=str\)'),
 ]
 
@@ -149,5 +149,5 @@ def test_what_is_no_file(tmp_path, read):
         read(tmp_path / 'gone')
     os.mkfifo(tmp_path / 'pipe')
     for name in ('pipe', ''):
-        with pytest.raises(ValueError, match='a folder or a pipe stands there'):
+        with pytest.raises(ValueError, match='it is a folder or a pipe'):
             read(tmp_path / name)

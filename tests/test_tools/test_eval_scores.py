@@ -465,7 +465,7 @@ def test_bad_interchange(folder, trec, refuse):
     for text, message in (
         (good + good.splitlines()[0], 'a second line of text'),
         (good + 'x Q0 v1 1 0.5 m', "unknown text 'x'"),
-        (good.replace(' ', ','), "expected 6 fields with spaces between, 'query Q0 item"),
+        (good.replace(' ', ','), "expected 6 fields separated by spaces, 'query Q0 item"),
         (good + 't1 Q0 v99 1 nan m', 'expected score, a finite number'),
     ):
         (folder / 'bad.run').write_text(text)

@@ -57,7 +57,7 @@ class AmbiguityHook(Hook):
         last = runner.max_iters - len(runner.train_dataloader)  # first iteration of the last epoch
         if last / runner.max_iters < supervision.warmup:
             runner.logger.warning(
-                'no pair will ever be called ambiguous: sets start with an epoch, and no epoch starts '
+                'no pair will ever be called ambiguous: sets start with an epoch, and none starts '
                 f'after the warm-up ({supervision.warmup:.0%} of the training); train longer, '
                 'or lower supervision.warmup (warmup_epochs)'
             )

@@ -293,7 +293,7 @@ def test_a_config_that_asks_for_a_scope(saved, place, monkeypatch):
         part['_scope_' if place else 'default_scope'] = 'evil'
 
     spoil(saved, change)
-    with pytest.raises(ValueError, match="is of the scope 'evil': not known here"):
+    with pytest.raises(ValueError, match="has the scope 'evil', which is not known here"):
         from_pretrained(saved)
     assert not (saved / 'ran').exists()
 
@@ -301,7 +301,7 @@ def test_a_config_that_asks_for_a_scope(saved, place, monkeypatch):
 def test_a_config_that_inherits(saved):
     write(saved / 'base.py', f"open({str(saved / 'ran')!r}, 'w')")
     spoil(saved, lambda config: config.update(_base_='base.py'))
-    with pytest.raises(ValueError, match='inherits from base.py: a whole one expected'):
+    with pytest.raises(ValueError, match='inherits from base.py: a config without _base_ expected'):
         from_pretrained(saved)
     assert not (saved / 'ran').exists()
 
@@ -334,7 +334,7 @@ def test_configs_that_are_none(saved):
         ('{"a":' + '[' * 900 + ']' * 900 + '}', 'has no model|too many brackets|nested too deeply'),
         (dict(whole, filename='x.py'), 'config.json: filename is reserved'),
         (dict(whole, custom_imports=7), 'custom_imports expected modules, found 7'),
-        (dict(whole, default_scope=['mmvtr']), r"is of the scope .\['mmvtr'\]"),
+        (dict(whole, default_scope=['mmvtr']), r"has the scope .\['mmvtr'\]"),
         (dict(whole, model=dict(whole['model'], type=[])), 'no registered component'),
     ):
         write(saved / 'config.json', content)

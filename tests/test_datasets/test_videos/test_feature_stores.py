@@ -302,7 +302,7 @@ def npy(array: np.ndarray, save=np.save) -> bytes:
     [
         (npy(np.ones((2, 3)), np.savez), 'is an npz file'),
         (b'PK\x03\x04' + bytes(50), 'is an npz file'),
-        (b'', r"what numpy.save writes does not begin with b''"),
+        (b'', r"it begins with b'', which numpy.save never writes"),
         (npy(np.array([['a', 'b']])), 'expected numbers, found .*<U1'),
         (npy(np.zeros((2, 2), [('x', 'f4')])), 'expected numbers or strings, found .*x'),
         (npy(np.zeros((2, 2), complex)), 'expected numbers, found .*complex128'),

@@ -114,7 +114,7 @@ def test_some_columns_of_features(store, columns, expected):
 
 def test_columns_beyond_the_features_and_none(store):
     load = LoadFeatures(store, columns=[(0, 2), (3, 5)])
-    with pytest.raises(ValueError, match="columns up to 5 of features of 'a', which are 4 wide"):
+    with pytest.raises(ValueError, match="columns go up to 5, but the features of 'a' are 4 wide"):
         load.transform(dict(video_id='a'))
     for columns in ([], [(2, 2)], [(0, 1), (3, 2)], [(-1, 2)]):
         with pytest.raises(ValueError, match='expected pairs .first, last. with first < last'):

@@ -228,5 +228,5 @@ def test_bad_input():
     with pytest.raises(ValueError, match='mask of frames of item 1 of the batch is all False'):
         module(texts, {**videos, 'frame': frames})
     for weights in ((1,), (1, -1)):
-        with pytest.raises(ValueError, match='two weights, clip and frame, with a positive sum'):
+        with pytest.raises(ValueError, match=r'two weights \(clip, frame\) with a positive sum'):
             similarity(weights=weights)

@@ -371,7 +371,9 @@ class WithStatistics(nn.Module):
 def test_what_the_tags_of_a_name_differ_in():
     assert open_clip_configs.preprocessing('ViT-H-14', 'dfn5b').resize_mode == 'squash'
     assert open_clip_configs.preprocessing('ViT-H-14', 'laion2b_s32b_b79k').size == (224, 224)
-    with pytest.raises(ValueError, match="'ViT-H-14' want their frames differently: tag=.*dfn5b"):
+    with pytest.raises(
+        ValueError, match="'ViT-H-14' need frames made in different ways: set tag=.*dfn5b"
+    ):
         OpenCLIPResize('ViT-H-14')
     with pytest.raises(ValueError, match="no tag 'dfn6b'"):
         OpenCLIPResize('ViT-H-14', 'dfn6b')
@@ -403,7 +405,7 @@ def test_a_retriever_normalises_as_its_tower(folder_of, tmp_path):
     cfg['data_preprocessor'].update(mean=(1.0, 2.0, 3.0), std=(1.0, 1.0, 1.0))
     assert 'data_preprocessor.mean' not in MODELS.build(cfg).state_dict()
     cfg['data_preprocessor'].update(mean=None)
-    with pytest.raises(ValueError, match='both or none'):
+    with pytest.raises(ValueError, match='both mean and std or neither'):
         MODELS.build(cfg)
     cfg['data_preprocessor'].update(std=None)
     cfg['encoder']['frames'] = dict(type='mmvtr.FeatureFrames', in_dim=64)
