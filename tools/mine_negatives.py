@@ -65,8 +65,8 @@ def main() -> None:
     queries, gallery = read_array(args.queries), read_array(args.gallery)
     if args.positives is None and len(queries) != len(gallery):
         raise ValueError(
-            f'{len(queries)} queries and {len(gallery)} items are not pairs: say what belongs to '
-            'whom, --positives'
+            f'{len(queries)} queries and {len(gallery)} items are not pairs: give --positives, '
+            'the item of each query'
         )
     own = np.arange(len(queries)) if args.positives is None else read_array(args.positives)
     found = mine_negatives(

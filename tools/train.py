@@ -61,7 +61,9 @@ def apply_args(cfg: Config, args: argparse.Namespace) -> None:
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
     if args.best_on_test:
         if args.no_validate:
-            raise SystemExit('error: --best-on-test validates, --no-validate does not')
+            raise SystemExit(
+                'error: --best-on-test validates, --no-validate does not: give one of them'
+            )
         training.choose_on_test(cfg)
     if args.amp:
         training.use_amp(cfg, args.amp)

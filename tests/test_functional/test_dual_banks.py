@@ -170,7 +170,7 @@ def test_what_does_not_fit_is_named():
         dbsn(scores, bank, bank_gallery=own, temperature=0.1, iterations=0)
     with pytest.raises(ValueError, match='bank_gallery .* has no gallery items'):
         dbsn(scores, bank, bank_gallery=own[:, :0], temperature=0.1)
-    with pytest.raises(ValueError, match='over 4 gallery items'):
+    with pytest.raises(ValueError, match='covers 4 gallery items'):
         db_norm(scores, bank, item_bank=items[:, 1:], temperature=0.1)
     for function, given in ((dbsn, dict(bank_gallery=own)), (db_norm, dict(item_bank=items))):
         with pytest.raises(ValueError, match='temperature must be positive'):

@@ -181,7 +181,7 @@ def test_the_trainer_chooses_its_best_model_by_the_primary_metric(tmp_path, capl
 def test_what_the_evaluator_cannot_do_is_refused(tmp_path):
     for wrong, reason in [
         (dict(queries=[]), 'there are 0 queries and 3 items'),
-        (dict(corpus=['a'] * 4), 'there are 3 queries and 4 items: say'),
+        (dict(corpus=['a'] * 4), 'there are 3 queries and 4 items: give'),
         (dict(relevant=[0, 1]), 'relevant is for 2 queries'),
         (dict(relevant=[0, 1, 3]), 'query 2 belongs to .3.: positions are 0 to 2'),
         (dict(bank=[]), 'the bank is empty'),

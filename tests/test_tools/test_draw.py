@@ -119,7 +119,7 @@ def test_bad_input(main, tmp_path):
         return message
 
     assert "sheet, hubs, eta, sigma, moment expected, got 'hub'" in refused('--pictures', 'hub')
-    assert 'eta, sigma: needs a model' in refused('--pictures', 'eta', 'hubs', 'sigma')
+    assert 'eta, sigma: a model is needed' in refused('--pictures', 'eta', 'hubs', 'sigma')
     assert "no text has the id 'x'; the 4 known ones" in refused('--queries', 'x')
     assert 'none.npy does not exist' in refused(scores=tmp_path / 'none.npy')
     (tmp_path / 'text.npy').write_text('no array')

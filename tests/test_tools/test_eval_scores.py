@@ -329,7 +329,7 @@ def spoiled(square, row, column, value):
         (lambda s: spoiled(s, 1, 0, -np.inf), 'bad.npy[1, 0] is -inf'),
         (lambda s: s[0], 'bad.npy must be 2-d scores [texts, videos], not float64 [12]'),
         (lambda s: s.astype(complex), 'must be 2-d scores [texts, videos], not complex128'),
-        (lambda s: s[:, :5], '12 texts and 5 videos are not pairs: say who matches, --positives'),
+        (lambda s: s[:, :5], '12 texts and 5 videos are not pairs: give the matches, --positives'),
         (lambda s: np.full((4, 4), 0.3), 'bad.npy [4, 4] is all one value (0.3): nothing to rank'),
         (lambda s: s[:0], 'bad.npy [0, 12] is empty'),
         (lambda s: s.astype(object), 'bad.npy is no .npy file of numbers'),
@@ -460,7 +460,7 @@ def test_a_run_that_was_cut(folder, trec, refuse):
 
 def test_bad_interchange(folder, trec, refuse):
     trec('all.npz', *JUDGED, '--save', 'all.run')
-    assert 'all.run is a run: say who matches as qrels' in refuse('all.run')
+    assert 'all.run is a run: give the matches as qrels' in refuse('all.run')
     good = (folder / 'all.run').read_text()
     for text, message in (
         (good + good.splitlines()[0], 'a second line of text'),

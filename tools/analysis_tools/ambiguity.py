@@ -113,9 +113,9 @@ def supervision_of(model: nn.Module, args: argparse.Namespace) -> ARLSupervision
     """
     arl = getattr(model, 'supervision', None)
     if not isinstance(arl, ARLSupervision):
-        raise ValueError(f'{args.config}: model.supervision is no ARLSupervision')
+        raise ValueError(f'{args.config}: model.supervision must be an ARLSupervision')
     if not arl.ready:
-        raise ValueError(f'{args.checkpoint} is from the warm-up: it has no thresholds yet')
+        raise ValueError(f'{args.checkpoint} was saved in the warm-up: it has no thresholds yet')
     return arl
 
 
@@ -131,7 +131,7 @@ def encode(model: nn.Module, cfg: Config, count: int, seed: int) -> Sample:
     loader.dataset.update(epoch_unit='video_with_all_texts', on_broken='raise')
     dataset: VideoTextDataset = DATASETS.build(loader.dataset)
     if count < 1 or not dataset.videos_with_text:
-        raise ValueError(f'{count} videos are too few, or the training set has none with a text')
+        raise ValueError(f'{count} videos are too few, or no training video has a text')
     drawn = np.random.default_rng(seed).permutation(dataset.videos_with_text)[:count]
     columns = sorted(drawn.tolist())
     rows = sorted({t for v in columns for t in dataset.texts_of[v]})

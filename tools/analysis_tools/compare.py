@@ -174,7 +174,7 @@ def in_order(path: Path, scores: Tensor, file: ScoreFile, ids: Ids) -> Tensor:
             strange = sorted({*names} - {*wanted})
             if strange:
                 raise ValueError(
-                    f'{path} has {kind} {strange[0]!r:.80}, which another file has not (so '
+                    f'{path} has {kind} {strange[0]!r:.80}, which another file lacks (as it does '
                     f'{len(strange)} of {len(names)})'
                 )
         places = (
@@ -204,7 +204,9 @@ def by_query(args: argparse.Namespace, scores: Directed, relation: Relation) -> 
         values.update({f'judged_{key}': x for key, x in found.items() if 'share' not in key})
     unknown = sorted(set(args.metrics or ()) - values.keys())
     if unknown:
-        raise ValueError(f'--metrics: no {unknown[0]!r:.80}; there are {", ".join(values)}')
+        raise ValueError(
+            f'--metrics: {unknown[0]!r:.80} does not exist; there are {", ".join(values)}'
+        )
     return {key: x for key, x in values.items() if key in (args.metrics or values)}
 
 

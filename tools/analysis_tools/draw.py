@@ -113,7 +113,7 @@ def draw_scores(cfg: Config, args: argparse.Namespace) -> None:
     request = request_for(Study(evaluation, dataset), hook.queries, top=hook.top, seed=hook.seed)
     without = [name for name in hook.pictures if name in lacking(None)]
     if args.pictures and without:
-        raise ValueError(f'{", ".join(without)}: needs a model, not scores alone')
+        raise ValueError(f'{", ".join(without)}: a model is needed, not scores alone')
     for name, figure in figures(request, hook.pictures, print):
         save(figure, args.out / f'{name}.png')
         print(args.out / f'{name}.png')

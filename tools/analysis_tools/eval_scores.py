@@ -204,7 +204,7 @@ def check_options(args: argparse.Namespace) -> None:
     if 'dbsn' in args.transform and args.query_source == 'test':
         raise ValueError('dbsn reads the items of a bank: take --query-source bank')
     if args.query_source == 'test' and args.bank_gallery:
-        raise ValueError('--bank-gallery is of a bank: take --query-source bank')
+        raise ValueError('--bank-gallery belongs to a bank: take --query-source bank')
     if args.transform or numbers_given(args).keys() - {'temperature'}:
         options_given(args, args.transform)  # refuses invalid options
     if args.gallery and args.scores.suffix != '.npy':
@@ -264,7 +264,8 @@ def evaluate_cut(
     asked = args.transform or args.plot or args.save or args.tie_range
     if asked:
         raise ValueError(
-            f'{args.scores} does not list all videos: no --transform, --plot, --save, --tie-range'
+            f'{args.scores} does not list all videos: leave --transform, --plot, --save and '
+            '--tie-range out'
         )
     run = measure_cut_run(table, positives, grades, at_least=args.at_least)
     texts, videos = table.shape

@@ -47,7 +47,9 @@ def training_words(dataset_cfg: Mapping[str, Any], min_count: int) -> tuple[Path
     steps = {step['type']: step for step in dataset_cfg['text_pipeline']}
     name = next((name for name in steps if hasattr(TRANSFORMS.get(name), 'words_of')), None)
     if name is None:
-        raise ValueError(f'the text pipeline {list(steps)} makes no role graphs: needs no word2int')
+        raise ValueError(
+            f'the text pipeline {list(steps)} makes no role graphs, so it needs no word2int'
+        )
     dataset = read_annotations(dataset_cfg, 'environments')
     words_of = TRANSFORMS.get(name).words_of
     sentences = (words_of(text['text']) for text in dataset.texts)

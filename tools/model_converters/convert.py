@@ -33,7 +33,7 @@ def main() -> None:
     )
     args = parser.parse_args()
     if args.experts is not None and args.method != 'ce':
-        parser.error('--experts is for ce')
+        parser.error('--experts is for the method ce')
     told = {} if args.experts is None else dict(experts=args.experts)
     # A bare state dict, like a checkpoint of mmvtr.
     state = read_checkpoint(args.source)['state_dict']

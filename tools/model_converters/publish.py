@@ -34,7 +34,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_cfg_options()
     args = parser.parse_one_checkpoint()
     if args.private and not args.push:
-        parser.error('--private is of a repository: --push NAME/MODEL')
+        parser.error('--private needs a repository: give --push NAME/MODEL')
     return args
 
 
@@ -84,7 +84,7 @@ def read_protocol(given: Optional[str]) -> Optional[str]:
     text = Path(given).read_text(encoding='utf-8', errors='replace')
     found = re.findall(r'^protocol: .*(?:\n {10}\S.*)*', text, flags=re.MULTILINE)
     if not found:
-        raise ValueError(f'{given} has no protocol line: it is the log of no test')
+        raise ValueError(f'{given} has no protocol line: it is not the log of a test')
     return ' '.join(found[-1].split())
 
 

@@ -151,8 +151,8 @@ def test_lists_of_videos(tmp_path):
     assert listed_videos(path) == [dict(id='7', path='http:a.mp4', end=2.0)]
     path = tmp_path / 'list.csv'
     for content, said in (
-        ('id,path,length\na,x,1\n', r"columns id and path are expected, .*'length'"),
-        ('id,file\na,x\n', r"columns id and path are expected, .*\['id', 'file'\]"),
+        ('id,path,length\na,x,1\n', r"expected the columns id and path, .*'length'"),
+        ('id,file\na,x\n', r"expected the columns id and path, .*\['id', 'file'\]"),
         ('id,path\na,x\nb,y\na,z\nb,w\n', r'id that occurs twice \(2\): line 4: .*; line 5: id'),
         ('id,path\na,\n', "line 2, 'path': expected a name"),
     ):

@@ -58,7 +58,7 @@ def read_score_file(path: Path, positives: Optional[PairValues] = None) -> Score
     refuse_foreign(path)
     run = read_run(path)
     if positives is None:
-        raise ValueError(f'{path} is a run: say who matches as qrels, --positives FILE')
+        raise ValueError(f'{path} is a run: give the matches as qrels, --positives FILE')
     texts, videos = dict.fromkeys(positives.texts), [*run.videos, *positives.videos]
     ids = ([*texts], [*dict.fromkeys(videos)])
     scores = torch.from_numpy(run.matrix(*ids))
@@ -103,7 +103,7 @@ def read_positives(path: Optional[Path], scores: Tensor) -> Tensor:
     if path is None:
         if texts != videos:
             raise ValueError(
-                f'{texts} texts and {videos} videos are not pairs: say who matches, --positives'
+                f'{texts} texts and {videos} videos are not pairs: give the matches, --positives'
             )
         return torch.eye(texts, dtype=torch.bool)
     array = read_array(path)
@@ -208,7 +208,9 @@ def _ids(path: Path, name: str, array: np.ndarray, size: int) -> list[str]:
         raise ValueError(f'{path}: {name} are not UTF-8: {error.reason}') from error
     if len(set(ids)) < size:
         twice = Counter(ids).most_common(1)[0][0]
-        raise ValueError(f'{path}: {name} must be {size} ids that differ, {twice!r:.80} is twice')
+        raise ValueError(
+            f'{path}: {name} must be {size} ids that differ, {twice!r:.80} is repeated'
+        )
     return ids
 
 

@@ -350,7 +350,7 @@ def read_queries(args: argparse.Namespace, kind: str) -> Any:
     if state is None:
         raise RuntimeError(
             f"{args.checkpoint} holds no 'query_queue' of {kind}s: train with the QueryQueueHook, "
-            'or write a bank (tools/export_bank.py) and say --bank FILE'
+            'or write a bank (tools/export_bank.py) and give --bank FILE'
         )
     return Queries.of(state)
 

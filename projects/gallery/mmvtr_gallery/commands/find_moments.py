@@ -109,7 +109,7 @@ def shortlists(args: argparse.Namespace) -> list[list[dict[str, Any]]]:
         for hit in hits:
             if hit.item.path is None or hit.item.start is not None:
                 raise ValueError(
-                    f'{args.store}: {hit.item.id[:80]!r} is not a whole file that it knows'
+                    f'{args.store}: item {hit.item.id[:80]!r} is not a whole file with a known path'
                 )
     return [[dict(video_id=hit.item.id, path=hit.item.path) for hit in hits] for hits in found]
 

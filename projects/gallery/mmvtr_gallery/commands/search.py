@@ -72,10 +72,10 @@ def parse_args() -> argparse.Namespace:
     held = bool(args.quarantine), bool(args.release)
     changes = [bool(args.add or args.delete), bool(args.refit), args.undo, *held]
     if not (args.texts or args.suspects or any(changes)):
-        parser.error('a TEXT to search for, or videos to --add or --delete')
+        parser.error('give a TEXT to search for, or videos to --add or --delete')
     if sum(changes) > 1:
         parser.error(
-            '--refit, --undo, --quarantine and --release are changes of their own: one command each'
+            'give only one of --refit, --undo, --quarantine and --release, without other changes'
         )
     if (args.fewer or args.transform or numbers_given(args)) and not args.refit:
         parser.error('--fewer, --transform and its options belong to --refit TEXTS')

@@ -72,9 +72,9 @@ def parse_args() -> argparse.Namespace:
     add('--checkpoint', metavar='FILE', help='where it is now, if it has moved since the export')
     args = parser.parse_args()
     if (args.store is None) != args.demo:
-        parser.error('either DIR or --demo')
+        parser.error('give either DIR or --demo')
     if args.demo and (args.config or args.checkpoint):
-        parser.error('--demo has a model of its own')
+        parser.error('--demo has its own model: leave --config and the checkpoint out')
     if not 0 <= args.port < 65536:
         parser.error(f'--port must be 0 to 65535, not {args.port}')
     for name in ('upload_pixels', 'connections'):

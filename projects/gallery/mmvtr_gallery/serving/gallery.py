@@ -242,7 +242,9 @@ class Gallery(Changes):
         """
         item = self.item(name)
         if not trusted and name in self.store.quarantined:
-            raise InQuarantine(f'{name[:80]!r} is in quarantine: who has the token sees its file')
+            raise InQuarantine(
+                f'{name[:80]!r} is in quarantine: its file is shown only with the token'
+            )
         return item
 
     def search(

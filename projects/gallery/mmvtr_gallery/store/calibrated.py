@@ -175,8 +175,8 @@ def check_calibration(calibration: Any, *, biased: bool) -> None:
         raise TypeError(f'calibration must be a Calibration, not {type(calibration).__name__}')
     if calibration.method == 'temperature':
         raise ValueError(
-            'a temperature reads the scores of all items, but a search makes those of its hits: '
-            "fit 'platt' or 'isotonic'"
+            'a temperature reads the scores of all items, but a search computes only those of its '
+            "hits: fit 'platt' or 'isotonic'"
         )
     if calibration.debiased and not biased:
         raise ValueError('the calibration is of debiased scores, but the gallery has no biases')

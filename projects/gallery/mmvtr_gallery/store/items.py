@@ -286,8 +286,8 @@ def refuse_several_norms(norms: Sequence[float], store: Any) -> None:
     """Raise ValueError if norms differ, as L2 and inner product then rank differently."""
     if norms[1] - norms[0] > 1e-4 * norms[1]:
         raise ValueError(
-            f'an index by L2 ranks as inner products where all vectors have one norm; those of '
-            f'{store} go from {norms[0]:.4g} to {norms[1]:.4g}: search it without an index'
+            'an index by L2 ranks like inner products only if all vectors have the same norm, but '
+            f'norms in {store} go from {norms[0]:.4g} to {norms[1]:.4g}: search it without an index'
         )
 
 

@@ -505,7 +505,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             self.undo('refit' if last.kind == 'refit' else None)
         except (OSError, ValueError) as error:
             print_log(
-                f'{self} keeps the {last}, which the store beside it has not got: {error}',
+                f'{self} keeps the {last}, which the store beside it does not have: {error}',
                 'current',
                 logging.WARNING,
             )

@@ -135,7 +135,7 @@ def rows_of(
     """
     ids = checked_ids(ids)
     if len(ids) != len(vectors):
-        raise ValueError(f'{len(ids)} ids, {len(vectors)} vectors')
+        raise ValueError(f'{len(ids)} ids and {len(vectors)} vectors, expected equally many')
     own = {name: columns[name] for name in _OTHERS}
     metadata = {name: columns[name] for name in types}
     found, kinds = checked_columns(len(ids), own, metadata, types)

@@ -367,7 +367,9 @@ def test_moments_in_the_videos_that_a_gallery_finds_first(folder, tool, error, t
     with open_store(tmp_path, write=True) as store:
         store.add(['lost'], store.get(['g'])[0].vector[None])
         store.persist()
-    assert "'lost' is not a whole file that it knows" in error(*arguments, '--store', tmp_path)
+    assert "item 'lost' is not a whole file with a known path" in error(
+        *arguments, '--store', tmp_path
+    )
 
 
 def moments_of(printed):

@@ -208,7 +208,7 @@ def test_parts(tmp_path):
 @pytest.mark.parametrize(
     ('text', 'message'),
     [
-        ('id\na\n', "columns id and path are expected, .* found ['id']"),
+        ('id\na\n', "expected the columns id and path, .* found ['id']"),
         ('id,path\na,x\na,y\n', "line 3: id 'a' occurs twice, the first is line 2"),
         ('id,path,start\na,x,soon\n', "line 2, 'start': expected a time in seconds"),
         ('id,path\n', 'has no rows'),

@@ -243,7 +243,7 @@ def test_files_of_items_in_quarantine_are_for_who_has_the_token(client, folder):
         for given in ({}, dict(Authorization='Bearer no')):
             assert client.error(*asked, **given) == (
                 404,
-                "'a' is in quarantine: who has the token sees its file",
+                "'a' is in quarantine: its file is shown only with the token",
             )
         status, _, said = client(*asked, Authorization=f'Bearer {TOKEN}')
         assert status == 200 and said

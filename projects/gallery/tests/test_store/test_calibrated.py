@@ -98,7 +98,7 @@ def test_hits_that_are_precise_enough(store):
 
 
 def warned(log):
-    said = [text for text in log if 'calibration was of' in text]
+    said = [text for text in log if 'calibration belonged to' in text]
     log.clear()
     return len(said)
 

@@ -202,7 +202,10 @@ def test_files_of_another_debiaser_are_refused(filled, tmp_path):
         write_tensors(dict(held, facts=torch.from_numpy(raw.copy())), path)
 
     for change, words in (
-        (lambda x: x.update(geometry='inner_product'), 'is of inner_product, the store of cosine'),
+        (
+            lambda x: x.update(geometry='inner_product'),
+            'has geometry inner_product, but the store has cosine',
+        ),
         (lambda x: x.update(version=2), "is of version '2', this reads 1"),
         (lambda x: x['fitted'].update(transform='os'), 'names an unknown transform'),
         (lambda x: x['fitted']['options'].update(neighbours='many'), 'neighbours must be 1 or'),
