@@ -66,7 +66,7 @@ class Parser(argparse.ArgumentParser):
             '--launcher',
             choices=['none', 'pytorch', 'slurm', 'mpi'],
             default='none',
-            help='who has started the processes (default: none, a single one)',
+            help='what has started the processes (default: none, a single one)',
         )
         names = ('--local_rank', '--local-rank')
         self.add_argument(*names, type=int, default=0, help='set by launchers')

@@ -21,7 +21,7 @@ def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
-    add('--work-dir', help='for logs and checkpoints; default work_dirs/<config name>')
+    add('--work-dir', help='folder for logs and checkpoints; default work_dirs/<config name>')
     add(
         '--resume',
         nargs='?',

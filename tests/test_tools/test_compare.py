@@ -91,7 +91,10 @@ def main():
         ('seed0.npy small.npy --positives owner.npy', 'is of [2, 2] texts and videos, the others'),
         ('seed0.npz other.npz --positives own.qrels', "other.npz has text 'u', which another"),
         ('seed0.npy seed1.npy --positives owner.npy --level 2', 'between 0 and 1'),
-        ('seed0.npy seed1.npy --positives owner.npy --metrics t2v_R2', "no 't2v_R2'; there are"),
+        (
+            'seed0.npy seed1.npy --positives owner.npy --metrics t2v_R2',
+            "'t2v_R2' does not exist; there are",
+        ),
     ],
 )
 def test_what_is_refused(folder, main, monkeypatch, arguments, message):

@@ -74,12 +74,18 @@ class Pairs(NamedTuple):
 def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     add = parser.add_argument
-    add('config', help='of a model whose supervision is an ARLSupervision')
-    add('checkpoint', help='from after the warm-up')
-    add('--out', type=output_folder, metavar='DIR', required=True, help='made if need be')
-    add('--videos', type=int, default=1000, help='of the training set, drawn (default: 1000)')
+    add('config', help='config of a model with an ARLSupervision')
+    add('checkpoint', help='checkpoint from after the warm-up')
+    add(
+        '--out',
+        type=output_folder,
+        metavar='DIR',
+        required=True,
+        help='folder to write, made if need be',
+    )
+    add('--videos', type=int, default=1000, help='drawn from the training set (default: 1000)')
     add('--texts', type=int, default=20, help='texts in ambiguous.json (default: 20)')
-    add('--seed', type=int, default=0, help='of the draws (default: 0)')
+    add('--seed', type=int, default=0, help='seed of the draws (default: 0)')
     parser.add_cfg_options()
     return parser.parse_one_checkpoint()
 

@@ -61,7 +61,12 @@ def parse_args() -> argparse.Namespace:
     add('kind', choices=('videos', 'texts'), help='what the pickles have features of')
     add('out', type=Path, help='hdf5 file to write')
     add('pickles', type=Path, nargs='+', help='pickles of one expert, each of other videos')
-    add('--captions', type=Path, metavar='PKL', help='texts: {video id: captions}, of as many')
+    add(
+        '--captions',
+        type=Path,
+        metavar='PKL',
+        help='texts: {video id: captions}, as many as features',
+    )
     add('--config', help='texts: config whose datasets say the ids of the texts')
     parser.add_cfg_options()
     args = parser.parse_args()

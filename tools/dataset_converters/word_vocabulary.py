@@ -32,7 +32,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('config', help='config file')
     parser.add_argument('--min-count', type=int, default=2, help='rarer words are <unk>; default 2')
     parser.add_argument(
-        '--glove', type=Path, metavar='FILE', help='text file of GloVe vectors, a word a line'
+        '--glove', type=Path, metavar='FILE', help='text file of GloVe vectors, one word per line'
     )
     parser.add_cfg_options()
     return parser.parse_args()

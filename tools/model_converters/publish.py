@@ -24,11 +24,17 @@ def parse_args() -> argparse.Namespace:
     add = parser.add_argument
     add('config', help='config file')
     add('checkpoint', help='checkpoint file of the same model')
-    add('--out', required=True, metavar='FOLDER', type=output_folder, help='to write')
+    add('--out', required=True, metavar='FOLDER', type=output_folder, help='folder to write')
     add('--results', metavar='FILE', help='json of tools/test.py --out, for the model card')
-    add('--protocol', metavar='LINE', help='of results without one, or the log that has it')
-    add('--name', help="of the model in its card; default: the repository's, or the config's")
-    add('--license', metavar='NAME', help="of the weights, for the card: 'apache-2.0'")
+    add(
+        '--protocol', metavar='LINE', help='protocol of results without one, or the log that has it'
+    )
+    add('--name', help="name of the model in its card; default: the repository's, or the config's")
+    add(
+        '--license',
+        metavar='NAME',
+        help="license of the weights, for the card, such as 'apache-2.0'",
+    )
     add('--push', metavar='REPO', help="upload to this repository of the hub, 'NAME/MODEL'")
     add('--private', action='store_true', help='make the repository a private one')
     parser.add_cfg_options()

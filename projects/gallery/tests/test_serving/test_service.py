@@ -283,7 +283,7 @@ def test_what_is_refused(client, folder, place):
     most = 8 * 2**20
     assert client.error(*ask, Content_Length=str(most + 1)) == (
         413,
-        f'a body may have {most} bytes here',
+        f'a body may have at most {most} bytes here',
     )
     chunks = iter([b'x' * most, b'x'])
     assert client.error(*ask, chunks, Transfer_Encoding='chunked')[0] == 413
