@@ -192,7 +192,7 @@ def _folder_config(model: str) -> dict[str, Any]:
     try:
         config = json.loads(path.read_text(encoding='utf-8'))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f'{path} is no json: {str(error)[:80]}') from error
+        raise ValueError(f'{path} is not json: {str(error)[:80]}') from error
     if not isinstance(config, dict):
         raise ValueError(f'{path}: expected a config, found {str(config)[:80]}')
     return config if 'model_cfg' in config else dict(model_cfg=config)

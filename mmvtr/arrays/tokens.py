@@ -75,7 +75,7 @@ def read_mask(tokens: Any, name: str, geometry: str) -> tuple[Tensor, Tensor]:
     """
     if not isinstance(tokens, Tokens):
         raise TypeError(
-            f'geometry {geometry!r} reads several vectors an item: give {name.replace(" ", "_")} '
+            f'geometry {geometry!r} reads several vectors per item: give {name.replace(" ", "_")} '
             f'as mmvtr.Tokens(vectors, mask), not {type(tokens).__name__}'
         )
     kind = type(tokens.vectors)

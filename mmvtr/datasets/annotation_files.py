@@ -90,7 +90,7 @@ def read_table(
                 table.append((place, dict(zip(found, (value.strip() for value in row)))))
                 continue
             with problems.of('row of another width'):
-                quotes = f'; a value with {delimiter!r} in it stands in quotes'
+                quotes = f'; a value with {delimiter!r} in it must be in quotes'
                 raise problem(
                     place,
                     f'expected {len(found)} fields, as the header has, found {shown(row)}'
@@ -169,7 +169,7 @@ def read_json_lines(
     rows = []
     with collecting(name_of(path), problems) as problems:
         for place, line in read_lines(path):
-            with problems.of('line that is no json object'):
+            with problems.of('line that is not a json object'):
                 rows.append((place, mapping(_parse(line, place), place)))
     return rows
 

@@ -137,7 +137,7 @@ class VideoTextDataset(Dataset):
         indices: Union[int, Sequence[int], None] = None,
     ) -> None:
         units = get_args(EpochUnit)
-        _require(epoch_unit in units, f'epoch_unit: one of {units}, not {epoch_unit!r}')
+        _require(epoch_unit in units, f'epoch_unit must be one of {units}, not {epoch_unit!r}')
         listed = read_on_broken(on_broken)
         check_missing(missing)
         transforms = RecordTransforms(records)
@@ -185,7 +185,7 @@ class VideoTextDataset(Dataset):
             MMLogger.get_current_instance().warning(f'{self.origin()}: {self.cut_texts}.')
         if isinstance(judgments, str):
             fits = judgments in KNOWN
-            _require(fits, f'judgments: a reader or one of {KNOWN}, not {shown(judgments)}')
+            _require(fits, f'judgments must be a reader or one of {KNOWN}, not {shown(judgments)}')
         elif judgments is not None:
             judgments = Judgments.of(judgments)
         self._judgments: Union[Judgments, str, None] = judgments

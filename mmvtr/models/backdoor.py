@@ -333,8 +333,8 @@ def check_fusion(fusion: Union[str, Sequence[float]], count: int) -> None:
             raise ValueError(f"fusion must be 'sum', 'prior' or weights, not {fusion!r}")
     elif len(fusion) != count or min(fusion) < 0 or not sum(fusion) > 0:
         raise ValueError(
-            f'fusion needs one non-negative weight a member, {count} in all, with a positive sum: '
-            f'got {list(fusion)}'
+            f'fusion needs one non-negative weight per member, {count} in all, with a positive '
+            f'sum: got {list(fusion)}'
         )
 
 

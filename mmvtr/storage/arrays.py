@@ -218,7 +218,7 @@ def _in_words(path: Union[str, Path], kind: str) -> Iterator[None]:
     except Exception as error:  # a damaged archive can raise anything
         reason = str(error) or type(error).__name__
         raise ValueError(
-            f'{path} is no {kind} file of numbers or strings: {reason[:240]}'
+            f'{path} is not a {kind} file of numbers or strings: {reason[:240]}'
         ) from error
 
 

@@ -154,7 +154,7 @@ def check_weights(
     }
     lines = [f'  {kind} ({len(n)}): {first_of(n)}' for kind, n in complaints.items() if n]
     if lines:
-        first = f'checkpoint {path} is not of this {type(model).__name__}:'
+        first = f'checkpoint {path} does not fit this {type(model).__name__}:'
         raise RuntimeError('\n'.join([first, *lines]))
     refuse_not_finite({name: weights[name] for name in given}, path)
     return weights

@@ -77,7 +77,7 @@ def test_checkpoints_that_do_not_load(folder):
     with pytest.raises(FileNotFoundError, match='gone.pth does not exist'):
         load_retriever('config.py', 'gone.pth')
     torch.save({'encoder.frames.weight': torch.ones(1)}, 'other.pth')
-    with pytest.raises(RuntimeError, match='other.pth is not of this VideoTextRetriever'):
+    with pytest.raises(RuntimeError, match='other.pth does not fit this VideoTextRetriever'):
         load_retriever('config.py', 'other.pth')
 
 

@@ -221,7 +221,7 @@ def test_words_that_are_no_fusion():
     assert read_fusion(['sum']) == 'sum'
     with pytest.raises(ValueError, match="must be 'sum' or weights, not 'prior'"):
         read_fusion(['prior'])
-    with pytest.raises(ValueError, match='one non-negative weight a member, 2 in all'):
+    with pytest.raises(ValueError, match='one non-negative weight per member, 2 in all'):
         fuse_config(Config(dict(model={})), ['a', 'b'], [1.0])
 
 

@@ -382,7 +382,7 @@ def test_what_cannot_be_is_refused(tmp_path):
     model = Vectors()
     loss = DebiasedContrastiveLoss(model)
     for labels in (torch.rand(8), torch.zeros(8, 2).long(), torch.zeros(7).long()):
-        with pytest.raises(ValueError, match='a whole number a row'):
+        with pytest.raises(ValueError, match='one whole number per row'):
             loss(PAIRS, labels)
     with pytest.raises(ValueError, match='labels must be 0 or more, not -2'):
         loss(PAIRS, torch.arange(8) - 2)

@@ -73,8 +73,8 @@ def test_a_pickle_runs_nothing(parts, monkeypatch):
     [
         (dict(RGB=1), r"expected a dict of \['RGB', 'Flow', 'Audio'\], found \['RGB'\]"),
         ([1], 'found list'),
-        (arrays(2) | dict(Flow=np.ones((2, 5))), 'Flow is no float array'),
-        (arrays(2) | dict(Flow=np.ones((2, 5, 3), int)), 'Flow is no float array'),
+        (arrays(2) | dict(Flow=np.ones((2, 5))), 'Flow is not a float array'),
+        (arrays(2) | dict(Flow=np.ones((2, 5, 3), int)), 'Flow is not a float array'),
         (arrays(2) | dict(Audio=np.ones((3, 5, 3))), r'as many clips and rows .*\(3, 5, 3\)'),
         (arrays(2) | dict(Audio=np.ones((2, 4, 3))), 'as many clips and rows in each'),
         (arrays(3), 'train.pkl has 3 clips, .*train.csv 2 rows'),

@@ -308,8 +308,8 @@ def test_the_picture(folder):
             ['--transform', 'sinkhorn', '--query-source', 'test', '--iters', '-1'],
             'iterations must be 0 or more, not -1',
         ),
-        (['--out', 'square.npy/out.json'], 'square.npy is a file, no folder to write to'),
-        (['--plot', '.'], '. is a folder, no file to write'),
+        (['--out', 'square.npy/out.json'], 'square.npy is a file, not a folder to write to'),
+        (['--plot', '.'], '. is a folder, not a file to write'),
     ],
 )
 def test_options_that_do_not_fit(refuse, options, message):

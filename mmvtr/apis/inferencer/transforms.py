@@ -106,10 +106,10 @@ def check_calibration(calibration: Any, transform: Optional[str]) -> None:
         raise TypeError(f'calibration must be a Calibration, not {type(calibration).__name__}')
     ranked = transform not in (None, SURE_FIRST)
     if calibration.debiased and not ranked:
-        raise ValueError('the calibration is of debiased scores, but the gallery has no biases')
+        raise ValueError('the calibration is for debiased scores, but the gallery has no biases')
     if ranked and not calibration.debiased:
         raise ValueError(
-            f'the calibration is of raw scores, but {transform} ranks the gallery: fit one to '
+            f'the calibration is for raw scores, but {transform} ranks the gallery: fit one to '
             'scores with this transform (debiased=True)'
         )
 

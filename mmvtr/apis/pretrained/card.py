@@ -67,8 +67,8 @@ _LIMITS = """- {reads}
   about people."""
 _WITHOUT = 'None were given.'
 _NO_PROTOCOL = (
-    'Protocol: not stated. Without it (split, ids, ties, seed) these numbers compare with no '
-    'others.'
+    'Protocol: not stated. Without it (split, ids, ties, seed) these numbers cannot be '
+    'compared with others.'
 )
 
 

@@ -230,7 +230,7 @@ class TableDataset(VideoTextDataset):
             remedies.append(f'{option("missing", "skip")} leaves out the rows of missing videos')
         if seen.broken and self.on_broken == 'raise':
             only = ValueError if problems else BrokenVideoError
-            problems.add(f'{len(seen.broken)} of {seen.files} files are no videos', seen.broken)
+            problems.add(f'{len(seen.broken)} of {seen.files} files are not videos', seen.broken)
             remedies.append(
                 f'{option("on_broken.skip", "broken_videos.txt")} leaves out what is listed there: '
                 'check_dataset --decode writes this list'

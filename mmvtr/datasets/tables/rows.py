@@ -244,7 +244,7 @@ def _rows_of(
     texts = ['']
     with problems.of('empty or unfit name'):
         names = {name: name_in(row, name, place) for name in NAMES if name in row}
-    with problems.of('time that is none'):
+    with problems.of('invalid time'):
         times = times_in(row, place)
     with problems.of('empty or unfit caption'):
         texts = _texts(row['text'], place.at("'text'"))

@@ -192,7 +192,7 @@ class LoadFeatures(BaseTransform):
         found = ', '.join(f'{len(part)} in {s.path}' for s, part in zip(self.stores, parts))
         return (
             f'features of {video_id!r}: {found} rows with num_frames={self.num_frames}; equally '
-            'many expected, which a num_frames that no store falls short of gives'
+            'many expected: take a num_frames that every store reaches'
         )
 
 

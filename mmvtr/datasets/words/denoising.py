@@ -80,7 +80,7 @@ def _by_video(
         if not isinstance(values, list) or any(not isinstance(x, bool) for x in values):
             raise wrong(place.key(video), 'a list of true and false', values)
         if len(values) != len(names):
-            what = f'expected one value a caption, {len(names)}, found {len(values)}'
+            what = f'expected one value per caption, {len(names)}, found {len(values)}'
             raise problem(place.key(video), what)
         for name, value in zip(names, values):  # kept if any of its videos allows it
             drawn[name] = drawn.get(name, False) or value

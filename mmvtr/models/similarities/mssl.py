@@ -175,7 +175,7 @@ class MSSLSimilarity(nn.Module):
             clips = pad_tokens(clips, count)
         if clips.shape[1] != count:
             raise ValueError(
-                f'MSSLSimilarity is for {count} clips a video, the encoder gives {clips.shape[1]}'
+                f'MSSLSimilarity takes {count} clips per video, the encoder gives {clips.shape[1]}'
             )
         check_mask(mask, 'mask of frames')
         one = len(self.pooling) * (texts + mask.shape[1] + clips.shape[2])

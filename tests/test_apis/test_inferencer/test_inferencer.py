@@ -279,7 +279,11 @@ def test_models_that_are_none(folder, tmp_path):
     cases = [
         ('dvtr_c2v_msrvt', ValueError, "no config 'dvtr_c2v_msrvt'; near it: dvtr_c2v_msrvtt"),
         ('qqqq', ValueError, r"no config 'qqqq', only \d+ others"),
-        ('configs/none.py', FileNotFoundError, 'no config file, and no folder: configs/none.py'),
+        (
+            'configs/none.py',
+            FileNotFoundError,
+            'neither a config file nor a folder: configs/none.py',
+        ),
         (None, TypeError, 'expected, found a NoneType'),
         (tmp_path, FileNotFoundError, 'holds no retriever: retriever.json is missing'),
     ]
@@ -299,7 +303,9 @@ def test_weights_that_are_none(folder):
         VideoRetrievalInferencer('toy.py')
     with pytest.raises(FileNotFoundError, match='weights gone.pth do not exist'):
         VideoRetrievalInferencer('toy.py', 'gone.pth')
-    with pytest.raises(RuntimeError, match='uatvr_planted.pth is not of this VideoTextRetriever'):
+    with pytest.raises(
+        RuntimeError, match='uatvr_planted.pth does not fit this VideoTextRetriever'
+    ):
         VideoRetrievalInferencer('toy.py', 'uatvr_planted.pth')
 
 

@@ -276,7 +276,7 @@ def test_a_config_that_asks_for_code(saved, where, name):
         part.update(type=name, command=f'touch {saved}/ran')
 
     spoil(saved, change)
-    with pytest.raises(ValueError, match=rf'type is .{name}.*no registered component|type is 7'):
+    with pytest.raises(ValueError, match=rf'type is .{name}.*not a registered component|type is 7'):
         from_pretrained(saved)
     assert not (saved / 'ran').exists()
 
@@ -335,7 +335,7 @@ def test_configs_that_are_none(saved):
         (dict(whole, filename='x.py'), 'config.json: filename is reserved'),
         (dict(whole, custom_imports=7), 'custom_imports expected modules, found 7'),
         (dict(whole, default_scope=['mmvtr']), r"has the scope .\['mmvtr'\]"),
-        (dict(whole, model=dict(whole['model'], type=[])), 'no registered component'),
+        (dict(whole, model=dict(whole['model'], type=[])), 'not a registered component'),
     ):
         write(saved / 'config.json', content)
         with pytest.raises(ValueError, match=message):
@@ -471,7 +471,9 @@ def test_without_network(monkeypatch, saved, hub):
 
     monkeypatch.setattr('huggingface_hub.snapshot_download', fail)
     for load in (from_pretrained, VideoRetrievalInferencer):
-        with pytest.raises(OSError, match='me/mine is no folder here, and cannot .* route') as told:
+        with pytest.raises(
+            OSError, match='me/mine is not a folder here, and cannot .* route'
+        ) as told:
             load('me/mine')
         assert '`hf download me/mine`' in str(told.value) and len(str(told.value)) < 500
     monkeypatch.setattr('huggingface_hub.upload_folder', fail)

@@ -128,7 +128,7 @@ def test_all_rows_are_told_at_once(tmp_path, read, names):
     lines = str(error.value).splitlines()
     assert lines[0].endswith('t.csv has 3 kinds of problems:')
     assert lines[1].startswith('  row of another width (1): line 4: expected 3 fields')
-    times = next(line for line in lines if 'time that is none (12): ' in line)
+    times = next(line for line in lines if 'invalid time (12): ' in line)
     assert times.count('expected a time in seconds') == 3 and times.endswith('; ...')
     assert sum(' or unfit ' in line and '(2): line 3' in line for line in lines) == 1
 

@@ -194,7 +194,7 @@ def test_ids_that_would_leave_the_folder(tmp_path, name):
         lambda: LoadFeatures(str(tmp_path / 'store')).check([dict(video_id=name)]),
         lambda: NpyFolder(tmp_path / 'store').read(name),
     ):
-        with pytest.raises(ValueError, match='store: an id that is no file name: '):
+        with pytest.raises(ValueError, match='store: an id is not a file name: '):
             call()
 
 

@@ -76,7 +76,7 @@ def test_the_others_are_never_drawn(masks, content, left):
         (dict(t0=True), r"lacks 3 of the 4 texts of the set, e.g. \['t1', 't2', 't3'\]"),
         (dict(a=[True] * 3), r"lacks 1 of the 2 videos with captions .*\['b'\]"),
         (dict(BY_TEXT, t1=1), "'t1': expected true or false, found 1"),
-        (dict(a=[True] * 2, b=[True] * 2), "'a': expected one value a caption, 3, found 2"),
+        (dict(a=[True] * 2, b=[True] * 2), "'a': expected one value per caption, 3, found 2"),
         (dict(a=[True] * 3, b=[1, 0]), r"'b': expected a list of true and false, found \[1, 0\]"),
         (dict(a=[True] * 3, b=True), "'b': expected a list of true and false, found True"),
         ([True], r'expected an object of keys and values, found \[True\]'),

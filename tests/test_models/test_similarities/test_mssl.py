@@ -221,7 +221,7 @@ def test_bad_input():
         module(texts, {**videos, 'frame': videos['frame'].global_only()})
     _, clips, every, _ = videos['clip']
     three = Embedding(clips[:, 0], clips[:, :3], every[:, :3])
-    with pytest.raises(ValueError, match='is for 4 clips a video, the encoder gives 3'):
+    with pytest.raises(ValueError, match='takes 4 clips per video, the encoder gives 3'):
         module.gallery({**videos, 'clip': three})
     frames = videos['frame']
     frames = frames._replace(mask=frames.mask & torch.tensor([[True], [False], [True]]))

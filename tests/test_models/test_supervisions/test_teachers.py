@@ -223,7 +223,9 @@ def test_members_from_config_and_checkpoint(tmp_path):
         begin(config=str(tmp_path / 'nowhere.py'))
     other = {name.replace('video', 'clip'): x for name, x in teacher.state_dict().items()}
     torch.save(dict(state_dict=other), tmp_path / 'other.pth')
-    with pytest.raises(RuntimeError, match='(?s)other.pth is not of this .*missing .2.: encoder'):
+    with pytest.raises(
+        RuntimeError, match='(?s)other.pth does not fit this .*missing .2.: encoder'
+    ):
         begin(checkpoint=str(tmp_path / 'other.pth'))
 
 

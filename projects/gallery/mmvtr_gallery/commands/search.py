@@ -271,7 +271,7 @@ def read_texts(path: str) -> list[str]:
     lines = Path(path).read_text(encoding='utf-8').splitlines()
     texts = [line.strip() for line in lines if line.strip()]
     if not texts:
-        raise ValueError(f'{path} holds no text: one a line expected')
+        raise ValueError(f'{path} holds no text: expected one per line')
     return texts
 
 

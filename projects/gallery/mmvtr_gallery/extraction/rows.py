@@ -61,7 +61,7 @@ def listed_videos(path: Union[str, Path]) -> list[dict[str, Any]]:
         record = times = None
         with problems.of('empty or unfit id or path'):
             record = _named(row, place)
-        with problems.of('time that is none'):
+        with problems.of('invalid time'):
             times = times_in(row, place)
         if record is None or times is None:
             continue

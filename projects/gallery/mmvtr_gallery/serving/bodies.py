@@ -300,8 +300,8 @@ class Found(BaseModel):
     )
     threshold: Optional[float] = Field(
         None,
-        description='score (with the bias, if the calibration is of debiased scores) from which on '
-        'min_precision is reached; null: by none, or the places say it (threshold_p_match)',
+        description='score (with the bias, if the calibration is for debiased scores) from which '
+        'on min_precision is reached; null: by none, or the places say it (threshold_p_match)',
     )
     threshold_p_match: Optional[float] = Field(None, description='P(match) at the threshold')
     count: int = Field(description='items of the gallery')

@@ -105,5 +105,5 @@ def of_rows(
     made._fitted = ItemBiases(
         transform, checked_options(transform, given), torch.zeros(0), rows=rows
     )
-    made.why_ = f'{transform}: of a store of before'
+    made.why_ = f'{transform}: from an older store'
     return made

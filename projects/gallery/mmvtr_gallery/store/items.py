@@ -299,7 +299,7 @@ def _column(
     if isinstance(values, (str, Mapping)) or not hasattr(values, '__len__'):
         raise ValueError(f'{name}: a list of {count} values expected, got {shown(values)}')
     if len(values) != count:
-        raise ValueError(f'{name}: {count} values expected, one an item, got {len(values)}')
+        raise ValueError(f'{name}: {count} values expected, one per item, got {len(values)}')
     plain = [x.item() if isinstance(x, (np.generic, Tensor)) else x for x in values]
     kind = kind or _kind(plain)
     return [_fits(name, row, value, kind) for row, value in enumerate(plain)], kind

@@ -105,7 +105,7 @@ class Reversal(NamedTuple):
             vectors = checked_vectors(tensors['vectors'], dim, what=path.name)
             return cls(added, rows_of(rows['ids'], vectors, rows['columns'], rows['types']))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise RuntimeError(f'{path} is damaged, or is no change of a store') from error
+            raise RuntimeError(f'{path} is damaged, or is not a change of a store') from error
 
 
 def write_reversal(

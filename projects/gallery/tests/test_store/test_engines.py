@@ -178,7 +178,7 @@ def small(request, tmp_path_factory):
         (lambda s: s.add(['n'], GALLERY[:1] * np.nan), 'add: vector 0 is not finite'),
         (lambda s: s.add(['n'], [[1.0]]), r'a torch or numpy array of numbers \[N, 20\]'),
         (lambda s: s.add(['n'], GALLERY[:1], starts=['0']), "start: item 0 is '0', expected float"),
-        (lambda s: s.add(['n'], GALLERY[:1], paths=[]), 'path: 1 values expected, one an item'),
+        (lambda s: s.add(['n'], GALLERY[:1], paths=[]), 'path: 1 values expected, one per item'),
         (
             lambda s: s.add(['n'], GALLERY[:1], metadata=dict(views=['many'])),
             "views: item 0 is 'many', expected int or None",
