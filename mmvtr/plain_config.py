@@ -184,7 +184,8 @@ def refuse_code(data: Mapping[str, Any], name: str) -> None:
             if not isinstance(found, str) or found not in known:
                 raise ValueError(
                     f'{name}: {where} is {str(found)[:80]!r}, which is not a registered component '
-                    'of this version; one of another project is registered when its module is imported'
+                    'of this version; one of another project is registered when its module is '
+                    'imported'
                 )
         _refuse_code_arguments(part, f'{name}: {place}', known)
     _refuse_code_arguments(data, name, {})  # belongs to no component: keys alone
