@@ -406,7 +406,7 @@ def test_auto_by_texts_alone(tmp_path):
 @pytest.mark.parametrize(
     'given, words',
     [
-        (dict(items=True), 'paired=True, row i of both'),
+        (dict(items=True), 'paired=True, if row i of both'),
         (dict(paired=True), 'needs queries and items'),
         (dict(chances=True), 'chances=True reads pairs'),
         (dict(temperature=0.1), 'is an option of a transform: name one of'),

@@ -404,7 +404,7 @@ def test_what_it_cannot_do():
         (dict(members=None, member=dict(type='x'), copies=0), 'copies must be at least 1, not 0'),
         (dict(members=None, member=nn.Identity()), 'give built models as `members`'),
         (dict(fusion='mean'), "must be 'sum', 'prior' or weights, not 'mean'"),
-        (dict(fusion=(1, 2, 3)), r'a member, 2 in all, .* got \[1, 2, 3\]'),
+        (dict(fusion=(1, 2, 3)), r'per member, 2 in all, .* got \[1, 2, 3\]'),
         (dict(fusion=(2, -1)), r'one non-negative weight per member'),
         (dict(fusion=(0, 0)), r'with a positive sum'),
         (dict(fusion=()), r'one non-negative weight per member'),

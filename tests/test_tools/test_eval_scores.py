@@ -303,7 +303,7 @@ def test_the_picture(folder):
         ),
         (['--temperature', '0'], '--temperature must be positive, not 0.0'),
         (['--temperature', '1e-35'], '--temperature 1e-35 is too small for scores that reach'),
-        (['--iters', '2'], '--iterations is of sinkhorn, unbalanced_sinkhorn, dbsn; got no'),
+        (['--iters', '2'], '--iterations belongs to sinkhorn, unbalanced_sinkhorn, dbsn; got no'),
         (
             ['--transform', 'sinkhorn', '--query-source', 'test', '--iters', '-1'],
             'iterations must be 0 or more, not -1',

@@ -193,7 +193,7 @@ def check_depth(k: Depth) -> None:
 
             >>> check_depth(0)
             Traceback (most recent call last):
-            ValueError: k: 'relevant', a positive int or None (all), not 0
+            ValueError: k must be 'relevant', a positive int or None (all), not 0
     """
     if k is not None and k != 'relevant' and not (isinstance(k, int) and k > 0):
         raise ValueError(f"k must be 'relevant', a positive int or None (all), not {k!r}")

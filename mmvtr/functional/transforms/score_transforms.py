@@ -480,7 +480,7 @@ def checked_scores(scores: Tensor, bank: Tensor | Tiles) -> tuple[Tensor, Tiles]
 
             >>> checked_scores(torch.eye(2), torch.ones(3, 4))
             Traceback (most recent call last):
-            ValueError: bank is over 4 gallery items, the scores over 2
+            ValueError: bank covers 4 gallery items, but the scores cover 2
     """
     bank, own = as_tiles(bank)._replace(name='bank'), as_tiles(scores)
     refuse_empty(bank)

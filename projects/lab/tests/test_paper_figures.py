@@ -351,6 +351,6 @@ def test_bad_input(main):
 
     config = ('c2v_planted.py', 'c2v_planted_1.pth', '--figure')
     assert "no figure 'dvtr9'; some of: dvtr3, dvtr4" in refused(*config, 'dvtr9')
-    assert 'queries: 1 to 50, not 0' in refused(*config, 'dvtr5', '--queries', '0')
+    assert 'queries must be 1 to 50, not 0' in refused(*config, 'dvtr5', '--queries', '0')
     assert refused(*config, 'dvtr5') == 'error: nothing was drawn'
     assert refused(*config, 'dvtr5', '--top', '-1') == '2'

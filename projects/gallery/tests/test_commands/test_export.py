@@ -408,7 +408,7 @@ def test_index_of_another_split_and_a_moved_checkpoint(folder, tool, error, tmp_
         ('bare.pth', ['--transform', 'sinkhorn'], "bare.pth holds no 'query_queue' of texts"),
         ('gone.pth', [], 'gone.pth does not exist'),
         ('trained.pth', ['--queries', 'train_queue'], 'need a --transform'),
-        ('trained.pth', ['--temperature', 1], '--temperature is of sinkhorn'),
+        ('trained.pth', ['--temperature', 1], '--temperature belongs to sinkhorn'),
         ('trained.pth', ['--transform', 'sinkhorn', '--queries', 'bank'], 'got --queries bank'),
         (
             'trained.pth',
@@ -424,7 +424,7 @@ def test_index_of_another_split_and_a_moved_checkpoint(folder, tool, error, tmp_
         (
             'trained.pth',
             ['--transform', 'inverted_softmax', '--iters', 2],
-            '--iterations is of sinkhorn',
+            '--iterations belongs to sinkhorn',
         ),
         ('trained.pth', ['--transform', 'sinkhorn', '--iters', -1], 'iterations must be 0 or more'),
         (
