@@ -333,7 +333,7 @@ def test_what_is_wrong_is_said():
         unread(teachers)  # without losses nothing is trained
     inputs, samples = make_batch()
     del samples['video_vectors']['two']
-    with pytest.raises(ValueError, match=r"'two' of videos, .* \(\['one'\]\): add dict\(type"):
+    with pytest.raises(ValueError, match=r"'two' of videos, .* \['one'\]: add dict\(type"):
         make_model(SUPERVISIONS['stored']())(inputs, samples, mode='loss')
     inputs, samples = make_batch()
     samples['video_vectors']['two'] = torch.zeros(V, 1, 4, dtype=torch.float64)
