@@ -422,7 +422,7 @@ class Debiaser:
         if calibration.debiased != (self._fitted is not None):
             fitted_on = 'debiased' if calibration.debiased else 'raw'
             raise ValueError(
-                f'the calibration is for {fitted_on} scores, and these are ranked by '
+                f'the calibration is for {fitted_on} scores, but these are ranked by '
                 f'{self.transform_ or "raw scores"}: calibrate() the fitted Debiaser, or fit a '
                 'calibration to what ranks'
             )

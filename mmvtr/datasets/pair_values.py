@@ -71,7 +71,8 @@ class PairValues(NamedTuple):
             kind = 'text' if t[first] < 0 else 'video'
             name = (self.texts if t[first] < 0 else self.videos)[first]
             raise problem(
-                place, f'unknown {kind} {shown(name)} (so {(~known).sum()} of {len(t)} pairs)'
+                place,
+                f'unknown {kind} {shown(name)} ({(~known).sum()} of {len(t)} pairs are unknown)',
             )
         table = np.full((len(rows), len(columns)), np.nan)
         table[t[known], v[known]] = self.values[known]

@@ -366,7 +366,7 @@ class VideoTextDataset(Dataset):
             MMLogger.get_current_instance().warning(
                 f'{type(self).__name__}: {len(here)} of {len(self.videos)} videos are left out, as '
                 f'{self.on_broken["skip"]} lists them: {names}; {texts} of {len(self.texts)} texts '
-                'describe them. A result without them is not one on the whole set.'
+                'describe them. Results without them are not those of the whole set.'
             )
         return {name: listed[name] for name in here.values()}
 

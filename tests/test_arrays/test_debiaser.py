@@ -109,7 +109,7 @@ def folder(tmp_path):
 
 
 def test_another_gallery_is_refused(folder):
-    with pytest.raises(ValueError, match='of 90 videos, not 89'):
+    with pytest.raises(ValueError, match='fitted to 90 videos, not 89'):
         mmvtr.Debiaser.load(folder, VIDEOS[:-1])
     with pytest.raises(ValueError, match='another gallery: 2 of 90 videos differ, the first is'):
         mmvtr.Debiaser.load(folder, VIDEOS[[1, 0, *range(2, 90)]])

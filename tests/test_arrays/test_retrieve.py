@@ -253,7 +253,7 @@ BAD = [
     (
         dict(calibration=Calibration('platt', *torch.zeros(4, 2), debiased=True)),
         ValueError,
-        'is for debiased scores, and these are ranked by raw scores',
+        'is for debiased scores, but these are ranked by raw scores',
     ),
 ]
 

@@ -42,7 +42,7 @@ def test_matrices_there_and_back():
 
 
 def test_ids_that_do_not_fit():
-    with pytest.raises(ValueError, match=r"unknown text 't2#0' \(so 1 of 3 pairs\)"):
+    with pytest.raises(ValueError, match=r"unknown text 't2#0' \(1 of 3 pairs are unknown\)"):
         PAIRS.matrix(['t1'], ['v.mp4', 'w'])
     with pytest.raises(ValueError, match="unknown video 'v.mp4'"):
         PAIRS.matrix(['t1', 't2#0'], ['w'])

@@ -291,7 +291,7 @@ def test_listed_videos_are_left_out_unread(tmp_path, caplog):
         logger.removeHandler(caplog.handler)
     assert 'Tiny: 2 of 4 videos are left out, as ' in caplog.text
     assert 'lists them: a, lonely; 2 of 4 texts describe them' in caplog.text
-    assert 'not one on the whole set' in caplog.text
+    assert 'not those of the whole set' in caplog.text
     known = {'a': f'listed in {on_broken["skip"]}', 'lonely': 'no video stream'}
     assert dataset.known_broken == known
     assert [dataset.load_video(v) for v in (0, 3)] == [dict(broken=item) for item in known.items()]

@@ -154,4 +154,4 @@ def test_says_which_share_of_the_unannotated_pairs_is_true(caplog):
     )
     with caplog.at_level(logging.INFO, logger='eta'):
         EtaMonitorHook().before_train(runner)
-    assert '75.000 % are true' in caplog.records[-1].getMessage()
+    assert '75.000 % of the unannotated training pairs are true' in caplog.records[-1].getMessage()

@@ -332,7 +332,7 @@ def spoiled(square, row, column, value):
         (lambda s: s[:, :5], '12 texts and 5 videos are not pairs: give the matches, --positives'),
         (lambda s: np.full((4, 4), 0.3), 'bad.npy [4, 4] is all one value (0.3): nothing to rank'),
         (lambda s: s[:0], 'bad.npy [0, 12] is empty'),
-        (lambda s: s.astype(object), 'bad.npy is no .npy file of numbers'),
+        (lambda s: s.astype(object), 'bad.npy is not a .npy file of numbers'),
     ],
 )
 def test_bad_scores(folder, refuse, make, message):
@@ -342,7 +342,7 @@ def test_bad_scores(folder, refuse, make, message):
 
 def test_files_that_cannot_be_read(folder, refuse):
     (folder / 'text.npy').write_text('no numbers')
-    assert 'text.npy is no .npy file of numbers' in refuse('text.npy')
+    assert 'text.npy is not a .npy file of numbers' in refuse('text.npy')
     np.savez(folder / 'several.npz', a=np.eye(2))
     assert 'several.npz is an archive of several' in refuse('several.npz')
 
@@ -355,7 +355,10 @@ def test_files_that_cannot_be_read(folder, refuse):
         (lambda p: p.argmax(1) + 1.0, 'not float64 [30]'),
         (lambda p: p.argmax(1) + 1, 'p.npy[11] is 12, expected a video of 0 to 11'),
         (lambda p: p.argmax(1) - 1, 'p.npy[0] is -1, expected a video of 0 to 11'),
-        (lambda p: spoiled(p, [4, 9], slice(None), 0), 'text 4 has no video (so 2 of 30 texts)'),
+        (
+            lambda p: spoiled(p, [4, 9], slice(None), 0),
+            'text 4 has no video (2 of 30 texts have none)',
+        ),
     ],
 )
 def test_bad_positives(folder, refuse, make, message):
@@ -472,13 +475,13 @@ def test_bad_interchange(folder, trec, refuse):
         assert message in refuse('bad.run', *JUDGED)
     for text, message in (
         ('t0 0 v1 fine\n', "expected grade, a finite number, found 'fine'"),
-        ('t0 0 v1 1\nt0 0 elsewhere 1\n', "unknown video 'elsewhere' (so 1 of 2 pairs)"),
+        ('t0 0 v1 1\nt0 0 elsewhere 1\n', "unknown video 'elsewhere' (1 of 2 pairs are unknown)"),
         ('a 0 b 1\n', 'none of 1 pairs belongs to these texts'),
     ):
         (folder / 'bad.qrels').write_text(text)
         assert message in refuse('all.npz', *JUDGED[:2], '--judgments', 'bad.qrels')
     (folder / 'few.qrels').write_text('t0 0 v0 1\n')
-    assert "text 't1' has no video (so 11 of 12" in refuse('all.npz', '--positives', 'few.qrels')
+    assert "text 't1' has no video (11 of 12" in refuse('all.npz', '--positives', 'few.qrels')
     assert 'few.qrels: unknown' not in refuse('all.npz', '--positives', 'none.qrels')
     np.savez(folder / 'bad.npz', scores=np.eye(2), text_ids=['a', 'a'], video_ids=['a', 'b'])
     assert 'text_ids must be 2 ids that differ' in refuse('bad.npz')

@@ -176,8 +176,8 @@ def in_order(path: Path, scores: Tensor, file: ScoreFile, ids: Ids) -> Tensor:
             strange = sorted({*names} - {*wanted})
             if strange:
                 raise ValueError(
-                    f'{path} has {kind} {strange[0]!r:.80}, which another file lacks (as it does '
-                    f'{len(strange)} of {len(names)})'
+                    f'{path} has {kind} {strange[0]!r:.80}, which another file lacks '
+                    f'({len(strange)} of {len(names)} in all)'
                 )
         places = (
             torch.tensor([*map({n: i for i, n in enumerate(x)}.get, y)])

@@ -70,7 +70,7 @@ def check_transform(
             refuse_unregistered(captions, 'captions')
         return
     if captions is not None:
-        raise ValueError(f'captions belong to transform={SURE_FIRST!r}; got {transform!r}')
+        raise ValueError(f'captions= belongs to transform={SURE_FIRST!r}, got {transform!r}')
     if (transform is None) != (bank is None):
         raise ValueError(
             f'a transform and its bank belong together: got transform={transform!r}, '

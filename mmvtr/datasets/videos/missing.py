@@ -92,7 +92,7 @@ def leave(
     more = ', ...' if len(left_out.names) > 3 else ''
     MMLogger.get_current_instance().warning(
         f'{origin}: {left_out} are missing and left out ({", ".join(some)}{more}). '
-        'A result without them is not one on the whole set.'
+        'Results without them are not those of the whole set.'
     )
     return videos, kept, left_out
 
@@ -133,7 +133,7 @@ def subset(
     if not chosen or not kept:
         raise problem(Place(origin), f'indices={shown(indices)} leaves no video that has a text')
     MMLogger.get_current_instance().warning(
-        f'{origin}: indices leaves {left_out} out. A result is not one on the whole set.'
+        f'{origin}: indices leaves {left_out} out. Results are not those of the whole set.'
     )
     return chosen, kept, left_out
 

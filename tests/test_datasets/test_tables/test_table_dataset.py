@@ -252,7 +252,7 @@ def test_missing_files_are_an_error_or_are_left_out_and_said(folder, said):
     assert (
         'WARNING',
         'TableDataset all by my.csv: 4 of 5 clips and 5 of 6 texts are missing and left out '
-        '(z.mp4, a.avi, y, ...). A result without them is not one on the whole set.',
+        '(z.mp4, a.avi, y, ...). Results without them are not those of the whole set.',
     ) in said
     with pytest.raises(ValueError, match="no row of split 'all' is left"):
         build(folder, 'video,text\nz,x\n', missing='skip')

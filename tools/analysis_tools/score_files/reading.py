@@ -122,7 +122,9 @@ def read_positives(path: Optional[Path], scores: Tensor) -> Tensor:
     positives = torch.from_numpy(array.astype(bool))
     alone = (~positives.any(1)).nonzero().flatten().tolist()
     if alone:
-        raise ValueError(f'{path}: text {alone[0]} has no video (so {len(alone)} of {texts} texts)')
+        raise ValueError(
+            f'{path}: text {alone[0]} has no video ({len(alone)} of {texts} texts have none)'
+        )
     return positives
 
 
@@ -141,8 +143,8 @@ def named_positives(path: Path, pairs: PairValues, ids: Ids) -> Tensor:
     alone = (~positives.any(1)).nonzero().flatten().tolist()
     if alone:
         raise ValueError(
-            f'{path}: text {ids[0][alone[0]]!r:.80} has no video (so {len(alone)} of '
-            f'{len(positives)} texts)'
+            f'{path}: text {ids[0][alone[0]]!r:.80} has no video ({len(alone)} of '
+            f'{len(positives)} texts have none)'
         )
     return positives
 
