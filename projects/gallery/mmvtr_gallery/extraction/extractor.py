@@ -242,7 +242,8 @@ def records_of(batch: Batch) -> list[dict[str, Any]]:
         for name in ('id', 'path'):
             if not isinstance(row.get(name), str) or not row[name]:
                 raise ValueError(
-                    f'row {len(records)}: {name} must be a string, not {str(row.get(name))[:80]!r}'
+                    f'row {len(records)}: {name} must be a string, not empty, found '
+                    f'{str(row.get(name))[:80]!r}'
                 )
         plain = {key: row[key].item() if hasattr(row[key], 'item') else row[key] for key in row}
         # NaN means no time: pandas and numpy have no other way to say so

@@ -93,8 +93,8 @@ def test_bad_batches(folder):
         (dict(id=['a', 'b'], path=['x'] * 2, start=[1, 2], end=[2, 1]), 'batch: row 1: the clip e'),
         (dict(id=['a'], path=['x'], start=[-1.0]), "batch: row 0, 'start': expected a time"),
         (dict(id=['a'], path=['x'], end=['soon']), "batch: row 0, 'end': expected a time"),
-        (dict(id=[''], path=['x']), "row 0: id '' is none"),
-        (dict(id=['a'], path=[None]), "row 0: path 'None' is none"),
+        (dict(id=[''], path=['x']), "row 0: id must be a string, not empty, found ''"),
+        (dict(id=['a'], path=[None]), "row 0: path must be a string, not empty, found 'None'"),
     ):
         with pytest.raises(ValueError, match=message):
             extractor(batch)

@@ -284,7 +284,7 @@ def test_an_index_by_l2_refuses_vectors_of_several_norms(tmp_path):
     pytest.importorskip('qdrant_client')
     with filled(tmp_path, 'qdrant', geometry='inner_product') as store:
         store.index()
-        with pytest.raises(ValueError, match='those of the store .* go from 1 to 2: search it'):
+        with pytest.raises(ValueError, match='norms in the store .* go from 1 to 2: search it'):
             store.add(['long'], 2 * GALLERY[:1])
         store.add(['new'], GALLERY[:1])
         assert store.count() == 301
