@@ -83,7 +83,7 @@ class MatrixLoss(nn.Module):
         if name not in target.extras:
             raise ValueError(
                 f'{type(self).__name__} reads the {name} beside the target, which no supervision '
-                f'has left there: set model.supervision to a {maker}'
+                f'has put there: set model.supervision to a {maker}'
             )
         return target.extras[name]
 
