@@ -293,7 +293,7 @@ def test_a_start_from_another_model_or_none(tmp_path):
     weights = retriever(7).state_dict()
     weights['strange'] = weights.pop('encoder.video.bias')
     torch.save(weights, tmp_path / 'other.pth')
-    with pytest.raises(RuntimeError, match='(?s)other.pth is not.*video.bias.*strange'):
+    with pytest.raises(RuntimeError, match='(?s)other.pth does not fit.*video.bias.*strange'):
         starting(tmp_path / 'other.pth')
 
 

@@ -57,9 +57,9 @@ class AmbiguityHook(Hook):
         last = runner.max_iters - len(runner.train_dataloader)  # first iteration of the last epoch
         if last / runner.max_iters < supervision.warmup:
             runner.logger.warning(
-                'no pair will ever be called ambiguous: sets start with an epoch, and none starts '
-                f'after the warm-up ({supervision.warmup:.0%} of the training); train longer, '
-                'or lower supervision.warmup (warmup_epochs)'
+                'no pair will ever be called ambiguous: sets start with an epoch, and none begins '
+                f'after the warm-up ({supervision.warmup:.0%} of the training); train longer, or '
+                'lower supervision.warmup (warmup_epochs)'
             )
 
     def before_train_epoch(self, runner: Runner) -> None:

@@ -46,7 +46,7 @@ def test_resize_measures_the_short_side(imgs):
 def test_center_crop(imgs):
     found = CenterCrop(20).transform(dict(imgs=imgs))['imgs']
     np.testing.assert_array_equal(found, [img[20:40, 30:50] for img in imgs])
-    with pytest.raises(ValueError, match=r'CenterCrop\(61\): the image is 60 x 80'):
+    with pytest.raises(ValueError, match=r'CenterCrop\(61\): the image is smaller, 60 x 80'):
         CenterCrop(61).transform(dict(imgs=imgs))
 
 
