@@ -63,7 +63,7 @@ def test_tables_as_people_save_them(tmp_path, read, names, content):
         ('A,B,start,end\nx,y,5,4\n', "line 2: the clip ends before it begins"),
         ('A,B,start,end\nx,y,5,5\n', "line 2: the clip ends before it begins"),
         # rows of another width
-        ('A,B\nx,y,z\n', r"line 2: expected 2 fields.*stands in quotes"),
+        ('A,B\nx,y,z\n', r"line 2: expected 2 fields.*must be in quotes"),
         ('A,B\nx,y\nz\n', r"line 3: expected 2 fields, as the header has, found \['z'\]$"),
         ('A;B\nx;y;\n', r"line 2: expected 2 fields.*a value with ';' in it"),
         # quotes that swallow what follows
