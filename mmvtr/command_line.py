@@ -66,7 +66,7 @@ class Parser(argparse.ArgumentParser):
             '--launcher',
             choices=['none', 'pytorch', 'slurm', 'mpi'],
             default='none',
-            help='who has started the processes (default: none, a single one)',
+            help='what has started the processes (default: none, a single one)',
         )
         names = ('--local_rank', '--local-rank')
         self.add_argument(*names, type=int, default=0, help='set by launchers')
@@ -198,7 +198,7 @@ def output_file(word: str) -> Path:
     """
     path = Path(word)
     if path.is_dir():
-        raise IsADirectoryError(f'{word} is a folder, no file to write')
+        raise IsADirectoryError(f'{word} is a folder, not a file to write')
     output_folder(str(path.parent))
     return path
 
@@ -212,7 +212,7 @@ def output_folder(word: str) -> Path:
     path = Path(word)
     there = next(part for part in (path, *path.absolute().parents) if part.exists())
     if not there.is_dir():
-        raise NotADirectoryError(f'{there} is a file, no folder to write to')
+        raise NotADirectoryError(f'{there} is a file, not a folder to write to')
     if not os.access(there, os.W_OK | os.X_OK):
         raise PermissionError(f'{there} cannot be written to')
     return path

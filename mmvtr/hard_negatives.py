@@ -74,7 +74,7 @@ def mine_negatives(
     groups = torch.arange(len(g)) if gallery_ids is None else torch.as_tensor(gallery_ids).long()
     groups = groups.to(q.device)
     if groups.shape != (len(g),) or (groups < 0).any():
-        raise ValueError(f'gallery_ids must be {len(g)} numbers of 0 or more, one an item')
+        raise ValueError(f'gallery_ids must be {len(g)} numbers of 0 or more, one per item')
 
     def guide_scores(part: slice) -> Optional[Tensor]:
         return None if judge is None else judge[0][part] @ judge[1].T

@@ -94,7 +94,7 @@ class _Finder:
     def find_spec(self, module: str, *_: Any) -> Optional[ModuleSpec]:
         if module == 'transformers' and _begun('mmengine.optim.optimizer.builder'):
             Late(OPTIMIZERS, 'Adafactor', module)
-            raise ModuleNotFoundError(f'{module} waits until it is used', name=module)
+            raise ModuleNotFoundError(f'{module} is imported only when it is used', name=module)
         return ModuleSpec(module, self) if module in self.waiting else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:

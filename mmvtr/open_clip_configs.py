@@ -124,7 +124,9 @@ def preprocessing(model: str | dict, tag: Optional[str] = None) -> Preprocessing
         return _preprocessing(size, tag_config(model, tag))
     if len(known) > 1:
         ways = ' or '.join(', '.join(tags[:2]) for tags in known.values())
-        raise ValueError(f'the weights of {model!r} want their frames differently: tag={ways}?')
+        raise ValueError(
+            f'the weights of {model!r} need frames made in different ways: set tag={ways}'
+        )
     return next(iter(known))
 
 
@@ -190,7 +192,7 @@ def _folder_config(model: str) -> dict[str, Any]:
     try:
         config = json.loads(path.read_text(encoding='utf-8'))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f'{path} is no json: {str(error)[:80]}') from error
+        raise ValueError(f'{path} is not json: {str(error)[:80]}') from error
     if not isinstance(config, dict):
         raise ValueError(f'{path}: expected a config, found {str(config)[:80]}')
     return config if 'model_cfg' in config else dict(model_cfg=config)

@@ -148,7 +148,9 @@ def refuse_code(data: Mapping[str, Any], name: str) -> None:
             name code, a key that loads code (``trust_remote_code``) or a code file.
     """
     if '_base_' in data:
-        raise ValueError(f'{name} inherits from {str(data["_base_"])[:80]}: a whole one expected')
+        raise ValueError(
+            f'{name} inherits from {str(data["_base_"])[:80]}: a config without _base_ expected'
+        )
     imports = data.get('custom_imports') or {}
     modules = imports.get('imports') if isinstance(imports, dict) else imports
     modules = [modules] if isinstance(modules, str) else modules or []
@@ -170,7 +172,7 @@ def refuse_code(data: Mapping[str, Any], name: str) -> None:
         if (
             not isinstance(scope, str) or scope not in scopes
         ):  # mmengine would import SCOPE.registry
-            raise ValueError(f'{where} is of the scope {str(scope)[:80]!r}: not known here')
+            raise ValueError(f'{where} has the scope {str(scope)[:80]!r}, which is not known here')
     parts = (
         ('model', (MODELS, WEIGHT_INITIALIZERS), data['model']),
         ('test_dataloader.collate_fn', (FUNCTIONS,), loader.get('collate_fn')),
@@ -181,8 +183,9 @@ def refuse_code(data: Mapping[str, Any], name: str) -> None:
         for where, found in _types(part, place):
             if not isinstance(found, str) or found not in known:
                 raise ValueError(
-                    f'{name}: {where} is {str(found)[:80]!r}, which is no registered component of '
-                    'this version; one of another project is registered when its module is imported'
+                    f'{name}: {where} is {str(found)[:80]!r}, which is not a registered component '
+                    'of this version; one of another project is registered when its module is '
+                    'imported'
                 )
         _refuse_code_arguments(part, f'{name}: {place}', known)
     _refuse_code_arguments(data, name, {})  # belongs to no component: keys alone

@@ -55,7 +55,9 @@ def options_given(args: argparse.Namespace, transforms: Iterable[str]) -> dict[s
         takers = [x for x, spec in TRANSFORMS.items() if name in spec.options]
         if not {*takers} & {*chosen}:
             names = ' and '.join(chosen) or 'no transform'
-            raise ValueError(f'--{name.replace("_", "-")} is of {", ".join(takers)}; got {names}')
+            raise ValueError(
+                f'--{name.replace("_", "-")} belongs to {", ".join(takers)}; got {names}'
+            )
     named = [x for x in chosen if x != 'auto']  # which has no options
     found = {x: _of(given, TRANSFORMS[x].options) for x in named}
     for transform, options in found.items():

@@ -87,7 +87,7 @@ def _folder_of(name: str, holds: str) -> Path:
     for folder in folders:
         if (folder / holds).is_file():
             return folder
-    raise FileNotFoundError(f'no {name} of mmvtr: looked in {" and ".join(map(str, folders))}')
+    raise FileNotFoundError(f'no {name} of mmvtr found in {" and ".join(map(str, folders))}')
 
 
 def config_names() -> list[str]:
@@ -263,7 +263,7 @@ def _refuse_below_none(options: dict[str, Any]) -> None:
     for gone in (key for key, value in options.items() if value is None or value == 'None'):
         for key in options:
             if key.startswith(f'{gone}.'):
-                raise OptionError(f'{key}: there is none, with {gone}=None beside it')
+                raise OptionError(f'{key} cannot be set, as {gone}=None removes it')
 
 
 def _file_or_name(path: str) -> Path:

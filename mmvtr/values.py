@@ -266,12 +266,12 @@ def split(text: str) -> list[str]:
             open_brackets.append(CLOSING[letter])
         elif letter in CLOSING.values():
             if not open_brackets or open_brackets.pop() != letter:
-                raise ValueError(f'brackets that do not fit: {text[:80]!r}')
+                raise ValueError(f'brackets do not match: {text[:80]!r}')
         elif letter == ',' and not open_brackets:
             parts.append(text[start:place].strip())
             start = place + 1
     if open_brackets:
-        raise ValueError(f'brackets that do not fit: {text[:80]!r}')
+        raise ValueError(f'brackets do not match: {text[:80]!r}')
     rest = text[start:].strip()
     return parts + [rest] if rest else parts
 

@@ -128,7 +128,7 @@ def ends(what):
 
 
 def test_how_a_tool_ends(monkeypatch):
-    with pytest.raises(SystemExit, match=r"^error: brackets that do not fit: '\('$"):
+    with pytest.raises(SystemExit, match=r"^error: brackets do not match: '\('$"):
         ends('meant')
     with pytest.raises(ZeroDivisionError):
         ends(1)

@@ -164,7 +164,7 @@ def test_components_that_no_such_config_is_built_of_are_refused_by_name():
     found = {name for name, x in components(others) if reached(x)}
     assert {'EMAHook', 'Runner'} <= found
     for name in found:
-        with pytest.raises(ValueError, match='no registered component'):
+        with pytest.raises(ValueError, match='not a registered component'):
             plain_config.refuse_code(config(dict(type=name)), 'config.json')
 
 

@@ -40,7 +40,7 @@ def key_error(name):
 
 
 def test_ours_and_the_systems_are_for_a_user(tmp_path):
-    assert reason(caught(split, '(')) == "brackets that do not fit: '('"
+    assert reason(caught(split, '(')) == "brackets do not match: '('"
     assert 'near it' in reason(caught(named_config, 'own_clip4clop'))
     assert reason(caught(open, tmp_path / 'x')) == f'{tmp_path}/x: No such file or directory'
     assert reason(caught(key_error, 'Nothing')).startswith('Nothing is not in the mmvtr::model')
@@ -82,7 +82,7 @@ def test_of_a_data_worker(tmp_path):
     message = str(caught(broken, tmp_path / 'a.mp4'))
     for function, argument, said in (
         (broken, tmp_path / 'a.mp4', message),
-        (split, '[a', "brackets that do not fit: '[a'"),
+        (split, '[a', "brackets do not match: '[a'"),
         (key_error, 'Nothing', reason(caught(key_error, 'Nothing'))),
         (open, tmp_path / 'gone', f"[Errno 2] No such file or directory: '{tmp_path}/gone'"),
     ):
@@ -106,7 +106,7 @@ def test_without_the_workers_words(tmp_path):
 def test_of_a_process_of_a_pool():
     with ProcessPoolExecutor(1, get_context('fork')) as pool:
         error = caught(lambda: pool.submit(split, '(a"').result())
-        assert reason(error) == "brackets that do not fit: '(a\"'"
+        assert reason(error) == "brackets do not match: '(a\"'"
         assert reason(caught(lambda: pool.submit(fault, 7).result())) is None
     assert from_elsewhere(caught(split, '(')) is None
 

@@ -157,7 +157,7 @@ def test_impossible_options(config, options):
 @pytest.mark.parametrize('none', [None, Written('None')])
 def test_a_part_of_what_another_option_takes_away(none):
     options = {'model.supervision.floor': 0.2, 'model.supervision': none}
-    with pytest.raises(SystemExit, match='model.supervision.floor: there is none, with model'):
+    with pytest.raises(SystemExit, match='model.supervision.floor cannot be set, as model'):
         load_config('dvtr_c2v_planted', options)
     options = {'model.supervision': none, 'model.supervision_of': 1}
     assert load_config('dvtr_c2v_planted', options).model.supervision is None
@@ -196,7 +196,7 @@ def test_the_configs_of_a_checkout_and_of_a_wheel(tmp_path, monkeypatch):
     package = tmp_path / 'lib/mmvtr'
     (tmp_path / 'lib/configs').mkdir(parents=True)  # another project's
     monkeypatch.setattr(utils, '__file__', str(package / 'utils.py'))
-    with pytest.raises(FileNotFoundError, match='no configs of mmvtr: looked in .*.mim/configs'):
+    with pytest.raises(FileNotFoundError, match='no configs of mmvtr found in .*.mim/configs'):
         utils.named_config('mine')
     for folder in (package / '.mim/configs', tmp_path / 'lib/configs'):
         (folder / '_base_').mkdir(parents=True)

@@ -28,7 +28,7 @@ def parse_args() -> argparse.Namespace:
         type=count,
         default=16384,
         metavar='N',
-        help="at most so many texts, and videos: random ones by the config's seed (default: NCL's "
+        help="at most so many texts, and videos, drawn with the config's seed (default: NCL's "
         '16384; token-wise models store the tokens of each)',
     )
     parser.add_cfg_options()

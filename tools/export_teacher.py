@@ -80,9 +80,8 @@ def refuse_without_vectors(model: Any) -> None:
     known = any(hasattr(similarity, name) for name in ('experts', 'flat', 'flat_frames'))
     if not known or not getattr(similarity, 'exact', True):
         raise ValueError(
-            f'the scores of {type(similarity).__name__} are no inner products of vectors of an '
-            'item, which is all that can be stored: let the model itself be the teacher '
-            '(FrozenTeachers)'
+            f'the scores of {type(similarity).__name__} are not inner products of item vectors, '
+            'and only these can be stored: let the model itself be the teacher (FrozenTeachers)'
         )
 
 

@@ -38,7 +38,7 @@ def parse_args() -> argparse.Namespace:
         required=True,
         metavar='DIR',
         type=output_folder,
-        help='folder to write; the same command goes on',
+        help='folder to write; the same command continues a run that ended early',
     )
     add(
         '--size',
@@ -46,14 +46,14 @@ def parse_args() -> argparse.Namespace:
         metavar='PIXELS',
         help="short side of larger frames; default: the config's ResizeShortSide, else as they are",
     )
-    add('--quality', type=int, default=90, help='of the JPEGs, 1 to 100 (default: 90)')
+    add('--quality', type=int, default=90, help='quality of the JPEGs, 1 to 100 (default: 90)')
     add('--fps', type=count, help="frames a second; default: what the config's sampling needs")
     add(
         '--shard-size',
         type=count,
         default=256,
         metavar='VIDEOS',
-        help='videos a shard (default: 256)',
+        help='videos per shard (default: 256)',
     )
     add('--processes', type=count, default=len(os.sched_getaffinity(0)), help='default: all cores')
     parser.add_cfg_options()

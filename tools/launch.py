@@ -48,7 +48,7 @@ def ended_by(number: int) -> str:
             f'{name}; if nobody sent it, likely for memory (the kernel log of its machine says so)'
         )
     if name == 'SIGBUS':
-        return f'{name}, likely for want of shared memory (/dev/shm)'
+        return f'{name}, likely because shared memory (/dev/shm) is full'
     return f'{name}; its last lines above say more'
 
 

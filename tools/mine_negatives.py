@@ -30,8 +30,8 @@ def parse_args() -> argparse.Namespace:
     add('queries', type=Path, metavar='QUERIES.npy', help='float [Q, D]')
     add('gallery', type=Path, metavar='GALLERY.npy', help='float [N, D]')
     add('--out', required=True, metavar='FILE.csv', type=output_file, help='file to write')
-    add('--k', type=count, default=5, help='negatives a query (default: 5)')
-    add('--skip', type=int, default=0, help='leave out the hardest so many (default: 0)')
+    add('--k', type=count, default=5, help='negatives per query (default: 5)')
+    add('--skip', type=int, default=0, help='leave out this many of the hardest (default: 0)')
     add(
         '--positives',
         type=Path,
@@ -45,13 +45,17 @@ def parse_args() -> argparse.Namespace:
         metavar=('Q.npy', 'G.npy'),
         help='vectors of queries and gallery that judge what is right (default: the same)',
     )
-    add('--margin', type=float, default=0.0, help='of the guide, in cosines (default: 0)')
-    add('--relative', type=float, help='also leave out above this share of the own cosine, as .95')
+    add('--margin', type=float, default=0.0, help='margin of the guide, in cosines (default: 0)')
+    add(
+        '--relative',
+        type=float,
+        help='also leave out items above this share of the own cosine, such as .95',
+    )
     add(
         '--gallery-ids',
         type=Path,
         metavar='IDS.npy',
-        help='int [N], of which item each row is a part: those of one are positives together',
+        help='int [N], the item that each row is a part of: rows of one are positives together',
     )
     return parser.parse_args()
 
@@ -65,8 +69,8 @@ def main() -> None:
     queries, gallery = read_array(args.queries), read_array(args.gallery)
     if args.positives is None and len(queries) != len(gallery):
         raise ValueError(
-            f'{len(queries)} queries and {len(gallery)} items are not pairs: say what belongs to '
-            'whom, --positives'
+            f'{len(queries)} queries and {len(gallery)} items are not pairs: give --positives, '
+            'the item of each query'
         )
     own = np.arange(len(queries)) if args.positives is None else read_array(args.positives)
     found = mine_negatives(

@@ -33,14 +33,16 @@ def parse_args() -> argparse.Namespace:
         metavar='CHECKPOINT',
         help='files of the same model; none: as the config builds it, with its pretrained weights',
     )
-    add('--random-weights', action='store_true', help='without a checkpoint: parts may be random')
+    add(
+        '--random-weights', action='store_true', help='no checkpoint is needed: parts may be random'
+    )
     add(
         '--fusion',
         nargs='+',
         metavar='WEIGHT',
-        help="of several checkpoints: 'sum' (default: equal weights), or one weight each",
+        help="for several checkpoints: 'sum' (default: equal weights), or one weight each",
     )
-    add('--work-dir', help='for the log; default work_dirs/<config name>')
+    add('--work-dir', help='folder for the log; default work_dirs/<config name>')
     add(
         '--out',
         type=output_file,

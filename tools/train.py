@@ -21,7 +21,7 @@ def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     add = parser.add_argument
     add('config', help='config file')
-    add('--work-dir', help='for logs and checkpoints; default work_dirs/<config name>')
+    add('--work-dir', help='folder for logs and checkpoints; default work_dirs/<config name>')
     add(
         '--resume',
         nargs='?',
@@ -61,7 +61,9 @@ def apply_args(cfg: Config, args: argparse.Namespace) -> None:
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
     if args.best_on_test:
         if args.no_validate:
-            raise SystemExit('error: --best-on-test validates, --no-validate does not')
+            raise SystemExit(
+                'error: --best-on-test validates, --no-validate does not: give one of them'
+            )
         training.choose_on_test(cfg)
     if args.amp:
         training.use_amp(cfg, args.amp)

@@ -151,6 +151,6 @@ def refuse_without_vectors(model: nn.Module) -> None:
                 "each text's 100 best videos of the cheap first stage (tools/test.py)"
             )
         raise ValueError(
-            f'the scores of {type(similarity).__name__} are no inner products of one vector an '
-            f'item, which an index of nearest neighbours needs{offer}'
+            f'the scores of {type(similarity).__name__} are not inner products with one vector '
+            f'per item, which an index of nearest neighbours needs{offer}'
         )

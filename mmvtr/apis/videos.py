@@ -56,10 +56,10 @@ def encode_videos(
         raise ValueError('nothing to encode: no video')
     ids = [visible(Path(path).stem) for path in paths] if ids is None else list(ids)
     if len(ids) != len(paths):
-        raise ValueError(f'one id a video expected: {len(paths)} paths, {len(ids)} ids')
+        raise ValueError(f'one id per video expected: {len(paths)} paths, {len(ids)} ids')
     spans = [(None, None)] * len(paths) if spans is None else list(spans)
     if len(spans) != len(paths):
-        raise ValueError(f'one span a video expected: {len(paths)} paths, {len(spans)} spans')
+        raise ValueError(f'one span per video expected: {len(paths)} paths, {len(spans)} spans')
     videos = [_record(*one) for one in zip(ids, paths, spans)]
     dataset = _Files(videos, cfg, on_broken)
     loader = dict(cfg.test_dataloader, dataset=dataset)

@@ -140,7 +140,7 @@ def _by_pairs(known: Pairs, seed: int) -> Choice:
     if mean > RAW * error:
         return Choice(name, options, f'{name}: {said}')
     own = (1 / ranks(scores, group[:, None] == torch.arange(len(items)))).mean()
-    heart = '; of pairs that the model was trained on give the texts alone'
+    heart = '; if the model was trained on these pairs, give the texts alone'
     return Choice(None, {}, f'raw: {said}, no gain' + heart * bool(own > BY_HEART))
 
 

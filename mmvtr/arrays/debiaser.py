@@ -88,7 +88,9 @@ class Debiaser:
         if transform not in ('auto', None):
             checked_options(transform, options)
         elif options:
-            raise ValueError(f'{sorted(options)[0]!r} is of a transform: name one of {FITTED}')
+            raise ValueError(
+                f'{sorted(options)[0]!r} is an option of a transform: name one of {FITTED}'
+            )
         self.transform, self.geometry, self.seed, self.options = transform, geometry, seed, options
         self.calibration_: Optional[ListChances] = None
         self._gallery: Optional[Vectors] = None
@@ -217,7 +219,7 @@ class Debiaser:
         further = read_vectors(videos, 'videos', self.geometry)
         check_width(further, self._gallery.width, 'the further videos')
         if (ids is None) != (self._ids is None):
-            raise ValueError('ids: of all videos or of none')
+            raise ValueError('ids must be given for all videos or for none')
         if ids is not None:
             both = [*self._ids.tolist(), *read_ids(ids, len(further)).tolist()]
             self._ids = read_ids(both, len(both))
@@ -420,16 +422,16 @@ class Debiaser:
         if calibration.debiased != (self._fitted is not None):
             fitted_on = 'debiased' if calibration.debiased else 'raw'
             raise ValueError(
-                f'the calibration is of {fitted_on} scores, and these are ranked by '
+                f'the calibration is for {fitted_on} scores, but these are ranked by '
                 f'{self.transform_ or "raw scores"}: calibrate() the fitted Debiaser, or fit a '
                 'calibration to what ranks'
             )
 
     def _check_additive(self) -> None:
         if self.geometry in SIDES and SIDES[self.geometry] != 'words':
-            raise ValueError(f"no engine ranks by {self.geometry!r}: only by 'maxsim'")
+            raise ValueError(f"no search engine ranks by {self.geometry!r}, only by 'maxsim'")
         if not self.additive_:
             raise ValueError(
-                f'{self.transform_} is no number added to each item, so that no further dimension '
-                'holds it: search with the Debiaser itself, or fit another transform'
+                f'{self.transform_} does not add one number per item, so one more dimension cannot '
+                'hold it: search with the Debiaser itself, or fit another transform'
             )

@@ -64,8 +64,8 @@ class HubReport(NamedTuple):
         said = [f'{len(self.suspects)} of {len(self.share)} items look made to be found']
         for one in self.suspects:
             said.append(
-                f'{one.id}: in the first {self.k} of {one.share:.0%} of {self.queries} queries, of '
-                f'{one.breadth:.0%} in the middle one of {CLUSTERS} clusters'
+                f'{one.id}: in the first {self.k} for {one.share:.0%} of {self.queries} queries, '
+                f'and for {one.breadth:.0%} in the median of {CLUSTERS} clusters'
             )
         return '\n'.join(said)
 

@@ -203,7 +203,7 @@ def read_bank(bank: Any, width: Optional[int], geometry: Geometry = 'cosine') ->
     if not isinstance(bank, (tuple, list)):
         bank = (bank, None)
     if len(bank) != 2:
-        raise ValueError(f'a bank is its texts or (texts, videos), not {len(bank)} arrays')
+        raise ValueError(f'a bank must be texts or (texts, videos), not {len(bank)} arrays')
     texts, videos = bank
     if texts is None:
         raise ValueError('the bank has videos only: it needs texts, queries seen before')
@@ -269,11 +269,11 @@ def read_ids(ids: Any, items: int) -> Optional[np.ndarray]:
         ids = ids.to_pylist()
     ids = list(ids)
     if len(ids) != items:
-        raise ValueError(f'{len(ids)} ids for {items} videos: one each')
+        raise ValueError(f'{len(ids)} ids for {items} videos, expected one per video')
     if len(set(ids)) < items:
         seen: set[Any] = set()
         twice = next(one for one in ids if one in seen or seen.add(one))
-        raise ValueError(f'the id {str(twice)[:80]!r} is there twice')
+        raise ValueError(f'the id {str(twice)[:80]!r} occurs twice')
     if all(isinstance(one, (int, np.integer)) for one in ids):
         whole = np.array(ids)
         if whole.dtype.kind in 'iu':  # numpy makes floats of 2**63 beside -1

@@ -185,7 +185,7 @@ def judged_chances(scores: Tensor, right: Tensor, *, seed: int = 0) -> ListChanc
     parts = (_Lists(scores[rows].float(), right[rows].bool()) for rows in (half, ~half))
     first, second = parts
     if not (first.right.any() and second.right.any()):
-        raise ValueError('no place is right in half of the lists')
+        raise ValueError('in one half of the lists no place is right')
     return _fitted([first, second], [first], second)
 
 

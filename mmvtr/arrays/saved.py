@@ -148,7 +148,9 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
         RuntimeError: facts and tensors of different Debiasers.
     """
     if {name: list(x.shape) for name, x in held.items()} != facts['content']:
-        raise RuntimeError(f'{where}: what is said and the tensors are not of one Debiaser')
+        raise RuntimeError(
+            f'{where}: its description and its tensors do not belong to one Debiaser'
+        )
     made = kind(
         facts['transform'], geometry=facts['geometry'], seed=facts['seed'], **facts['options']
     )
@@ -193,12 +195,12 @@ def facts_of(raw: bytes, path: Path) -> dict[str, Any]:
         raise RuntimeError(f'{path} is of version {str(version)[:20]!r}, this reads {VERSION}')
     if {*facts} != FIELDS:
         wrong = sorted({*facts} ^ FIELDS)[:4]
-        raise RuntimeError(f'{path} is no Debiaser of version {VERSION}: see its fields {wrong}')
+        raise RuntimeError(f'{path} is not a Debiaser of version {VERSION}: fields {wrong} differ')
     of_fitted = (facts['fitted'] or dict(transform=None)).get('transform')
     if facts['transform'] not in ('auto', None, *OF_BANK) or of_fitted not in (None, *OF_BANK):
-        raise RuntimeError(f'{path} names the transform {str(facts["transform"])[:80]!r}')
+        raise RuntimeError(f'{path} names an unknown transform, {str(facts["transform"])[:80]!r}')
     if facts['geometry'] not in GEOMETRIES:
-        raise RuntimeError(f'{path} names the geometry {str(facts["geometry"])[:80]!r}')
+        raise RuntimeError(f'{path} names an unknown geometry, {str(facts["geometry"])[:80]!r}')
     return facts
 
 
@@ -221,10 +223,10 @@ def _traces(gallery: Vectors) -> Tensor:
 
 def _check_gallery(gallery: Vectors, known: Tensor, folder: Path) -> None:
     if len(gallery) != len(known):
-        raise ValueError(f'{folder} is of a gallery of {len(known)} videos, not {len(gallery)}')
+        raise ValueError(f'{folder} was fitted to {len(known)} videos, not {len(gallery)}')
     wrong = ~torch.isclose(_traces(gallery), known, rtol=CLOSE, atol=CLOSE).all(1)
     if wrong.any():
         raise ValueError(
-            f'{folder} is of another gallery: {int(wrong.sum())} of {len(known)} videos differ, '
-            f'the first is row {int(wrong.nonzero()[0])}'
+            f'{folder} was fitted to another gallery: {int(wrong.sum())} of {len(known)} videos '
+            f'differ, the first is row {int(wrong.nonzero()[0])}'
         )

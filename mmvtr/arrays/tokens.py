@@ -75,7 +75,7 @@ def read_mask(tokens: Any, name: str, geometry: str) -> tuple[Tensor, Tensor]:
     """
     if not isinstance(tokens, Tokens):
         raise TypeError(
-            f'geometry {geometry!r} reads several vectors an item: give {name.replace(" ", "_")} '
+            f'geometry {geometry!r} reads several vectors per item: give {name.replace(" ", "_")} '
             f'as mmvtr.Tokens(vectors, mask), not {type(tokens).__name__}'
         )
     kind = type(tokens.vectors)
@@ -88,8 +88,8 @@ def read_mask(tokens: Any, name: str, geometry: str) -> tuple[Tensor, Tensor]:
     shape = tuple(getattr(tokens.vectors, 'shape', ()))
     if len(shape) != 3 or 0 in shape:
         raise ValueError(
-            f'{name} {list(shape)} must be an array [items, tokens, width], none of them 0; of a '
-            'list of arrays Tokens.of(list) makes one'
+            f'{name} {list(shape)} must be an array [items, tokens, width], none of them 0; '
+            'Tokens.of(list) makes one from a list of arrays'
         )
     mask = torch.ones(shape[:2], dtype=torch.bool)
     if tokens.mask is not None:

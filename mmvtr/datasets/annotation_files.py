@@ -41,13 +41,13 @@ def read_text(path: Path) -> str:
     for mark, encoding in _MARKS.items():
         if raw.startswith(mark):
             remedy = f'{_SAVE}, or convert it: `iconv -f {encoding} -t utf-8`'
-            raise problem(Place(path), f'no UTF-8 but {encoding.upper()}; {remedy}')
+            raise problem(Place(path), f'expected UTF-8, found {encoding.upper()}; {remedy}')
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
         near = raw[max(error.start - 20, 0) : error.end].splitlines()[-1]
         where = f'byte {error.start} ({_line(raw, error.start)}, the end of {shown(near)})'
-        what = f'no UTF-8: {error.reason} at {where}; {_SAVE}'
+        what = f'not UTF-8: {error.reason} at {where}; {_SAVE}'
         raise problem(Place(path), what) from error
     if '\0' in text:
         place = Place(path, _line(raw, raw.index(0)))
@@ -90,7 +90,7 @@ def read_table(
                 table.append((place, dict(zip(found, (value.strip() for value in row)))))
                 continue
             with problems.of('row of another width'):
-                quotes = f'; a value with {delimiter!r} in it stands in quotes'
+                quotes = f'; a value with {delimiter!r} in it must be in quotes'
                 raise problem(
                     place,
                     f'expected {len(found)} fields, as the header has, found {shown(row)}'
@@ -169,7 +169,7 @@ def read_json_lines(
     rows = []
     with collecting(name_of(path), problems) as problems:
         for place, line in read_lines(path):
-            with problems.of('line that is no json object'):
+            with problems.of('line that is not a json object'):
                 rows.append((place, mapping(_parse(line, place), place)))
     return rows
 
@@ -269,7 +269,7 @@ def _parse(text: str, place: Place) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_pairs)
     except RecursionError as error:
-        raise problem(place, 'not valid json to read, nested too deeply') from error
+        raise problem(place, 'not valid json: nested too deeply') from error
     except ValueError as error:  # also an integer of more digits than Python parses
         raise problem(place, f'not valid json: {error}') from error
 

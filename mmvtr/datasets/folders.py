@@ -136,7 +136,7 @@ def file_of(folder: Union[str, Path], name: str, suffix: str) -> Path:
         ValueError: an id that :func:`is_file_name` rejects.
     """
     if not is_file_name(name):
-        raise ValueError(f'{str(folder)[-200:]}: an id that is no file name: {name[:80]!r}')
+        raise ValueError(f'{str(folder)[-200:]}: an id is not a file name: {name[:80]!r}')
     return Path(folder) / f'{name}{suffix}'
 
 

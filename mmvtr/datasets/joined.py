@@ -41,7 +41,7 @@ class RepeatDataset(Dataset):
 
     def __init__(self, dataset: Union[Dataset, dict[str, Any]], times: int) -> None:
         if not isinstance(times, int) or times < 1:
-            raise ValueError(f'RepeatDataset: times: a positive integer, not {shown(times)}')
+            raise ValueError(f'RepeatDataset: times must be a positive integer, not {shown(times)}')
         self.dataset = DATASETS.build(dataset) if isinstance(dataset, dict) else dataset
         self.times = times
 
@@ -93,10 +93,10 @@ class ConcatDataset(VideoTextDataset):
     ) -> None:
         built = [DATASETS.build(one) if isinstance(one, dict) else one for one in datasets]
         if len(built) < 2:
-            raise ValueError(f'ConcatDataset: two sets or more, not {len(built)}')
+            raise ValueError(f'ConcatDataset: two sets or more expected, got {len(built)}')
         names = _names(built) if names is None else list(names)
         if len(names) != len(built) or len(set(names)) < len(names):
-            raise ValueError(f'ConcatDataset: names: {len(built)} of one set each, not {names}')
+            raise ValueError(f'ConcatDataset: names must be {len(built)}, one per set, not {names}')
         self.sets = dict(zip(names, built))
         units = {name: one.epoch_unit for name, one in self.sets.items()}
         if len(set(units.values())) > 1:
@@ -108,7 +108,8 @@ class ConcatDataset(VideoTextDataset):
         super().__init__([], [], epoch_unit=built[0].epoch_unit, records=records)
         if len(self.videos) < self._videos_before[-1] or len(self.texts) < self._texts_before[-1]:
             raise ValueError(
-                'ConcatDataset: records that leave videos or texts out belong to each set'
+                'ConcatDataset: a record transform that leaves videos or texts out must be given '
+                'to each set'
             )
         for name, one in self.sets.items():
             for video, reason in one.known_broken.items():

@@ -54,7 +54,7 @@ class PairValues(NamedTuple):
             ValueError: repeated ids, another option, pairs of other ids, or no pair is left.
         """
         if others not in ('raise', 'left_out'):
-            raise ValueError(f"others: 'raise' or 'left_out', not {others!r}")
+            raise ValueError(f"others must be 'raise' or 'left_out', not {others!r}")
         rows, columns = _positions('text', text_ids), _positions('video', video_ids)
         t = np.array([rows.get(text, -1) for text in self.texts], dtype=np.int64)
         v = np.array([columns.get(video, -1) for video in self.videos], dtype=np.int64)
@@ -63,7 +63,7 @@ class PairValues(NamedTuple):
         if not known.any():
             raise problem(
                 place,
-                f'none of {len(t)} pairs is of these texts ({shown(list(text_ids[:3]))}) and '
+                f'none of {len(t)} pairs belongs to these texts ({shown(list(text_ids[:3]))}) and '
                 f'videos ({shown(list(video_ids[:3]))})',
             )
         if others == 'raise' and not known.all():
@@ -71,7 +71,8 @@ class PairValues(NamedTuple):
             kind = 'text' if t[first] < 0 else 'video'
             name = (self.texts if t[first] < 0 else self.videos)[first]
             raise problem(
-                place, f'unknown {kind} {shown(name)} (so {(~known).sum()} of {len(t)} pairs)'
+                place,
+                f'unknown {kind} {shown(name)} ({(~known).sum()} of {len(t)} pairs are unknown)',
             )
         table = np.full((len(rows), len(columns)), np.nan)
         table[t[known], v[known]] = self.values[known]
@@ -87,7 +88,7 @@ class PairValues(NamedTuple):
             ValueError: the pairs are already by id.
         """
         if not self.by_caption:
-            raise ValueError(f'{self.origin}: these pairs have ids, no captions')
+            raise ValueError(f'{self.origin}: these pairs have ids, not captions')
         ids: dict[str, list[str]] = {}
         for name, caption in zip(text_ids, captions):
             ids.setdefault(caption.strip(), []).append(name)
@@ -166,7 +167,7 @@ def write_run(
         ValueError: see :func:`write_qrels`, or a tag that contains a space.
     """
     if tag.split() != [tag]:
-        raise ValueError(f'tag: a word without spaces, not {shown(tag)}')
+        raise ValueError(f'tag must be a word without spaces, not {shown(tag)}')
     by_query: dict[str, list[tuple[str, float]]] = {}
     for q, item, score in _checked(pairs, query):
         by_query.setdefault(q, []).append((item, score))
@@ -267,7 +268,7 @@ def finite(value: str, what: str, place: Place) -> float:
 def check_query(query: Any) -> None:
     """Raise ValueError unless it is 'text' or 'video'."""
     if query not in ('text', 'video'):
-        raise ValueError(f"query: 'text' or 'video', not {query!r}")
+        raise ValueError(f"query must be 'text' or 'video', not {query!r}")
 
 
 def fields_of(
@@ -281,7 +282,7 @@ def fields_of(
     for place, line in read_lines(path):
         fields = line.split(separator)
         if len(fields) != count:
-            raise wrong(place, f"{count} fields with {between} between, '{form}'", line)
+            raise wrong(place, f"{count} fields separated by {between}, '{form}'", line)
         yield place, fields
 
 
@@ -336,7 +337,7 @@ def _checked(pairs: PairValues, query: Query) -> Iterator[tuple[str, str, float]
     for first, second, value in zip(*ids[:: 1 if query == 'text' else -1], pairs.values.tolist()):
         for name in (first, second):
             if name.split() != [name]:
-                raise ValueError(f'an id of a TREC file has no space in it: {shown(name)}')
+                raise ValueError(f'an id in a TREC file must not have a space: {shown(name)}')
         if not math.isfinite(value):
             raise ValueError(f'{shown(first)} and {shown(second)}: {value} is not finite')
         yield first, second, value

@@ -44,7 +44,7 @@ def read_pickle(path: Path, what: str, *, arrays: bool = False) -> Any:
             return _PlainUnpickler(file, encoding='utf-8').load()
         except Exception as error:  # a damaged pickle may raise anything
             reason = str(error) or type(error).__name__
-            raise problem(Place(path), f'no pickle of {what}: {reason}') from error
+            raise problem(Place(path), f'not a pickle of {what}: {reason}') from error
 
 
 def text_of(value: Any, place: Place) -> str:
@@ -124,7 +124,7 @@ class _Array(np.ndarray):
 def _dtype(code: Any, align: Any = False, copy: Any = True) -> _Dtype:
     code = _word(code)
     if not isinstance(code, str) or not _NUMBERS.fullmatch(code):
-        raise pickle.UnpicklingError(f'an array of no numbers ({str(code)[:20]})')
+        raise pickle.UnpicklingError(f'an array without numbers ({str(code)[:20]})')
     return _Dtype(code)
 
 
@@ -173,7 +173,7 @@ def _ndarray_only(kind: Any) -> None:
 def _checked(raw: Any, dtype: Any, shape: Any) -> np.dtype:
     """Return the dtype of an array whose bytes match its shape."""
     if not isinstance(dtype, _Dtype) or not isinstance(raw, (bytes, bytearray)):
-        raise pickle.UnpicklingError('an array of no numbers')
+        raise pickle.UnpicklingError('an array without numbers')
     if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape):
         raise pickle.UnpicklingError('an array without a shape')
     size = math.prod(shape) * dtype.numpy().itemsize

@@ -44,12 +44,12 @@ def lengths(videos: Records, unit: Unit, name: str) -> np.ndarray:
         ValueError: another unit, or a video of unknown length (names its id).
     """
     if unit not in LENGTHS:
-        raise ValueError(f'unit: one of {[*LENGTHS]}, not {unit!r}')
+        raise ValueError(f'unit must be one of {[*LENGTHS]}, not {unit!r}')
     key = LENGTHS[unit]
     unknown = [video['video_id'] for video in videos if key not in video]
     if unknown:
         raise ValueError(
-            f'{name}: length in {unit} unknown of {len(unknown)} of {len(videos)} videos, e.g. '
+            f'{name}: {len(unknown)} of {len(videos)} videos have no known length in {unit}, e.g. '
             f'{shown(unknown[:5])}'
         )
     return np.array([video[key] for video in videos], dtype=np.float64)

@@ -137,7 +137,7 @@ class VideoTextDataset(Dataset):
         indices: Union[int, Sequence[int], None] = None,
     ) -> None:
         units = get_args(EpochUnit)
-        _require(epoch_unit in units, f'epoch_unit: one of {units}, not {epoch_unit!r}')
+        _require(epoch_unit in units, f'epoch_unit must be one of {units}, not {epoch_unit!r}')
         listed = read_on_broken(on_broken)
         check_missing(missing)
         transforms = RecordTransforms(records)
@@ -185,7 +185,7 @@ class VideoTextDataset(Dataset):
             MMLogger.get_current_instance().warning(f'{self.origin()}: {self.cut_texts}.')
         if isinstance(judgments, str):
             fits = judgments in KNOWN
-            _require(fits, f'judgments: a reader or one of {KNOWN}, not {shown(judgments)}')
+            _require(fits, f'judgments must be a reader or one of {KNOWN}, not {shown(judgments)}')
         elif judgments is not None:
             judgments = Judgments.of(judgments)
         self._judgments: Union[Judgments, str, None] = judgments
@@ -253,7 +253,7 @@ class VideoTextDataset(Dataset):
         if isinstance(self._judgments, str):
             known = getattr(self, self._judgments)()
             if known is None:
-                raise ValueError(f'judgments={self._judgments!r}: {self.origin()} knows of none')
+                raise ValueError(f'judgments={self._judgments!r}: {self.origin()} has none')
             return (known.astype(np.float64),) * 2
         texts, videos = (x['text_id'] for x in self.texts), (x['video_id'] for x in self.videos)
         captions = [x['text'] for x in self.texts]
@@ -366,7 +366,7 @@ class VideoTextDataset(Dataset):
             MMLogger.get_current_instance().warning(
                 f'{type(self).__name__}: {len(here)} of {len(self.videos)} videos are left out, as '
                 f'{self.on_broken["skip"]} lists them: {names}; {texts} of {len(self.texts)} texts '
-                'tell of them. A result without them is not one on the whole set.'
+                'describe them. Results without them are not those of the whole set.'
             )
         return {name: listed[name] for name in here.values()}
 

@@ -66,9 +66,9 @@ class RelevanceMetric(Metric):
         without_match: Literal['left_out', 'zero'] = 'left_out',
     ) -> None:
         if set(measures) - MEASURES.keys() or not measures:
-            raise ValueError(f'measures: some of {list(MEASURES)}, not {measures}')
+            raise ValueError(f'measures must be some of {list(MEASURES)}, not {measures}')
         if without_match not in ('left_out', 'zero'):
-            raise ValueError(f"without_match: 'left_out' or 'zero', not {without_match!r}")
+            raise ValueError(f"without_match must be 'left_out' or 'zero', not {without_match!r}")
         check_depth(k)
         self.measures = tuple(measures)
         self.k = k

@@ -75,7 +75,7 @@ class JudgedMetric(Metric):
         k: Sequence[int] = (1, 5, 10),
     ) -> None:
         if not k or min(k) < 1:
-            raise ValueError(f'k: places from 1, not {k}')
+            raise ValueError(f'k must be places from 1 on, not {k}')
         self.judgments = judgments
         self.at_least = at_least
         self.k = tuple(k)

@@ -217,7 +217,7 @@ class LengthBiasMetric(Metric):
             known(relation, name, 'LengthBiasMetric')
         if relation.length_unit and relation.length_unit != self.unit:
             raise ValueError(
-                f'LengthBiasMetric: lengths in {self.unit} in the training set, in '
+                f'LengthBiasMetric: lengths are in {self.unit} in the training set, but in '
                 f'{relation.length_unit} in this one'
             )
         test = class_means(relation.video_lengths.numpy(), relation.video_actions)

@@ -69,7 +69,9 @@ class RetrievalMetric(Metric):
         v2t_protocols: Sequence[str] = ('max_over_captions', 'best_caption'),
     ) -> None:
         if set(v2t_protocols) - V2T_PROTOCOLS.keys():
-            raise ValueError(f'v2t_protocols: some of {list(V2T_PROTOCOLS)}, not {v2t_protocols}')
+            raise ValueError(
+                f'v2t_protocols must be some of {list(V2T_PROTOCOLS)}, not {v2t_protocols}'
+            )
         self.recall_at = tuple(recall_at)
         self.shown = (*recall_at, *also_recall_at)
         self.v2t_protocols = tuple(v2t_protocols)
@@ -192,7 +194,7 @@ class SemanticMetric(Metric):
     def __init__(self, *, measures: Sequence[str] = ('P1', 'mAP', 'nDCG'), k: int = 50) -> None:
         unknown = set(measures) - NEEDS.keys()
         if unknown or not measures:
-            raise ValueError(f'measures: some of {list(NEEDS)}, not {measures}')
+            raise ValueError(f'measures must be some of {list(NEEDS)}, not {measures}')
         self.measures = tuple(measures)
         self.k = k
 

@@ -81,7 +81,7 @@ class FusedSimilarity:
     def _at_frames(self) -> BestFrameSimilarity:
         """Return one BestFrameSimilarity over the weighted levels of all members."""
         if not all(isinstance(part, BestFrameSimilarity) for part in self.parts):
-            raise AttributeError('not every member matches at a frame')
+            raise AttributeError('not every member has a BestFrameSimilarity')
         weights = {
             f'{k}.{name}': weight * share
             for k, (part, weight) in enumerate(zip(self.parts, self.weights))
@@ -187,7 +187,7 @@ class BackdoorRetriever(BaseModel):
             if not sum(parts):
                 raise RuntimeError(
                     "fusion='prior' weighs members by the items that they were trained on, and "
-                    'none are counted: train this model, or give one weight a member'
+                    'none are counted: train this model, or give one weight per member'
                 )
         return [part / sum(parts) for part in parts]
 
@@ -233,8 +233,8 @@ class BackdoorRetriever(BaseModel):
             RuntimeError: always.
         """
         raise RuntimeError(
-            'members see different batches, so there is no queue of train queries that all have '
-            "encoded: write a bank (tools/export_bank.py) and set queries='bank'"
+            'members train on different batches, so there is no train queue of queries that all '
+            "members encoded: write a bank (tools/export_bank.py) and set queries='bank'"
         )
 
     @property
@@ -319,7 +319,9 @@ def all_members(
             raise ValueError('a BackdoorRetriever needs members, or copies of one member')
         return list(members)
     if not isinstance(member, dict):
-        raise ValueError('member is a config, of which copies are built; built ones are `members`')
+        raise ValueError(
+            'member must be a config, which is built once per copy; give built models as `members`'
+        )
     check_range('[1, inf]', copies=copies)
     return [member] * copies
 
@@ -331,8 +333,8 @@ def check_fusion(fusion: Union[str, Sequence[float]], count: int) -> None:
             raise ValueError(f"fusion must be 'sum', 'prior' or weights, not {fusion!r}")
     elif len(fusion) != count or min(fusion) < 0 or not sum(fusion) > 0:
         raise ValueError(
-            f'fusion needs one non-negative weight a member, {count} in all, with a positive sum: '
-            f'got {list(fusion)}'
+            f'fusion needs one non-negative weight per member, {count} in all, with a positive '
+            f'sum: got {list(fusion)}'
         )
 
 
@@ -383,7 +385,7 @@ def own_environments(data_samples: dict) -> Tensor:
         return environments
     if len(data_samples['video_idx']):
         raise ValueError(
-            "the batch says no 'environment' of its videos: give the train dataset `environments`"
+            "the batch has no 'environment' of its videos: give the train dataset `environments`"
         )
     return data_samples['video_idx']
 

@@ -61,7 +61,7 @@ class CascadeRetriever(VideoTextRetriever):
         if not isinstance(target, Target):
             raise ValueError(
                 f'the supervision makes a target for each of {sorted(target)[:8]}, but '
-                'CascadeRetriever takes its pairs from one target of all matrices'
+                'CascadeRetriever needs one target for all matrices'
             )
         matrices = self.similarity.first_stage(texts, videos)
         matrices['scores'] = matrices['global'] + matrices['token']

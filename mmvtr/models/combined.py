@@ -79,15 +79,15 @@ class CombinedSupervision(nn.Module):
         for name, part in self.parts.items():
             if isinstance(part, ARLSupervision):
                 raise ValueError(
-                    f'parts[{name!r}] is an ARLSupervision, which fills a target a branch: it '
-                    'cannot be put together with others'
+                    f'parts[{name!r}] is an ARLSupervision, which fills one target per branch: it '
+                    'cannot be combined with others'
                 )
 
         above = [name for name, part in self.parts.items() if getattr(part, 'exceeds_one', False)]
         if above and spared_by != 'product':
             raise ValueError(
                 f'the weights of parts[{above[0]!r}] may exceed 1, and spared_by={spared_by!r} '
-                "would lose what they say beside others: take spared_by='product'"
+                "would lose that beside other weights: take spared_by='product'"
             )
 
     @property
@@ -225,7 +225,7 @@ class CombinedSupervision(nn.Module):
                 filled[slot] = reduce(rules[slot], values.values())
         if 'relevant' in filled and self.spared_by == 'all':
             raise ValueError(
-                "relevant entries are no negatives, which spared_by='all' may make them: "
+                "relevant entries must not be negatives, but spared_by='all' may make them so: "
                 "take 'any', or leave the RelevanceSupervision out"
             )
         extras = {slot: filled.pop(slot) for slot in [*filled] if slot not in Target._fields}

@@ -46,7 +46,7 @@ class VideoTextDataPreprocessor(BaseDataPreprocessor):
     ) -> None:
         super().__init__()
         if (mean is None) != (std is None):
-            raise ValueError(f'mean and std: both or none, not mean={mean}, std={std}')
+            raise ValueError(f'give both mean and std or neither, not mean={mean}, std={std}')
         self.of_tower = mean is None
         for name, values in (('mean', mean), ('std', std)):
             values = [torch.nan] * 3 if values is None else values

@@ -169,7 +169,7 @@ class PCMEGaussianHead(UnitMeanHead):
         g, tokens, mask, _ = embedding
         if tokens is None:
             raise ValueError(
-                'PCMEGaussianHead reads tokens, its level has none: choose another head_reads'
+                'PCMEGaussianHead reads tokens, but its level has none: choose another head_reads'
             )
         if not self.use_mask:
             mask = torch.ones_like(mask)

@@ -232,9 +232,9 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
     def _check_width(self, width: int) -> None:
         if width != self._width:
             raise ValueError(
-                f'vectors have {width} numbers, and the Gaussian heads of the supervision are of '
-                f'width {self._width}: a MatryoshkaLoss takes a supervision without heads, as '
-                'RelativeScoreSupervision'
+                f'vectors have {width} numbers, but the Gaussian heads of the supervision have '
+                f'the width {self._width}: a MatryoshkaLoss takes a supervision without heads, '
+                'such as RelativeScoreSupervision'
             )
 
     def _levels(self, vectors: Tensor, column: int) -> Levels:

@@ -72,13 +72,13 @@ class DebiasedEvaluator(BaseEvaluator):
             raise ValueError(f'ks must be ranks of 1 or more, not {ks}')
         if isinstance(bank, str):
             raise TypeError(
-                f'bank: queries, a loss, or a folder as a Path, not the text {bank[:80]!r}'
+                f'bank must be queries, a loss, or a folder as a Path, not the text {bank[:80]!r}'
             )
         if isinstance(bank, Path):
             if options or transform != DEFAULT:
-                raise ValueError(f'{bank} has its transform and options: name none')
+                raise ValueError(f'{bank} has its own transform and options: give none')
         elif bank is not None and not hasattr(bank, 'bank') and not len(bank):
-            raise ValueError('the bank is empty: queries of the training set make one')
+            raise ValueError('the bank is empty: give queries of the training set')
         self.queries, self.corpus = list(queries), list(corpus)
         self.positives = _positives(relevant, len(queries), len(corpus))
         self.bank = bank
@@ -152,10 +152,11 @@ def _positives(relevant: Optional[Sequence], queries: int, items: int) -> Tensor
     """Return the relevant documents of each query, bool [Q, N]."""
     if relevant is None and queries != items:
         raise ValueError(
-            f'there are {queries} queries and {items} items: say by `relevant` what belongs to whom'
+            f'there are {queries} queries and {items} items: give `relevant`, the items that '
+            'belong to each query'
         )
     if relevant is not None and len(relevant) != queries:
-        raise ValueError(f'relevant is of {len(relevant)} queries, and there are {queries}')
+        raise ValueError(f'relevant is for {len(relevant)} queries, but there are {queries}')
     positives = torch.zeros(queries, items, dtype=torch.bool)
     for row, found in enumerate(range(queries) if relevant is None else relevant):
         found = torch.as_tensor(found).flatten()

@@ -127,8 +127,9 @@ def checked_labels(labels: Optional[Tensor], count: int, device: torch.device) -
         return torch.arange(count, device=device)
     if labels.shape != (count,) or labels.is_floating_point() or labels.dtype == torch.bool:
         raise ValueError(
-            f'the label column must have a whole number a row, which says what belongs together, '
-            f'not {labels.dtype} {list(labels.shape)}: with_labels(dataset, ID_COLUMN) makes one'
+            'the label column must have one whole number per row, which says what belongs '
+            f'together, not {labels.dtype} {list(labels.shape)}: with_labels(dataset, ID_COLUMN) '
+            'makes one'
         )
     if (labels < 0).any():
         raise ValueError(f'labels must be 0 or more, not {int(labels.min())}')

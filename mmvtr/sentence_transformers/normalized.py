@@ -72,8 +72,8 @@ class NormalizedContrastiveLoss(DebiasedContrastiveLoss):
         width = texts['global'].mean.shape[1]
         if width > self._width:
             raise ValueError(
-                f'vectors have {width} numbers, and the model says {self._width} '
-                '(get_embedding_dimension), of which the queue is'
+                f'vectors have {width} numbers, but the queue has {self._width}, as the model says '
+                '(get_embedding_dimension)'
             )
         if self.training and torch.is_grad_enabled() and width == self._width:
             unit = self.similarity.prepare({'global': texts['global']})

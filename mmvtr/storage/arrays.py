@@ -126,7 +126,7 @@ def array_in(raw: np.ndarray) -> np.ndarray:
     """
     start = raw[:12].tobytes()
     if start[:6] != NPY:
-        raise ValueError(f'what numpy.save writes does not begin with {start[:8]!r}')
+        raise ValueError(f'it begins with {start[:8]!r}, which numpy.save never writes')
     if start[6:8] not in (b'\1\0', b'\2\0'):
         raise ValueError(f'its version is {start[6:8]!r}, expected 1.0 or 2.0')
     begin = 10 if start[6] == 1 else 12
@@ -177,7 +177,7 @@ def _size(path: Union[str, Path]) -> int:
     """Return the size of a regular file; raise for others (reading a named pipe would block)."""
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode):
-        raise ValueError('a folder or a pipe stands there')
+        raise ValueError('it is a folder or a pipe')
     return status.st_size
 
 
@@ -218,7 +218,7 @@ def _in_words(path: Union[str, Path], kind: str) -> Iterator[None]:
     except Exception as error:  # a damaged archive can raise anything
         reason = str(error) or type(error).__name__
         raise ValueError(
-            f'{path} is no {kind} file of numbers or strings: {reason[:240]}'
+            f'{path} is not a {kind} file of numbers or strings: {reason[:240]}'
         ) from error
 
 

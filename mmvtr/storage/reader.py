@@ -64,7 +64,7 @@ def _examine(file: BinaryIO, name: str) -> Optional[str]:
         _warn(f'{name} is of an old format: nothing tells whether it is damaged')
         return None
     if not start.startswith(ZIP):
-        return f'it is no file of torch.save, or damaged; it begins with {start!r}'
+        return f'it is not a file of torch.save, or it is damaged; it begins with {start!r}'
     holds = digest_holds(file)
     if holds is False:
         return 'it is damaged: its bytes do not have the SHA-256 that it was written with'
@@ -73,7 +73,7 @@ def _examine(file: BinaryIO, name: str) -> Optional[str]:
         if holds is None and was_sealed(archive):
             return 'it is damaged: the SHA-256 at its end is gone'
         if any(name.endswith('/constants.pkl') for name in names):
-            return 'it is a TorchScript archive, which is a program and no plain data'
+            return 'it is a TorchScript archive, which is a program, not plain data'
         wrong = None if holds else archive.testzip()
     if wrong is not None:
         return f'it is damaged: the checksum of its record {wrong[-80:]!r} does not hold'

@@ -48,8 +48,8 @@ def read_checkpoint(
     holders = [key for key in _CONTAINERS if isinstance(content.get(key), dict)]
     if len(holders) > 1:
         raise RuntimeError(
-            f"{kind} {path} holds weights under 'state_dict' and under 'model', so that which are "
-            'meant is not clear: write one of them to a file of its own'
+            f"{kind} {path} holds weights under 'state_dict' and under 'model', so it is not clear "
+            'which are meant: write one of them to a file of its own'
         )
     if holders == ['model']:
         content['state_dict'] = content.pop('model')
@@ -108,7 +108,7 @@ def wrapper_before(
         one, two = list(found.values())[:2]
         raise RuntimeError(
             f'{path}: weights of this model are called {one[:80]!r} and {two[:80]!r} there, behind '
-            'different wrappers, so that which are meant is not clear: leave one set in the file'
+            'different wrappers, so it is not clear which are meant: leave one set in the file'
         )
     start = min(whole or found, key=len, default='')
     if start:
@@ -154,7 +154,7 @@ def check_weights(
     }
     lines = [f'  {kind} ({len(n)}): {first_of(n)}' for kind, n in complaints.items() if n]
     if lines:
-        first = f'checkpoint {path} is not of this {type(model).__name__}:'
+        first = f'checkpoint {path} does not fit this {type(model).__name__}:'
         raise RuntimeError('\n'.join([first, *lines]))
     refuse_not_finite({name: weights[name] for name in given}, path)
     return weights

@@ -77,7 +77,7 @@ def test_checkpoints_that_do_not_load(folder):
     with pytest.raises(FileNotFoundError, match='gone.pth does not exist'):
         load_retriever('config.py', 'gone.pth')
     torch.save({'encoder.frames.weight': torch.ones(1)}, 'other.pth')
-    with pytest.raises(RuntimeError, match='other.pth is not of this VideoTextRetriever'):
+    with pytest.raises(RuntimeError, match='other.pth does not fit this VideoTextRetriever'):
         load_retriever('config.py', 'other.pth')
 
 
@@ -203,7 +203,7 @@ class TwoStages(Tokens):
 def test_other_similarities_have_no_vectors(retriever, similarity):
     model, _ = retriever
     model.similarity = similarity()
-    message = f'the scores of {similarity.__name__} are no inner products'
+    message = f'the scores of {similarity.__name__} are not inner products'
     with pytest.raises(ValueError, match=message):
         refuse_without_vectors(model)
     with pytest.raises(ValueError, match=message):
@@ -213,7 +213,9 @@ def test_other_similarities_have_no_vectors(retriever, similarity):
 def test_who_can_rank_a_shortlist_is_said_to(retriever):
     model, _ = retriever
     model.similarity = XPoolSimilarity(dim=2)
-    message = r'XPoolSimilarity are no inner products .* two stages: model.similarity.shortlist=100'
+    message = (
+        r'XPoolSimilarity are not inner products .* two stages: model.similarity.shortlist=100'
+    )
     with pytest.raises(ValueError, match=message):
         refuse_without_vectors(model)
 

@@ -61,7 +61,7 @@ def test_one_more_dimension_holds_the_biases(name, geometry):
 @pytest.mark.parametrize('name', sorted({*NAMES} - {*ADDITIVE}))
 def test_what_is_no_bias_of_each_item_says_so(name):
     for call in (lambda one: one.as_vectors(), lambda one: one.query(TEXTS)):
-        with pytest.raises(ValueError, match='is no number added to each item'):
+        with pytest.raises(ValueError, match='does not add one number per item'):
             call(fitted(name))
 
 
@@ -79,9 +79,9 @@ def test_further_items_get_theirs_and_move_no_other(name):
     assert one.search(TEXTS, 3).ids.tolist() == [[f'v{i}' for i in row] for row in best]
     whole = fitted(name)
     np.testing.assert_allclose(one.refit(BANK).scores(TEXTS), whole.scores(TEXTS), atol=1e-5)
-    with pytest.raises(ValueError, match="'v3' is there twice"):
+    with pytest.raises(ValueError, match="'v3' occurs twice"):
         one.add(VIDEOS[:1], ids=['v3'])
-    with pytest.raises(ValueError, match='of all videos or of none'):
+    with pytest.raises(ValueError, match='for all videos or for none'):
         one.add(VIDEOS[:1])
     with pytest.raises(ValueError, match='have width 5'):
         one.add(VIDEOS[:1, :5], ids=['new'])
@@ -109,7 +109,7 @@ def folder(tmp_path):
 
 
 def test_another_gallery_is_refused(folder):
-    with pytest.raises(ValueError, match='of 90 videos, not 89'):
+    with pytest.raises(ValueError, match='fitted to 90 videos, not 89'):
         mmvtr.Debiaser.load(folder, VIDEOS[:-1])
     with pytest.raises(ValueError, match='another gallery: 2 of 90 videos differ, the first is'):
         mmvtr.Debiaser.load(folder, VIDEOS[[1, 0, *range(2, 90)]])
@@ -128,8 +128,8 @@ def test_a_file_that_is_cut_or_of_another_version_is_refused(folder):
     for wrong, said in (
         (text[: len(text) // 2], 'damaged or cut'),
         (text.replace('"version": 1', '"version": 2'), "of version '2'"),
-        (text.replace('"sinkhorn"', '"os.system"'), 'names the transform'),
-        (json.dumps(dict(version=1)), 'is no Debiaser'),
+        (text.replace('"sinkhorn"', '"os.system"'), 'names an unknown transform'),
+        (json.dumps(dict(version=1)), 'is not a Debiaser'),
     ):
         path.write_text(wrong)
         with pytest.raises(RuntimeError, match=said):

@@ -125,7 +125,7 @@ def of_saved(case, folder):
 
 def of_vectors(case, folder):
     if case.name not in KEPT:
-        with pytest.raises(ValueError, match='is no number added to each item'):
+        with pytest.raises(ValueError, match='does not add one number per item'):
             case.fitted.as_vectors()
         return
     case.ranks(case.fitted.query(case.texts) @ case.fitted.as_vectors().T)
@@ -406,10 +406,10 @@ def test_auto_by_texts_alone(tmp_path):
 @pytest.mark.parametrize(
     'given, words',
     [
-        (dict(items=True), 'paired=True, row i of both'),
+        (dict(items=True), 'paired=True, if row i of both'),
         (dict(paired=True), 'needs queries and items'),
         (dict(chances=True), 'chances=True reads pairs'),
-        (dict(temperature=0.1), 'is of a transform: name one of'),
+        (dict(temperature=0.1), 'is an option of a transform: name one of'),
     ],
 )
 def test_auto_at_a_store_refuses(given, words, tmp_path):

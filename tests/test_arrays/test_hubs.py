@@ -36,7 +36,7 @@ def test_an_item_at_the_mean_of_the_queries_is_found():
     assert [one.id for one in report.suspects] == ['clip9']
     (one,) = report.suspects
     assert one.share > 0.5 and one.breadth > 0.5 and report.mass[9] > 20
-    assert 'clip9: in the first 8 of ' in str(report) and '1 of 400 items' in str(report)
+    assert 'clip9: in the first 8 for ' in str(report) and '1 of 400 items' in str(report)
 
 
 def test_a_popular_item_is_none():

@@ -122,7 +122,7 @@ def test_transforms_that_read_the_items_of_the_bank(name, options, expected):
 
 
 def test_what_adds_no_biases_is_refused():
-    with pytest.raises(ValueError, match='is no bias of each item'):
+    with pytest.raises(ValueError, match='does not give one bias per item'):
         mmvtr.retrieve(TEXTS, VIDEOS, (BANK, SEEN), 'db_norm', dynamic=True)
 
 
@@ -250,12 +250,12 @@ BAD = [
     (dict(bank=(BANK, BANK, BANK)), ValueError, 'not 3 arrays'),
     (dict(bank=changed(BANK, 1, torch.inf)), ValueError, 'bank texts: row 1 is not finite'),
     (dict(ids=['a']), ValueError, '1 ids for 50 videos'),
-    (dict(ids=['a'] * 50), ValueError, "'a' is there twice"),
+    (dict(ids=['a'] * 50), ValueError, "'a' occurs twice"),
     (dict(k=0), ValueError, 'k must be'),
     (dict(k=True), ValueError, 'k must be'),
     (dict(transform='softmax'), ValueError, 'transform must be'),
     (dict(transform='sinkhorn'), ValueError, 'needs a bank'),
-    (dict(temperature=0.1), ValueError, 'is of a transform'),
+    (dict(temperature=0.1), ValueError, 'is an option of a transform'),
     (dict(bank=BANK, transform='csls', temperature=1), ValueError, r"takes \['neighbours'\], not"),
     (dict(bank=BANK, transform='sinkhorn', temperature=0), ValueError, 'must be positive'),
     (dict(bank=BANK, transform='sinkhorn', temperature='0%'), ValueError, 'must be positive'),
@@ -266,7 +266,7 @@ BAD = [
     (
         dict(calibration=Calibration('platt', *torch.zeros(4, 2), debiased=True)),
         ValueError,
-        'is of debiased scores, and these are ranked by raw scores',
+        'is for debiased scores, but these are ranked by raw scores',
     ),
 ]
 

@@ -101,7 +101,7 @@ def test_added_saved_and_calibrated(name, tmp_path):
     np.testing.assert_allclose(again.scores(TEXTS), one.scores(TEXTS), atol=1e-6)
     np.testing.assert_allclose(again.search(TEXTS, 6).any_right, found.any_right, atol=1e-6)
     twisted = Tokens(whole.vectors[::-1], whole.mask[::-1])
-    with pytest.raises(ValueError, match='of another gallery'):
+    with pytest.raises(ValueError, match='to another gallery'):
         mmvtr.Debiaser.load(tmp_path, twisted)
 
 
@@ -114,7 +114,7 @@ def test_an_engine_with_maxsim_ranks_debiased():
     raw = one.query(TEXTS, debiased=False)
     found = [[(q @ x.T).max(1).sum() for x in items] for q in raw]
     np.testing.assert_allclose(found, reference(TEXTS, VIDEOS, 'maxsim'), atol=1e-5)
-    with pytest.raises(ValueError, match="no engine ranks by 'token_wise'"):
+    with pytest.raises(ValueError, match="no search engine ranks by 'token_wise'"):
         mmvtr.fit(VIDEOS, geometry='token_wise').as_vectors()
 
 

@@ -108,7 +108,7 @@ def test_fields_and_names():
         ),
         (b'a\n1\n', r"line 1: expected columns \['b'\], each once, found"),
         (b'', r"expected columns \['a', 'b'\], each once, found \[\]"),
-        (b'a,b\n\xff,2', r'no UTF-8: invalid start byte at byte 4 \(line 2, '),
+        (b'a,b\n\xff,2', r'not UTF-8: invalid start byte at byte 4 \(line 2, '),
     ],
 )
 def test_tables_that_are_none(tmp_path, content, message):
@@ -134,12 +134,12 @@ def test_tables_as_spreadsheets_save_them(tmp_path, ends, delimiter):
     'content, message',
     [
         ('{"a": 1, "b": {"c": 1, "c": 2}}', "not valid json: a second key 'c' in an object"),
-        ('[' * 100_000, 'not valid json to read, nested too deeply'),
+        ('[' * 100_000, 'not valid json: nested too deeply'),
         ('{"a": ' + '9' * 5000 + '}', 'not valid json: .*4300'),
         ('{"a": 1', 'not valid json: Expecting'),
         ('[1]', 'expected an object of keys and values, found .1'),
         ('{"b": 1}', r"expected a key 'a', found \['b'\]"),
-        (b'\xff', 'no UTF-8'),
+        (b'\xff', 'not UTF-8'),
     ],
 )
 def test_json_that_is_none(tmp_path, content, message):
@@ -174,7 +174,7 @@ def test_rows_have_their_places(tmp_path):
 def test_the_hint_for_a_marked_encoding_does_as_it_says(tmp_path, encoding, text):
     path = tmp_path / 'notes.csv'
     path.write_bytes((text if encoding[-1].isdigit() else '\ufeff' + text).encode(encoding))
-    with pytest.raises(ValueError, match='no UTF-8 but UTF-(16|32)') as error:
+    with pytest.raises(ValueError, match='expected UTF-8, found UTF-(16|32)') as error:
         files.read_text(path)
     command = re.search('`(iconv .*)`', str(error.value))[1]
     path.write_bytes(subprocess.run([*command.split(), path], capture_output=True).stdout)
@@ -190,6 +190,6 @@ def test_no_encoding_is_guessed(tmp_path, encoding):
     )
     path = tmp_path / 'notes.csv'
     path.write_bytes(f'a,b\n{text[encoding]},2\n'.encode(encoding))
-    with pytest.raises(ValueError, match='no UTF-8') as error:
+    with pytest.raises(ValueError, match='not UTF-8') as error:
         files.read_text(path)
     assert 'iconv' not in str(error.value)

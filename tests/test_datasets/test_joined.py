@@ -103,13 +103,13 @@ def test_a_repeated_set_draws_anew(sets):
 
 def test_refused(sets):
     one, two = sets()
-    with pytest.raises(ValueError, match='two sets or more, not 1'):
+    with pytest.raises(ValueError, match='two sets or more expected, got 1'):
         ConcatDataset([one])
-    with pytest.raises(ValueError, match='names: 2 of one set each'):
+    with pytest.raises(ValueError, match='names must be 2, one per set'):
         ConcatDataset([one, two], names=['x', 'x'])
     with pytest.raises(ValueError, match='differ in epoch_unit'):
         ConcatDataset([one, sets(epoch_unit='video')[1]])
-    with pytest.raises(ValueError, match='times: a positive integer'):
+    with pytest.raises(ValueError, match='times must be a positive integer'):
         RepeatDataset(one, 0)
 
     def divide(videos, texts):
@@ -120,7 +120,7 @@ def test_refused(sets):
         ConcatDataset([one, sets(records=split)[1]])
     repeated = RepeatDataset(sets(records=split)[0], 2)
     sampler = EpochSampler(repeated, 0)
-    with pytest.raises(ValueError, match='without RepeatDataset'):
+    with pytest.raises(ValueError, match='leave RepeatDataset out'):
         EnvironmentBatchSampler(sampler, 2)
 
 

@@ -42,12 +42,12 @@ def test_matrices_there_and_back():
 
 
 def test_ids_that_do_not_fit():
-    with pytest.raises(ValueError, match=r"unknown text 't2#0' \(so 1 of 3 pairs\)"):
+    with pytest.raises(ValueError, match=r"unknown text 't2#0' \(1 of 3 pairs are unknown\)"):
         PAIRS.matrix(['t1'], ['v.mp4', 'w'])
     with pytest.raises(ValueError, match="unknown video 'v.mp4'"):
         PAIRS.matrix(['t1', 't2#0'], ['w'])
     assert np.nansum(PAIRS.matrix(['t1'], ['v.mp4', 'w'], others='left_out')) == 2
-    with pytest.raises(ValueError, match='none of 3 pairs is of these texts'):
+    with pytest.raises(ValueError, match='none of 3 pairs belongs to these texts'):
         PAIRS.matrix(['x'], ['y'], others='left_out')
     with pytest.raises(ValueError, match="a second text 't1' among the ids"):
         PAIRS.matrix(['t1', 't1'], ['w'])
@@ -58,7 +58,7 @@ def test_ids_that_do_not_fit():
 @pytest.mark.parametrize(
     'text, message',
     [
-        ('t,0,v,1', r"line 1: expected 4 fields with spaces between, 'query 0 item grade', found"),
+        ('t,0,v,1', r"line 1: expected 4 fields separated by spaces, 'query 0 item grade', found"),
         ('t 0 v 1\nt 0 v 1', "line 2: a second line of text 't' and video 'v'"),
         ('t 0 v good', "line 1: expected grade, a finite number, found 'good'"),
         ('t 0 v nan', "line 1: expected grade, a finite number, found 'nan'"),
@@ -78,7 +78,7 @@ def test_bad_runs(tmp_path):
     with pytest.raises(ValueError, match="expected score, a finite number, found 'nan'"):
         read_run(tmp_path / 'r')
     for pairs, message in (
-        (PairValues(['a b'], ['c'], np.ones(1)), 'no space in it'),
+        (PairValues(['a b'], ['c'], np.ones(1)), 'must not have a space'),
         (PairValues(['a'], ['c'], np.array([np.nan])), 'nan is not finite'),
     ):
         with pytest.raises(ValueError, match=message):

@@ -174,7 +174,7 @@ def test_an_empty_rest_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match='no such feature file or folder'):
         nowhere = [dict(type='mmvtr.LoadFeatures', path=str(tmp_path / 'nowhere'))]
         build(MSRVTTDataset, 'full_train', tmp_path, [], video_pipeline=nowhere)
-    with pytest.raises(ValueError, match="missing: 'raise' or 'skip', not 'ignore'"):
+    with pytest.raises(ValueError, match="missing must be 'raise' or 'skip', not 'ignore'"):
         build(MSRVTTDataset, 'full_train', tmp_path, [], missing='ignore')
 
 
@@ -213,6 +213,6 @@ def test_processes_must_miss_the_same(tmp_path, lists):
         assert said == ['agree', 'agree']
     else:
         assert said[0] == said[1] == (
-            "VATEX test, missing='skip': process 1 lacks 1 videos and process 0 2, which differ in "
-            "1, e.g. ['b']: all machines must have the same files"
+            "VATEX test, missing='skip': process 1 lacks 1 videos and process 0 lacks 2; the two "
+            "differ in 1, e.g. ['b']: all machines must have the same files"
         )  # fmt: skip

@@ -105,10 +105,10 @@ REFUSED = {
     'eval': (lambda to: pickle.dumps([VALUES, Harm(eval, f'open({str(to)!r}, "w")')]), 'eval'),
     'numpy.save': (lambda to: pickle.dumps(Harm(np.save, str(to), 1)), 'asks for numpy.save'),
     'a class': (lambda to: pickle.dumps(collections.OrderedDict(a=1)), 'collections.OrderedDict'),
-    'objects': (lambda to: pickle.dumps(np.array([{}, 'a'], object)), 'array of no numbers .O8'),
-    'strings': (lambda to: pickle.dumps(np.array(['a', 'b'])), 'array of no numbers .U1'),
-    'complex': (lambda to: pickle.dumps(np.ones(2, complex)), 'array of no numbers .c16'),
-    'records': (lambda to: pickle.dumps(np.zeros(2, 'i4,f4')), 'array of no numbers .V8'),
+    'objects': (lambda to: pickle.dumps(np.array([{}, 'a'], object)), 'array without numbers .O8'),
+    'strings': (lambda to: pickle.dumps(np.array(['a', 'b'])), 'array without numbers .U1'),
+    'complex': (lambda to: pickle.dumps(np.ones(2, complex)), 'array without numbers .c16'),
+    'records': (lambda to: pickle.dumps(np.zeros(2, 'i4,f4')), 'array without numbers .V8'),
     'other class': (lambda to: pickle.dumps(np.ma.ones(2)), 'asks for numpy.ma'),
     'memmap': (lambda to: swapped(b'cnumpy\nndarray', b'cnumpy\nmemmap'), 'numpy.memmap'),
     'too few bytes': (lambda to: swapped(b'K\x02K\x02\x86', b'K\x02K\x03\x86'), '24'),
@@ -128,13 +128,13 @@ REFUSED = {
 def test_nothing_else_is_read_and_nothing_is_run(tmp_path, name):
     make, message = REFUSED[name]
     path = write(tmp_path / 'bad.pickle', make(tmp_path / 'made_by_the_pickle'))
-    with pytest.raises(ValueError, match=f'bad.pickle: no pickle of features: .*{message}') as e:
+    with pytest.raises(ValueError, match=f'bad.pickle: not a pickle of features: .*{message}') as e:
         read_pickle(path, 'features', arrays=True)
     assert [path] == list(tmp_path.iterdir()) and len(str(e.value)) <= 500
 
 
 def test_plain_data_have_no_arrays(tmp_path):
-    with pytest.raises(ValueError, match='no pickle of captions: it asks for numpy'):
+    with pytest.raises(ValueError, match='not a pickle of captions: it asks for numpy'):
         read_pickle(write(tmp_path / 'a', VALUES), 'captions')
     assert read_pickle(write(tmp_path / 'a', ['é']), 'captions') == ['é']
     with pytest.raises(FileNotFoundError):

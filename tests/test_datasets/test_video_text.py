@@ -290,8 +290,8 @@ def test_listed_videos_are_left_out_unread(tmp_path, caplog):
     finally:
         logger.removeHandler(caplog.handler)
     assert 'Tiny: 2 of 4 videos are left out, as ' in caplog.text
-    assert 'lists them: a, lonely; 2 of 4 texts tell of them' in caplog.text
-    assert 'not one on the whole set' in caplog.text
+    assert 'lists them: a, lonely; 2 of 4 texts describe them' in caplog.text
+    assert 'not those of the whole set' in caplog.text
     known = {'a': f'listed in {on_broken["skip"]}', 'lonely': 'no video stream'}
     assert dataset.known_broken == known
     assert [dataset.load_video(v) for v in (0, 3)] == [dict(broken=item) for item in known.items()]
@@ -325,7 +325,7 @@ def test_a_list_that_cannot_be_read(tmp_path):
     with pytest.raises(ValueError, match=f'list of broken videos {tmp_path}: .*directory'):
         Tiny(on_broken=dict(skip=str(tmp_path)))
     (tmp_path / 'binary').write_bytes(b'\xff\xfe')
-    with pytest.raises(ValueError, match='binary: no UTF-8 but UTF-16; save it as UTF-8'):
+    with pytest.raises(ValueError, match='binary: expected UTF-8, found UTF-16; save it as UTF-8'):
         Tiny(on_broken=dict(skip=str(tmp_path / 'binary')))
 
 
@@ -451,13 +451,15 @@ def test_lengths():
     for unit, expected in (('frames', frames), ('seconds', [1.5, 0.875, 3.75, 0.625])):
         lengths = dataset.lengths(unit)
         assert lengths.dtype == np.float64 and lengths.tolist() == expected
-    with pytest.raises(ValueError, match=r"unit: one of \['frames', 'seconds'\], not 'hours'"):
+    with pytest.raises(
+        ValueError, match=r"unit must be one of \['frames', 'seconds'\], not 'hours'"
+    ):
         dataset.lengths('hours')
     for name in ('num_frames', 'duration'):
         for video in (dataset.videos[1], dataset.videos[3]):
             del video[name]
     for unit in ('frames', 'seconds'):
-        message = rf"Tiny: length in {unit} unknown of 2 of 4 videos, e.g. \['b', 'lonely'\]"
+        message = rf"Tiny: 2 of 4 videos have no known length in {unit}, e.g. \['b', 'lonely'\]"
         with pytest.raises(ValueError, match=message):
             dataset.lengths(unit)
 
@@ -524,7 +526,11 @@ def test_without_environments():
     [
         (changed(TEXTS, 3, video_idx=[4]), (0, 0, 0, 0), "text 3 .'t3'.: belongs to video 4"),
         (changed(TEXTS, 3, video_idx=[]), (0, 0, 0, 0), "text 3 .'t3'.: belongs to no video"),
-        (TEXTS, (0, 1, 1), r'Tiny: records.env.*: 4 environments expected, one a video, got \[3\]'),
+        (
+            TEXTS,
+            (0, 1, 1),
+            r'Tiny: records.env.*: 4 environments expected, one per video, got \[3\]',
+        ),
         (TEXTS, (-1, -1, -1, -1), 'Tiny: records.environments: leaves no video'),
     ],
 )
@@ -681,10 +687,10 @@ def test_what_a_set_knows_of_itself_as_judgments():
 
     assert Tiny().judgments() is None and 'judgments' not in Tiny().metainfo
     assert np.array_equal(Told(judgments='truth').judgments()[0], np.eye(4))
-    with pytest.raises(ValueError, match="judgments='truth': Tiny knows of none"):
+    with pytest.raises(ValueError, match="judgments='truth': Tiny has none"):
         Tiny(judgments='truth').judgments()
     with pytest.raises(ValueError, match="a reader or one of .*, not 'people'"):
         Tiny(judgments='people')
     strange = PairValues(['x'], ['y'], np.ones(1), 'file')
-    with pytest.raises(ValueError, match='file: none of 1 pairs is of these texts'):
+    with pytest.raises(ValueError, match='file: none of 1 pairs belongs to these texts'):
         Tiny(judgments=strange).judgments()

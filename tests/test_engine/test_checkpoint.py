@@ -203,7 +203,7 @@ def test_weights_of_another_model():
     weights['9.bias'] = weights.pop('1.bias')
     with pytest.raises(RuntimeError) as error:
         check_weights(model, weights, 'other.pth')
-    assert 'other.pth is not of this Sequential' in str(error.value)
+    assert 'other.pth does not fit this Sequential' in str(error.value)
     assert 'missing (1): 1.bias' in str(error.value)
     assert 'unexpected (1): 9.bias' in str(error.value)
     assert 'of another shape (1): 0.weight (3, 4) instead of (3, 2)' in str(error.value)

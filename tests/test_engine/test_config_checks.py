@@ -37,9 +37,9 @@ def test_no_config_of_the_project_is_suspected():
 def test_a_hook_to_be_taken_away_must_be_there(tmp_path):
     path = str(FOLDER / 'c2v_planted_features.py')
     assert refused('default_hooks.checkpont', None, path) == (
-        'default_hooks.checkpont: there is no such hook to be taken away; did you mean checkpoint?'
+        'default_hooks.checkpont: there is no such hook to remove; did you mean checkpoint?'
     )
-    assert 'taken away; there are ' in refused('default_hooks.zebra', None, path)
+    assert 'remove; there are ' in refused('default_hooks.zebra', None, path)
     for name in ('checkpoint', 'param_scheduler', 'seed'):  # of both, mmengine's, ours
         key = f'default_hooks.{name}'
         assert not list(hook_faults(load_config(path, {key: None}), [key]))

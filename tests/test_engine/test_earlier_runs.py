@@ -101,7 +101,7 @@ def test_a_best_one_of_another_training_is_not_taken_for_the_own(tmp_path):
     run_of(tmp_path, 3, best=(1, 9.0))
     past = past_of(tmp_path / 'epoch_3.pth', 3, best=tmp_path / 'best.pth', score=5.0)
     has_best, said = room(tmp_path, past)
-    assert not has_best and '(5) is no more' in said[0]
+    assert not has_best and '(5) is gone' in said[0]
     assert score(tmp_path / 'earlier_1' / 'best.pth') == 9.0
     assert 'epoch_3.pth' in names(tmp_path)
 

@@ -72,7 +72,7 @@ def test_each_member_is_watched_by_itself(caplog):
         ((0.02, 0.0, 0.99, 0.98, 1.0), 'Hardly any negative is pushed'),
         ((0.995, 1.0, 0.3, 0.01, 1.0), 'No negative gets less weight'),
         # Slope and bias at 2e-5 for 7,000 steps: all negatives alike, two thirds of their weight.
-        ((0.69, 0.0, 0.66, 0.38, 1.0), 'a discount on all of them'),
+        ((0.69, 0.0, 0.66, 0.38, 1.0), 'lowers the weight of all of them'),
         ((0.57, 0.0, 0.65, 0.44, 1.0), 'over .9 for 0 % of them only'),
     ],
 )
@@ -154,4 +154,4 @@ def test_says_which_share_of_the_unannotated_pairs_is_true(caplog):
     )
     with caplog.at_level(logging.INFO, logger='eta'):
         EtaMonitorHook().before_train(runner)
-    assert '75.000 % are true' in caplog.records[-1].getMessage()
+    assert '75.000 % of the unannotated training pairs are true' in caplog.records[-1].getMessage()

@@ -221,7 +221,7 @@ def test_words_that_are_no_fusion():
     assert read_fusion(['sum']) == 'sum'
     with pytest.raises(ValueError, match="must be 'sum' or weights, not 'prior'"):
         read_fusion(['prior'])
-    with pytest.raises(ValueError, match='one non-negative weight a member, 2 in all'):
+    with pytest.raises(ValueError, match='one non-negative weight per member, 2 in all'):
         fuse_config(Config(dict(model={})), ['a', 'b'], [1.0])
 
 
@@ -293,7 +293,7 @@ def test_a_start_from_another_model_or_none(tmp_path):
     weights = retriever(7).state_dict()
     weights['strange'] = weights.pop('encoder.video.bias')
     torch.save(weights, tmp_path / 'other.pth')
-    with pytest.raises(RuntimeError, match='(?s)other.pth is not.*video.bias.*strange'):
+    with pytest.raises(RuntimeError, match='(?s)other.pth does not fit.*video.bias.*strange'):
         starting(tmp_path / 'other.pth')
 
 
@@ -309,5 +309,5 @@ def test_hooks_of_one_training_leave_or_are_refused():
     fuse_config(cfg, ['a.pth', 'b.pth'])
     assert [hook.type for hook in cfg.custom_hooks] == ['mmvtr.MembersHook']
     queue = dict(type='SinkhornHook', queries='train_queue')
-    with pytest.raises(ValueError, match='SinkhornHook wants the train queue'):
+    with pytest.raises(ValueError, match='SinkhornHook needs a train queue'):
         fuse_config(Config(dict(model=dict(type='x'), custom_hooks=[queue])), ['a', 'b'])

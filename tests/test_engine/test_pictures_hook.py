@@ -428,15 +428,15 @@ def test_queries(runner, evaluation, dataset):
         (dict(pictures=[]), 'got none'),
         (
             dict(queries=7010),
-            r'queries: 1 to 50, not 7010 \(ids of texts stand in a list, \[7010\]',
+            r'queries must be 1 to 50, not 7010 \(give ids of texts as a list, \[7010\]',
         ),
-        (dict(queries=0), 'queries: 1 to 50, not 0'),
+        (dict(queries=0), 'queries must be 1 to 50, not 0'),
         (dict(queries=['a', 'a']), 'an id occurs twice'),
         (dict(interval=0), 'interval must be at least 1, not 0'),
         (dict(top=21), 'top must be 1 to 20, not 21'),
         (dict(seed=-1), 'seed must be at least 0'),
-        (dict(modes=['train']), 'modes: some of'),
-        (dict(modes=[]), 'modes: some of'),
+        (dict(modes=['train']), 'modes must be some of'),
+        (dict(modes=[]), 'modes must be some of'),
     ],
 )
 def test_bad_arguments(options, said):

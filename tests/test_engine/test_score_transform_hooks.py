@@ -217,7 +217,7 @@ def test_it_never_falls_back(runner, evaluation):
 
 def test_bad_banks(tmp_path):
     torch.save(dict(state_dict={}), tmp_path / 'model.pth')
-    with pytest.raises(RuntimeError, match="is no bank: it holds \\['state_dict'\\]"):
+    with pytest.raises(RuntimeError, match="is not a bank: it holds \\['state_dict'\\]"):
         read_bank(tmp_path / 'model.pth')
     nothing = Queries({'global': Embedding(torch.zeros(0, D))}, *torch.zeros(2, 0).long()).state()
     torch.save(dict(text=nothing, video=nothing), tmp_path / 'empty.pt')
@@ -356,7 +356,7 @@ def test_db_norm_reads_the_stored_items(runner, evaluation, how):
 
 
 def test_bad_db_norm(runner, evaluation):
-    with pytest.raises(ValueError, match='DBNormHook needs items seen before'):
+    with pytest.raises(ValueError, match='DBNormHook needs queries and items seen before'):
         hooks.DBNormHook(queries='test')
     with pytest.raises(ValueError, match='temperature must be positive'):
         hooks.DBNormHook(queries='train_queue', item_temperature=0)
@@ -366,7 +366,7 @@ def test_bad_db_norm(runner, evaluation):
 
 
 def test_bad_dbsn():
-    with pytest.raises(ValueError, match='the test set has the gallery alone'):
+    with pytest.raises(ValueError, match='the test set has only its gallery'):
         hooks.DBSNHook(queries='test')
     with pytest.raises(ValueError, match='iterations must be 1 or more'):
         hooks.DBSNHook(queries='train_queue', iterations=0)

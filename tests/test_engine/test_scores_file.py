@@ -63,7 +63,7 @@ def test_modes(runner, tmp_path):
     ScoresFileHook(modes=('val',)).after_scoring(runner, evaluation_of('val'))
     assert [p.name for p in tmp_path.iterdir()] == ['scores_val.npy']
     for bad in ('test', ('train',)):
-        with pytest.raises(ValueError, match=r"modes: some of \('val', 'test'\), not"):
+        with pytest.raises(ValueError, match=r"modes must be some of \('val', 'test'\), not"):
             ScoresFileHook(modes=bad)
 
 
@@ -73,7 +73,7 @@ def test_it_comes_after_the_transforms():
 
 
 def test_a_shortlist_has_no_scores(runner):
-    with pytest.raises(RuntimeError, match='ScoresFileHook: the similarity ranks a shortlist'):
+    with pytest.raises(RuntimeError, match='ScoresFileHook: the similarity ranks only a shortlist'):
         ScoresFileHook().after_scoring(runner, evaluation_of('test', exact=False))
 
 

@@ -88,10 +88,10 @@ def test_what_it_needs(relation, scores):
 @pytest.mark.parametrize(
     'options, message',
     [
-        (dict(measures=['recall']), r"measures: some of \['nDCG', 'epic_mAP', 'mAP'\]"),
-        (dict(measures=[]), 'measures: some of'),
-        (dict(k='all'), "k: 'relevant', a positive int or None"),
-        (dict(without_match='nan'), "without_match: 'left_out' or 'zero', not 'nan'"),
+        (dict(measures=['recall']), r"measures must be some of \['nDCG', 'epic_mAP', 'mAP'\]"),
+        (dict(measures=[]), 'measures must be some of'),
+        (dict(k='all'), "k must be 'relevant', a positive int or None"),
+        (dict(without_match='nan'), "without_match must be 'left_out' or 'zero', not 'nan'"),
     ],
 )
 def test_bad_options(options, message):

@@ -66,10 +66,10 @@ def test_at_least():
 
 
 def test_what_is_refused():
-    with pytest.raises(ValueError, match='places from 1'):
+    with pytest.raises(ValueError, match='k must be places from 1 on'):
         JudgedMetric(PAIRS, k=(0,))
     strange = PairValues(['x'], ['y'], np.ones(1), 'file.qrels')
-    with pytest.raises(ValueError, match='file.qrels: none of 1 pairs is of these texts'):
+    with pytest.raises(ValueError, match='file.qrels: none of 1 pairs belongs to these texts'):
         JudgedMetric(strange)({'scores': SCORES}, RELATION)
 
 

@@ -264,7 +264,9 @@ def test_bad_input(relation):
         assert metric(scores, texts) == {'t2v_judged': 0.0}
         assert metric.chance(texts) == metric.ceiling(texts) == {}
     seconds = relation._replace(length_unit='seconds')
-    with pytest.raises(ValueError, match='in frames in the training set, in seconds in this one'):
+    with pytest.raises(
+        ValueError, match='in frames in the training set, but in seconds in this one'
+    ):
         LengthBiasMetric(train=CONFIG)(scores, seconds)
     lacking = LengthBiasMetric(train=dict(CONFIG, lacks=('actions',)))
     with pytest.raises(ValueError, match=r"LengthBiasToy: video '\(0, 0\)-10' has no actions"):

@@ -68,7 +68,7 @@ def test_semantic_measures_need_what_they_measure_against(relation, scores):
     assert numbers.keys() == {'t2v_nDCG3', 'v2t_nDCG3'}
     with pytest.raises(ValueError, match='nDCG needs the relevance'):
         SemanticMetric(measures=('nDCG',))({'scores': scores}, plain)
-    with pytest.raises(ValueError, match='measures: some of'):
+    with pytest.raises(ValueError, match='measures must be some of'):
         SemanticMetric(measures=('recall',))
 
 

@@ -57,7 +57,7 @@ def test_isotonic_pools_a_long_staircase_in_linear_time():
 def test_isotonic_leaves_out_what_weighs_nothing():
     x, y = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 9.0, 1.0])
     assert isotonic(x, y, torch.tensor([1.0, 0.0, 1.0]))[1].tolist() == [0, 1]
-    with pytest.raises(ValueError, match='no entries'):
+    with pytest.raises(ValueError, match='at least one entry'):
         isotonic(x, y, torch.zeros(3))
 
 
@@ -236,7 +236,7 @@ BAD = [
     (lambda: fit_calibration(TWO, torch.tensor([0.0, 2.0])), r'shares in \[0, 1\]'),
     (lambda: fit_calibration(TWO * torch.nan, torch.tensor([0, 1])), 'finite'),
     (lambda: fit_calibration(TWO, torch.tensor([0, 1]), method='beta'), 'method must be'),
-    (lambda: fit_calibration(TWO, torch.tensor([0, 1]), queries=ONE), 'one of each pair'),
+    (lambda: fit_calibration(TWO, torch.tensor([0, 1]), queries=ONE), 'one for each pair'),
     (lambda: fit_to_pairs(torch.ones(2, 3)), 'not square'),
     (lambda: fit_to_pairs(torch.ones(2, 2), torch.ones(2, 3)), 'differ'),
     (lambda: fit_to_pairs(torch.ones(2, 2), method='temperature'), 'one value'),
@@ -262,12 +262,12 @@ LINE = dict(method='platt', fitted=[9.0, -3.0], scores=[0.1, 0.5], lower=[0, 0.1
 STEPS = dict(LINE, method='isotonic', fitted=[[0.1, 0.5], [0.1, 0.9]])
 HEAT = dict(LINE, method='temperature', fitted=[0.1], lower=[0.05], upper=[0.2])
 NO_FIT = [
-    (dict(LINE, scores=[0.5, 0.1]), 'scores must not fall'),
+    (dict(LINE, scores=[0.5, 0.1]), 'scores must not decrease'),
     (dict(LINE, lower=[0.1, -0.1]), r'in \[0, 1\]'),
     (dict(LINE, upper=[0.1, 1.5]), r'in \[0, 1\]'),
     (dict(LINE, lower=[0.3, 0.1]), 'above upper'),
-    (dict(STEPS, fitted=[[0.5, 0.1], [0.1, 0.9]]), 'may fall'),
-    (dict(STEPS, fitted=[[0.1, 0.5], [0.9, 0.1]]), 'may fall'),
+    (dict(STEPS, fitted=[[0.5, 0.1], [0.1, 0.9]]), 'may decrease'),
+    (dict(STEPS, fitted=[[0.1, 0.5], [0.9, 0.1]]), 'may decrease'),
     (dict(STEPS, fitted=[[0.1, 0.5], [0.1, 1.9]]), r'in \[0, 1\]'),
     (dict(HEAT, fitted=[0.0]), 'must be positive'),
     (dict(HEAT, lower=[-1.0]), 'must be positive'),

@@ -422,12 +422,12 @@ def test_bad_soft_positives(soft):
     for rows in (slice(4, 5), slice(3, 6)):
         wrong = degree.clone()
         wrong[rows] = 0.0
-        with pytest.raises(ValueError, match=f'soft positives: text {rows.start} has none'):
+        with pytest.raises(ValueError, match=f'text {rows.start} has no soft positive'):
             contrastive(scores, wrong)
     contrastive(scores, wrong.index_fill(1, torch.tensor([0]), 0.5), direction='t2v')
     wrong = degree.index_fill(1, torch.tensor([2]), 0.0)
     contrastive(scores, wrong.index_fill(0, torch.tensor([3]), 0.1), direction='t2v')
-    with pytest.raises(ValueError, match='soft positives: video 2 has none'):
+    with pytest.raises(ValueError, match='video 2 has no soft positive'):
         contrastive(scores, wrong, direction='v2t')
 
 
@@ -511,7 +511,9 @@ def test_weights_and_counts_by_direction(case):
     found = loss_of_sums(join_sums(parts, 'v2t'), 'pooled')
     torch.testing.assert_close(found, transposed, rtol=1e-12, atol=0)
     for name in ('weights', 'counts', 'columns'):
-        with pytest.raises(ValueError, match=f"{name} are by 't2v' and 'v2t', not by 'both'"):
+        with pytest.raises(
+            ValueError, match=f"{name} must have the keys 't2v' and 'v2t', not 'both'"
+        ):
             contrastive(scores, positives, **{name: dict(both=weights)})
 
 

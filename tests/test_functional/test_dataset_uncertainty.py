@@ -244,5 +244,5 @@ def test_equal_pairs_deviate_by_nothing():
 
 
 def test_no_pairs():
-    with pytest.raises(ValueError, match='uncertainty of no pairs'):
+    with pytest.raises(ValueError, match='no pairs, so no uncertainty'):
         PairMoments(D).uncertainty(torch.zeros(D), torch.zeros(D))

@@ -164,13 +164,13 @@ def test_tiles_give_the_same(entries):
 
 def test_what_does_not_fit_is_named():
     scores, bank, own, items = matrices()
-    with pytest.raises(ValueError, match='bank_gallery is of 8 bank queries, bank of 9'):
+    with pytest.raises(ValueError, match='bank_gallery has 8 bank queries, but bank has 9'):
         dbsn(scores, bank, bank_gallery=own[1:], temperature=0.1)
     with pytest.raises(ValueError, match='iterations must be 1 or more'):
         dbsn(scores, bank, bank_gallery=own, temperature=0.1, iterations=0)
     with pytest.raises(ValueError, match='bank_gallery .* has no gallery items'):
         dbsn(scores, bank, bank_gallery=own[:, :0], temperature=0.1)
-    with pytest.raises(ValueError, match='over 4 gallery items'):
+    with pytest.raises(ValueError, match='covers 4 gallery items'):
         db_norm(scores, bank, item_bank=items[:, 1:], temperature=0.1)
     for function, given in ((dbsn, dict(bank_gallery=own)), (db_norm, dict(item_bank=items))):
         with pytest.raises(ValueError, match='temperature must be positive'):

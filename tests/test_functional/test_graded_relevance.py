@@ -137,7 +137,9 @@ def test_bad_input(scores, relevance):
     with pytest.raises(ValueError, match=r'scores\[2, 7\] is NaN'):
         graded_values(scores, relevance)
     for k in (0, 'all', 2.5):
-        with pytest.raises(ValueError, match=f"k: 'relevant', a positive int or None.*not {k!r}"):
+        with pytest.raises(
+            ValueError, match=f"k must be 'relevant', a positive int or None.*not {k!r}"
+        ):
             graded_chance(relevance, k=k)
 
 

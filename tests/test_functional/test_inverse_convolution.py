@@ -108,7 +108,7 @@ def test_half_precision_is_computed_in_float32(dtype):
 @pytest.mark.parametrize(
     'how, said',
     [
-        (dict(share=0.1), 'is none of them'),
+        (dict(share=0.1), 'is less than one vector'),
         (dict(share=1.5), r'must lie in \(0, 1\]'),
         (dict(strength=float('nan')), 'must be finite'),
         (dict(bank=torch.ones(3, 5)), r'must be \[N, D\] and \[M, D\]'),

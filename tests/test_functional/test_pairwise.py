@@ -76,7 +76,7 @@ def test_bools_are_labels_of_zero_and_one():
 
 
 def test_a_matrix_of_other_labels_is_refused():
-    with pytest.raises(ValueError, match=r'labels \[2, 3\] of scores \[3, 2\]'):
+    with pytest.raises(ValueError, match=r'labels \[2, 3\] must have the shape of scores \[3, 2\]'):
         binary_cross_entropy(torch.zeros(3, 2), torch.zeros(2, 3))
     with pytest.raises(ValueError, match="reduction must be one of .*not 'rows'"):
         binary_cross_entropy(torch.zeros(3, 2), torch.zeros(3, 2), reduction='rows')

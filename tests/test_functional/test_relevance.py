@@ -115,5 +115,7 @@ def test_auc_is_sklearns(scores, truth, ties):
 
 
 def test_auc_needs_two_classes():
-    with pytest.raises(ValueError, match='AUC of 0 positives against 3 negatives'):
+    with pytest.raises(
+        ValueError, match='AUC needs at least one positive and one negative, got 0 and 3'
+    ):
         auc(torch.empty(0), torch.zeros(3))

@@ -409,7 +409,7 @@ def test_an_empty_bank_or_gallery_is_named(transform):
 @every_transform
 def test_a_bank_of_another_gallery_is_named(transform):
     scores, bank = matrices()
-    with pytest.raises(ValueError, match='bank is over 4 gallery items, the scores over 5'):
+    with pytest.raises(ValueError, match='bank covers 4 gallery items, but the scores cover 5'):
         transform(scores, bank[:, :4])
 
 

@@ -94,7 +94,7 @@ def test_no_pairs_give_zero():
 def test_bad_arguments(batch):
     with pytest.raises(ValueError, match='reduction must be one of'):
         soft_contrast(*batch, slope=1.0, bias=1.0, reduction='max')
-    with pytest.raises(ValueError, match=r'positives \(3, 4\) of 4 texts and 3 videos'):
+    with pytest.raises(ValueError, match=r'positives \(3, 4\) must be \[4 texts, 3 videos\]'):
         soft_contrast(batch[0], batch[1], batch[2].t(), slope=1.0, bias=1.0)
 
 

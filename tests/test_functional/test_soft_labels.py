@@ -173,5 +173,5 @@ def test_what_is_wrong_is_said():
         frame_divergence(torch.zeros(2, 3), torch.zeros(2, 4), torch.ones(2, 3).bool())
     with pytest.raises(ValueError, match="fall must be one of .* not 'cosine'"):
         falling(0, fall='cosine', rate=1.0)
-    with pytest.raises(ValueError, match="fall 'exp' has no rate 1.5"):
+    with pytest.raises(ValueError, match="rate 1.5 does not fit fall 'exp'"):
         falling(0, fall='exp', rate=1.5)

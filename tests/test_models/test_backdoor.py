@@ -377,7 +377,7 @@ def test_mixed_batch_and_batch_of_unknown_environment():
     with pytest.raises(ValueError, match=r'over all processes, this one has \[0, 1\]'):
         model(inputs, samples, mode='loss')
     del samples['environment']
-    with pytest.raises(ValueError, match="says no 'environment' of its videos"):
+    with pytest.raises(ValueError, match="has no 'environment' of its videos"):
         model(inputs, samples, mode='loss')
     assert not model.seen.any()
 
@@ -392,7 +392,7 @@ def test_what_it_cannot_do():
     model = backdoor()
     with pytest.raises(ValueError, match="mode must be one of .*'loss', 'predict', 'tensor'"):
         model(*batch(0), mode='train')
-    with pytest.raises(RuntimeError, match='no queue of train queries that all have encoded'):
+    with pytest.raises(RuntimeError, match='no train queue of queries that all members encoded'):
         model.watchers.append(print)
 
 
@@ -402,12 +402,12 @@ def test_what_it_cannot_do():
         (dict(members=[]), 'needs members, or copies of one member'),
         (dict(member=dict(type='x')), 'takes members, or copies of one member, not both'),
         (dict(members=None, member=dict(type='x'), copies=0), 'copies must be at least 1, not 0'),
-        (dict(members=None, member=nn.Identity()), 'built ones are `members`'),
+        (dict(members=None, member=nn.Identity()), 'give built models as `members`'),
         (dict(fusion='mean'), "must be 'sum', 'prior' or weights, not 'mean'"),
-        (dict(fusion=(1, 2, 3)), r'a member, 2 in all, .* got \[1, 2, 3\]'),
-        (dict(fusion=(2, -1)), r'one non-negative weight a member'),
+        (dict(fusion=(1, 2, 3)), r'per member, 2 in all, .* got \[1, 2, 3\]'),
+        (dict(fusion=(2, -1)), r'one non-negative weight per member'),
         (dict(fusion=(0, 0)), r'with a positive sum'),
-        (dict(fusion=()), r'one non-negative weight a member'),
+        (dict(fusion=()), r'one non-negative weight per member'),
     ],
 )
 def test_settings_that_do_not_fit(kwargs, message):

@@ -172,7 +172,7 @@ def test_the_largest_weight_goes_with_no_relevant_entries(target):
     parts = dict(a=Fills(relevant=relevant, weights=1 - relevant.float()), b=Fills(weights=A))
     found, _ = CombinedSupervision(parts=parts)({}, {}, target)
     assert torch.equal(found.extras['relevant'], relevant) and found.weights[0, 1] == 0
-    with pytest.raises(ValueError, match='relevant entries are no negatives'):
+    with pytest.raises(ValueError, match='relevant entries must not be negatives'):
         CombinedSupervision(parts=parts, spared_by='all')({}, {}, target)
 
 

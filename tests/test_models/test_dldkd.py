@@ -327,7 +327,7 @@ def test_the_teacher_is_resampled_to_the_students_frames(tmp_path):
             expected[-1] = rows[4]
         if expected is not None:
             np.testing.assert_array_equal(found, expected)
-    with pytest.raises(ValueError, match='stands behind LoadFeatures and PoolFeatures'):
+    with pytest.raises(ValueError, match='must come after LoadFeatures and PoolFeatures'):
         load(dict(video_id='v'))
     with pytest.raises(KeyError, match="frame vectors 'clip'"):
         load.check([dict(video_id='w')])
@@ -349,13 +349,13 @@ def test_what_is_wrong_is_said():
         model(inputs, samples, mode='loss')
     inputs, samples = make_batch()
     del samples['video_frame_vectors']
-    with pytest.raises(ValueError, match='of frames, which the training set has not'):
+    with pytest.raises(ValueError, match='of frames, but the training set has'):
         model(inputs, samples, mode='loss')
     model.supervision = None
     with pytest.raises(ValueError, match='reads the teacher beside the target'):
         model(*make_batch(), mode='loss')
     levels = {'inherit': None}
-    with pytest.raises(ValueError, match="reads the level 'vectors.clip' of frames"):
+    with pytest.raises(ValueError, match="reads the frame level 'vectors.clip'"):
         FrameDistillation()(levels, levels, Target(torch.eye(2).bool()), LocalBatch)
     for kind, bad, message in (
         (FrameDistillation, dict(temperature=0), 'temperature must be positive, not 0'),

@@ -500,7 +500,7 @@ def test_a_bank_longer_than_the_data_is_refused():
 
 def test_the_bank_of_another_model_is_refused():
     """As ``--resume`` reads it."""
-    message = r'(?s)a.pth is not of this MomentumRetriever:.*another shape .*: banks.text.video'
+    message = r'(?s)a.pth does not fit this MomentumRetriever:.*another shape .*: banks.text.video'
     with pytest.raises(RuntimeError, match=message):
         check_weights(make(bank_size=4), make(bank_size=6).state_dict(), 'a.pth')
     with pytest.raises(RuntimeError, match=r'unexpected \(4\): banks.text.mean_gaussian'):

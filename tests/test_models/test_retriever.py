@@ -127,7 +127,7 @@ def test_cosine_similarity():
     half = {k: e.map(lambda x: x.bfloat16()) for k, e in texts.items()}
     with torch.autocast('cpu', torch.bfloat16):
         assert CosineSimilarity(levels=('a',))(half, videos)['scores'].dtype == torch.float32
-    with pytest.raises(ValueError, match='one weight a level'):
+    with pytest.raises(ValueError, match='one weight per level'):
         CosineSimilarity(levels=('a', 'b'), weights=(1,))
 
 

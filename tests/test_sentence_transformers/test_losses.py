@@ -271,14 +271,14 @@ def test_in_a_matryoshka_loss_the_queue_is_of_the_full_width(size):
 def test_vectors_wider_than_the_model_says_are_refused(monkeypatch):
     model = Vectors()
     monkeypatch.setattr(model, 'get_embedding_dimension', lambda: 5)
-    with pytest.raises(ValueError, match='vectors have 12 numbers, and the model says 5'):
+    with pytest.raises(ValueError, match='vectors have 12 numbers, but the queue has 5'):
         NormalizedContrastiveLoss(model, queue=11)(PAIRS, None)
 
 
 def test_heads_go_into_no_matryoshka_loss():
     model = Vectors()
     loss = DebiasedContrastiveLoss(model, supervision='DVTRSupervision')
-    with pytest.raises(ValueError, match='4 numbers, and the Gaussian heads .* width 12: a Matr'):
+    with pytest.raises(ValueError, match='4 numbers, but the Gaussian heads .* width 12: a Matr'):
         MatryoshkaLoss(model, loss, [12, 4])(PAIRS, None)
 
 
@@ -382,13 +382,13 @@ def test_what_cannot_be_is_refused(tmp_path):
     model = Vectors()
     loss = DebiasedContrastiveLoss(model)
     for labels in (torch.rand(8), torch.zeros(8, 2).long(), torch.zeros(7).long()):
-        with pytest.raises(ValueError, match='a whole number a row'):
+        with pytest.raises(ValueError, match='one whole number per row'):
             loss(PAIRS, labels)
     with pytest.raises(ValueError, match='labels must be 0 or more, not -2'):
         loss(PAIRS, torch.arange(8) - 2)
     with pytest.raises(ValueError, match='two columns or more'):
         loss(PAIRS[:1], None)
-    with pytest.raises(ValueError, match="'v2t' leaves no weights to a loss of direction='t2v'"):
+    with pytest.raises(ValueError, match="'v2t' leaves no weights for a loss with direction='t2v'"):
         DebiasedContrastiveLoss(model, direction='t2v', weighted='v2t')
     for wrong in (dict(temperature=0.0), dict(mini_batch_size=0), dict(weighted='both ways')):
         with pytest.raises(ValueError, match=next(iter(wrong))):

@@ -181,8 +181,8 @@ def test_the_trainer_chooses_its_best_model_by_the_primary_metric(tmp_path, capl
 def test_what_the_evaluator_cannot_do_is_refused(tmp_path):
     for wrong, reason in [
         (dict(queries=[]), 'there are 0 queries and 3 items'),
-        (dict(corpus=['a'] * 4), 'there are 3 queries and 4 items: say'),
-        (dict(relevant=[0, 1]), 'relevant is of 2 queries'),
+        (dict(corpus=['a'] * 4), 'there are 3 queries and 4 items: give'),
+        (dict(relevant=[0, 1]), 'relevant is for 2 queries'),
         (dict(relevant=[0, 1, 3]), 'query 2 belongs to .3.: positions are 0 to 2'),
         (dict(bank=[]), 'the bank is empty'),
         (dict(ks=()), 'ks must be ranks'),
@@ -196,7 +196,7 @@ def test_what_the_evaluator_cannot_do_is_refused(tmp_path):
         DebiasedEvaluator(TEXTS[:3], TEXTS[3:6], bank=torch.rand(5, 7))(model)
     with pytest.raises(FileNotFoundError, match='Debiaser.save writes it'):
         DebiasedEvaluator(TEXTS[:3], TEXTS[3:6], bank=tmp_path)(model)
-    with pytest.raises(ValueError, match='has its transform and options'):
+    with pytest.raises(ValueError, match='has its own transform and options'):
         DebiasedEvaluator(TEXTS[:3], TEXTS[3:6], bank=tmp_path, transform='nnn')
     for wrong in (torch.rand(0, 3), torch.full((2, 3), torch.nan)):
         with pytest.raises(ValueError, match='bank texts'):

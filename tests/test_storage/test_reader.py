@@ -124,7 +124,7 @@ def test_programs_and_tar_archives(tmp_path):
     assert 'TorchScript' in refusal(tmp_path / 'program.pth')
     with tarfile.open(tmp_path / 'x.pth', 'w') as archive:
         archive.addfile(tarfile.TarInfo('storages'), io.BytesIO())
-    assert 'no file of torch.save' in refusal(tmp_path / 'x.pth')
+    assert 'not a file of torch.save' in refusal(tmp_path / 'x.pth')
 
 
 def test_missing_and_unreadable(tmp_path):

@@ -228,8 +228,8 @@ def test_own_videos_are_the_rule(run):
 @pytest.mark.parametrize(
     'how, message',
     [
-        (dict(ready=False), 'weights.pth is from the warm-up'),
-        (dict(supervision=None, ready=False), 'model.supervision is no ARLSupervision'),
+        (dict(ready=False), 'weights.pth was saved in the warm-up'),
+        (dict(supervision=None, ready=False), 'model.supervision must be an ARLSupervision'),
     ],
 )
 def test_models_without_sets(run, how, message):

@@ -138,7 +138,7 @@ def test_all_are_decoded_and_listed(many, tmp_path, monkeypatch, capsys):
     assert '2 of 40 videos are broken' in printed
     assert (
         f'PART_dataloader.dataset.on_broken.skip={report}. ' in printed
-        and 'do not compare' in printed
+        and 'cannot be compared' in printed
     )
     broken = read_broken(report)
     assert [*broken] == ['video7', 'video31'] and 'video7.mp4: cut short' in broken['video7']
@@ -235,7 +235,7 @@ def test_a_semi_clean_table_is_clean_after_one_round(own, monkeypatch, capsys):
         "empty or unfit caption (1): line 6, 'text': expected a caption",
         '1 rows repeat a video and its text: line 5 as line 4: ',
         f'1 of 10 videos are not in {own.parent}/clips: gone in line 8',
-        f'1 of 9 files are no videos: {own.parent}/clips/none.mp4: Invalid data',
+        f'1 of 9 files are not videos: {own.parent}/clips/none.mp4: Invalid data',
         'missing=skip leaves out the rows of missing videos',
         'on_broken.skip=broken_videos.txt leaves out what is listed there',
         'val: MISSING OR BROKEN, as train',

@@ -86,12 +86,15 @@ def main():
         ('seed0.npy seed0.npy', 'given twice'),
         ('seed0.npy none.npy --positives owner.npy', 'none.npy does not exist'),
         ('seed0.npy seed1.npy', 'are not pairs'),
-        ('seed0.npy new.run --positives owner.npy', 'new.run is a run: say who matches'),
+        ('seed0.npy new.run --positives owner.npy', 'new.run is a run: give the matches'),
         ('seed0.npy owner.npy --positives owner.npy', 'owner.npy must be 2-d scores'),
         ('seed0.npy small.npy --positives owner.npy', 'is of [2, 2] texts and videos, the others'),
         ('seed0.npz other.npz --positives own.qrels', "other.npz has text 'u', which another"),
         ('seed0.npy seed1.npy --positives owner.npy --level 2', 'between 0 and 1'),
-        ('seed0.npy seed1.npy --positives owner.npy --metrics t2v_R2', "no 't2v_R2'; there are"),
+        (
+            'seed0.npy seed1.npy --positives owner.npy --metrics t2v_R2',
+            "'t2v_R2' does not exist; there are",
+        ),
     ],
 )
 def test_what_is_refused(folder, main, monkeypatch, arguments, message):

@@ -119,11 +119,11 @@ def test_bad_input(main, tmp_path):
         return message
 
     assert "sheet, hubs, eta, sigma, moment expected, got 'hub'" in refused('--pictures', 'hub')
-    assert 'eta, sigma: needs a model' in refused('--pictures', 'eta', 'hubs', 'sigma')
+    assert 'eta, sigma: a model is needed' in refused('--pictures', 'eta', 'hubs', 'sigma')
     assert "no text has the id 'x'; the 4 known ones" in refused('--queries', 'x')
     assert 'none.npy does not exist' in refused(scores=tmp_path / 'none.npy')
     (tmp_path / 'text.npy').write_text('no array')
-    assert 'text.npy is no .npy file of numbers' in refused(scores=tmp_path / 'text.npy')
+    assert 'text.npy is not a .npy file of numbers' in refused(scores=tmp_path / 'text.npy')
     np.save(tmp_path / 'wide.npy', np.zeros((4, 5)))
     message = refused(scores=tmp_path / 'wide.npy')
     assert 'numbers [4, 4] expected' in message and 'got float64 [4, 5]' in message

@@ -63,7 +63,7 @@ class Harm:
 
 def test_a_pickle_runs_nothing(parts, monkeypatch):
     (parts / 'train.pkl').write_bytes(pickle.dumps(arrays(2) | dict(more=Harm(parts / 'harm'))))
-    with pytest.raises(SystemExit, match='train.pkl: no pickle of arrays: it asks for .*mkdir'):
+    with pytest.raises(SystemExit, match='train.pkl: not a pickle of arrays: it asks for .*mkdir'):
         convert(monkeypatch, parts, 'train')
     assert not (parts / 'harm').exists() and not list((parts / 'out').iterdir())
 
@@ -73,8 +73,8 @@ def test_a_pickle_runs_nothing(parts, monkeypatch):
     [
         (dict(RGB=1), r"expected a dict of \['RGB', 'Flow', 'Audio'\], found \['RGB'\]"),
         ([1], 'found list'),
-        (arrays(2) | dict(Flow=np.ones((2, 5))), 'Flow is no float array'),
-        (arrays(2) | dict(Flow=np.ones((2, 5, 3), int)), 'Flow is no float array'),
+        (arrays(2) | dict(Flow=np.ones((2, 5))), 'Flow is not a float array'),
+        (arrays(2) | dict(Flow=np.ones((2, 5, 3), int)), 'Flow is not a float array'),
         (arrays(2) | dict(Audio=np.ones((3, 5, 3))), r'as many clips and rows .*\(3, 5, 3\)'),
         (arrays(2) | dict(Audio=np.ones((2, 4, 3))), 'as many clips and rows in each'),
         (arrays(3), 'train.pkl has 3 clips, .*train.csv 2 rows'),
@@ -92,7 +92,7 @@ def test_what_it_refuses(parts, monkeypatch):
     with pytest.raises(SystemExit, match=r"train.csv: a second clip 'P01_01_1'"):
         convert(monkeypatch, parts, 'train', 'train')
     (parts / 'train.pkl').write_bytes(pickle.dumps(arrays(2))[:-50])
-    with pytest.raises(SystemExit, match='train.pkl: no pickle of arrays'):
+    with pytest.raises(SystemExit, match='train.pkl: not a pickle of arrays'):
         convert(monkeypatch, parts, 'train')
     convert(monkeypatch, parts, 'test')
     with pytest.raises(SystemExit, match='tbn.h5 is there already'):

@@ -303,13 +303,13 @@ def test_the_picture(folder):
         ),
         (['--temperature', '0'], '--temperature must be positive, not 0.0'),
         (['--temperature', '1e-35'], '--temperature 1e-35 is too small for scores that reach'),
-        (['--iters', '2'], '--iterations is of sinkhorn, unbalanced_sinkhorn, dbsn; got no'),
+        (['--iters', '2'], '--iterations belongs to sinkhorn, unbalanced_sinkhorn, dbsn; got no'),
         (
             ['--transform', 'sinkhorn', '--query-source', 'test', '--iters', '-1'],
             'iterations must be 0 or more, not -1',
         ),
-        (['--out', 'square.npy/out.json'], 'square.npy is a file, no folder to write to'),
-        (['--plot', '.'], '. is a folder, no file to write'),
+        (['--out', 'square.npy/out.json'], 'square.npy is a file, not a folder to write to'),
+        (['--plot', '.'], '. is a folder, not a file to write'),
     ],
 )
 def test_options_that_do_not_fit(refuse, options, message):
@@ -329,10 +329,10 @@ def spoiled(square, row, column, value):
         (lambda s: spoiled(s, 1, 0, -np.inf), 'bad.npy[1, 0] is -inf'),
         (lambda s: s[0], 'bad.npy must be 2-d scores [texts, videos], not float64 [12]'),
         (lambda s: s.astype(complex), 'must be 2-d scores [texts, videos], not complex128'),
-        (lambda s: s[:, :5], '12 texts and 5 videos are not pairs: say who matches, --positives'),
+        (lambda s: s[:, :5], '12 texts and 5 videos are not pairs: give the matches, --positives'),
         (lambda s: np.full((4, 4), 0.3), 'bad.npy [4, 4] is all one value (0.3): nothing to rank'),
         (lambda s: s[:0], 'bad.npy [0, 12] is empty'),
-        (lambda s: s.astype(object), 'bad.npy is no .npy file of numbers'),
+        (lambda s: s.astype(object), 'bad.npy is not a .npy file of numbers'),
     ],
 )
 def test_bad_scores(folder, refuse, make, message):
@@ -342,7 +342,7 @@ def test_bad_scores(folder, refuse, make, message):
 
 def test_files_that_cannot_be_read(folder, refuse):
     (folder / 'text.npy').write_text('no numbers')
-    assert 'text.npy is no .npy file of numbers' in refuse('text.npy')
+    assert 'text.npy is not a .npy file of numbers' in refuse('text.npy')
     np.savez(folder / 'several.npz', a=np.eye(2))
     assert 'several.npz is an archive of several' in refuse('several.npz')
 
@@ -355,7 +355,10 @@ def test_files_that_cannot_be_read(folder, refuse):
         (lambda p: p.argmax(1) + 1.0, 'not float64 [30]'),
         (lambda p: p.argmax(1) + 1, 'p.npy[11] is 12, expected a video of 0 to 11'),
         (lambda p: p.argmax(1) - 1, 'p.npy[0] is -1, expected a video of 0 to 11'),
-        (lambda p: spoiled(p, [4, 9], slice(None), 0), 'text 4 has no video (so 2 of 30 texts)'),
+        (
+            lambda p: spoiled(p, [4, 9], slice(None), 0),
+            'text 4 has no video (2 of 30 texts have none)',
+        ),
     ],
 )
 def test_bad_positives(folder, refuse, make, message):
@@ -460,25 +463,25 @@ def test_a_run_that_was_cut(folder, trec, refuse):
 
 def test_bad_interchange(folder, trec, refuse):
     trec('all.npz', *JUDGED, '--save', 'all.run')
-    assert 'all.run is a run: say who matches as qrels' in refuse('all.run')
+    assert 'all.run is a run: give the matches as qrels' in refuse('all.run')
     good = (folder / 'all.run').read_text()
     for text, message in (
         (good + good.splitlines()[0], 'a second line of text'),
         (good + 'x Q0 v1 1 0.5 m', "unknown text 'x'"),
-        (good.replace(' ', ','), "expected 6 fields with spaces between, 'query Q0 item"),
+        (good.replace(' ', ','), "expected 6 fields separated by spaces, 'query Q0 item"),
         (good + 't1 Q0 v99 1 nan m', 'expected score, a finite number'),
     ):
         (folder / 'bad.run').write_text(text)
         assert message in refuse('bad.run', *JUDGED)
     for text, message in (
         ('t0 0 v1 fine\n', "expected grade, a finite number, found 'fine'"),
-        ('t0 0 v1 1\nt0 0 elsewhere 1\n', "unknown video 'elsewhere' (so 1 of 2 pairs)"),
-        ('a 0 b 1\n', 'none of 1 pairs is of these texts'),
+        ('t0 0 v1 1\nt0 0 elsewhere 1\n', "unknown video 'elsewhere' (1 of 2 pairs are unknown)"),
+        ('a 0 b 1\n', 'none of 1 pairs belongs to these texts'),
     ):
         (folder / 'bad.qrels').write_text(text)
         assert message in refuse('all.npz', *JUDGED[:2], '--judgments', 'bad.qrels')
     (folder / 'few.qrels').write_text('t0 0 v0 1\n')
-    assert "text 't1' has no video (so 11 of 12" in refuse('all.npz', '--positives', 'few.qrels')
+    assert "text 't1' has no video (11 of 12" in refuse('all.npz', '--positives', 'few.qrels')
     assert 'few.qrels: unknown' not in refuse('all.npz', '--positives', 'none.qrels')
     np.savez(folder / 'bad.npz', scores=np.eye(2), text_ids=['a', 'a'], video_ids=['a', 'b'])
     assert 'text_ids must be 2 ids that differ' in refuse('bad.npz')

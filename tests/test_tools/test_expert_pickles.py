@@ -112,7 +112,7 @@ def test_texts_that_are_not_found(msrvtt, monkeypatch):
     with pytest.raises(SystemExit, match="config.py: 3 texts have no features, e.g. .*'1'"):
         run(monkeypatch, msrvtt, *ASKED)
     dump(msrvtt, 'gpt.pkl', {**content, 'video1': [ones(1, 2)]})
-    with pytest.raises(SystemExit, match="'video1': features of 1 captions, but raw-captions.pkl"):
+    with pytest.raises(SystemExit, match='has features of 1 captions, but raw-captions.pkl'):
         run(monkeypatch, msrvtt, *ASKED)
     assert not (msrvtt / 'gpt.h5').exists() and not (msrvtt / 'gpt.h5.part').exists()
 
@@ -148,11 +148,11 @@ class Harm:
         ({'a': 1.5}, 'expected an array .* found 1.5'),
         ({'a': np.array(1.5)}, 'expected an array .* found 1.5'),
         ({'a': ones(1, 2, 3)}, r'found \(1, 2, 3\)'),
-        ({'a': np.array([1, NAN, np.inf])}, "'a': 2 numbers are no finite float32"),
-        ({'a': np.array([1e300])}, '1 numbers are no finite float32'),
+        ({'a': np.array([1, NAN, np.inf])}, "'a': 2 numbers are not finite float32"),
+        ({'a': np.array([1e300])}, '1 numbers are not finite float32'),
         ({'a': ones(3), 'b': ones(2)}, "a.pickle: features of 'b' are 2 wide, the first 3"),
-        ({'a': NAN}, 'a.pickle: has features of nothing'),
-        ({'a': Harm()}, 'a.pickle: no pickle of features: it asks for .*mkdir'),
+        ({'a': NAN}, 'a.pickle: has no features'),
+        ({'a': Harm()}, 'a.pickle: not a pickle of features: it asks for .*mkdir'),
     ],
     ids=range(13),
 )

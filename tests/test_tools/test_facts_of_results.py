@@ -136,7 +136,7 @@ def of_a_published_model(folder, printed):
     code, printed = run_tool(
         folder, *publish[:2], 'w/epoch_1.pth', '--out', 'no', '--results', 'out.json'
     )
-    assert code and 'out.json is not of this checkpoint: trained for: 1 of 2' in printed
+    assert code and 'out.json does not belong to this checkpoint: trained for: 1 of 2' in printed
 
 
 def of_a_model_in_python(folder, printed):

@@ -99,9 +99,9 @@ def test_our_own_formats_and_what_is_not_there(tmp_path):
 @pytest.mark.parametrize(
     'ids, message',
     [
-        ([*'aba', 'd'], r"text_ids must be 4 ids that differ, 'a' is twice"),
+        ([*'aba', 'd'], r"text_ids must be 4 ids that differ, 'a' is repeated"),
         ([[*'abcd']], r'text_ids must be 4 ids that differ, not \[1, 4\]'),
-        ([b'\xff', b'a', b'b', b'c'], 'text_ids are no UTF-8'),
+        ([b'\xff', b'a', b'b', b'c'], 'text_ids are not UTF-8'),
         (['a\ud800', 'b', 'c', 'd'], 'text_ids: expected text without halves'),
     ],
 )

@@ -178,7 +178,7 @@ def test_scores_where_no_length_differs_enough(run, folder):
         (['--scores', 'none.npz'], 'none.npz does not exist'),
         (
             ['--scores', 'other.npz'],
-            "other.npz is no .npz file of numbers or strings: it has no array 'scores'",
+            "other.npz is not a .npz file of numbers or strings: it has no array 'scores'",
         ),
         (
             ['--scores', 'wide.npy'],

@@ -168,7 +168,7 @@ def own(*options: str, config: str = 'own_clip4clip') -> list[str]:
 def test_missing_files_are_stated_with_a_result(tools, folder):
     options = ['videos=my_clips/more', 'missing=skip', 'test_dataloader.dataset.split=all']
     code, printed = tools(folder, 'test', *own('table=captions.csv', *options))
-    assert code == 1 and "of split 'all' no row is left" in printed  # more/clip0 is clip0 there
+    assert code == 1 and "no row of split 'all' is left" in printed  # more/clip0 is clip0 there
     table = (folder / 'captions.csv').read_text().replace('more/', '')
     (folder / 'flat.csv').write_text(table)
     code, printed = tools(folder, 'test', *own('table=flat.csv', *options))
@@ -209,7 +209,7 @@ def test_what_is_random_is_refused_or_said(tools, folder):
     assert code == 1 and 'names no pretrained weights for encoder.difference' in printed
     code, printed = tools(folder, 'test', '--random-weights', *options)
     assert code == 0, printed
-    assert 'Nothing pretrained fills encoder.difference' in ' '.join(printed.split())
+    assert 'No pretrained weights for encoder.difference' in ' '.join(printed.split())
 
 
 def test_real_videos_of_which_some_are_broken(tools, folder, shared):

@@ -76,7 +76,7 @@ def test_an_upload(publish, monkeypatch):
     'arguments, message',
     [
         (['mine.py', 'gone.pth'], 'error: checkpoint gone.pth does not exist'),
-        (['mine.py', 'run.log'], 'error: checkpoint run.log cannot be read: it is no file of'),
+        (['mine.py', 'run.log'], 'error: checkpoint run.log cannot be read: it is not a file of'),
         (['mine.py', 'best.pth', '--results', 'x.json'], 'error: results x.json do not exist'),
         (['mine.py', 'best.pth', '--protocol', 'x.log'], 'a log file that exists, found .x.log'),
         (['mine.py', 'best.pth', '--protocol', 'mine.py'], 'mine.py has no protocol line'),

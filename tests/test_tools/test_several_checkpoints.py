@@ -126,7 +126,7 @@ def fails(folder, tool, *arguments):
     [
         (['seed3.pth', '--fusion', '1'], '--fusion is for several checkpoints'),
         (['seed3.pth', 'gone.pth'], 'checkpoint gone.pth does not exist'),
-        (['seed3.pth', 'seed4.pth', '--fusion', '1'], 'weight a member, 2 in all'),
+        (['seed3.pth', 'seed4.pth', '--fusion', '1'], 'weight per member, 2 in all'),
         (['seed3.pth', 'seed4.pth', '--fusion', 'prior'], "'sum' or weights, not 'prior'"),
     ],
 )
@@ -144,6 +144,6 @@ def test_a_checkpoint_of_another_model_is_named(folder, tmp_path):
         ('model_converters/fuse.py', ['--out', tmp_path / 'fused']),
     ):
         printed = fails(folder, tool, *both, *options)
-        assert f'checkpoint {tmp_path}/other.pth is not of this VideoTextRetriever' in printed
+        assert f'checkpoint {tmp_path}/other.pth does not fit this VideoTextRetriever' in printed
         assert 'missing (1): encoder.text.words.weight' in printed
     assert not (tmp_path / 'fused').exists()

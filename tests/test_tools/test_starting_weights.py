@@ -49,7 +49,7 @@ def test_a_whole_start(trained):
 
 def test_a_part(trained):
     printed = train(trained, f'load_from={LAST}', 'load_from_prefixes=encoder.', work='part')
-    assert f'From {LAST}: 2 encoder.*; all other weights keep their start' in printed
+    assert f'From {LAST}: 2 encoder.*; all other weights keep their initial values' in printed
     found, expected = weights(trained / 'part' / 'epoch_1.pth'), weights(trained / LAST)
     fresh = toy.ToyRetriever().state_dict()
     for name, value in found.items():

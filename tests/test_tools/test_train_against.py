@@ -86,7 +86,7 @@ def test_what_both_report_is_compared(tmp_path):
 
 
 def test_a_training_without_results(tmp_path):
-    with pytest.raises(SystemExit, match='left no results of a test'):
+    with pytest.raises(SystemExit, match='written no test results'):
         against.results_of(tmp_path)
 
 

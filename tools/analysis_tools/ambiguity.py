@@ -74,12 +74,18 @@ class Pairs(NamedTuple):
 def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     add = parser.add_argument
-    add('config', help='of a model whose supervision is an ARLSupervision')
-    add('checkpoint', help='from after the warm-up')
-    add('--out', type=output_folder, metavar='DIR', required=True, help='made if need be')
-    add('--videos', type=int, default=1000, help='of the training set, drawn (default: 1000)')
+    add('config', help='config of a model with an ARLSupervision')
+    add('checkpoint', help='checkpoint from after the warm-up')
+    add(
+        '--out',
+        type=output_folder,
+        metavar='DIR',
+        required=True,
+        help='folder to write, made if need be',
+    )
+    add('--videos', type=int, default=1000, help='drawn from the training set (default: 1000)')
     add('--texts', type=int, default=20, help='texts in ambiguous.json (default: 20)')
-    add('--seed', type=int, default=0, help='of the draws (default: 0)')
+    add('--seed', type=int, default=0, help='seed of the draws (default: 0)')
     parser.add_cfg_options()
     return parser.parse_one_checkpoint()
 
@@ -113,9 +119,9 @@ def supervision_of(model: nn.Module, args: argparse.Namespace) -> ARLSupervision
     """
     arl = getattr(model, 'supervision', None)
     if not isinstance(arl, ARLSupervision):
-        raise ValueError(f'{args.config}: model.supervision is no ARLSupervision')
+        raise ValueError(f'{args.config}: model.supervision must be an ARLSupervision')
     if not arl.ready:
-        raise ValueError(f'{args.checkpoint} is from the warm-up: it has no thresholds yet')
+        raise ValueError(f'{args.checkpoint} was saved in the warm-up: it has no thresholds yet')
     return arl
 
 
@@ -131,7 +137,7 @@ def encode(model: nn.Module, cfg: Config, count: int, seed: int) -> Sample:
     loader.dataset.update(epoch_unit='video_with_all_texts', on_broken='raise')
     dataset: VideoTextDataset = DATASETS.build(loader.dataset)
     if count < 1 or not dataset.videos_with_text:
-        raise ValueError(f'{count} videos are too few, or the training set has none with a text')
+        raise ValueError(f'{count} videos are too few, or no training video has a text')
     drawn = np.random.default_rng(seed).permutation(dataset.videos_with_text)[:count]
     columns = sorted(drawn.tolist())
     rows = sorted({t for v in columns for t in dataset.texts_of[v]})

@@ -52,7 +52,7 @@ def read_run(path: Path) -> Run:
         try:
             row = json.loads(line)
         except ValueError:
-            raise SystemExit(f'error: {files[-1]}, line {number}: no JSON') from None
+            raise SystemExit(f'error: {files[-1]}, line {number}: not JSON') from None
         step = row.get('step', number)
         for key, value in row.items():
             if isinstance(value, (int, float)) and key not in ('step', 'iter', 'epoch'):

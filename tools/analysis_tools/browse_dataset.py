@@ -33,7 +33,7 @@ def parse_args() -> argparse.Namespace:
     add('--out', type=output_file, required=True, metavar='FILE', help='the picture: png, pdf ...')
     add('--split', default='train', choices=('train', 'val', 'test'), help='default: train')
     add('--number', type=count, default=8, help='items, spread over the set (default: 8)')
-    add('--epoch', type=int, default=0, help='of the random transforms (default: 0)')
+    add('--epoch', type=int, default=0, help='epoch of the random transforms (default: 0)')
     parser.add_cfg_options()
     return parser.parse_args()
 

@@ -71,13 +71,15 @@ class Row(NamedTuple):
 def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     add = parser.add_argument
-    add('files', nargs='+', type=Path, metavar='FILE', help='the baseline first')
+    add('files', nargs='+', type=Path, metavar='FILE', help='score files, the baseline first')
     add_truth(
         parser,
         'who matches, as for eval_scores.py: .npy, or TREC qrels, which runs need; default for '
         'square matrices: the diagonal',
     )
-    add('--metrics', nargs='+', metavar='KEY', help='some only, as t2v_R1 judged_t2v_extra_AP')
+    add(
+        '--metrics', nargs='+', metavar='KEY', help='only these, such as t2v_R1 judged_t2v_extra_AP'
+    )
     add(
         '--by',
         choices=('video', 'query'),
@@ -91,12 +93,12 @@ def parse_args() -> argparse.Namespace:
         metavar='P',
         help='a corrected p below it resolves a difference (default: 0.05)',
     )
-    add('--out', type=output_file, metavar='FILE.json', help='for all numbers')
+    add('--out', type=output_file, metavar='FILE.json', help='write all numbers to this file')
     add(
         '--plot',
         type=output_file,
         metavar='FILE.png',
-        help='differences, and queries gained and lost',
+        help='draw differences, and queries gained and lost',
     )
     return parser.parse_args()
 
@@ -174,8 +176,8 @@ def in_order(path: Path, scores: Tensor, file: ScoreFile, ids: Ids) -> Tensor:
             strange = sorted({*names} - {*wanted})
             if strange:
                 raise ValueError(
-                    f'{path} has {kind} {strange[0]!r:.80}, which another file has not (so '
-                    f'{len(strange)} of {len(names)})'
+                    f'{path} has {kind} {strange[0]!r:.80}, which another file lacks '
+                    f'({len(strange)} of {len(names)} in all)'
                 )
         places = (
             torch.tensor([*map({n: i for i, n in enumerate(x)}.get, y)])
@@ -204,7 +206,9 @@ def by_query(args: argparse.Namespace, scores: Directed, relation: Relation) -> 
         values.update({f'judged_{key}': x for key, x in found.items() if 'share' not in key})
     unknown = sorted(set(args.metrics or ()) - values.keys())
     if unknown:
-        raise ValueError(f'--metrics: no {unknown[0]!r:.80}; there are {", ".join(values)}')
+        raise ValueError(
+            f'--metrics: {unknown[0]!r:.80} does not exist; there are {", ".join(values)}'
+        )
     return {key: x for key, x in values.items() if key in (args.metrics or values)}
 
 

@@ -30,17 +30,24 @@ def parse_args() -> argparse.Namespace:
         type=output_folder,
         required=True,
         metavar='DIR',
-        help='for the pictures, made if need be',
+        help='folder for the pictures, made if need be',
     )
-    add('--pictures', nargs='+', metavar='NAME', help='default: all that the model can give')
+    add(
+        '--pictures',
+        nargs='+',
+        metavar='NAME',
+        help='which pictures to draw; default: all that the model can give',
+    )
     add('--queries', nargs='+', metavar='ID', help='texts whose hits are drawn (default: 3 drawn)')
     add('--top', type=int, default=5, help='hits of a query (default: 5)')
-    add('--seed', type=int, default=0, help='of the draws (default: 0)')
+    add('--seed', type=int, default=0, help='seed of the draws (default: 0)')
     add(
         '--scores', metavar='FILE', help='.npy of ScoresFileHook or of another model: no model runs'
     )
-    add('--random-weights', action='store_true', help='without a checkpoint: parts may be random')
-    add('--work-dir', help='for the log; default work_dirs/<config name>')
+    add(
+        '--random-weights', action='store_true', help='no checkpoint is needed: parts may be random'
+    )
+    add('--work-dir', help='folder for the log; default work_dirs/<config name>')
     parser.add_cfg_options()
     args = parser.parse_one_checkpoint()
     if args.scores and args.checkpoint:
@@ -113,7 +120,7 @@ def draw_scores(cfg: Config, args: argparse.Namespace) -> None:
     request = request_for(Study(evaluation, dataset), hook.queries, top=hook.top, seed=hook.seed)
     without = [name for name in hook.pictures if name in lacking(None)]
     if args.pictures and without:
-        raise ValueError(f'{", ".join(without)}: needs a model, not scores alone')
+        raise ValueError(f'{", ".join(without)}: a model is needed, not scores alone')
     for name, figure in figures(request, hook.pictures, print):
         save(figure, args.out / f'{name}.png')
         print(args.out / f'{name}.png')

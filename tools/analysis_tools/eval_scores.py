@@ -96,12 +96,16 @@ def parse_args() -> argparse.Namespace:
         'square matrix: its diagonal. Any other suffix: TREC qrels, grades above 0 are matches; a '
         'run needs them',
     )
-    add('--tie-range', action='store_true', help='ranks if ties fall at best and at worst, too')
+    add(
+        '--tie-range',
+        action='store_true',
+        help='also give ranks with all ties at best and at worst',
+    )
     add(
         '--save',
         type=output_file,
         metavar='F',
-        help='the scores again: F.npz, or else a TREC run; of each transform F_NAME.npz beside it',
+        help='write the scores: F.npz, or else a TREC run; those of each transform to F_NAME.npz',
     )
     add(
         '--transform',
@@ -109,14 +113,14 @@ def parse_args() -> argparse.Namespace:
         action='extend',
         choices=('auto', *OF_BANK),
         default=[],
-        help='of the scores, each in a table beside the raw numbers; auto: what --bank-gallery, '
-        'row and column i of which are one pair, chooses, without it the usual one',
+        help='transforms of the scores, each in a table beside the raw numbers; auto: the one that '
+        '--bank-gallery chooses, whose row and column i are one pair; without it the usual one',
     )
     add(
         '--query-source',
         choices=('test', 'bank'),
-        help='whose hubs a transform removes; required with --transform. test: all test queries at '
-        'once, which no retrieval system has (transductive)',
+        help='queries whose hubs a transform removes; required with --transform. test: all test '
+        'queries at once, which no retrieval system has (transductive)',
     )
     add('--bank-t2v', type=Path, metavar='F', help='float [K, V]: K bank texts x the test videos')
     add('--bank-v2t', type=Path, metavar='F', help='float [T, K]: the test texts x K bank videos')
@@ -135,9 +139,12 @@ def parse_args() -> argparse.Namespace:
         'texts seen before x the test texts',
     )
     add_options(parser, OF_BANK)
-    add('--out', type=output_file, metavar='FILE.json', help='for all numbers')
+    add('--out', type=output_file, metavar='FILE.json', help='write all numbers to this file')
     add(
-        '--plot', type=output_file, metavar='FILE.png', help='k-occurrence, and error rates by mass'
+        '--plot',
+        type=output_file,
+        metavar='FILE.png',
+        help='draw k-occurrence, and error rates by mass',
     )
     return parser.parse_args()
 
@@ -204,7 +211,7 @@ def check_options(args: argparse.Namespace) -> None:
     if 'dbsn' in args.transform and args.query_source == 'test':
         raise ValueError('dbsn reads the items of a bank: take --query-source bank')
     if args.query_source == 'test' and args.bank_gallery:
-        raise ValueError('--bank-gallery is of a bank: take --query-source bank')
+        raise ValueError('--bank-gallery belongs to a bank: take --query-source bank')
     if args.transform or numbers_given(args).keys() - {'temperature'}:
         options_given(args, args.transform)  # refuses invalid options
     if args.gallery and args.scores.suffix != '.npy':
@@ -264,7 +271,8 @@ def evaluate_cut(
     asked = args.transform or args.plot or args.save or args.tie_range
     if asked:
         raise ValueError(
-            f'{args.scores} does not list all videos: no --transform, --plot, --save, --tie-range'
+            f'{args.scores} does not list all videos: leave --transform, --plot, --save and '
+            '--tie-range out'
         )
     run = measure_cut_run(table, positives, grades, at_least=args.at_least)
     texts, videos = table.shape

@@ -81,7 +81,7 @@ def parse_args() -> argparse.Namespace:
         help="a model's scores, texts x videos in the order of the test set: .npz with an array "
         "'scores', or .npy",
     )
-    add('--top', type=int, default=20, help='of LengthBiasMetric (default: 20)')
+    add('--top', type=int, default=20, help='top of LengthBiasMetric (default: 20)')
     add(
         '--gaps',
         type=float,

@@ -170,7 +170,7 @@ def spelt(names: list[str]) -> str:
 def main() -> None:
     parser = Parser(__doc__)
     parser.add_argument('configs', nargs='*', help='names or files; none: all')
-    parser.add_argument('--all', action='store_true', help='what agrees, too')
+    parser.add_argument('--all', action='store_true', help='also print what agrees')
     args = parser.parse_args()
     print(table({Path(name).stem for name in args.configs}, everything=args.all))
 

@@ -31,7 +31,7 @@ from mmvtr.utils import load_config
 
 def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
-    parser.add_argument('config', help='of a model with a supervision, on a PlantedDataset')
+    parser.add_argument('config', help='config of a model with a supervision, on a PlantedDataset')
     parser.add_argument('checkpoint', help='weights of the whole model')
     parser.add_argument(
         '--out', type=output_file, metavar='FILE', help='write the numbers to this .json file, too'

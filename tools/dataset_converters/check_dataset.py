@@ -250,7 +250,7 @@ def decode(args: argparse.Namespace) -> dict[str, str]:
         skip = option('on_broken.skip', str(args.report), prefix=prefix)
         print(
             f'listed in {args.report}; to do without them: {skip}. Without them a test set is '
-            'another one, and its results do not compare.'
+            'another one, and its results cannot be compared.'
         )
     return broken
 

@@ -59,7 +59,7 @@ def read_features(path: Path) -> list[np.ndarray]:
     arrays = [content[name] for name in MODALITIES]
     for name, array in zip(MODALITIES, arrays):
         if not isinstance(array, np.ndarray) or array.dtype.kind != 'f' or array.ndim != 3:
-            raise ValueError(f'{path}: {name} is no float array [clips, rows, width]')
+            raise ValueError(f'{path}: {name} is not a float array [clips, rows, width]')
     if len({array.shape[:2] for array in arrays}) > 1:
         shapes = {name: array.shape for name, array in zip(MODALITIES, arrays)}
         raise ValueError(f'{path}: expected as many clips and rows in each, found {shapes}')

@@ -61,14 +61,19 @@ def parse_args() -> argparse.Namespace:
     add('kind', choices=('videos', 'texts'), help='what the pickles have features of')
     add('out', type=Path, help='hdf5 file to write')
     add('pickles', type=Path, nargs='+', help='pickles of one expert, each of other videos')
-    add('--captions', type=Path, metavar='PKL', help='texts: {video id: captions}, of as many')
+    add(
+        '--captions',
+        type=Path,
+        metavar='PKL',
+        help='texts: {video id: captions}, as many as features',
+    )
     add('--config', help='texts: config whose datasets say the ids of the texts')
     parser.add_cfg_options()
     args = parser.parse_args()
     if (args.captions is None) != (args.config is None):
         parser.error('give --captions and --config together')
     if args.kind == 'videos' and args.captions:
-        parser.error('--captions is for texts')
+        parser.error('--captions is for KIND texts')
     return args
 
 
@@ -126,7 +131,7 @@ class TextsByWords:
             said = self.said.get(name, [])
             if len(found) != len(said):
                 what = f'{self.captions.name} has {len(said)}'
-                raise problem(place, f'features of {len(found)} captions, but {what}')
+                raise problem(place, f'has features of {len(found)} captions, but {what}')
             for n, (words, one) in enumerate(zip(said, found)):
                 for text_id in self.wanted.get((name, words), ()):
                     if text_id in self.lacking:
@@ -154,7 +159,7 @@ def rows_of(value: Any, place: Place) -> Optional[np.ndarray]:
         rows = rows.astype(np.float16 if rows.dtype.str[1:] == 'f2' else np.float32)
     if not np.isfinite(rows).all():
         raise problem(
-            place, f'{np.count_nonzero(~np.isfinite(rows))} numbers are no finite float32'
+            place, f'{np.count_nonzero(~np.isfinite(rows))} numbers are not finite float32'
         )
     return rows
 
@@ -267,7 +272,7 @@ def _write(
             there.add(name)
             file[name] = rows
     if not there:
-        raise problem(Place(pickles[0]), 'has features of nothing')
+        raise problem(Place(pickles[0]), 'has no features')
     return Written(there, lacking, width)
 
 

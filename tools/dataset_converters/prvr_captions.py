@@ -27,7 +27,7 @@ SETS: dict[str, type[PRVRDataset]] = {
 
 def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
-    parser.add_argument('dataset', choices=sorted(SETS), help='whose annotations')
+    parser.add_argument('dataset', choices=sorted(SETS), help='dataset of the annotations')
     parser.add_argument('ann_root', type=Path, help='folder of the official annotations')
     parser.add_argument(
         '--split', choices=['train', 'test'], required=True, help='which captions to write'

@@ -32,7 +32,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('config', help='config file')
     parser.add_argument('--min-count', type=int, default=2, help='rarer words are <unk>; default 2')
     parser.add_argument(
-        '--glove', type=Path, metavar='FILE', help='text file of GloVe vectors, a word a line'
+        '--glove', type=Path, metavar='FILE', help='text file of GloVe vectors, one word per line'
     )
     parser.add_cfg_options()
     return parser.parse_args()
@@ -47,7 +47,9 @@ def training_words(dataset_cfg: Mapping[str, Any], min_count: int) -> tuple[Path
     steps = {step['type']: step for step in dataset_cfg['text_pipeline']}
     name = next((name for name in steps if hasattr(TRANSFORMS.get(name), 'words_of')), None)
     if name is None:
-        raise ValueError(f'the text pipeline {list(steps)} makes no role graphs: needs no word2int')
+        raise ValueError(
+            f'the text pipeline {list(steps)} makes no role graphs, so it needs no word2int'
+        )
     dataset = read_annotations(dataset_cfg, 'environments')
     words_of = TRANSFORMS.get(name).words_of
     sentences = (words_of(text['text']) for text in dataset.texts)

@@ -21,7 +21,7 @@ from official_checkpoints.conversion import METHODS, convert_checkpoint
 def main() -> None:
     parser = Parser(__doc__)
     parser.add_argument(
-        'method', choices=sorted(METHODS), help='whose official code wrote the file'
+        'method', choices=sorted(METHODS), help='method whose official code wrote the file'
     )
     parser.add_argument('source', help="official file, e.g. 'pytorch_model.bin.4'")
     parser.add_argument('target', type=output_file, help='file to write')
@@ -29,11 +29,11 @@ def main() -> None:
         '--experts',
         nargs='+',
         metavar='NAME',
-        help='of ce: all of its experts, if they are not the nine of MSR-VTT',
+        help='for ce: all of its experts, if they are not the nine of MSR-VTT',
     )
     args = parser.parse_args()
     if args.experts is not None and args.method != 'ce':
-        parser.error('--experts is for ce')
+        parser.error('--experts is for the method ce')
     told = {} if args.experts is None else dict(experts=args.experts)
     # A bare state dict, like a checkpoint of mmvtr.
     state = read_checkpoint(args.source)['state_dict']

@@ -31,7 +31,7 @@ def parse_args() -> argparse.Namespace:
         '--fusion',
         nargs='+',
         metavar='WEIGHT',
-        help="'sum' (default: equal weights), or one weight a checkpoint",
+        help="'sum' (default: equal weights), or one weight per checkpoint",
     )
     parser.add_cfg_options()
     return parser.parse_args()

@@ -24,17 +24,23 @@ def parse_args() -> argparse.Namespace:
     add = parser.add_argument
     add('config', help='config file')
     add('checkpoint', help='checkpoint file of the same model')
-    add('--out', required=True, metavar='FOLDER', type=output_folder, help='to write')
+    add('--out', required=True, metavar='FOLDER', type=output_folder, help='folder to write')
     add('--results', metavar='FILE', help='json of tools/test.py --out, for the model card')
-    add('--protocol', metavar='LINE', help='of results without one, or the log that has it')
-    add('--name', help="of the model in its card; default: the repository's, or the config's")
-    add('--license', metavar='NAME', help="of the weights, for the card: 'apache-2.0'")
+    add(
+        '--protocol', metavar='LINE', help='protocol of results without one, or the log that has it'
+    )
+    add('--name', help="name of the model in its card; default: the repository's, or the config's")
+    add(
+        '--license',
+        metavar='NAME',
+        help="license of the weights, for the card, such as 'apache-2.0'",
+    )
     add('--push', metavar='REPO', help="upload to this repository of the hub, 'NAME/MODEL'")
     add('--private', action='store_true', help='make the repository a private one')
     parser.add_cfg_options()
     args = parser.parse_one_checkpoint()
     if args.private and not args.push:
-        parser.error('--private is of a repository: --push NAME/MODEL')
+        parser.error('--private needs a repository: give --push NAME/MODEL')
     return args
 
 
@@ -84,7 +90,7 @@ def read_protocol(given: Optional[str]) -> Optional[str]:
     text = Path(given).read_text(encoding='utf-8', errors='replace')
     found = re.findall(r'^protocol: .*(?:\n {10}\S.*)*', text, flags=re.MULTILINE)
     if not found:
-        raise ValueError(f'{given} has no protocol line: it is the log of no test')
+        raise ValueError(f'{given} has no protocol line: it is not the log of a test')
     return ' '.join(found[-1].split())
 
 

@@ -102,7 +102,9 @@ class VideoRetrievalInferencer(BaseInferencer):
         **options: Any,
     ) -> None:
         if gallery is None and options:
-            raise ValueError(f'{", ".join(sorted(options))}: of a gallery, but none was given')
+            raise ValueError(
+                f'{", ".join(sorted(options))} belong to a gallery, but none was given'
+            )
         cfg, self._saved = named_model(model)
         if weights is not None and not os.path.isfile(weights):
             raise FileNotFoundError(f'weights {str(weights)[-200:]} do not exist')
@@ -205,7 +207,7 @@ class VideoRetrievalInferencer(BaseInferencer):
                 transform without its inputs, or inputs without a transform.
         """
         if kind not in OTHER:
-            raise ValueError(f"kind: 'video' or 'text', not {str(kind)[:80]!r}")
+            raise ValueError(f"kind must be 'video' or 'text', not {str(kind)[:80]!r}")
         if calibration is not None and transform != 'auto':
             check_calibration(calibration, transform)
         bank = None if bank is None else str(bank)

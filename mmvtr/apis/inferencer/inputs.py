@@ -133,7 +133,7 @@ def vector_inputs(vectors: Any, kind: str) -> Inputs:
             )
         if not torch.isfinite(vectors).all():
             row = int((~vectors.isfinite().all(1)).nonzero()[0])
-            raise ValueError(f'vectors: that of item {row} is not finite')
+            raise ValueError(f'vectors: the vector of item {row} is not finite')
         ids = [str(i) for i in range(len(vectors))]
     else:
         raise TypeError(
@@ -141,7 +141,7 @@ def vector_inputs(vectors: Any, kind: str) -> Inputs:
             f'[N, D] expected, found a {type(vectors).__name__}'
         )
     if not ids:
-        raise ValueError('vectors: none at all')
+        raise ValueError('vectors: at least one expected, got none')
     name, count = Counter(ids).most_common(1)[0]
     if count > 1:
         raise ValueError(f'vectors: {count} have the id {name[:80]!r}')
@@ -168,14 +168,14 @@ def check_counts(**numbers: int) -> None:
     """Raise ValueError unless all are integers of 1 or more."""
     for name, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise ValueError(f'{name}: an integer of 1 or more, not {str(number)[:80]!r}')
+            raise ValueError(f'{name} must be an integer of 1 or more, not {str(number)[:80]!r}')
 
 
 def refuse_paths(texts: Inputs) -> None:
     """Raise ValueError if a text is the path of a video, which was probably meant as a video."""
     for text in texts.sources:
         if Path(text).suffix.lower() in VIDEOS and os.path.isfile(text):
-            raise ValueError(f'{text[:200]!r} is a file, not a text: say videos=...')
+            raise ValueError(f'{text[:200]!r} is a file, not a text: give it as videos=...')
 
 
 def _listed(items: Any, name: str, expected: str) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def _listed(items: Any, name: str, expected: str) -> dict[str, Any]:
     else:
         raise TypeError(f'{name}: expected {expected}, found a {type(items).__name__}')
     if not listed:
-        raise ValueError(f'{name}: none at all')
+        raise ValueError(f'{name}: at least one expected, got none')
     return listed
 
 

@@ -38,7 +38,7 @@ def named_model(model: Any) -> tuple[Config, Optional[Saved]]:
     elif os.path.isdir(model):
         saved = read_saved(model)
     elif isinstance(model, Path) or model.endswith(('.py', '.json', '.yaml', '.yml')):
-        raise FileNotFoundError(f'no config file, and no folder: {str(model)[-200:]}')
+        raise FileNotFoundError(f'neither a config file nor a folder: {str(model)[-200:]}')
     elif is_repo_id(model):
         saved = read_saved(local_folder(model))
     else:

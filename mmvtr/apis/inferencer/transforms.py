@@ -60,7 +60,7 @@ def check_transform(
     if transform == SURE_FIRST:
         sure_options(options)
         if kind != 'text':
-            raise ValueError(f"transform={SURE_FIRST!r} is of a gallery of texts: kind='text'")
+            raise ValueError(f"transform={SURE_FIRST!r} needs a gallery of texts: set kind='text'")
         if captions is None:
             raise ValueError(
                 f'transform={SURE_FIRST!r} needs captions=, the training set (or its config) whose '
@@ -70,7 +70,7 @@ def check_transform(
             refuse_unregistered(captions, 'captions')
         return
     if captions is not None:
-        raise ValueError(f'captions belong to transform={SURE_FIRST!r}; got {transform!r}')
+        raise ValueError(f'captions= belongs to transform={SURE_FIRST!r}, got {transform!r}')
     if (transform is None) != (bank is None):
         raise ValueError(
             f'a transform and its bank belong together: got transform={transform!r}, '
@@ -106,10 +106,10 @@ def check_calibration(calibration: Any, transform: Optional[str]) -> None:
         raise TypeError(f'calibration must be a Calibration, not {type(calibration).__name__}')
     ranked = transform not in (None, SURE_FIRST)
     if calibration.debiased and not ranked:
-        raise ValueError('the calibration is of debiased scores, but the gallery has no biases')
+        raise ValueError('the calibration is for debiased scores, but the gallery has no biases')
     if ranked and not calibration.debiased:
         raise ValueError(
-            f'the calibration is of raw scores, but {transform} ranks the gallery: fit one to '
+            f'the calibration is for raw scores, but {transform} ranks the gallery: fit one to '
             'scores with this transform (debiased=True)'
         )
 
@@ -164,8 +164,9 @@ def surely_of(
         implied = torch.cat([tile for _, tile in implied.parts()], dim=1)
     else:
         print_log(
-            f'What {implied.shape[0]} texts imply of {implied.shape[1]} is too much to keep: it is '
-            f'found anew for each {QUERIES} videos, which takes a minute or so without a GPU',
+            f'What {implied.shape[0]} texts imply about {implied.shape[1]} is too large to keep: '
+            f'it is computed again for each {QUERIES} videos, which takes about a minute without '
+            'a GPU',
             'current',
             logging.WARNING,
         )

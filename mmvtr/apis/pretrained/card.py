@@ -67,8 +67,8 @@ _LIMITS = """- {reads}
   about people."""
 _WITHOUT = 'None were given.'
 _NO_PROTOCOL = (
-    'Protocol: not stated. Without it (split, ids, ties, seed) these numbers compare with no '
-    'others.'
+    'Protocol: not stated. Without it (split, ids, ties, seed) these numbers cannot be '
+    'compared with others.'
 )
 
 
@@ -91,7 +91,7 @@ def read_results(
     """
     if results is None:
         if protocol is not None:
-            raise ValueError('a protocol was given, but no results that it is of')
+            raise ValueError('a protocol was given, but not the results that it belongs to')
         return Results({})
     name = 'results'
     if isinstance(results, (str, Path)):
@@ -131,7 +131,7 @@ def _refuse_other_training(
         for fact in dict.fromkeys([*mine, *other])
         if mine.get(fact) != other.get(fact)
     ]
-    raise ValueError(f'{name} is not of this checkpoint: {"; ".join(differ[:3])[:600]}')
+    raise ValueError(f'{name} does not belong to this checkpoint: {"; ".join(differ[:3])[:600]}')
 
 
 def model_card(

@@ -109,8 +109,8 @@ def fetch(repo_id: str, *, revision: Optional[str] = None) -> Path:
     except Exception as error:  # from the network, the file system, or the hub client
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise OSError(
-            f'{repo_id} is no folder here, and cannot be fetched from the hub: {reason[:80]} ... '
-            'Either\n'
+            f'{repo_id} is not a folder here, and cannot be fetched from the hub: {reason[:80]} '
+            '... Either\n'
             '  - look whether the id is right (and `hf auth login`, if it is private)\n'
             '  - or fill the cache on a machine with network (`hf download '
             f'{repo_id}`) and copy it here\n'
@@ -157,7 +157,9 @@ def push_to_hub(
             return _upload(Path(folder), repo_id, private, message)
     if cfg is not None or card:
         given = sorted([*card, *(['cfg'] if cfg is not None else [])])
-        raise ValueError(f'{", ".join(given)}: of a retriever, but {source} is a folder')
+        raise ValueError(
+            f'{", ".join(given)} can be given for a retriever, but {source} is a folder'
+        )
     return _upload(Path(source), repo_id, private, message)
 
 

@@ -192,7 +192,7 @@ class LSMDCDataset(PublishedDataset):
             self.left_out = LeftOut(tuple(skipped), whole - texts, len(captions), whole)
             log.warning(
                 f'{self.title} {self.split}: {self.left_out} are left out, as skip lists them '
-                f'({shown(skipped[:3])}). A result without them is not one on the whole set.'
+                f'({shown(skipped[:3])}). Results without them are not those of the whole set.'
             )
 
     def _lines(self, reason: str) -> str:
@@ -208,7 +208,7 @@ class LSMDCDataset(PublishedDataset):
         if rows != published:
             MMLogger.get_current_instance().warning(
                 f'{self.title} {self.split} has {rows} rows here ({videos} videos and {texts} '
-                f'texts), as published {published}: results do not compare.'
+                f'texts), published: {published}: results cannot be compared.'
             )
 
 

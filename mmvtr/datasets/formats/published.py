@@ -159,9 +159,10 @@ class PublishedDataset(VideoTextDataset):
         unknown = [name for name in names if not annotations.captions.get(name)]
         if unknown:
             raise ValueError(
-                f'{self.title} {self.split}: no captions of {len(unknown)} of {len(names)} videos '
-                f'of {annotations.listed_in} in {" and ".join(annotations.described_in)} '
-                f'({name_of(self.ann_root)}), e.g. {shown(unknown[:5])}'
+                f'{self.title} {self.split}: {len(unknown)} of {len(names)} videos in '
+                f'{annotations.listed_in} have no captions in '
+                f'{" and ".join(annotations.described_in)} ({name_of(self.ann_root)}), e.g. '
+                f'{shown(unknown[:5])}'
             )
 
     def _refuse_leak(self, listed_in: str, names: Sequence[str]) -> None:
@@ -191,6 +192,6 @@ class PublishedDataset(VideoTextDataset):
             )
         if (videos, texts) != (published.videos, published.texts):
             MMLogger.get_current_instance().warning(
-                f'{self.title} {self.split} has {videos} videos and {texts} texts here, as '
-                f'published {published.videos} and {published.texts}: results do not compare.'
+                f'{self.title} {self.split} has {videos} videos and {texts} texts here, published: '
+                f'{published.videos} and {published.texts}: results cannot be compared.'
             )

@@ -113,7 +113,7 @@ class YouCook2Dataset(PublishedDataset):
         if lacking:
             what = f'lacks {len(lacking)} videos of {ANNOTATIONS}, e.g. {shown(lacking[:5])}'
             raise problem(Place(path), what)
-        log.info(f'{self.title} {self.split}: numbers of frames by {path}.')
+        log.info(f'{self.title} {self.split}: numbers of frames are taken from {path}.')
         return rates
 
 

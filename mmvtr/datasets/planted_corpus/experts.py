@@ -120,7 +120,7 @@ def check_experts(experts: Experts, knobs: Knobs) -> None:
     except (OSError, ValueError):
         found = None
     if found != experts.made_of(knobs):
-        what = 'is missing or no json' if found is None else 'is of other knobs or another version'
+        what = 'is missing or not json' if found is None else 'is of other knobs or another version'
         raise RuntimeError(
             f'{str(path)[-200:]} {what}: choose another path for these experts, or delete the '
             'folder and they are made again'

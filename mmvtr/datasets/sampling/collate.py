@@ -140,8 +140,9 @@ def _vectors(side: str, halves: list[dict[str, Any]]) -> dict[str, Any]:
             if row.shape != rows[0].shape:
                 first = halves[0][f'{side}_id']
                 raise ValueError(
-                    f'vectors {name!r}: those of {side} {half[f"{side}_id"]!r} are '
-                    f'{list(row.shape)}, those of {first!r} {list(rows[0].shape)}'
+                    f'vectors {name!r} must have one shape: those of {side} '
+                    f'{half[f"{side}_id"]!r} are {list(row.shape)}, those of {first!r} '
+                    f'{list(rows[0].shape)}'
                 )
         stacked[name] = torch.stack(rows)
     return {f'{side}_vectors': stacked} if stacked else {}

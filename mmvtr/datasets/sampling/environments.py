@@ -56,7 +56,7 @@ class Environments:
         groups, rule = self.assign(videos)
         if groups.shape != (len(videos),):
             raise ValueError(
-                f'{len(videos)} environments expected, one a video, got {list(groups.shape)}'
+                f'{len(videos)} environments expected, one per video, got {list(groups.shape)}'
             )
         self.note = f'{type(self).__name__}: {rule}; {_counts(groups)}; {_hash(videos, groups)}'
         return groups
@@ -101,15 +101,19 @@ class LengthSplit(Environments):
         only: Optional[int] = None,
     ) -> None:
         if rule not in ('adjusted', 'equal'):
-            raise ValueError(f"rule: 'adjusted' or 'equal', not {rule!r}")
+            raise ValueError(f"rule must be 'adjusted' or 'equal', not {rule!r}")
         if isinstance(threshold, str) and threshold not in ('train_mean', 'test_mean'):
-            raise ValueError(f"threshold: 'train_mean', 'test_mean' or a number, not {threshold!r}")
+            raise ValueError(
+                f"threshold must be 'train_mean', 'test_mean' or a number, not {threshold!r}"
+            )
         if threshold != 'train_mean' and (share is not None or rule == 'equal'):
             raise ValueError(f'threshold={threshold!r} has no use beside {rule=}, {share=}')
         if share is not None and rule == 'equal':
             raise ValueError(f'{share=} has no use in an equal split')
         if (threshold == 'test_mean') != (test is not None):
-            raise ValueError("threshold='test_mean' needs test, a dataset, and nothing else does")
+            raise ValueError(
+                "threshold='test_mean' needs test=, a dataset, which no other threshold takes"
+            )
         self.parts = parts
         self.rule = rule
         self.threshold = threshold
@@ -302,7 +306,7 @@ class Halves:
 
     def __init__(self, keep: Optional[Literal[0, 1]] = None, *, seed: int = 0) -> None:
         if keep is not None and (type(keep) is not int or keep not in (0, 1)):
-            raise ValueError(f'keep: 0, 1 or None, not {shown(keep)}')
+            raise ValueError(f'keep must be 0, 1 or None, not {shown(keep)}')
         self.keep = keep
         self.seed = seed
 

@@ -143,8 +143,8 @@ def _item_environments(dataset: VideoTextDataset) -> np.ndarray:
     items = dataset.texts if dataset.epoch_unit == 'text' else dataset.videos_with_text
     if len(items) != len(dataset):
         raise ValueError(
-            f'EnvironmentBatchSampler: {len(dataset)} items of {len(items)}: it shows each '
-            'once, without RepeatDataset'
+            f'EnvironmentBatchSampler: the dataset shows {len(items)} items as {len(dataset)}, '
+            'expected each once: leave RepeatDataset out'
         )
     if dataset.epoch_unit == 'text':
         return np.array([_text_environment(text, of_video) for text in dataset.texts])
@@ -239,8 +239,8 @@ def _item_videos(dataset: VideoTextDataset) -> np.ndarray:
     items = dataset.texts if dataset.epoch_unit == 'text' else dataset.videos_with_text
     if len(items) != len(dataset):
         raise ValueError(
-            f'SceneBatchSampler: {len(dataset)} items of {len(items)}: it shows each once, without '
-            'RepeatDataset'
+            f'SceneBatchSampler: the dataset shows {len(items)} items as {len(dataset)}, expected '
+            'each once: leave RepeatDataset out'
         )
     if dataset.epoch_unit == 'text':
         videos = [_only_video(text) for text in dataset.texts]

@@ -61,7 +61,7 @@ def adjusted_split(
             outside (0, 1); a part without a video.
     """
     if (threshold is None) == (share is None):
-        raise ValueError(f'one of threshold and share, got {threshold} and {share}')
+        raise ValueError(f'give one of threshold and share, got {threshold} and {share}')
     if share is not None and not 0 < share < 1:
         raise ValueError(f'share must lie between 0 and 1, got {share}')
     *halves, rest = _halvings(lengths, parts)
@@ -247,4 +247,4 @@ def _check_limits(delta: float, alpha: int, order: str) -> None:
     if not alpha >= 1:
         raise ValueError(f'alpha must be at least 1, got {alpha}')
     if order not in ('guard_first', 'as_printed'):
-        raise ValueError(f"order: 'guard_first' or 'as_printed', not {order!r}")
+        raise ValueError(f"order must be 'guard_first' or 'as_printed', not {order!r}")

@@ -129,7 +129,7 @@ class TableDataset(VideoTextDataset):
         if seen.gone:
             self._leave_rows(chosen, seen)
         if not here:
-            raise problem(Place(self.table), f'of split {shown(self.split)} no row is left')
+            raise problem(Place(self.table), f'no row of split {shown(self.split)} is left')
         records = make_videos(here, seen.seconds)
         texts = make_texts(here)
         for pair in here:
@@ -140,7 +140,7 @@ class TableDataset(VideoTextDataset):
         if again := repeated(chosen):
             MMLogger.get_current_instance().warning(
                 f'{self.origin()}: {len(again)} of {len(chosen)} rows repeat a video and its text, '
-                f'and count again: {"; ".join(again[:NAMED])}{"; ..." if again[NAMED:] else ""}'
+                f'and count twice: {"; ".join(again[:NAMED])}{"; ..." if again[NAMED:] else ""}'
             )
         return records, texts
 
@@ -230,7 +230,7 @@ class TableDataset(VideoTextDataset):
             remedies.append(f'{option("missing", "skip")} leaves out the rows of missing videos')
         if seen.broken and self.on_broken == 'raise':
             only = ValueError if problems else BrokenVideoError
-            problems.add(f'{len(seen.broken)} of {seen.files} files are no videos', seen.broken)
+            problems.add(f'{len(seen.broken)} of {seen.files} files are not videos', seen.broken)
             remedies.append(
                 f'{option("on_broken.skip", "broken_videos.txt")} leaves out what is listed there: '
                 'check_dataset --decode writes this list'

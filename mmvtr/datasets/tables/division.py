@@ -42,7 +42,7 @@ def check_fractions(fractions: Mapping[str, float]) -> None:
     numbers = all(isinstance(x, (int, float)) and 0 <= x <= 1 for x in fractions.values())
     if not numbers or not math.isclose(sum(fractions.values()), 1, abs_tol=1e-6):
         raise ValueError(
-            f'fractions: expected a share of 0 to 1 of each split, 1 in all, found '
+            'fractions: expected a share from 0 to 1 for each split, 1 in all, found '
             f'{str(dict(fractions))[:80]}'
         )
 

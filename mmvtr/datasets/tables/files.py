@@ -22,7 +22,7 @@ VIDEOS = frozenset(
 )
 FEATURES = '.npy'
 #: Kind under which unfit names are collected in Problems.
-UNFIT = 'name of no video of the folder'
+UNFIT = 'name that fits no video of the folder'
 
 
 class Wanted(NamedTuple):

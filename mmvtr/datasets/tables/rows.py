@@ -199,7 +199,7 @@ def _read_parquet(path: Path) -> list[tuple[Place, dict[str, Any]]]:
         check_columns(parquet.read_schema(path).names, Place(path))
         rows = parquet.read_table(path).to_pylist()
     except (ArrowException, OSError) as error:
-        raise problem(Place(path), f'no parquet file: {error}') from error
+        raise problem(Place(path), f'not a parquet file: {error}') from error
     return [(Place(path, f'row {number}'), row) for number, row in enumerate(rows, 1)]
 
 
@@ -244,7 +244,7 @@ def _rows_of(
     texts = ['']
     with problems.of('empty or unfit name'):
         names = {name: name_in(row, name, place) for name in NAMES if name in row}
-    with problems.of('time that is none'):
+    with problems.of('invalid time'):
         times = times_in(row, place)
     with problems.of('empty or unfit caption'):
         texts = _texts(row['text'], place.at("'text'"))

@@ -183,8 +183,8 @@ def _expert(
 ) -> Expert:
     if max_tokens is not None and (max_tokens < 1 or mean):
         raise ValueError(
-            f'LoadExperts: max_tokens of {name!r} must be at least 1, and is not for a mean; got '
-            f'max_tokens={max_tokens} and mean={mean}'
+            f'LoadExperts: max_tokens of {name!r} must be at least 1, and left out with a mean; '
+            f'got max_tokens={max_tokens} and mean={mean}'
         )
     tokens = 1 if mean else limit if max_tokens is None else max_tokens
     return Expert(open_store(Path(path)), dim, None if mean else seconds, tokens, mean, set())

@@ -149,7 +149,7 @@ class NpyFolder(FeatureStore):
         """Return the content of the name's file."""
         path = self.file_of(name)
         if not path.is_file():  # np.load would read a named pipe forever
-            raise ValueError(f'{name_of(path, 80)} is {"no file" if path.exists() else "gone"}')
+            raise ValueError(f'{name_of(path, 80)} is {"not a file" if path.exists() else "gone"}')
         raw = np.fromfile(path, np.uint8)
         if raw[:2].tobytes() == ZIP:
             raise ValueError(f'{name_of(path, 80)} is an npz file, expected what np.save writes')
@@ -196,7 +196,7 @@ class Hdf5File(FeatureStore):
         if not hasattr(stored, 'shape'):
             raise ValueError('expected an array, found a group')
         if name not in self._finite and stored.nbytes > self._most:
-            raise ValueError(f'{stored.nbytes:,} bytes are said to be in a file of too few')
+            raise ValueError(f'the file is too small for its array of {stored.nbytes:,} bytes')
         return np.asarray(stored[()])
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -299,7 +299,7 @@ def _read_dict(path: Path) -> dict[str, list[str]]:
     try:
         content = ast.literal_eval(text) if content is None else content
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
-        raise problem(place, f'no python dict: {error}') from error
+        raise problem(place, f'not a python dict: {error}') from error
     return {video: strings(own, place.key(video)) for video, own in mapping(content, place).items()}
 
 

@@ -65,7 +65,7 @@ class LoadVectors(BaseTransform):
 
     def __init__(self, stores: dict[str, str], *, side: str, mean: bool = False) -> None:
         if not stores:
-            raise ValueError('LoadVectors: stores must be paths by name, there are none')
+            raise ValueError('LoadVectors: stores must be a dict of paths by name, not empty')
         if side not in ('text', 'video'):
             raise ValueError(f"LoadVectors: side must be 'text' or 'video', not {side!r}")
         self.stores = {name: open_store(Path(path)) for name, path in stores.items()}
@@ -99,7 +99,7 @@ class LoadVectors(BaseTransform):
         key = f'{self.side}_id'
         if key not in item:
             raise ValueError(
-                f'LoadVectors(side={self.side!r}) stands in the pipeline of the other side'
+                f'LoadVectors(side={self.side!r}) is in the pipeline of the other side'
             )
         return key
 
@@ -123,7 +123,7 @@ class LoadFrameVectors(BaseTransform):
 
     def __init__(self, stores: dict[str, str]) -> None:
         if not stores:
-            raise ValueError('LoadFrameVectors: stores must be paths by name, there are none')
+            raise ValueError('LoadFrameVectors: stores must be a dict of paths by name, not empty')
         self.stores = {name: open_store(Path(path)) for name, path in stores.items()}
 
     def check(self, videos: list[Results]) -> None:
@@ -141,8 +141,8 @@ class LoadFrameVectors(BaseTransform):
         """
         if 'features' not in results:
             raise ValueError(
-                'LoadFrameVectors stands behind LoadFeatures and PoolFeatures: the teacher has to '
-                'know how many frames there are'
+                'LoadFrameVectors must come after LoadFeatures and PoolFeatures: the teacher has '
+                'to know how many frames there are'
             )
         count = len(results['features'])
         read = {}

@@ -42,7 +42,7 @@ class LeftOut(NamedTuple):
 def check_missing(missing: Any) -> None:
     """Raise ValueError unless it is 'raise' or 'skip'."""
     if missing not in ('raise', 'skip'):
-        raise ValueError(f"missing: 'raise' or 'skip', not {shown(missing)}")
+        raise ValueError(f"missing must be 'raise' or 'skip', not {shown(missing)}")
 
 
 def skip_advice(prefix: str) -> str:
@@ -92,7 +92,7 @@ def leave(
     more = ', ...' if len(left_out.names) > 3 else ''
     MMLogger.get_current_instance().warning(
         f'{origin}: {left_out} are missing and left out ({", ".join(some)}{more}). '
-        'A result without them is not one on the whole set.'
+        'Results without them are not those of the whole set.'
     )
     return videos, kept, left_out
 
@@ -119,7 +119,7 @@ def subset(
     count = len(videos)
     listed = [indices] if isinstance(indices, int) else list(indices)
     if any(isinstance(i, bool) or not isinstance(i, int) for i in listed):
-        raise problem(Place(origin), f'indices: whole numbers, not {shown(indices)}')
+        raise problem(Place(origin), f'indices must be whole numbers, not {shown(indices)}')
     if isinstance(indices, int):
         stay = [*range(count)][:indices] if indices >= 0 else [*range(count)][indices:]
     else:
@@ -127,13 +127,13 @@ def subset(
         if len(stay) < len(listed) or not all(0 <= i < count for i in stay):
             raise problem(
                 Place(origin),
-                f'indices: positions of {count:,} videos, each once, not {shown(indices)}',
+                f'indices must be positions of {count:,} videos, each once, not {shown(indices)}',
             )
     chosen, kept, left_out = _kept(videos, texts, stay, before)
     if not chosen or not kept:
         raise problem(Place(origin), f'indices={shown(indices)} leaves no video that has a text')
     MMLogger.get_current_instance().warning(
-        f'{origin}: indices leaves {left_out} out. A result is not one on the whole set.'
+        f'{origin}: indices leaves {left_out} out. Results are not those of the whole set.'
     )
     return chosen, kept, left_out
 
@@ -161,7 +161,7 @@ def refuse_other_lists(names: Sequence[str], origin: str) -> None:
         if other:
             raise ValueError(
                 f"{origin[:200]}, missing='skip': process {rank} lacks {len(own)} videos and "
-                f'process 0 {len(lists[0])}, which differ in {len(other)}, e.g. '
+                f'process 0 lacks {len(lists[0])}; the two differ in {len(other)}, e.g. '
                 f'{shown(sorted(other)[:3])}: all machines must have the same files'
             )
 
@@ -187,7 +187,7 @@ def read_on_broken(on_broken: OnBroken) -> dict[str, str]:
         return {}
     if not _names_file(on_broken):
         raise ValueError(
-            f"on_broken: 'raise', 'skip' or dict(skip='FILE'), not {str(on_broken)[:80]!r}"
+            f"on_broken must be 'raise', 'skip' or dict(skip='FILE'), not {str(on_broken)[:80]!r}"
         )
     return read_broken(Path(on_broken['skip']))
 

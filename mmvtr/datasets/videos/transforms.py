@@ -183,7 +183,7 @@ class LoadFeatures(BaseTransform):
         last, width = max(b for _, b in self.columns), features.shape[1]
         if last > width:
             raise ValueError(
-                f'LoadFeatures: columns up to {last} of features of {video_id!r}, which are '
+                f'LoadFeatures: columns go up to {last}, but the features of {video_id!r} are '
                 f'{width} wide'
             )
         return np.concatenate([features[:, a:b] for a, b in self.columns], axis=1)
@@ -192,7 +192,7 @@ class LoadFeatures(BaseTransform):
         found = ', '.join(f'{len(part)} in {s.path}' for s, part in zip(self.stores, parts))
         return (
             f'features of {video_id!r}: {found} rows with num_frames={self.num_frames}; equally '
-            'many expected, which a num_frames that no store falls short of gives'
+            'many expected: take a num_frames that every store reaches'
         )
 
 
@@ -225,7 +225,7 @@ class CenterCrop(BaseTransform):
         """Crop ``imgs`` [H, W, 3] -> [size, size, 3]."""
         height, width = results['imgs'][0].shape[:2]
         if min(height, width) < self.size:
-            raise ValueError(f'CenterCrop({self.size}): the image is {height} x {width}')
+            raise ValueError(f'CenterCrop({self.size}): the image is smaller, {height} x {width}')
         top, left = round((height - self.size) / 2), round((width - self.size) / 2)
         results['imgs'] = [
             img[top : top + self.size, left : left + self.size] for img in results['imgs']

@@ -127,7 +127,7 @@ def _each_packet_once(read: Callable[[_Clip], T], clip: _Clip) -> T:
     try:
         return read(clip._replace(each_once=True))
     except DoubledError:
-        raise BrokenVideoError('packets stand twice where no packet is expected') from None
+        raise BrokenVideoError('packets are repeated even after copies were left out') from None
 
 
 def _read(clip: _Clip) -> list[np.ndarray]:
@@ -211,7 +211,7 @@ def _read_by_time(clip: _Clip) -> Optional[list[np.ndarray]]:
         except _NotAsListedError:
             if listed.damaged:  # counting would pick other pictures
                 raise BrokenVideoError(
-                    'pictures are not shown at their times, and others are damaged'
+                    'some pictures do not have the times of their packets, and others are damaged'
                 ) from None
             return None
 

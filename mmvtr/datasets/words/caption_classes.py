@@ -68,10 +68,10 @@ class CaptionClasses:
 
     def __init__(self, *, parser: str, share: float = 0.25) -> None:
         if not 0 < share <= 1:
-            raise ValueError(f'CaptionClasses: share in (0, 1], not {share}')
+            raise ValueError(f'CaptionClasses: share must lie in (0, 1], not {share}')
         if parser not in get_args(Method) and not parser.endswith('.json'):
             raise ValueError(
-                f"CaptionClasses: parser 'rules', 'spacy' or a .json file, not {parser!r}"
+                f"CaptionClasses: parser must be 'rules', 'spacy' or a .json file, not {parser!r}"
             )
         self.share = share
         self.names: dict[int, str] = {}
@@ -144,7 +144,7 @@ class _FromFile:
     def __call__(self, text: dict[str, Any]) -> Classes:
         text_id = text['text_id']
         if text_id not in self.content:
-            raise KeyError(f'{name_of(self.path)} has no classes of text {shown(text_id)}')
+            raise KeyError(f'{name_of(self.path)} has no classes for text {shown(text_id)}')
         verbs, nouns = (self._numbers(text_id, kind) for kind in ('verb', 'noun'))
         return Classes(verbs, nouns, [(verb, noun) for verb in verbs for noun in nouns[:1]])
 

@@ -51,7 +51,9 @@ class DrawableCaptions:
         had, has = ({v for text in some for v in text['video_idx']} for some in (texts, left))
         bare = [videos[v]['video_id'] for v in sorted(had - has)]
         if bare:
-            raise problem(place, f'leaves {len(bare)} videos no caption, e.g. {shown(bare[:5])}')
+            raise problem(
+                place, f'leaves {len(bare)} videos without a caption, e.g. {shown(bare[:5])}'
+            )
         self.note = f'{len(left)} of {len(texts)} texts may be drawn'
         return videos, left
 
@@ -78,7 +80,7 @@ def _by_video(
         if not isinstance(values, list) or any(not isinstance(x, bool) for x in values):
             raise wrong(place.key(video), 'a list of true and false', values)
         if len(values) != len(names):
-            what = f'expected one value a caption, {len(names)}, found {len(values)}'
+            what = f'expected one value per caption, {len(names)}, found {len(values)}'
             raise problem(place.key(video), what)
         for name, value in zip(names, values):  # kept if any of its videos allows it
             drawn[name] = drawn.get(name, False) or value
@@ -91,13 +93,13 @@ def _check_ids(content: dict[str, Any], names: list[str], what: str, place: Plac
     if unknown:
         raise problem(
             place,
-            f'{len(unknown)} ids are none of the {len(names)} {what} of the set, e.g. '
+            f'{len(unknown)} ids are not among the {len(names)} {what} of the set, e.g. '
             f'{shown(unknown[:5])}',
         )
     lacking = [name for name in names if name not in content]
     if lacking:
         raise problem(
             place,
-            f'says nothing of {len(lacking)} of the {len(names)} {what} of the set, e.g. '
+            f'lacks {len(lacking)} of the {len(names)} {what} of the set, e.g. '
             f'{shown(lacking[:5])}',
         )

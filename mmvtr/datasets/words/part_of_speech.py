@@ -49,7 +49,9 @@ def tag(sentence: str, method: Method = 'rules') -> list[tuple[str, Tag]]:
         ImportError: 'spacy', but spaCy or its model is not installed.
     """
     if method not in get_args(Method):
-        raise ValueError(f'part of speech: method one of {get_args(Method)}, not {method!r}')
+        raise ValueError(
+            f'part of speech: method must be one of {get_args(Method)}, not {method!r}'
+        )
     return _by_spacy(words(sentence)) if method == 'spacy' else _by_rules(sentence)
 
 

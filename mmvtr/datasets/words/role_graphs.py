@@ -174,7 +174,7 @@ class LoadRoleGraph(GraphTransform):
         missing = [sentence for sentence in sentences if sentence not in self.graphs]
         if missing:
             raise KeyError(
-                f'{name_of(self.graph_file)}: no graph of {len(missing)} of {len(sentences)} '
+                f'{name_of(self.graph_file)} has no graph for {len(missing)} of {len(sentences)} '
                 f'sentences, e.g. {shown(missing[:3])}'
             )
         self.graphs = {sentence: self.graphs[sentence] for sentence in sentences}
@@ -182,7 +182,7 @@ class LoadRoleGraph(GraphTransform):
     def parse(self, record: Results) -> tuple[list[str], RoleGraph]:
         sentence = record['text']
         if sentence not in self.graphs:
-            raise KeyError(f'{name_of(self.graph_file)}: no graph of {shown(sentence)}')
+            raise KeyError(f'{name_of(self.graph_file)} has no graph for {shown(sentence)}')
         tokens = self.words_of(sentence)
         try:
             return tokens, _read_graph(*self.graphs[sentence], length=len(tokens))

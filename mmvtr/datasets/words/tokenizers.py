@@ -150,7 +150,7 @@ class HFTokenize(BaseTransform):
             ) from error
         if spans and not self.tokenizer.is_fast:
             raise ValueError(
-                f'HFTokenize: spans=True needs a fast tokenizer, that of {model!r} '
+                f'HFTokenize: spans=True needs a fast tokenizer, but that of {model!r} '
                 f'({type(self.tokenizer).__name__}) does not say where its tokens are in the text'
             )
         self.limit = max_length
@@ -241,7 +241,7 @@ class OpenCLIPTokenize(BaseTransform):
         if self.padded and context_length not in (None, own):
             raise ValueError(
                 f'OpenCLIPTokenize: {str(model)[:80]!r} reads texts with their padding, {own} '
-                f'tokens, so context_length={context_length} is none of its texts'
+                f'tokens: leave context_length={context_length} out'
             )
         self.limit = context_length or own
         try:

@@ -46,8 +46,8 @@ def key_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
             yield f'{key}: nothing reads this key{nearest(key, KNOWN)} ({_OWN})'
         elif uses[key] > 1:
             yield (
-                f'{key}: a variable of the config file, which is read before --cfg-options are: '
-                f'set the keys that it went to (tools/analysis_tools/print_config.py; {_OWN})'
+                f'{key}: a variable of the config file, which is read before --cfg-options: set '
+                f'the keys that are made from it (tools/analysis_tools/print_config.py; {_OWN})'
             )
     for key in cfg:
         used = uses.get(key, 0) > 1
@@ -93,7 +93,7 @@ def hook_faults(cfg: Config, options: Iterable[str] = ()) -> Iterator[str]:
         was_there = uses.get(name, 0) > (key not in given)
         if not was_there and (key in given or nearest(name, known)):
             others = nearest(name, known, otherwise=known)
-            yield f'{key}: there is no such hook to be taken away{others}'
+            yield f'{key}: there is no such hook to remove{others}'
 
 
 def default_hooks(hooks: Optional[Mapping[str, Any]]) -> dict[str, Any]:

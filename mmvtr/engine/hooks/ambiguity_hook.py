@@ -57,7 +57,7 @@ class AmbiguityHook(Hook):
         last = runner.max_iters - len(runner.train_dataloader)  # first iteration of the last epoch
         if last / runner.max_iters < supervision.warmup:
             runner.logger.warning(
-                f'no pair will ever be called ambiguous: sets start with an epoch, and none begins '
+                'no pair will ever be called ambiguous: sets start with an epoch, and none begins '
                 f'after the warm-up ({supervision.warmup:.0%} of the training); train longer, or '
                 'lower supervision.warmup (warmup_epochs)'
             )
@@ -133,8 +133,8 @@ class AmbiguityHook(Hook):
         if found and precision < self.low_precision * base:
             runner.logger.warning(
                 f'{precision:.0%} of the pairs called ambiguous truly hold, {base:.0%} of all '
-                "unannotated pairs do: the sets say little (rule='own', a cap and a longer warm-up "
-                'make them smaller)'
+                "unannotated pairs do: the sets hardly tell them apart (rule='own', a cap and a "
+                'longer warm-up make them smaller)'
             )
 
 

@@ -168,7 +168,7 @@ class ScoresFileHook(Hook):
 
     def __init__(self, *, modes: Sequence[str] = ('test',)) -> None:
         if isinstance(modes, str) or not set(modes) <= {'val', 'test'}:
-            raise ValueError(f"modes: some of ('val', 'test'), not {modes!r}")
+            raise ValueError(f"modes must be some of ('val', 'test'), not {modes!r}")
         self.modes = tuple(modes)
 
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
@@ -177,7 +177,7 @@ class ScoresFileHook(Hook):
             return
         if not evaluation.exact:
             raise RuntimeError(
-                'ScoresFileHook: the similarity ranks a shortlist only, the rest are no scores'
+                'ScoresFileHook: the similarity ranks only a shortlist, other pairs have no scores'
             )
         stem = os.path.join(runner.work_dir, f'scores_{evaluation.mode}')
         raw = f'{stem}.npy'
@@ -238,7 +238,8 @@ class ModalityGapHook(Hook):
         similarity = evaluation.model.similarity
         if not hasattr(similarity, 'flat'):
             raise TypeError(
-                f'ModalityGapHook: {type(similarity).__name__} is no inner product of two vectors'
+                f'ModalityGapHook: {type(similarity).__name__} is not an inner product of two '
+                'vectors'
             )
         if min(len(items.ids) for items in (evaluation.texts, evaluation.videos)) < 2:
             runner.logger.info('no modality gap: a set of one text or one video has no pairs')

@@ -74,8 +74,8 @@ class EtaMonitorHook(Hook):
             unannotated = ~dataset.positives()
             share = (truth & unannotated).sum() / max(unannotated.sum(), 1)
             runner.logger.info(
-                f'of the unannotated training pairs {100 * share:.3f} % are true (spared_share to '
-                'compare with: the mean of 1 - eta)'
+                f'{100 * share:.3f} % of the unannotated training pairs are true (compare '
+                'spared_share, the mean of 1 - eta)'
             )
 
     def before_train_epoch(self, runner) -> None:
@@ -147,8 +147,8 @@ class EtaMonitorHook(Hook):
             return (
                 f'mean eta of negatives is {eta:.3f} (< {self.discount}), and it is over .9 for '
                 f'{100 * sure:.0f} % of them only (< {100 * self.sure:.0f} %). Most negatives are '
-                'true ones, so this is a discount on all of them and no finding. The slope and the '
-                'bias of the match probability have far to go: raise their learning rate '
+                'true ones, so this lowers the weight of all of them and finds nothing. The slope '
+                'and the bias of the match probability have far to go: raise their learning rate '
                 '(lr_mult of supervision), or let the ramp begin later.'
             )
         if eta > self.high:

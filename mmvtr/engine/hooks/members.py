@@ -129,7 +129,7 @@ def fuse_config(
     for hook in hooks:
         if hook.get('queries') == 'train_queue':
             raise ValueError(
-                f'{hook["type"]} wants the train queue, which models of different trainings do not '
+                f'{hook["type"]} needs a train queue, which models from different trainings do not '
                 'share: make a bank with tools/export_bank.py, or take the hook out'
             )
     members = [cfg.model] * len(origins)

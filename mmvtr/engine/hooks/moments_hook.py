@@ -106,7 +106,7 @@ class MomentsHook(Hook):
         path = os.path.join(runner.work_dir, self.file)
         lines = ',\n'.join(json.dumps(entry, ensure_ascii=False) for entry in entries)
         write_text(path, f'[\n{lines}\n]\n')
-        runner.logger.info(f'moments of the best {found.column.shape[1]} videos a text: {path}')
+        runner.logger.info(f'moments of the best {found.column.shape[1]} videos per text: {path}')
 
 
 def refuse_without_frames(model: nn.Module) -> None:

@@ -280,8 +280,8 @@ def eta_of(study: Study, rows: Sequence[int], columns: Sequence[int]) -> Tensor:
     supervision = getattr(study.model, 'supervision', None)
     if not hasattr(supervision, 'matrices'):
         raise ValueError(
-            f'{study.name}: no uncertainty of pairs: the config needs a DVTRSupervision or a '
-            'PCMESupervision'
+            f'{study.name}: there is no uncertainty of pairs: the config needs a '
+            'DVTRSupervision or a PCMESupervision'
         )
     made = supervision.matrices(*levels_of(study, rows, columns))
     if 'eta' not in made:

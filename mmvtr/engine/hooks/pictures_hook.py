@@ -60,7 +60,9 @@ class PicturesHook(Hook):
         self.queries = checked_queries(queries)
         modes = [modes] if isinstance(modes, str) else modes
         if not modes or not set(modes) <= {'val', 'test'}:
-            raise ValueError(f"PicturesHook: modes: some of ('val', 'test'), not {modes!r:.80}")
+            raise ValueError(
+                f"PicturesHook: modes must be some of ('val', 'test'), not {modes!r:.80}"
+            )
         for name, value, most in (('interval', interval, None), ('top', top, 20)):
             if value < 1 or (most and value > most):
                 limit = f'1 to {most}' if most else 'at least 1'
@@ -127,7 +129,7 @@ def checked_queries(queries: Union[int, str, Sequence[Union[int, str]]]) -> Unio
     count = ids if isinstance(ids, int) else len(ids)
     if not 1 <= count <= MOST:
         raise ValueError(
-            f'queries: 1 to {MOST}, not {count} (ids of texts stand in a list, [7010])'
+            f'queries must be 1 to {MOST}, not {count} (give ids of texts as a list, [7010])'
         )
     if not isinstance(ids, int) and len(set(ids)) < count:
         raise ValueError(f'queries: an id occurs twice in {ids!r:.80}')

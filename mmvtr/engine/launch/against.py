@@ -127,7 +127,7 @@ def results_of(folder: Path) -> Results:
     """
     files = sorted(folder.glob(f'*/{RESULTS}'))
     if not files:
-        raise SystemExit(f'error: {folder}: the training has left no results of a test')
+        raise SystemExit(f'error: {folder}: the training has written no test results')
     newest = files[-1]  # a resumed run has one folder per start
     return results_from(json.loads(newest.read_text()), str(newest))
 

@@ -204,7 +204,7 @@ def start_from(runner: Runner, cfg: Config) -> None:
     if prefixes:
         runner.register_hook(PartHook(list(counts)), 'HIGHEST')
         parts = ', '.join(f'{count} {prefix}*' for prefix, count in counts.items())
-        runner.logger.info(f'From {path}: {parts}; all other weights keep their start')
+        runner.logger.info(f'From {path}: {parts}; all other weights keep their initial values')
 
 
 class PartHook(Hook):

@@ -136,7 +136,7 @@ def state_zero_shot(runner: Runner, *, random: bool = False) -> None:
     left = untrained_parts(model, set(pretrained_parts(runner.cfg.model)))
     if left:
         stated += f', random in {", ".join(left[:3])}' + (', ...' if len(left) > 3 else '')
-        print_log(f'Nothing pretrained fills {", ".join(left)}', 'current', logging.WARNING)
+        print_log(f'No pretrained weights for {", ".join(left)}', 'current', logging.WARNING)
     runner.message_hub.update_info('zero_shot', stated)
     _leave_out_readers_of_the_queue(runner)
 

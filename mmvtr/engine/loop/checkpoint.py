@@ -91,7 +91,9 @@ class PlainCheckpointHook(CheckpointHook):
         **kwargs: Any,
     ) -> None:
         if not (save_best is None or isinstance(save_best, str)):
-            raise ValueError(f'PlainCheckpointHook: save_best is one metric key, got {save_best}')
+            raise ValueError(
+                f'PlainCheckpointHook: save_best must be one metric key, got {save_best}'
+            )
         backend_args = backend_args or dict(backend='mmvtr.atomic')
         super().__init__(save_best=save_best, backend_args=backend_args, **kwargs)
         self._random_states: Optional[dict] = None

@@ -95,7 +95,7 @@ def make_room(
     best = None if past is None else _own_best(folder, past, notes)
     if past is not None and past.score is not None and best is None:
         notes.append(
-            f'the best checkpoint of {past.path} ({past.score:.6g}) is no more: best.pth will be '
+            f'the best checkpoint of {past.path} ({past.score:.6g}) is gone: best.pth will be '
             'chosen among the validations from here on'
         )
     steps, chosen = steps_in(folder, template), best_in(folder)

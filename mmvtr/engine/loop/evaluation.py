@@ -185,7 +185,7 @@ def item_tiles(model: nn.Module, device: torch.device, items: Levels, gallery: L
     if not hasattr(similarity, 'flat') or not getattr(similarity, 'exact', True):
         raise ValueError(
             f'{type(similarity).__name__} compares texts with videos only: similarities of items '
-            'with items need one vector an item'
+            'with items need one vector per item'
         )
     flat = [similarity.flat(side).float() for side in (items, gallery)]
     return inner_products(*flat, device=device)._replace(name='item_bank')

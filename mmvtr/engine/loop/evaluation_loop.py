@@ -252,7 +252,7 @@ class RetrievalLoop(BaseLoop):
             names = ''.join(f'\n  {video_id}: {reason}' for video_id, reason in broken)
             self.runner.logger.warning(
                 f'{len(broken)} broken videos are left out of the gallery: these results are not '
-                f'those of the whole set, and do not compare with them.{names}'
+                f'those of the whole set, and cannot be compared with them.{names}'
             )
         tables = [results_table(self.report, part and part.in_words())]
         if evaluation.transformed:

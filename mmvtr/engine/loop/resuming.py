@@ -170,7 +170,7 @@ def _replay(runner: Runner) -> None:
         if one.param_name not in SCHEDULED or getattr(one, 'need_val_args', False):
             raise SystemExit(
                 f'error: {type(one).__name__} of {one.param_name} cannot be brought to step '
-                f'{runner.iter}: resume with the values of before'
+                f'{runner.iter}: resume with the previous values'
             )
     for wrapper in wrappers_of(runner.optim_wrapper):
         wrapper._global_step = 0  # the wrapper has made steps: otherwise every scheduler warns

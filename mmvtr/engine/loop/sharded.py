@@ -193,7 +193,9 @@ def adapt_optimizer(wrapper: OptimWrapper) -> None:
     if not any(is_sharded(w) for group in optimizer.param_groups for w in group['params']):
         return
     if hasattr(wrapper, 'loss_scaler'):
-        raise ValueError('FullyShardedRetriever: loss scaling does not know shards: --amp bf16')
+        raise ValueError(
+            'FullyShardedRetriever: loss scaling does not work on shards: take --amp bf16'
+        )
     if getattr(wrapper, 'clip_func', None) is nn.utils.clip_grad_norm_:
         wrapper.clip_func = clip_grad_norm
     optimizer.register_state_dict_post_hook(_whole_state)

@@ -152,8 +152,8 @@ class ScoreTransformHook(TransformHook):
             checked_options(self.default_name, given)
             if queries == 'test' and self._spec.reads_items:
                 raise ValueError(
-                    f'{type(self).__name__} needs items seen before beside the queries: the test '
-                    "set has the gallery alone; take queries='train_queue' or 'bank'"
+                    f'{type(self).__name__} needs queries and items seen before, but the test set '
+                    "has only its gallery; take queries='train_queue' or 'bank'"
                 )
         elif given:
             raise ValueError(f'{type(self).__name__} takes no {sorted(given)[0]!r}')
@@ -313,7 +313,7 @@ class _MarginalsHook(ScoreTransformHook):
         if marginals not in ('uniform', 'per_video'):
             raise ValueError(f"marginals must be 'uniform' or 'per_video', not {marginals!r}")
         if marginals == 'per_video' and self.queries == 'test':
-            raise ValueError("marginals='per_video' weighs training queries; queries is 'test'")
+            raise ValueError("marginals='per_video' weighs training queries, but queries is 'test'")
         self.marginals = marginals
 
     def options(self, bank: Bank) -> dict[str, Any]:
@@ -341,7 +341,10 @@ class AutoHook(ScoreTransformHook):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         if self.temperature is not None:
-            raise ValueError("AutoHook: 'temperature' is of a transform: take that one's hook")
+            raise ValueError(
+                "AutoHook takes no 'temperature', an option of one transform: take the hook of "
+                'that transform'
+            )
         self._why: dict[str, str] = {}
 
     def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:

@@ -76,14 +76,16 @@ def read_bank(path: str) -> dict[str, Queries]:
     content = read_plain(path, kind='bank')
     if not isinstance(content, dict) or not {'text', 'video'} <= content.keys():
         found = sorted(map(str, content)) if isinstance(content, dict) else type(content).__name__
-        raise RuntimeError(f"{path} is no bank: it holds {str(found)[:80]}, not 'text' and 'video'")
+        raise RuntimeError(
+            f"{path} is not a bank: it holds {str(found)[:80]}, not 'text' and 'video'"
+        )
     try:
         stored = {kind: Queries.of(content[kind]) for kind in ('text', 'video')}
         for kind, queries in stored.items():
             for name, level in queries.levels.items():
                 level.map(partial(_finite, name=f'{path}: level {name!r:.80} of {kind} queries'))
     except (KeyError, TypeError, AttributeError) as error:
-        raise RuntimeError(f'{path} is no bank: its queries are of another form') from error
+        raise RuntimeError(f'{path} is not a bank: its queries have another form') from error
     for kind, queries in stored.items():
         if not len(queries.index):
             raise ValueError(f'{path}: the bank holds no {kind} queries')
@@ -96,7 +98,7 @@ def _finite(x: Tensor, name: str) -> Tensor:
     if len(wrong):
         raise ValueError(
             f'{name}: query {int(wrong[0, 0])} is not finite ({len(wrong[:, 0].unique())} of '
-            f'{len(x)} are not); make the bank again, of a checkpoint that is'
+            f'{len(x)} are not); make the bank again, from a checkpoint with finite weights'
         )
     return x
 

@@ -321,7 +321,7 @@ def _check(
 def _check_directions(name: str, given: object) -> None:
     unknown = [way for way in given if way not in WAYS] if isinstance(given, Mapping) else []
     if unknown:
-        raise ValueError(f"{name} are by 't2v' and 'v2t', not by {unknown[0]!r}")
+        raise ValueError(f"{name} must have the keys 't2v' and 'v2t', not {unknown[0]!r}")
 
 
 def _check_rows(positives: Tensor, direction: str) -> None:
@@ -329,7 +329,7 @@ def _check_rows(positives: Tensor, direction: str) -> None:
     alone = ~(positives > 0).any(dim)
     if alone.any():
         row = int(alone.int().argmax())
-        raise ValueError(f'soft positives: {of} {row} has none')
+        raise ValueError(f'{of} {row} has no soft positive')
 
 
 def _negatives(logits: Tensor, positives: Tensor, weights: Optional[Tensor]) -> Tensor:

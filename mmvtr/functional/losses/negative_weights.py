@@ -243,11 +243,13 @@ def check_rule(rule: str, margin: float, softness: float = 0.0) -> None:
 
             >>> check_rule('self', margin=-0.1)
             Traceback (most recent call last):
-            ValueError: margin must be at least 0, or a threshold, not -0.1
+            ValueError: margin must be at least 0, or finite with rule='threshold', not -0.1
     """
     check_one_of(RULES, rule=rule)
     if not math.isfinite(margin) or rule != 'threshold' and margin < 0:
-        raise ValueError(f'margin must be at least 0, or a threshold, not {margin}')
+        raise ValueError(
+            f"margin must be at least 0, or finite with rule='threshold', not {margin}"
+        )
     check_range('[0, inf]', softness=softness)
 
 

@@ -69,7 +69,9 @@ def binary_cross_entropy(
     """
     check_one_of(REDUCTIONS, reduction=reduction)
     if labels.shape != scores.shape:
-        raise ValueError(f'labels {list(labels.shape)} of scores {list(scores.shape)}')
+        raise ValueError(
+            f'labels {list(labels.shape)} must have the shape of scores {list(scores.shape)}'
+        )
     logits = at_least_float32(scores) * scale + bias
     if labels.dtype == torch.bool and weights is None:
         total = binary_cross_entropy_sum(logits, labels.nonzero(as_tuple=True))

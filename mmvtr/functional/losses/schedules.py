@@ -68,7 +68,9 @@ def check_fall(fall: str, rate: float) -> None:
     """
     check_one_of(FALLS, fall=fall)
     if not rate > 0 or (fall in ('exp', 'linear') and rate > 1):
-        raise ValueError(f'fall {fall!r} has no rate {rate}: exp and linear in (0, 1], sigmoid > 0')
+        raise ValueError(
+            f'rate {rate} does not fit fall {fall!r}: exp and linear need (0, 1], sigmoid > 0'
+        )
 
 
 def epoch_at(progress: float, epochs: int) -> int:

@@ -180,7 +180,7 @@ def soft_contrast(
     check_one_of(REDUCTIONS, reduction=reduction)
     if positives.shape != (len(texts), len(videos)):
         raise ValueError(
-            f'positives {tuple(positives.shape)} of {len(texts)} texts and {len(videos)} videos'
+            f'positives {tuple(positives.shape)} must be [{len(texts)} texts, {len(videos)} videos]'
         )
     yes, no = match_log_probability(texts, videos, slope=slope, bias=bias)
     loss = -torch.where(positives, yes, no).sum()

@@ -102,8 +102,8 @@ def expected_truth(
     implied = as_tiles(implied)._replace(name='implied')
     if scores.dim() != 2 or implied.shape[0] != scores.shape[1]:
         raise ValueError(
-            f'implied is {list(implied.shape)}, scores are {list(scores.shape)}: a row of the one '
-            'for each column of the other was expected'
+            f'implied is {list(implied.shape)}, scores are {list(scores.shape)}: expected one row '
+            'of implied for each column of scores'
         )
     if temperature is not None:
         check_range('(0, inf]', temperature=temperature)

@@ -193,10 +193,10 @@ def check_depth(k: Depth) -> None:
 
             >>> check_depth(0)
             Traceback (most recent call last):
-            ValueError: k: 'relevant', a positive int or None (all), not 0
+            ValueError: k must be 'relevant', a positive int or None (all), not 0
     """
     if k is not None and k != 'relevant' and not (isinstance(k, int) and k > 0):
-        raise ValueError(f"k: 'relevant', a positive int or None (all), not {k!r}")
+        raise ValueError(f"k must be 'relevant', a positive int or None (all), not {k!r}")
 
 
 #: Texts at a time: intersections of 512 x 9,668 are 20 MB.
@@ -331,4 +331,4 @@ def _check_classes(text_classes: Mapping[str, Tensor], video_classes: Mapping[st
                 )
         counts = {len(sets) for sets in classes.values()}
         if len(counts) > 1:
-            raise ValueError(f'{name} classes of different numbers of rows: {sorted(counts)}')
+            raise ValueError(f'{name} classes have different numbers of rows: {sorted(counts)}')

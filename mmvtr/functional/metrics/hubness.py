@@ -220,7 +220,7 @@ def skewness(x: Tensor) -> Tensor:
             tensor(1.1547, dtype=torch.float64)
     """
     if not len(x):
-        raise ValueError('skewness of no values')
+        raise ValueError('skewness needs at least one value')
     deviation = x.double() - x.double().mean()
     deviation = deviation / deviation.abs().amax()  # else cubes of tiny or huge x are 0 or inf
     standard = deviation.square().mean().sqrt()

@@ -69,12 +69,14 @@ def modality_gap(texts: Tensor, videos: Tensor) -> ModalityGap:
 def _mean(x: Tensor, name: str) -> tuple[Tensor, Tensor]:
     """Return the mean of the normalised rows, float64 [D], and the mean cosine of two rows."""
     if len(x) < 2:
-        raise ValueError(f'{name}: {len(x)} of them have no pairs, at least two are needed')
+        raise ValueError(f'{len(x)} {name} have no pairs, at least two are needed')
     x = at_least_float32(x)
     norms = torch.linalg.vector_norm(x, dim=1)
     wrong = (~((norms > 0) & norms.isfinite())).nonzero().flatten().tolist()
     if wrong:
-        raise ValueError(f'{name}[{wrong[0]}] has the norm {norms[wrong[0]].item()}: no direction')
+        raise ValueError(
+            f'{name}[{wrong[0]}] has the norm {norms[wrong[0]].item()}, so it has no direction'
+        )
     unit = F.normalize(x, dim=1, eps=0.0)
     total = unit.sum(0, dtype=torch.float64)
     selves = unit.square().sum(dtype=torch.float64)
@@ -120,7 +122,9 @@ def modal_biases(texts: Tensor, videos: Tensor) -> ModalBiases:
             f'texts {list(texts.shape)} and videos {list(videos.shape)} must be [T, D] and [V, D]'
         )
     if not len(texts) or not len(videos):
-        raise ValueError(f'{len(texts)} texts and {len(videos)} videos: of none there is no mean')
+        raise ValueError(
+            f'{len(texts)} texts and {len(videos)} videos: at least one of each expected'
+        )
     texts, videos = texts.double(), videos.double()
     text_mean, video_mean = texts.mean(0), videos.mean(0)
     return ModalBiases(

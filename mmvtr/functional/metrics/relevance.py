@@ -138,7 +138,10 @@ def auc(positives: Tensor, negatives: Tensor) -> Tensor:
         ValueError: a class is empty.
     """
     if not len(positives) or not len(negatives):
-        raise ValueError(f'AUC of {len(positives)} positives against {len(negatives)} negatives')
+        raise ValueError(
+            f'AUC needs at least one positive and one negative, got {len(positives)} and '
+            f'{len(negatives)}'
+        )
     ordered = negatives.sort().values
     below = torch.searchsorted(ordered, positives).double()
     not_above = torch.searchsorted(ordered, positives, right=True).double()

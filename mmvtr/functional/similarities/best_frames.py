@@ -189,7 +189,9 @@ def sentence_frame_scores(
             [tensor([[0.7311]]), tensor([[1.]])]
     """
     if not temperature >= 0:
-        raise ValueError(f'temperature must be positive, or 0 for the best frame: {temperature}')
+        raise ValueError(
+            f'temperature must be positive, or 0 for the best frame, not {temperature}'
+        )
     if temperature == 0:
         word_mask = torch.ones(len(sentences), 1, dtype=torch.bool, device=sentences.device)
         return token_scores(

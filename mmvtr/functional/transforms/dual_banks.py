@@ -101,7 +101,9 @@ def dbsn_rows(
     refuse_empty(bank)
     refuse_empty(own)
     if own.shape[0] != bank.shape[0]:
-        raise ValueError(f'bank_gallery is of {own.shape[0]} bank queries, bank of {bank.shape[0]}')
+        raise ValueError(
+            f'bank_gallery has {own.shape[0]} bank queries, but bank has {bank.shape[0]}'
+        )
     if iterations < 1:
         raise ValueError(f'iterations must be 1 or more, not {iterations}')
     both = _side_by_side(bank.finite(), own.finite())
@@ -347,7 +349,7 @@ def _neighbours(share: float, size: int) -> int:
     check_range('(0, 1]', share=share)
     k = int(share * size)
     if k < 1:
-        raise ValueError(f'a share of {share} of {size} vectors is none of them')
+        raise ValueError(f'a share of {share} of {size} vectors is less than one vector')
     return k
 
 

@@ -144,7 +144,7 @@ def _temperature(given: Any, bank: Tiles) -> float:
         return value
     found = value * reach(bank)
     if not found > 0:
-        raise ValueError('all items score alike with the bank: nothing to rank, and no reach')
+        raise ValueError('all items score alike with the bank: nothing to rank, and the reach is 0')
     return found
 
 
@@ -154,8 +154,8 @@ def _options(
     found = checked_options(transform, given)
     if found.get('dynamic'):
         raise ValueError(
-            f'the dynamic form of {transform} is no bias of each item: '
-            f'mmvtr.functional.{transform} has it'
+            f'the dynamic form of {transform} does not give one bias per item: call '
+            f'mmvtr.functional.{transform}'
         )
     if 'temperature' in found:
         found['temperature'] = _temperature(found['temperature'], bank)

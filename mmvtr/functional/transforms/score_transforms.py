@@ -480,13 +480,13 @@ def checked_scores(scores: Tensor, bank: Tensor | Tiles) -> tuple[Tensor, Tiles]
 
             >>> checked_scores(torch.eye(2), torch.ones(3, 4))
             Traceback (most recent call last):
-            ValueError: bank is over 4 gallery items, the scores over 2
+            ValueError: bank covers 4 gallery items, but the scores cover 2
     """
     bank, own = as_tiles(bank)._replace(name='bank'), as_tiles(scores)
     refuse_empty(bank)
     if own.shape[1] != bank.shape[1]:
         raise ValueError(
-            f'bank is over {bank.shape[1]} gallery items, the scores over {own.shape[1]}'
+            f'bank covers {bank.shape[1]} gallery items, but the scores cover {own.shape[1]}'
         )
     refuse_non_finite(scores)
     for tiles in (own, bank):

@@ -112,7 +112,7 @@ class Moments:
         """
         count, total, squares = self.totals.tolist()
         if not count:
-            raise ValueError('the threshold of no pairs: nothing was added')
+            raise ValueError('no pairs, so no threshold: nothing was added')
         mean = total / count
         return mean + spread * math.sqrt(max(squares / count - mean**2, 0.0))
 

@@ -117,7 +117,9 @@ class Calibration:
                 ``upper``).
         """
         if self.method == 'temperature':
-            raise ValueError('a temperature has bounds of its own, lower and upper')
+            raise ValueError(
+                'a temperature has no bounds of P(match): see its own, lower and upper'
+            )
         x = scores.double()
         return tuple(between_knots(x, self.scores, y) for y in (self.lower, self.upper))
 
@@ -216,7 +218,7 @@ class Calibration:
         if fit.counts is not None:
             given = isinstance(fit.counts, Tensor) and fit.counts.shape == fit.scores.shape
             if not given or not (fit.counts.isfinite() & (fit.counts > 0)).all():
-                raise ValueError('counts must be positive numbers, one of each score')
+                raise ValueError('counts must be positive numbers, one for each score')
         if type(fit.debiased) is not bool:
             raise ValueError(f'debiased must be a bool, not {str(fit.debiased)[:80]!r}')
         size = fit.candidates
@@ -244,7 +246,7 @@ def _sums(p: Tensor, counts: Tensor) -> Tensor:
 def _refuse_values(fit: Calibration) -> None:
     """Raise ValueError if a list has values that no fit produces."""
     if (fit.scores.diff() < 0).any():
-        raise ValueError('scores must not fall')
+        raise ValueError('scores must not decrease')
     if (fit.lower > fit.upper).any():
         raise ValueError('lower must not lie above upper')
     bounds = torch.stack([fit.lower, fit.upper])
@@ -254,7 +256,7 @@ def _refuse_values(fit: Calibration) -> None:
         return
     if fit.method == 'isotonic':
         if (fit.fitted.diff() < 0).any():
-            raise ValueError('fitted: neither the knots nor the probabilities there may fall')
+            raise ValueError('fitted: neither the knots nor their probabilities may decrease')
         bounds = torch.cat([bounds.flatten(), fit.fitted[1]])
     if ((bounds < 0) | (bounds > 1)).any():
         raise ValueError('probabilities and their bounds must lie in [0, 1]')

@@ -276,7 +276,7 @@ def _groups(queries: Optional[Tensor], x: Tensor) -> Tensor:
     if queries is None:
         return torch.arange(len(x))
     if queries.shape != x.shape:
-        raise ValueError(f'queries {list(queries.shape)} must be [{len(x)}], one of each pair')
+        raise ValueError(f'queries {list(queries.shape)} must be [{len(x)}], one for each pair')
     return queries.cpu().unique(return_inverse=True)[1]
 
 

@@ -61,7 +61,7 @@ class UnitMean:
     def mean(self) -> Tensor:
         """The mean unit vector, float64 [D]; ValueError if nothing was added."""
         if not self.count:
-            raise ValueError('the mean of no vectors: nothing was added, or nothing was valid')
+            raise ValueError('no vectors, so no mean: nothing was added, or nothing was valid')
         return self.sum / self.totals[-1]
 
     def merge(self, other: 'UnitMean') -> None:
@@ -140,7 +140,7 @@ class PairMoments:
         """
         count = float(self.totals[-1, -1])
         if not count:
-            raise ValueError('the uncertainty of no pairs: nothing was added')
+            raise ValueError('no pairs, so no uncertainty: nothing was added')
         w = torch.cat([frame_mean, text_mean]).to(self.totals) / 2
         mean = float(self.totals[-1, :-1] @ w) / count
         variance = float(w @ self.totals[:-1, :-1] @ w) / count - mean**2

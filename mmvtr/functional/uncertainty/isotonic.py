@@ -46,7 +46,7 @@ def isotonic(x: Tensor, y: Tensor, weight: Optional[Tensor] = None) -> tuple[Ten
         )
     held = weight > 0
     if not held.any():
-        raise ValueError('isotonic regression of no entries')
+        raise ValueError('isotonic regression needs at least one entry')
     x, y, weight = (one[held].double() for one in (x, y, weight))
     places, same = x.unique(return_inverse=True)  # sorted
     mass = _sums(weight, same, len(places))

@@ -200,7 +200,8 @@ class FramePositions(nn.Module):
         table = text.positional_embedding.detach().clone()
         if rows is not None and rows > len(table):
             raise ValueError(
-                f'max_frames={rows}, but frame positions start from the {len(table)} of CLIP'
+                f'max_frames={rows}, but frame positions start as the {len(table)} text positions '
+                'of CLIP'
             )
         return cls(table[:rows])
 

@@ -124,7 +124,7 @@ class HGREncoder(nn.Module):
         length = text.shape[1]
         if length > verbs.shape[2]:
             raise ValueError(
-                f'texts of {length} words, but role graphs of {verbs.shape[2]}: max_words of the '
+                f'texts have {length} words, but role graphs {verbs.shape[2]}: max_words of the '
                 'transform that makes both must be the same'
             )
         if not len(text):

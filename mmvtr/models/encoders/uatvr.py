@@ -133,7 +133,8 @@ class UATVR(CLIPDualEncoder):
         check_one_of(('tokens', 'positions'), extra=extra)
         if min(extra_frames, extra_words) < 0:
             raise ValueError(
-                f'extra_frames and extra_words must be at least 0: {extra_frames}, {extra_words}'
+                f'extra_frames and extra_words must be at least 0, not {extra_frames} and '
+                f'{extra_words}'
             )
         learnt = extra == 'tokens'
         frame_rows = position_rows or max_frames + (0 if learnt else extra_frames)

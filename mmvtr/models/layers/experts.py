@@ -68,7 +68,7 @@ def row_tags(
     wrong = valid[(valid < known.start) | (valid >= known.stop)]
     if len(wrong):
         raise ValueError(
-            f'a row of {name} {int(wrong[0])}, but {encoder} knows {known.start} to {known[-1]}: '
+            f'a row has {name} {int(wrong[0])}, but {encoder} knows {known.start} to {known[-1]}: '
             'experts must be those of LoadExperts, and max_seconds the longest video'
         )
     return tags[:, : mask.shape[1]].masked_fill(~mask, fill)

@@ -198,8 +198,8 @@ class FrameDistillation(nn.Module):
         """Return ``{'loss': ..., 'weight': ...}`` of the joint batch."""
         if self.teacher not in videos or videos[self.teacher].tokens is None:
             raise ValueError(
-                f'{type(self).__name__} reads the level {self.teacher!r} of frames, which the '
-                "model has not: set model.supervision=dict(type='StoredFrameTeacher', ...)"
+                f'{type(self).__name__} reads the frame level {self.teacher!r}, which the model '
+                "does not have: set model.supervision=dict(type='StoredFrameTeacher', ...)"
             )
         row, column = target.positives.nonzero(as_tuple=True)
         weight = falling(

@@ -83,7 +83,7 @@ class MatrixLoss(nn.Module):
         if name not in target.extras:
             raise ValueError(
                 f'{type(self).__name__} reads the {name} beside the target, which no supervision '
-                f'has left there: set model.supervision to a {maker}'
+                f'has put there: set model.supervision to a {maker}'
             )
         return target.extras[name]
 
@@ -118,7 +118,7 @@ class ContrastiveLoss(MatrixLoss):
         check_one_of(('both', 't2v', 'v2t'), weighted=weighted)
         if direction != 'both' and weighted not in ('both', direction):
             raise ValueError(
-                f'weighted={weighted!r} leaves no weights to a loss of direction={direction!r}'
+                f'weighted={weighted!r} leaves no weights for a loss with direction={direction!r}'
             )
         self.form = form
         self.direction = direction

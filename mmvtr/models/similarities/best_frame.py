@@ -212,7 +212,9 @@ class BestFrameSimilarity(nn.Module):
         lengths = {name: mask.shape[1] for name, (_, mask) in frames.items()}
         longest = max(frames.values(), key=lambda level: level.mask.shape[1])
         if {*lengths.values()} - {1, longest.mask.shape[1]}:
-            raise ValueError(f'levels need one number of frames to share one, got {lengths}')
+            raise ValueError(
+                f'levels must have the same number of frames to share a frame, got {lengths}'
+            )
         parts = [
             (unit(vectors) * self.weights[name] ** 0.5).expand(-1, longest.mask.shape[1], -1)
             for name, (vectors, _) in frames.items()

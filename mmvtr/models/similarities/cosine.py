@@ -81,7 +81,9 @@ def level_weights(
     """
     weights = weights or [1.0] * len(levels)
     if len(weights) != len(levels) or not sum(weights) > 0:
-        raise ValueError(f'one weight a level, with a positive sum: got {levels}, {weights}')
+        raise ValueError(
+            f'one weight per level expected, with a positive sum, got {weights} for {levels}'
+        )
     return {name: w / sum(weights) for name, w in zip(levels, weights)}
 
 
@@ -133,7 +135,7 @@ class GaussianSimilarity(nn.Module):
         if found is None or found.log_std is None:
             raise ValueError(
                 f'{type(self).__name__} needs sigma: level {self.level!r} '
-                + ('is missing' if found is None else 'is no Gaussian')
+                + ('is missing' if found is None else 'is not Gaussian')
                 + "; give the model heads, as model.heads = dict(type='GaussianHead')"
             )
         return Embedding(at_least_float32(found.mean), log_std=at_least_float32(found.log_std))

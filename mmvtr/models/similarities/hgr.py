@@ -48,7 +48,7 @@ class HGRSimilarity(nn.Module):
         super().__init__()
         if len(weights) != 3 or not sum(weights) > 0:
             raise ValueError(
-                f'three weights, sentence, verb and noun, with a positive sum: got {weights}'
+                f'three weights (sentence, verb, noun) with a positive sum expected, got {weights}'
             )
         self.weights = {name: w / sum(weights) for name, w in zip(self.levels, weights)}
         self.sharpness = sharpness

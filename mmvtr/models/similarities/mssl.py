@@ -70,7 +70,9 @@ class MSSLSimilarity(nn.Module):
     ) -> None:
         super().__init__()
         if len(weights) != 2 or not sum(weights) > 0:
-            raise ValueError(f'two weights, clip and frame, with a positive sum: got {weights}')
+            raise ValueError(
+                f'two weights (clip, frame) with a positive sum expected, got {weights}'
+            )
         self.weights = tuple(weight / sum(weights) for weight in weights)
         self.entries = entries
         self.key, self.value = (nn.Linear(dim, dim, bias=False) for _ in range(2))
@@ -173,7 +175,7 @@ class MSSLSimilarity(nn.Module):
             clips = pad_tokens(clips, count)
         if clips.shape[1] != count:
             raise ValueError(
-                f'MSSLSimilarity is for {count} clips a video, the encoder gives {clips.shape[1]}'
+                f'MSSLSimilarity takes {count} clips per video, the encoder gives {clips.shape[1]}'
             )
         check_mask(mask, 'mask of frames')
         one = len(self.pooling) * (texts + mask.shape[1] + clips.shape[2])

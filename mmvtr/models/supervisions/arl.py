@@ -203,7 +203,9 @@ class ARLSupervision(nn.Module):
         check_one_of(('own', 'mean'), rule=rule)
         check_one_of(FRAME_NEGATIVES, frame_negatives=frame_negatives)
         if warmup is not None and warmup_epochs is not None:
-            raise ValueError(f'one of warmup and warmup_epochs, got {warmup} and {warmup_epochs}')
+            raise ValueError(
+                f'give one of warmup and warmup_epochs, got {warmup} and {warmup_epochs}'
+            )
         if warmup_epochs is not None and warmup_epochs < 0:
             raise ValueError(f'warmup_epochs must not be negative, got {warmup_epochs}')
         warmup = 0.3 if warmup is None else warmup

@@ -100,11 +100,11 @@ class Belief(nn.Module):
         """Set the retriever to copy, which holds this module as ``model.belief``."""
         supervision = model.supervision
         if supervision is None:
-            raise ValueError('a belief says what a supervision says, but the retriever has none')
+            raise ValueError('a belief repeats what a supervision says, but the retriever has none')
         if getattr(supervision, 'kinds', ()):
             raise ValueError(
-                f'{type(supervision).__name__} fills columns, whose scores need the gradients that '
-                'a belief has not: leave the columns out, or the belief'
+                f'{type(supervision).__name__} fills columns, whose scores need gradients, but a '
+                'belief has none: leave the columns out, or the belief'
             )
         if self.momentum is not None and hasattr(supervision, 'refresh'):
             raise ValueError(

@@ -157,7 +157,7 @@ def spared_columns(
     for way, other in zip(WAYS, reversed(WAYS)):
         if len(columns.get(way, ())) != len(kinds):
             raise ValueError(
-                f'{way}: {len(columns.get(way, ()))} columns, whose kinds should be {[*kinds]}'
+                f'{way} has {len(columns.get(way, ()))} columns, expected the kinds {[*kinds]}'
             )
         turn = (lambda x: x) if way == 't2v' else torch.t
         match, own, others = turn(positives), turn(pair_weights[way]), turn(pair_weights[other]).t()

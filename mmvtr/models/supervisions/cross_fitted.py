@@ -75,7 +75,7 @@ class CrossFittedBelief(Belief):
             if hasattr(part, method):
                 what = 'sets of pairs' if method == 'refresh' else 'pairs with the rows of a bank'
                 raise ValueError(
-                    f'{type(part).__name__} has {what}, of which a CrossFittedBelief says nothing: '
+                    f'{type(part).__name__} has {what}, which a CrossFittedBelief does not cover: '
                     'take a Belief'
                 )
 

@@ -111,7 +111,7 @@ class GuideSupervision(BlockSupervision):
                 known = f'{[*GUIDES]}, an encoder or a file'
                 raise ValueError(f'guide must be one of {known}: {error}') from None
             if by == 'videos':
-                raise ValueError(f'the guide {guide[:80]!r} is of captions, not by={by!r}')
+                raise ValueError(f'the guide {guide[:80]!r} compares captions: leave by={by!r} out')
             by = 'texts'
         check_one_of((None, 'texts', 'videos'), by=by)
         check_rule(rule, margin, softness)
@@ -119,13 +119,13 @@ class GuideSupervision(BlockSupervision):
         check_one_of(('text', 'anchor'), bar_of=bar_of)
         if treat == 'positive' and (bar_of == 'anchor' or columns):
             raise ValueError(
-                "treat='positive' makes a positive of both directions: leave bar_of and columns out"
+                "treat='positive' makes positives for both directions: leave bar_of and columns out"
             )
         check_kinds(columns)
         if columns and guide == 'agreement':
-            raise ValueError('the agreement is of texts with videos: it judges no columns')
+            raise ValueError('the agreement compares texts with videos: it cannot judge columns')
         if rule == 'self' and guide != 'scores':
-            raise ValueError(f"rule='self' is one of the model's own scores, not of {guide!r}")
+            raise ValueError(f"rule='self' reads the model's own scores, not those of {guide!r}")
         self.guide = guide
         self.rule = rule
         self.margin = margin
@@ -239,7 +239,7 @@ class GuideSupervision(BlockSupervision):
             if target.known.agreement is None:
                 raise ValueError(
                     f'{type(self).__name__} reads the agreement of texts and captions, which the '
-                    'training set has not: add '
+                    'training set does not have: add '
                     "records=dict(agreement=dict(type='CaptionAgreement'))"
                 )
             return target.known.agreement
@@ -356,7 +356,7 @@ class EncodedCaptions:
         if len(captions) != len(data_samples['text_ids']):
             raise ValueError(
                 f'a guide of captions ({self.name[:80]!r}) reads data_samples["text_captions"], '
-                'which collate_retrieval gives of datasets of this package'
+                'which collate_retrieval makes from datasets of this package'
             )
         new = [caption for caption in dict.fromkeys(captions) if caption not in self._known]
         if new:

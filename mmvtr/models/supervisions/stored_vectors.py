@@ -46,8 +46,8 @@ def stored_levels(
         found = known.get(name)
         if found is None and count:
             raise ValueError(
-                f'{reader} reads the vectors {name!r} of {side}s, which the training set has not '
-                f'({sorted(known)}): add dict(type="LoadVectors", side={side!r}, '
+                f'{reader} reads the vectors {name!r} of {side}s, but the training set has '
+                f'{sorted(known)}: add dict(type="LoadVectors", side={side!r}, '
                 f'stores=dict({name}=...)) to its {side}_pipeline'
             )
         width = _width(found, device)
@@ -91,8 +91,8 @@ def stored_frames(
     rows = known.get(name)
     if rows is None and ids:
         raise ValueError(
-            f'{reader} reads the vectors {name!r} of frames, which the training set has not '
-            f'({sorted(known)}): add dict(type="LoadFrameVectors", stores=dict({name}=...)) to its '
+            f'{reader} reads the vectors {name!r} of frames, but the training set has '
+            f'{sorted(known)}: add dict(type="LoadFrameVectors", stores=dict({name}=...)) to its '
             'video_pipeline'
         )
     rows = rows if ids else []

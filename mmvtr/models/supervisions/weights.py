@@ -152,8 +152,8 @@ class RelevanceSupervision(BlockSupervision):
         super().__init__()
         if (negatives_below is None) == (quantile is None):
             raise ValueError(
-                f'one of negatives_below and quantile (the other None), got {negatives_below} and '
-                f'{quantile}'
+                'give one of negatives_below and quantile (the other None), got '
+                f'{negatives_below} and {quantile}'
             )
         if quantile is None:
             check_range('(0, 1]', negatives_below=negatives_below)

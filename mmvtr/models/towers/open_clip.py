@@ -140,7 +140,7 @@ class OpenCLIPText(Tower):
 
     def _take_clips(self, text: TextTransformer) -> None:
         if text.pool_type == 'none' and text.cls_emb is None:
-            raise ValueError("a text tower of pool_type='none' gives no vector of a text")
+            raise ValueError("a text tower of pool_type='none' gives no vector for a text")
         self.heads = text.heads
         self.token_embedding = text.token_embedding
         self.positional_embedding = text.positional_embedding

@@ -221,8 +221,8 @@ class TransformersText(Tower):
         width = getattr(self.transformer.config, 'hidden_size', None)
         if width is None:
             raise ValueError(
-                f'{str(model)[:80]} is a model of type {self.transformer.config.model_type!r}, no '
-                'text encoder: of a dual encoder take TransformersDualText'
+                f'{str(model)[:80]} is a model of type {self.transformer.config.model_type!r}, '
+                'not a text encoder: for a dual encoder take TransformersDualText'
             )
         self.dim = width if dim is None else dim
         self.text_projection = nn.Identity() if dim is None else nn.Linear(width, dim)

@@ -81,7 +81,9 @@ def video_model(name: str) -> VideoModel:
     """
     known = {_described(name, weights) for weights in weights_of(name).values()}
     if len(known) > 1:
-        raise ValueError(f'the weights of {name!r} want their windows differently: {sorted(known)}')
+        raise ValueError(
+            f'the weights of {name!r} need windows made in different ways: {sorted(known)}'
+        )
     return known.pop()
 
 
@@ -92,7 +94,7 @@ def _described(name: str, weights: Any) -> VideoModel:
         for key in ('clip_len', 'frame_rate')
     }
     if None in settings.values():
-        raise ValueError(f'torchvision does not say of how many frames a window of {weights} is')
+        raise ValueError(f'torchvision does not say how many frames a window of {weights} has')
     return VideoModel(
         name,
         tuple(transforms.resize_size),

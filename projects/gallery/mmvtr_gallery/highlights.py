@@ -54,7 +54,7 @@ def read_highlights(path: Union[str, Path]) -> list[Highlights]:
     """
     rows = read_json_lines(Path(path))
     if not rows:
-        raise ValueError(f'{path} holds no line')
+        raise ValueError(f'{path} has no line')
     found = [_read(entry, place) for place, entry in rows]
     unique(((one.query_id, place) for one, (place, _) in zip(found, rows)), 'qid')
     return found
@@ -68,7 +68,7 @@ def _read(entry: dict[str, Any], place: Place) -> Highlights:
     if len(parts) != len(set(parts)) or not all(0 <= part < len(grades) for part in parts):
         raise wrong(place, f'different relevant_clip_ids from 0 to {len(grades) - 1}', parts)
     if len(rated) != len(parts) or any(len(row) != grades.shape[1] for row in rated):
-        raise wrong(place, 'saliency_scores of each of the relevant_clip_ids by as many', rated)
+        raise wrong(place, 'saliency_scores for each of the relevant_clip_ids, equally many', rated)
     if parts:
         grades[parts] = rated
     name = str(field(entry, 'qid', number, place))
@@ -112,12 +112,14 @@ def highlight_figures(
     """
     if not grades or scores.keys() != grades.keys():
         few = sorted(map(str, scores.keys() ^ grades.keys()))[:5]
-        raise ValueError(f'scores of each graded query and of no other expected; not so: {few}')
+        raise ValueError(
+            f'scores must be given for the graded queries and no others, which differ in {few}'
+        )
     found: dict[str, list[Tensor]] = {}
     for query, rated in grades.items():
         given = torch.as_tensor(scores[query], dtype=torch.float64)
         if given.ndim != 1 or not len(given):
-            raise ValueError(f'query {query!r}: one score a part expected')
+            raise ValueError(f'query {query!r}: expected one score for each part')
         if given.isnan().any():
             raise ValueError(f'query {query!r}: a score is NaN')
         for name, value in _of_query(given, torch.as_tensor(rated)).items():
@@ -165,7 +167,8 @@ def interpolated_precision(scores: Tensor, relevant: Tensor) -> Tensor:
     """
     if scores.ndim != 1 or scores.shape != relevant.shape or not len(scores):
         raise ValueError(
-            f'one score a part expected, got {list(scores.shape)} and {list(relevant.shape)}'
+            f'scores {list(scores.shape)} and relevant {list(relevant.shape)}: expected one of '
+            'each for each part'
         )
     if scores.isnan().any():
         raise ValueError('a score is NaN')

@@ -38,7 +38,7 @@ class DebiasedIndex:
         Debiaser(**options)  # refuses unknown options
         parts = bank if isinstance(bank, tuple) else (bank,)
         if bank is not None and not all(len(part) for part in parts):
-            raise ValueError('the bank is empty: queries of another set make one')
+            raise ValueError('the bank is empty: give queries of another set')
         self.bank = None if bank is None else tuple(_float32(part) for part in parts)
         self.options = options
         self.clear()
@@ -51,7 +51,9 @@ class DebiasedIndex:
         """
         vectors = _float32(embeddings)
         if len(vectors) != len(idxs):
-            raise ValueError(f'{len(vectors)} documents and {len(idxs)} ids')
+            raise ValueError(
+                f'{len(vectors)} documents and {len(idxs)} ids, expected one id per document'
+            )
         self._parts.append(vectors)
         self._ids.extend(idxs)
         self._ready = None

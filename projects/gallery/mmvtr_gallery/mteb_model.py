@@ -197,7 +197,9 @@ def _texts_of(batch: Mapping[str, Any]) -> Iterator[str]:
     """Yield the texts of a batch, each after its title if the corpus has titles."""
     for title, text in zip(batch.get('title') or [''] * len(batch['text']), batch['text']):
         if not isinstance(text, str):
-            raise ValueError(f'a text expected, found a {type(text).__name__}: no conversations')
+            raise ValueError(
+                f'a text expected, found a {type(text).__name__}: conversations are not read'
+            )
         yield f'{title} {text}'.strip()
 
 

@@ -263,8 +263,8 @@ def _stated(pipeline: Any, keys: tuple[str, ...], what: str, name: str) -> int:
     found = [step[key] for step in steps for key in keys if key in step]
     if not found or not isinstance(found[-1], int):
         raise ValueError(
-            f'how many {what}? No step of {name} of the test set has {" or ".join(keys)} in the '
-            'config: state it there, as the graph has a fixed number'
+            f'the number of {what} is not known: in the config no step of {name} of the test set '
+            f'has {" or ".join(keys)}: state it there, as the graph has a fixed number'
         )
     return found[-1]
 

@@ -78,9 +78,13 @@ class RemoteEncoder(RawItemsEncoder):
         if style not in ('messages', 'images'):
             raise ValueError(f"RemoteEncoder: style must be 'messages' or 'images', not {style!r}")
         if min(batch, connections, attempts) < 1 or not timeout > 0:
-            raise ValueError('RemoteEncoder: batch, connections, timeout, attempts are 1 or more')
+            raise ValueError(
+                'RemoteEncoder: batch, connections, timeout and attempts must be 1 or more'
+            )
         if style == 'images' and video_prompt is not None:
-            raise ValueError("RemoteEncoder: an image has no prompt, see style='messages'")
+            raise ValueError(
+                "RemoteEncoder: style='images' takes no video_prompt: set style='messages'"
+            )
         self.server = EmbeddingServer(model, timeout=timeout, attempts=attempts)
         self.style, self.batch, self.connections = style, batch, connections
         self.prompts = dict(text=text_prompt, video=video_prompt)
@@ -209,8 +213,7 @@ class EmbeddingServer:
         parts = urlsplit(url)
         if parts.scheme not in ('http', 'https') or not parts.hostname:
             raise ServerUnknown(
-                f'{self.model[:80]!r} runs on an embedding server: {URL}=http://HOST:PORT/v1 says '
-                'where that is'
+                f'{self.model[:80]!r} runs on an embedding server: set {URL}=http://HOST:PORT/v1'
             )
         return url
 

@@ -67,7 +67,7 @@ def load_stored_retriever(
     if checkpoint is None and not without_weights(cfg):
         raise FileNotFoundError(f'{location} does not say which checkpoint its vectors are of')
     if not isinstance(checkpoint, (str, Path, type(None))):
-        raise ValueError(f'{location}: its checkpoint is {str(checkpoint)[:80]!r}, no file')
+        raise ValueError(f'{location}: its checkpoint is {str(checkpoint)[:80]!r}, not a file')
     try:
         model, cfg = load_retriever(cfg, checkpoint)
     except (AssertionError, AttributeError, KeyError, TypeError) as error:

@@ -183,7 +183,7 @@ def test_weights_of_a_file_and_of_the_cache(tmp_path, monkeypatch):
         torch.save(wrong, tmp_path / 'wrong.pth')
         with pytest.raises(ValueError, match=re.escape(said)):
             TorchvisionClips('mc3_18', str(tmp_path / 'wrong.pth'))
-    with pytest.raises(ValueError, match="of 'r2plus1d_18': .*mine.pth is not of this"):
+    with pytest.raises(ValueError, match="of 'r2plus1d_18': .*mine.pth does not fit this"):
         TorchvisionClips('r2plus1d_18', str(tmp_path / 'mine.pth'))
 
     monkeypatch.setenv('TORCH_HOME', str(tmp_path))

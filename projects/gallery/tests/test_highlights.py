@@ -99,7 +99,7 @@ def test_against_the_curve_of_scikit_learn():
 
 def test_precision_refuses():
     yes = torch.ones(2, dtype=torch.bool)
-    with pytest.raises(ValueError, match='one score a part'):
+    with pytest.raises(ValueError, match='expected one of each for each part'):
         interpolated_precision(torch.zeros(3), yes)
     with pytest.raises(ValueError, match='NaN'):
         interpolated_precision(torch.tensor([0.0, float('nan')]), yes)
@@ -136,11 +136,11 @@ def test_scores_of_another_number_of_parts():
 
 
 def test_figures_refuse():
-    with pytest.raises(ValueError, match="not so: \\['b'\\]"):
+    with pytest.raises(ValueError, match="which differ in \\['b'\\]"):
         highlight_figures({'a': [0.1]}, GRADES)
     with pytest.raises(ValueError, match='NaN'):
         highlight_figures({'a': [float('nan')], 'b': [0]}, GRADES)
-    with pytest.raises(ValueError, match='one score a part'):
+    with pytest.raises(ValueError, match='expected one score for each part'):
         highlight_figures({'a': [], 'b': [0]}, GRADES)
-    with pytest.raises(ValueError, match='each graded query'):
+    with pytest.raises(ValueError, match='for the graded queries and no others'):
         highlight_figures({}, {})

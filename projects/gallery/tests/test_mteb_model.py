@@ -149,7 +149,7 @@ def test_token_wise_scores_can_be_searched_but_have_no_vectors(folder, tmp_path,
     write_plain(dict(state_dict=own.state_dict()), tmp_path / 'uatvr.pth')
     model = MTEBRetriever(tmp_path / 'uatvr.py', tmp_path / 'uatvr.pth', device='cpu')
     texts, clips = tables(folder, as_bytes=True)
-    with pytest.raises(ValueError, match='no inner products'):
+    with pytest.raises(ValueError, match='not inner products'):
         model.encode(torch.utils.data.DataLoader(texts))
     model.index(clips)
     found = model.search(texts, top_k=2)

@@ -160,7 +160,7 @@ def test_what_it_cannot_be_is_refused():
         RemoteEncoder('m', style='video')
     with pytest.raises(ValueError, match='1 or more'):
         RemoteEncoder('m', batch=0)
-    with pytest.raises(ValueError, match='has no prompt'):
+    with pytest.raises(ValueError, match='takes no video_prompt'):
         RemoteEncoder('m', style='images', video_prompt='x')
     with pytest.raises(ValueError, match='normalise=False'):
         RemoteEncoder('m').encode_video([torch.rand(4, 3, 8, 8)], torch.ones(1, 4).bool())

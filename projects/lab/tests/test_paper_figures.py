@@ -334,7 +334,9 @@ def test_the_tool(main, tmp_path):
                    '--against', 'c2v_planted.py', 'as-built', '--random-weights')  # fmt: skip
     assert 'uatvr4 (UATVR Fig. 4) is left out: the scores of' in printed.err
     printed = main('c2v_planted.py', 'c2v_planted_1.pth', '--figure', 'arl4', 'ncl2')
-    assert re.search(r'arl4 .* is left out: .*model.supervision is no ARLSupervision', printed.err)
+    assert re.search(
+        r'arl4 .* is left out: .*model.supervision must be an ARLSupervision', printed.err
+    )
     assert (tmp_path / 'out/ncl2.png').is_file()
     with Image.open(tmp_path / 'out/dvtr3.png') as picture:
         assert picture.width == 900
@@ -349,6 +351,6 @@ def test_bad_input(main):
 
     config = ('c2v_planted.py', 'c2v_planted_1.pth', '--figure')
     assert "no figure 'dvtr9'; some of: dvtr3, dvtr4" in refused(*config, 'dvtr9')
-    assert 'queries: 1 to 50, not 0' in refused(*config, 'dvtr5', '--queries', '0')
+    assert 'queries must be 1 to 50, not 0' in refused(*config, 'dvtr5', '--queries', '0')
     assert refused(*config, 'dvtr5') == 'error: nothing was drawn'
     assert refused(*config, 'dvtr5', '--top', '-1') == '2'

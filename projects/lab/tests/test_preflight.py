@@ -98,7 +98,7 @@ def test_a_cut_list_is_incomplete(run, tmp_path, monkeypatch):
     said = one_line(printed)
     assert code == 1 and 'nothing is missing' not in said
     assert 'train INCOMPLETE: 1 of 2 videos and 3 of 6 texts' in said
-    assert 'has 1 videos and 3 texts here, as published 2 and 6: results do not compare' in said
+    assert 'has 1 videos and 3 texts here, published: 2 and 6: results cannot be compared' in said
     assert '1. train set of MSR-VTT: 1 of 2 videos' in said and 'sources.md#msr-vtt' in said
     assert re.search(r'steps about \d+: \d+ epochs of 3, by the data found', said)
     assert said.count('INCOMPLETE') == 1
@@ -121,7 +121,7 @@ def test_more_than_published_is_said_and_whole(run, monkeypatch):
     monkeypatch.setattr(MSRVTTDataset, 'splits', splits)
     code, printed = run()
     said = one_line(printed)
-    assert code == 0 and 'train there: 2 videos' in said and 'results do not compare' in said
+    assert code == 0 and 'train there: 2 videos' in said and 'results cannot be compared' in said
 
 
 def test_texts_that_are_cut_are_said(run):

@@ -102,7 +102,7 @@ def test_before_sigma_says_anything_half_of_the_others_are_below():
     'levels, message',
     [
         ({}, "level 'gaussian' is missing; give the model heads"),
-        ({'gaussian': Embedding(torch.zeros(2, 2))}, "level 'gaussian' is no Gaussian"),
+        ({'gaussian': Embedding(torch.zeros(2, 2))}, "level 'gaussian' is not Gaussian"),
     ],
 )
 def test_a_model_without_heads(levels, message):

@@ -279,7 +279,11 @@ def test_models_that_are_none(folder, tmp_path):
     cases = [
         ('dvtr_c2v_msrvt', ValueError, "no config 'dvtr_c2v_msrvt'; near it: dvtr_c2v_msrvtt"),
         ('qqqq', ValueError, r"no config 'qqqq', only \d+ others"),
-        ('configs/none.py', FileNotFoundError, 'no config file, and no folder: configs/none.py'),
+        (
+            'configs/none.py',
+            FileNotFoundError,
+            'neither a config file nor a folder: configs/none.py',
+        ),
         (None, TypeError, 'expected, found a NoneType'),
         (tmp_path, FileNotFoundError, 'holds no retriever: retriever.json is missing'),
     ]
@@ -299,7 +303,9 @@ def test_weights_that_are_none(folder):
         VideoRetrievalInferencer('toy.py')
     with pytest.raises(FileNotFoundError, match='weights gone.pth do not exist'):
         VideoRetrievalInferencer('toy.py', 'gone.pth')
-    with pytest.raises(RuntimeError, match='uatvr_planted.pth is not of this VideoTextRetriever'):
+    with pytest.raises(
+        RuntimeError, match='uatvr_planted.pth does not fit this VideoTextRetriever'
+    ):
         VideoRetrievalInferencer('toy.py', 'uatvr_planted.pth')
 
 
@@ -307,22 +313,27 @@ def test_galleries_that_are_none(make, folder, tmp_path):
     find = make()
     encoded = by_hand('toy')[2]
     cases = [
-        ([], {}, ValueError, 'videos: none at all'),
-        ({}, {}, ValueError, 'videos: none at all'),
+        ([], {}, ValueError, 'videos: at least one expected'),
+        ({}, {}, ValueError, 'videos: at least one expected'),
         (7, {}, TypeError, 'videos: expected a file, a folder, .* found a int'),
         (['clips/a.mp4', 3], {}, TypeError, "videos: a path expected, item '1' is 3"),
         ({1: 'clips/a.mp4'}, {}, TypeError, 'videos: ids are strings, found 1'),
         ('gone.mp4', {}, FileNotFoundError, '1 of 1 videos do not exist: gone.mp4'),
         (['clips/a.mp4', 'more/a.mp4'], {}, ValueError, "videos: 2 are called 'a'"),
         (tmp_path, {}, ValueError, 'holds no video and no features'),
-        ('clips', dict(kind='sound'), ValueError, "kind: 'video' or 'text', not 'sound'"),
-        ('clips', dict(batch_size=0), ValueError, 'batch_size: an integer of 1 or more, not'),
+        ('clips', dict(kind='sound'), ValueError, "kind must be 'video' or 'text', not 'sound'"),
+        (
+            'clips',
+            dict(batch_size=0),
+            ValueError,
+            'batch_size must be an integer of 1 or more, not',
+        ),
         ([' '], dict(kind='text'), ValueError, "texts: item '0' is empty"),
         (['a', b'b'], dict(kind='text'), TypeError, "a string expected, item '1' is a bytes"),
         (['clips/a.mp4'], dict(kind='text'), ValueError, 'is a file, not a text'),
         (torch.ones(3), {}, ValueError, r'vectors: float \[N, D\] expected, found'),
-        (torch.tensor([[1.0], [torch.nan]]), {}, ValueError, 'that of item 1 is not finite'),
-        (torch.ones(0, 2), {}, ValueError, 'vectors: none at all'),
+        (torch.tensor([[1.0], [torch.nan]]), {}, ValueError, 'the vector of item 1 is not finite'),
+        (torch.ones(0, 2), {}, ValueError, 'vectors: at least one expected'),
         (encoded._replace(ids=['a'] * 5), {}, ValueError, "vectors: 5 have the id 'a'"),
         ('clips', dict(bank='b.pth'), ValueError, 'a transform and its bank belong together'),
         ('clips', dict(transform='sinkhorn'), ValueError, 'a transform and its bank belong'),
@@ -351,9 +362,9 @@ def test_galleries_that_are_none(make, folder, tmp_path):
     wide = level._replace(mean=torch.ones(5, 3))
     with pytest.raises(ValueError, match="queries are 3 wide at level 'global', the gallery 2"):
         find(vectors=encoded._replace(levels={'global': wide}))
-    with pytest.raises(ValueError, match='no inner products of one vector'):
+    with pytest.raises(ValueError, match='not inner products with one vector'):
         make('uatvr_planted', gallery=torch.ones(2, 3))
-    with pytest.raises(ValueError, match='transform: of a gallery, but none was given'):
+    with pytest.raises(ValueError, match='transform belong to a gallery, but none was given'):
         make(transform='sinkhorn')
 
 
@@ -373,12 +384,17 @@ def test_questions_that_are_none(make):
         ((), {}, ValueError, 'one of texts, videos and vectors expected, got none'),
         (('red',), dict(videos='clips'), ValueError, 'expected, got texts and videos'),
         ((), dict(videos='clips'), ValueError, 'the gallery is one of videos, which texts ask'),
-        (('clips/a.mp4',), {}, ValueError, "'clips/a.mp4' is a file, not a text: say videos="),
-        (([],), {}, ValueError, 'texts: none at all'),
-        (('red',), dict(topk=0), ValueError, 'topk: an integer of 1 or more, not'),
-        (('red',), dict(topk=2.5), ValueError, "topk: an integer of 1 or more, not '2.5'"),
-        (('red',), dict(topk=True), ValueError, 'topk: an integer of 1 or more'),
-        (('red',), dict(batch_size=-1), ValueError, 'batch_size: an integer of 1 or more'),
+        (
+            ('clips/a.mp4',),
+            {},
+            ValueError,
+            "'clips/a.mp4' is a file, not a text: give it as videos=",
+        ),
+        (([],), {}, ValueError, 'texts: at least one expected'),
+        (('red',), dict(topk=0), ValueError, 'topk must be an integer of 1 or more, not'),
+        (('red',), dict(topk=2.5), ValueError, "topk must be an integer of 1 or more, not '2.5'"),
+        (('red',), dict(topk=True), ValueError, 'topk must be an integer of 1 or more'),
+        (('red',), dict(batch_size=-1), ValueError, 'batch_size must be an integer of 1 or more'),
         ((), dict(vectors=['red']), TypeError, 'Encoded items .* expected, found a list'),
         ((), dict(vectors=torch.ones(2, 5)), ValueError, r'queries \[2, 5\] and gallery \[5, 2\]'),
     ]

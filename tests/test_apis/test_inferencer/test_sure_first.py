@@ -92,10 +92,18 @@ def test_what_does_not_go_together_is_refused(make, tmp_path):
     known = dict(captions=captions())
     alone = SimpleNamespace(videos=[{}], texts=[dict(text='a', video_idx=[0])])
     cases = [
-        ('clips', dict(transform='sure_first', **known), "of a gallery of texts: kind='text'"),
+        (
+            'clips',
+            dict(transform='sure_first', **known),
+            "needs a gallery of texts: set kind='text'",
+        ),
         (TEXTS, of_texts, "transform='sure_first' needs captions="),
         (TEXTS, dict(of_texts, sure=1.5, **known), r'sure must lie in \[0, 1\], not 1.5'),
-        (TEXTS, dict(kind='text', **known), "captions belong to transform='sure_first'; got None"),
+        (
+            TEXTS,
+            dict(kind='text', **known),
+            "captions= belongs to transform='sure_first', got None",
+        ),
         (TEXTS, dict(of_texts, temperature=0.0, **known), 'temperature must be positive, not 0.0'),
         (
             TEXTS,

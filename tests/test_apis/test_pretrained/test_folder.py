@@ -202,7 +202,7 @@ def test_a_card_without_results_or_protocol(built, tmp_path):
         ({'a': float('nan')}, "expected a finite number for 'a', found 'nan'"),
         ({'a': True}, "expected a finite number for 'a', found 'True'"),
         ([1], r'expected numbers by key, found \[1\]'),
-        (None, 'a protocol was given, but no results'),
+        (None, 'a protocol was given, but not the results'),
     ],
 )
 def test_results_that_are_none(built, tmp_path, results, message):
@@ -276,7 +276,7 @@ def test_a_config_that_asks_for_code(saved, where, name):
         part.update(type=name, command=f'touch {saved}/ran')
 
     spoil(saved, change)
-    with pytest.raises(ValueError, match=rf'type is .{name}.*no registered component|type is 7'):
+    with pytest.raises(ValueError, match=rf'type is .{name}.*not a registered component|type is 7'):
         from_pretrained(saved)
     assert not (saved / 'ran').exists()
 
@@ -293,7 +293,7 @@ def test_a_config_that_asks_for_a_scope(saved, place, monkeypatch):
         part['_scope_' if place else 'default_scope'] = 'evil'
 
     spoil(saved, change)
-    with pytest.raises(ValueError, match="is of the scope 'evil': not known here"):
+    with pytest.raises(ValueError, match="has the scope 'evil', which is not known here"):
         from_pretrained(saved)
     assert not (saved / 'ran').exists()
 
@@ -301,7 +301,7 @@ def test_a_config_that_asks_for_a_scope(saved, place, monkeypatch):
 def test_a_config_that_inherits(saved):
     write(saved / 'base.py', f"open({str(saved / 'ran')!r}, 'w')")
     spoil(saved, lambda config: config.update(_base_='base.py'))
-    with pytest.raises(ValueError, match='inherits from base.py: a whole one expected'):
+    with pytest.raises(ValueError, match='inherits from base.py: a config without _base_ expected'):
         from_pretrained(saved)
     assert not (saved / 'ran').exists()
 
@@ -334,8 +334,8 @@ def test_configs_that_are_none(saved):
         ('{"a":' + '[' * 900 + ']' * 900 + '}', 'has no model|too many brackets|nested too deeply'),
         (dict(whole, filename='x.py'), 'config.json: filename is reserved'),
         (dict(whole, custom_imports=7), 'custom_imports expected modules, found 7'),
-        (dict(whole, default_scope=['mmvtr']), r"is of the scope .\['mmvtr'\]"),
-        (dict(whole, model=dict(whole['model'], type=[])), 'no registered component'),
+        (dict(whole, default_scope=['mmvtr']), r"has the scope .\['mmvtr'\]"),
+        (dict(whole, model=dict(whole['model'], type=[])), 'not a registered component'),
     ):
         write(saved / 'config.json', content)
         with pytest.raises(ValueError, match=message):
@@ -471,7 +471,9 @@ def test_without_network(monkeypatch, saved, hub):
 
     monkeypatch.setattr('huggingface_hub.snapshot_download', fail)
     for load in (from_pretrained, VideoRetrievalInferencer):
-        with pytest.raises(OSError, match='me/mine is no folder here, and cannot .* route') as told:
+        with pytest.raises(
+            OSError, match='me/mine is not a folder here, and cannot .* route'
+        ) as told:
             load('me/mine')
         assert '`hf download me/mine`' in str(told.value) and len(str(told.value)) < 500
     monkeypatch.setattr('huggingface_hub.upload_folder', fail)
@@ -483,8 +485,13 @@ def test_uploads_that_are_refused(saved, built, hub):
     for source, name, options, message in (
         (saved, 'mine', {}, "a repository 'NAME/MODEL' expected, found 'mine'"),
         (built[0], 'me/mine', {}, 'needs the cfg of a retriever'),
-        (saved, 'me/mine', dict(results={'a': 1}), 'results: of a retriever, but .* is a folder'),
-        (saved, 'me/mine', dict(cfg=built[1]), 'cfg: of a retriever, but'),
+        (
+            saved,
+            'me/mine',
+            dict(results={'a': 1}),
+            'results can be given for a retriever, but .* is a folder',
+        ),
+        (saved, 'me/mine', dict(cfg=built[1]), 'cfg can be given for a retriever, but'),
     ):
         with pytest.raises(ValueError, match=message):
             push_to_hub(source, name, **options)

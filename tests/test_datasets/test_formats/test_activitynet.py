@@ -52,7 +52,9 @@ def test_a_list_chooses_and_orders(mini):
     listed.write_text('v_a\n')
     assert [video['video_id'] for video in build(mini, 'train').videos] == ['v_a']
     listed.write_text('v_a\nv_gone\n')
-    with pytest.raises(ValueError, match=r"no captions of 1 of 2 .*train_list.txt.*'v_gone'"):
+    with pytest.raises(
+        ValueError, match=r"1 of 2 videos in .*train_list.txt have no captions .*'v_gone'"
+    ):
         build(mini, 'train')
 
 

@@ -85,7 +85,7 @@ def test_every_irregular_row_is_told(mini, log):
     assert '2 x no sentence, dropped (lines 3, 4); ' in told and ' (line 7); ' in told
     assert told.endswith('5 clips and 7 texts are left.')
     (warning,) = [record for record in log.records if record.levelno == logging.WARNING]
-    assert 'has 9 rows here (5 videos and 7 texts), as published 101079' in warning.getMessage()
+    assert 'has 9 rows here (5 videos and 7 texts), published: 101079' in warning.getMessage()
 
 
 def test_the_first_row_is_no_header_and_a_quote_joins_no_lines(mini):

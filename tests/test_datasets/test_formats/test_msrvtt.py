@@ -125,7 +125,9 @@ def test_missing_file_names_itself_and_the_layout(mini, absent, split):
 
 def test_list_with_videos_of_a_missing_json(mini):
     (mini / 'test_videodatainfo.json').unlink()
-    with pytest.raises(ValueError, match=r"no captions of 1 of 4 videos .*9k.csv in .*'video3'"):
+    with pytest.raises(
+        ValueError, match=r"1 of 4 videos in .*9k.csv have no captions in .*'video3'"
+    ):
         build(mini, '1kA_train9k')
 
 

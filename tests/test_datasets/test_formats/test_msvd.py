@@ -83,7 +83,7 @@ def test_a_pickle_that_runs_something_is_refused(mini):
             return (open, (str(mini / 'made_by_the_pickle'), 'w'))
 
     write_pickle(mini, dict(a=[Payload()]))
-    with pytest.raises(ValueError, match=r'raw-captions.pkl: no pickle .*asks for .*io.*open'):
+    with pytest.raises(ValueError, match=r'raw-captions.pkl: not a pickle .*asks for .*io.*open'):
         build(mini, 'train')
     assert not (mini / 'made_by_the_pickle').exists()
 
@@ -102,7 +102,7 @@ def test_a_pickle_that_runs_something_is_refused(mini):
 def test_a_pickle_of_something_else(mini, content):
     write_pickle(mini, {})
     (mini / 'raw-captions.pkl').write_bytes(content)
-    with pytest.raises(ValueError, match='raw-captions.pkl: no pickle of plain captions: .'):
+    with pytest.raises(ValueError, match='raw-captions.pkl: not a pickle of plain captions: .'):
         build(mini, 'train')
 
 

@@ -67,8 +67,8 @@ def test_official_annotations(tmp_path, cls, log):
     np.testing.assert_array_equal(dataset.moment_ratio(), [0.2, 0.9, np.nan])
     published = cls.splits['test'][2:]
     assert log == [
-        f'{cls.title} test has 2 videos and 3 texts here, as published {published[0]} and '
-        f'{published[1]}: results do not compare.',
+        f'{cls.title} test has 2 videos and 3 texts here, published: {published[0]} and '
+        f'{published[1]}: results cannot be compared.',
         f'{cls.title} test: 1 of 3 moments end after their video and are cut there (e.g. a#enc#1)'
         '; 1 of 3 moments lie outside their video or have no length and go without times '
         '(e.g. b#enc#0).',

@@ -76,7 +76,7 @@ def test_other_counts_than_published_are_told(tmp_path, warnings, cls, split):
     published = cls.splits[split]
     (message,) = warnings.messages
     assert f'{cls.title} {split} has 2 videos and 2 texts here' in message
-    assert f'as published {published.videos} and {published.texts}' in message
+    assert f'published: {published.videos} and {published.texts}' in message
 
 
 def test_published_counts_are_not_worth_a_word(shared, warnings):

@@ -99,5 +99,5 @@ def test_json_that_is_none(mini):
     with pytest.raises(ValueError, match=f'{VALIDATION}: expected a list of objects, found ..c'):
         build(mini, 'val')
     (mini / VALIDATION).write_bytes(b'[{"videoID": "\xff')
-    with pytest.raises(ValueError, match=f'{VALIDATION}: no UTF-8: .* at byte 14'):
+    with pytest.raises(ValueError, match=f'{VALIDATION}: not UTF-8: .* at byte 14'):
         build(mini, 'val')

@@ -53,7 +53,7 @@ def test_frames_of_a_clip(mini, log):
     """The clip's part of its video's frames, at the rate of the video; the log says which."""
     (mini / FRAMES).write_text('a_-b,100.0,2997\nd,10,4\nc,9,90\nz,1,1\n')
     assert [video['num_frames'] for video in build(mini, 'train').videos] == [300, 120, 1]
-    assert f'YouCook2 train: numbers of frames by {mini / FRAMES}' in log.text
+    assert f'YouCook2 train: numbers of frames are taken from {mini / FRAMES}' in log.text
     (mini / FRAMES).unlink()
     assert 'num_frames' not in build(mini, 'train').videos[0]
     assert f'no {mini / FRAMES}, so no clip has a number of frames' in log.text
@@ -61,7 +61,7 @@ def test_frames_of_a_clip(mini, log):
 
 def test_other_counts_than_published(mini, log):
     build(mini, 'val')
-    assert 'has 1 videos and 1 texts here, as published 3492 and 3492' in log.text
+    assert 'has 1 videos and 1 texts here, published: 3492 and 3492' in log.text
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ def test_stores_of_another_corpus_or_choice(root, kwargs):
 def test_a_folder_of_something_else(root, tmp_path):
     (tmp_path / 'experts').mkdir()
     (tmp_path / 'planted').symlink_to(root / 'planted')
-    with pytest.raises(RuntimeError, match='experts.json is missing or no json'):
+    with pytest.raises(RuntimeError, match='experts.json is missing or not json'):
         build(tmp_path)
 
 

@@ -88,7 +88,7 @@ def test_in_a_joint_set_each_has_its_own():
 
 def test_bad_arguments():
     for keep in (2, -1, True, '0'):
-        with pytest.raises(ValueError, match='keep: 0, 1 or None'):
+        with pytest.raises(ValueError, match='keep must be 0, 1 or None'):
             Halves(keep)
     one = [dict(video_id='a', path='a.mp4')]
     with pytest.raises(ValueError, match='leaves one half of 1 videos empty'):

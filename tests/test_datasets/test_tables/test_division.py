@@ -53,7 +53,11 @@ def test_videos_that_share_a_text_stay_together():
     'count, fractions, said',
     [
         (2, THREE, '2 videos .* cannot be divided into 3 splits'),
-        (9, dict(train=0.7, test=0.2), 'fractions: expected a share of 0 to 1 of each split, 1 in'),
+        (
+            9,
+            dict(train=0.7, test=0.2),
+            'fractions: expected a share from 0 to 1 for each split, 1 in',
+        ),
         (9, dict(train=1.5, test=-0.5), 'fractions: '),
         (9, dict(train='all'), 'fractions: '),
         (9, {}, 'fractions: '),

@@ -64,7 +64,7 @@ def test_parquet(tmp_path):
         ('row 2', 'b', 'z', 2.0, 3.0),
     ]
     path.write_bytes(b'PAR1 nothing')
-    with pytest.raises(ValueError, match='my.parquet: no parquet file'):
+    with pytest.raises(ValueError, match='my.parquet: not a parquet file'):
         read_rows(path, {})
 
 
@@ -156,7 +156,7 @@ def test_files_that_are_no_tables(tmp_path):
     with pytest.raises(ValueError, match='my.csv: has no rows'):
         read_rows(written(tmp_path, 'video,text\n'), {})
     (tmp_path / 'my.csv').write_bytes(b'video,text\na,caf\xe9\n')
-    with pytest.raises(ValueError, match='my.csv: no UTF-8'):
+    with pytest.raises(ValueError, match='my.csv: not UTF-8'):
         read_rows(tmp_path / 'my.csv', {})
     with pytest.raises(ValueError, match='my.csv'):
         read_rows(written(tmp_path, 'video,text\na,"never ends\n'), {})

@@ -63,7 +63,7 @@ def test_tables_as_people_save_them(tmp_path, read, names, content):
         ('A,B,start,end\nx,y,5,4\n', "line 2: the clip ends before it begins"),
         ('A,B,start,end\nx,y,5,5\n', "line 2: the clip ends before it begins"),
         # rows of another width
-        ('A,B\nx,y,z\n', r"line 2: expected 2 fields.*stands in quotes"),
+        ('A,B\nx,y,z\n', r"line 2: expected 2 fields.*must be in quotes"),
         ('A,B\nx,y\nz\n', r"line 3: expected 2 fields, as the header has, found \['z'\]$"),
         ('A;B\nx;y;\n', r"line 2: expected 2 fields.*a value with ';' in it"),
         # quotes that swallow what follows
@@ -80,9 +80,9 @@ def test_tables_as_people_save_them(tmp_path, read, names, content):
         ('A|B\nx|y\n', r"line 1: the columns are separated by '\|'; expected commas, semi"),
         ('sep=;\nA;B\nx;y\n', "line 1: 'sep=;' is a note for Excel .*; delete this line"),
         ('"sep=,"\nA,B\nx,y\n', "line 1: .* delete this line"),
-        (b'A,B\nx,y\ncaf\xe9,z\n', r"no UTF-8: .* \(line 3, the end of b'caf\\xe9'\); save it"),
-        (b'A;B\r\nx;Gr\xfc\xdfe\r\n', r"no UTF-8: .*line 2, the end of b'x;Gr\\xfc'"),
-        ('A,B\nx,y\n'.encode('utf-16'), 'no UTF-8 but UTF-16; save it as UTF-8'),
+        (b'A,B\nx,y\ncaf\xe9,z\n', r"not UTF-8: .* \(line 3, the end of b'caf\\xe9'\); save it"),
+        (b'A;B\r\nx;Gr\xfc\xdfe\r\n', r"not UTF-8: .*line 2, the end of b'x;Gr\\xfc'"),
+        ('A,B\nx,y\n'.encode('utf-16'), 'expected UTF-8, found UTF-16; save it as UTF-8'),
         ('A,B\nx,y\0\n', 'line 2: expected text without null characters'),
         (b'A,B\nx,y\n' + b'\0' * 100, 'line 3: expected text without null characters'),
         # nothing in it
@@ -128,7 +128,7 @@ def test_all_rows_are_told_at_once(tmp_path, read, names):
     lines = str(error.value).splitlines()
     assert lines[0].endswith('t.csv has 3 kinds of problems:')
     assert lines[1].startswith('  row of another width (1): line 4: expected 3 fields')
-    times = next(line for line in lines if 'time that is none (12): ' in line)
+    times = next(line for line in lines if 'invalid time (12): ' in line)
     assert times.count('expected a time in seconds') == 3 and times.endswith('; ...')
     assert sum(' or unfit ' in line and '(2): line 3' in line for line in lines) == 1
 
@@ -151,8 +151,8 @@ def test_lists_of_videos(tmp_path):
     assert listed_videos(path) == [dict(id='7', path='http:a.mp4', end=2.0)]
     path = tmp_path / 'list.csv'
     for content, said in (
-        ('id,path,length\na,x,1\n', r"columns id and path are expected, .*'length'"),
-        ('id,file\na,x\n', r"columns id and path are expected, .*\['id', 'file'\]"),
+        ('id,path,length\na,x,1\n', r"expected the columns id and path, .*'length'"),
+        ('id,file\na,x\n', r"expected the columns id and path, .*\['id', 'file'\]"),
         ('id,path\na,x\nb,y\na,z\nb,w\n', r'id that occurs twice \(2\): line 4: .*; line 5: id'),
         ('id,path\na,\n', "line 2, 'path': expected a name"),
     ):

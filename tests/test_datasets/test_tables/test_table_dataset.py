@@ -130,7 +130,7 @@ def test_times_are_those_of_a_player(folder, write_late):
 def test_a_file_that_is_no_video_is_found_when_durations_are_read(folder):
     (folder / 'clips/broken.mp4').write_bytes(b'nothing')
     table = 'video,text\na,x\nbroken,y\n'
-    with pytest.raises(BrokenVideoError, match='1 of 2 files are no videos: clips/broken.mp4'):
+    with pytest.raises(BrokenVideoError, match='1 of 2 files are not videos: clips/broken.mp4'):
         build(folder, table, read_durations=True)
     dataset = build(folder, table, read_durations=True, on_broken='skip')
     assert ['duration' in video for video in dataset.videos] == [True, False]
@@ -252,11 +252,11 @@ def test_missing_files_are_an_error_or_are_left_out_and_said(folder, said):
     assert (
         'WARNING',
         'TableDataset all by my.csv: 4 of 5 clips and 5 of 6 texts are missing and left out '
-        '(z.mp4, a.avi, y, ...). A result without them is not one on the whole set.',
+        '(z.mp4, a.avi, y, ...). Results without them are not those of the whole set.',
     ) in said
-    with pytest.raises(ValueError, match="of split 'all' no row is left"):
+    with pytest.raises(ValueError, match="no row of split 'all' is left"):
         build(folder, 'video,text\nz,x\n', missing='skip')
-    with pytest.raises(ValueError, match="missing: 'raise' or 'skip', not 'no'"):
+    with pytest.raises(ValueError, match="missing must be 'raise' or 'skip', not 'no'"):
         build(folder, table, missing='no')
 
 
@@ -355,14 +355,14 @@ def test_all_kinds_of_problems_of_all_splits_come_together(folder):
         assert lines[0] == 'my.csv has 9 kinds of problems:'
         for said in (
             r'row of another width (1): line 12: expected 5 fields',
-            r'time that is none (2): line 8: the clip ends before it begins; expected',
+            r'invalid time (2): line 8: the clip ends before it begins; expected',
             r"empty or unfit caption (1): line 4, 'text': ",
-            r"name of no video of the folder (2): line 5: 'notes.txt' is of another kind; ",
+            r"name that fits no video of the folder (2): line 5: 'notes.txt' is of another kind; ",
             "1 rows repeat a video and its text: line 3 as line 2: 'a', 'x'",
             r"video of two splits (1): line 13: 'deep/c' is of two splits; expected",
             r"clip without pictures of its file (1): line 11: the clip begins after 'deep/c' has",
             r'2 of 8 videos are not in clips: gone in line 6; lost in line 9',
-            r'1 of 5 files are no videos: clips/broken.mp4: ',
+            r'1 of 5 files are not videos: clips/broken.mp4: ',
             r"missing='skip' leaves out the rows of missing videos",
             r"on_broken=dict(skip='broken_videos.txt') leaves out what is listed there",
         ):
@@ -385,7 +385,7 @@ def test_rows_that_stand_twice(folder, said, rows, count, first):
     build(folder, f'video,text\n{rows}\n')
     (line,) = [line for level, line in said if level == 'WARNING']
     begin = f'TableDataset all by my.csv: {count} of {total} rows repeat a video and its text, and'
-    assert line.startswith(f'{begin} count again: {first}')
+    assert line.startswith(f'{begin} count twice: {first}')
     assert line.endswith('; ...') == (count > 3)
     with pytest.raises(ValueError, match=f'\n  {count} rows repeat a video and its text: {first}'):
         build(folder, f'video,text\n{rows}\na,\n')

@@ -92,8 +92,8 @@ def test_videos_that_the_bigfile_lacks(bigfile):
         ('video2frames.txt', "{'a': ['a_9']}", r"id.txt lacks 1 rows .* e.g. \['a_9'\]"),
         ('video2frames.txt', "{'a': 'a_0'}", r"video2frames.txt: 'a': expected a list of strings"),
         ('video2frames.txt', "['a']", 'video2frames.txt: expected an object .* found ..a'),
-        ('video2frames.txt', "{'a': open('x')}", 'video2frames.txt: no python dict'),
-        ('video2frames.txt', "{'a': [", 'video2frames.txt: no python dict'),
+        ('video2frames.txt', "{'a': open('x')}", 'video2frames.txt: not a python dict'),
+        ('video2frames.txt', "{'a': [", 'video2frames.txt: not a python dict'),
     ],
 )
 def test_a_bigfile_that_does_not_fit(bigfile, name, content, message):
@@ -105,7 +105,7 @@ def test_a_bigfile_that_does_not_fit(bigfile, name, content, message):
 def test_nothing_of_a_dict_is_run(bigfile, tmp_path):
     target = tmp_path / 'made'
     (bigfile / 'video2frames.txt').write_text(f"{{'a': [open({str(target)!r}, 'w').name]}}")
-    with pytest.raises(ValueError, match='no python dict'):
+    with pytest.raises(ValueError, match='not a python dict'):
         BigFile(bigfile).check(['a'], 'videos')
     assert not target.exists()
 
@@ -194,7 +194,7 @@ def test_ids_that_would_leave_the_folder(tmp_path, name):
         lambda: LoadFeatures(str(tmp_path / 'store')).check([dict(video_id=name)]),
         lambda: NpyFolder(tmp_path / 'store').read(name),
     ):
-        with pytest.raises(ValueError, match='store: an id that is no file name: '):
+        with pytest.raises(ValueError, match='store: an id is not a file name: '):
             call()
 
 
@@ -302,7 +302,7 @@ def npy(array: np.ndarray, save=np.save) -> bytes:
     [
         (npy(np.ones((2, 3)), np.savez), 'is an npz file'),
         (b'PK\x03\x04' + bytes(50), 'is an npz file'),
-        (b'', r"what numpy.save writes does not begin with b''"),
+        (b'', r"it begins with b'', which numpy.save never writes"),
         (npy(np.array([['a', 'b']])), 'expected numbers, found .*<U1'),
         (npy(np.zeros((2, 2), [('x', 'f4')])), 'expected numbers or strings, found .*x'),
         (npy(np.zeros((2, 2), complex)), 'expected numbers, found .*complex128'),
@@ -415,5 +415,6 @@ def test_the_largest_and_the_smallest_numbers_and_zeros_are_finite(tmp_path, dty
 def test_what_a_hdf5_file_says_of_its_size_is_not_believed(tmp_path, rows):
     with h5py.File(tmp_path / 'x.h5', 'w') as file:
         file.create_dataset('a', (rows, 1024), 'f4', chunks=(1024, 1024), compression='gzip')
-    with pytest.raises(ValueError, match=f"x.h5: features of 'a': {4096 * rows:,} bytes are said"):
+    told = f"x.h5: features of 'a': the file is too small for its array of {4096 * rows:,} bytes"
+    with pytest.raises(ValueError, match=told):
         Hdf5File(tmp_path / 'x.h5').read('a')

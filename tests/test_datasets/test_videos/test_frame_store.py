@@ -323,7 +323,7 @@ def test_an_index_that_is_damaged_is_named(tmp_path, videos, change, message):
         (b'{"bytes": 1, "bytes": 2}', "a second key 'bytes'"),
         (b'{"a": ' * 100_000, 'nested too deeply'),
         (b'{"a": ' + b'9' * 5000 + b'}', 'not valid json'),
-        (b'\xff\xfe', 'no UTF-8'),
+        (b'\xff\xfe', 'expected UTF-8, found UTF-16'),
     ],
 )
 def test_json_that_is_none(tmp_path, videos, name, content, message):

@@ -91,7 +91,10 @@ def test_captions_and_videos_without_are_named_before_training(stores):
 def test_what_does_not_fit(stores):
     folder, _ = stores
     np.save(folder / 'one/text/v0#1.npy', np.zeros((2, 2), np.float32))
-    with pytest.raises(ValueError, match=r"'one': those of text 'v0#1' are \[2, 2\], those of 'v0"):
+    with pytest.raises(
+        ValueError,
+        match=r"'one' must have one shape: those of text 'v0#1' are \[2, 2\], those of 'v0",
+    ):
         collate_retrieval([make(folder)[i] for i in range(2)])
     np.save(folder / 'one/text/v0#0.npy', np.zeros(2, np.float32))
     with pytest.raises(ValueError, match=r"'v0#0': expected .F, D. with F > 0, found \(2,\)"):
@@ -99,7 +102,7 @@ def test_what_does_not_fit(stores):
     with pytest.raises(ValueError, match="side='text'.* in the pipeline of the other side"):
         LoadVectors(dict(one=str(folder)), side='text').check([dict(video_id='v0')])
     for bad, message in (
-        (dict(stores={}, side='text'), 'stores must be paths by name'),
+        (dict(stores={}, side='text'), 'stores must be a dict of paths by name'),
         (dict(stores=dict(a='b'), side='txt'), "side must be 'text' or 'video', not 'txt'"),
     ):
         with pytest.raises(ValueError, match=message):

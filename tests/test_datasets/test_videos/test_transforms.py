@@ -46,7 +46,7 @@ def test_resize_measures_the_short_side(imgs):
 def test_center_crop(imgs):
     found = CenterCrop(20).transform(dict(imgs=imgs))['imgs']
     np.testing.assert_array_equal(found, [img[20:40, 30:50] for img in imgs])
-    with pytest.raises(ValueError, match=r'CenterCrop\(61\): the image is 60 x 80'):
+    with pytest.raises(ValueError, match=r'CenterCrop\(61\): the image is smaller, 60 x 80'):
         CenterCrop(61).transform(dict(imgs=imgs))
 
 
@@ -114,7 +114,7 @@ def test_some_columns_of_features(store, columns, expected):
 
 def test_columns_beyond_the_features_and_none(store):
     load = LoadFeatures(store, columns=[(0, 2), (3, 5)])
-    with pytest.raises(ValueError, match="columns up to 5 of features of 'a', which are 4 wide"):
+    with pytest.raises(ValueError, match="columns go up to 5, but the features of 'a' are 4 wide"):
         load.transform(dict(video_id='a'))
     for columns in ([], [(2, 2)], [(0, 1), (3, 2)], [(-1, 2)]):
         with pytest.raises(ValueError, match='expected pairs .first, last. with first < last'):

@@ -100,7 +100,7 @@ def test_classes_of_a_file(tmp_path):
 @pytest.mark.parametrize(
     'content, error, message',
     [
-        ({'0#1': dict(verb=[], noun=[])}, KeyError, "classes.json has no classes of text '0#0'"),
+        ({'0#1': dict(verb=[], noun=[])}, KeyError, "classes.json has no classes for text '0#0'"),
         ({'0#0': dict(verb=[1])}, ValueError, "'0#0': expected a key 'noun', found .'verb'"),
         ({'0#0': dict(verb=[-1], noun=[])}, ValueError, r"'0#0', 'verb': .* found \[-1\]"),
         ({'0#0': dict(verb=['a'], noun=[])}, ValueError, r"found \['a'\]"),
@@ -115,11 +115,13 @@ def test_bad_files(tmp_path, content, error, message):
 
 
 def test_what_it_refuses(monkeypatch, tmp_path):
-    with pytest.raises(ValueError, match="parser 'rules', 'spacy' or a .json file, not 'nltk'"):
+    with pytest.raises(
+        ValueError, match="parser must be 'rules', 'spacy' or a .json file, not 'nltk'"
+    ):
         CaptionClasses(parser='nltk')
     with pytest.raises(FileNotFoundError, match='classes.json'):
         CaptionClasses(parser=str(tmp_path / 'classes.json'))
-    with pytest.raises(ValueError, match=r'share in \(0, 1\], not 0'):
+    with pytest.raises(ValueError, match=r'share must lie in \(0, 1\], not 0'):
         CaptionClasses(parser='rules', share=0)
     videos, texts = records([['x']])
     texts[0]['classes'] = dict(verb=[1])

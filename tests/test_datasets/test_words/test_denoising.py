@@ -67,13 +67,16 @@ def test_the_others_are_never_drawn(masks, content, left):
 @pytest.mark.parametrize(
     'content, message',
     [
-        (dict(BY_TEXT, t2=False), r"masks.json: leaves 1 videos no caption, e.g. \['b'\]"),
-        (dict(a=[True] * 3, b=[False] * 2, c=[True]), r"1 ids are none of the 2 videos .*\['c'\]"),
-        (dict(BY_TEXT, t9=True), r"1 ids are none of the 4 texts of the set, e.g. \['t9'\]"),
-        (dict(t0=True), r"says nothing of 3 of the 4 texts of the set, e.g. \['t1', 't2', 't3'\]"),
-        (dict(a=[True] * 3), r"says nothing of 1 of the 2 videos with captions .*\['b'\]"),
+        (dict(BY_TEXT, t2=False), r"masks.json: leaves 1 videos without a caption, e.g. \['b'\]"),
+        (
+            dict(a=[True] * 3, b=[False] * 2, c=[True]),
+            r"1 ids are not among the 2 videos .*\['c'\]",
+        ),
+        (dict(BY_TEXT, t9=True), r"1 ids are not among the 4 texts of the set, e.g. \['t9'\]"),
+        (dict(t0=True), r"lacks 3 of the 4 texts of the set, e.g. \['t1', 't2', 't3'\]"),
+        (dict(a=[True] * 3), r"lacks 1 of the 2 videos with captions .*\['b'\]"),
         (dict(BY_TEXT, t1=1), "'t1': expected true or false, found 1"),
-        (dict(a=[True] * 2, b=[True] * 2), "'a': expected one value a caption, 3, found 2"),
+        (dict(a=[True] * 2, b=[True] * 2), "'a': expected one value per caption, 3, found 2"),
         (dict(a=[True] * 3, b=[1, 0]), r"'b': expected a list of true and false, found \[1, 0\]"),
         (dict(a=[True] * 3, b=True), "'b': expected a list of true and false, found True"),
         ([True], r'expected an object of keys and values, found \[True\]'),

@@ -137,7 +137,7 @@ def test_instructions_of_youcook2(shared):
 
 
 def test_unknown_method():
-    with pytest.raises(ValueError, match="method one of .*'rules', 'spacy'.*, not 'nltk'"):
+    with pytest.raises(ValueError, match="method must be one of .*'rules', 'spacy'.*, not 'nltk'"):
         tag('cut', 'nltk')
 
 

@@ -125,11 +125,11 @@ def test_check_names_sentences_without_a_graph(files):
     vocabulary, graphs = files
     load = LoadRoleGraph(graphs, vocabulary)
     texts = [dict(text=text, text_id=text) for text in ('plate', 'plate', 'a man', 'takes plate')]
-    with pytest.raises(KeyError, match=r"graphs.json: no graph of 1 of 3 sentences.*'a man'"):
+    with pytest.raises(KeyError, match=r"graphs.json has no graph for 1 of 3 sentences.*'a man'"):
         load.check(texts)
     load.check(texts[:2])
     assert set(load.graphs) == {'plate'}  # the others of a big file are let go
-    with pytest.raises(KeyError, match=r"graphs.json: no graph of 'takes plate'"):
+    with pytest.raises(KeyError, match=r"graphs.json has no graph for 'takes plate'"):
         load.transform(dict(text='takes plate'))
 
 

@@ -330,7 +330,7 @@ def test_half_precision():
 def test_bad_input():
     module = encoder()
     (ids, mask), graph = text_batch(), graphs()
-    with pytest.raises(ValueError, match='texts of 5 words, but role graphs of 4: max_words'):
+    with pytest.raises(ValueError, match='texts have 5 words, but role graphs 4: max_words'):
         module.encode_text(ids, mask, **{**graph, 'verbs': graph['verbs'][:, :, :4]})
     with pytest.raises(ValueError, match='token id 20 in text 1 of the batch'):
         module.encode_text(ids.index_fill(0, torch.tensor([1]), 20), mask, **graph)

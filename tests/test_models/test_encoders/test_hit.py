@@ -147,5 +147,5 @@ def test_settings_that_are_refused():
         encoder(experts={})
     inputs = videos()
     inputs['expert'] = inputs['expert'] + 1
-    with pytest.raises(ValueError, match='a row of expert 2, but HiTEncoder knows 0 to 1'):
+    with pytest.raises(ValueError, match='a row has expert 2, but HiTEncoder knows 0 to 1'):
         encoder().encode_video(**inputs)

@@ -277,7 +277,7 @@ def test_bad_input():
             encoder.encode_text(ids, text_mask)
     with pytest.raises(ValueError, match="extra must be one of .*'tokens', 'positions'"):
         model(extra='learnt')
-    with pytest.raises(ValueError, match='at least 0: 3, -1'):
+    with pytest.raises(ValueError, match='at least 0, not 3 and -1'):
         model(extra_words=-1)
     with pytest.raises(ValueError, match='max_words=10 and 2 extra tokens need 12 position rows'):
         model(extra='positions', position_rows=11)

@@ -110,7 +110,7 @@ def test_what_is_refused():
     plain = {'global': Embedding(torch.zeros(1, 2))}
     with pytest.raises(ValueError, match="level 'gaussian' is missing"):
         GaussianSimilarity()(plain, plain)
-    with pytest.raises(ValueError, match="level 'global' is no Gaussian"):
+    with pytest.raises(ValueError, match="level 'global' is not Gaussian"):
         GaussianSimilarity(level='global')(plain, plain)
     mixing = MODELS.build(dict(type='MixupSupervision'))
     with pytest.raises(ValueError, match='add a SigmoidLoss'):

@@ -210,12 +210,14 @@ def test_bad_input():
             function(texts, bare)
     _, tokens, mask, _ = videos['b']
     shorter = {**videos, 'b': Embedding(tokens[:, 0], tokens[:, 2:], mask[:, 2:])}
-    with pytest.raises(ValueError, match="one number of frames to share one, got {'a': 6, 'b': 4}"):
+    with pytest.raises(
+        ValueError, match="the same number of frames to share a frame, got {'a': 6, 'b': 4}"
+    ):
         similarity.matched_frames(texts, shorter)
     assert similarity(texts, shorter)['scores'].shape == (T, V)  # two maxima need no common frame
     empty = {**videos, 'a': videos['a']._replace(mask=mask & (torch.arange(V) != 2)[:, None])}
     with pytest.raises(ValueError, match='video 2 has no valid token'):
         similarity(texts, empty)
     for weights in ((1,), (1, -1)):
-        with pytest.raises(ValueError, match='one weight a level, with a positive sum'):
+        with pytest.raises(ValueError, match='one weight per level expected, with a positive sum'):
             BestFrameSimilarity(levels=('a', 'b'), weights=weights)

@@ -176,7 +176,7 @@ def test_nothing_to_score_keeps_gradients():
 def test_bad_input():
     texts, videos = levels()
     for weights in ((1, 1), (1, 1, -2)):
-        with pytest.raises(ValueError, match='three weights, sentence, verb and noun'):
+        with pytest.raises(ValueError, match=r'three weights \(sentence, verb, noun\)'):
             HGRSimilarity(weights=weights)
     with pytest.raises(ValueError, match="level 'noun' of the videos carries no tokens"):
         HGRSimilarity()(texts, {**videos, 'noun': videos['noun'].global_only()})

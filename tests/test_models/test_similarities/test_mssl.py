@@ -221,12 +221,12 @@ def test_bad_input():
         module(texts, {**videos, 'frame': videos['frame'].global_only()})
     _, clips, every, _ = videos['clip']
     three = Embedding(clips[:, 0], clips[:, :3], every[:, :3])
-    with pytest.raises(ValueError, match='is for 4 clips a video, the encoder gives 3'):
+    with pytest.raises(ValueError, match='takes 4 clips per video, the encoder gives 3'):
         module.gallery({**videos, 'clip': three})
     frames = videos['frame']
     frames = frames._replace(mask=frames.mask & torch.tensor([[True], [False], [True]]))
     with pytest.raises(ValueError, match='mask of frames of item 1 of the batch is all False'):
         module(texts, {**videos, 'frame': frames})
     for weights in ((1,), (1, -1)):
-        with pytest.raises(ValueError, match='two weights, clip and frame, with a positive sum'):
+        with pytest.raises(ValueError, match=r'two weights \(clip, frame\) with a positive sum'):
             similarity(weights=weights)

@@ -342,7 +342,7 @@ def test_what_is_refused():
     for wrong, message in (
         (dict(bar_of='video'), "bar_of must be one of .'text', 'anchor'., not 'video'"),
         (dict(columns=('texts',)), "each once, not 'texts'"),
-        (dict(guide='agreement', columns=('own',)), 'it judges no columns'),
+        (dict(guide='agreement', columns=('own',)), 'it cannot judge columns'),
         (dict(treat='positive', bar_of='anchor'), 'leave bar_of and columns out'),
     ):
         with pytest.raises(ValueError, match=message):

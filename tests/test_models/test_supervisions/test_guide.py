@@ -256,7 +256,7 @@ def test_blocks_are_refused_where_all_texts_are_needed():
         (GuideSupervision, dict(rule='gist'), 'rule must be one of'),
         (GuideSupervision, dict(margin=-0.1), 'margin must be at least 0'),
         (GuideSupervision, dict(softness=-0.1), 'softness must be at least 0'),
-        (GuideSupervision, dict(rule='self'), "rule='self' is one of the model's own scores"),
+        (GuideSupervision, dict(rule='self'), "rule='self' reads the model's own scores"),
         (
             GuideSupervision,
             dict(guide='scores', rule='self', margin=-0.1),
@@ -329,7 +329,7 @@ def test_a_file_by_one_key(tmp_path):
 def test_guides_that_are_none():
     with pytest.raises(ValueError, match='neither a .h5 file of vectors nor an encoder'):
         GuideSupervision(guide='minilm')
-    with pytest.raises(ValueError, match='is of captions'):
+    with pytest.raises(ValueError, match='compares captions'):
         GuideSupervision(guide='own.h5', by='videos')
     with pytest.raises(ValueError, match="rule='self'"):
         GuideSupervision(guide='sentence-transformers/all-MiniLM-L6-v2', rule='self')

@@ -161,6 +161,6 @@ def test_an_unknown_direction_of_the_weights():
     with pytest.raises(ValueError, match="weighted must be one of .*, not 'up'"):
         MODELS.build(dict(type='ContrastiveLoss', weighted='up'))
     for weighted, direction in (('t2v', 'v2t'), ('v2t', 't2v')):
-        with pytest.raises(ValueError, match=f"'{weighted}' leaves no weights to a loss"):
+        with pytest.raises(ValueError, match=f"'{weighted}' leaves no weights for a loss"):
             ContrastiveLoss(direction=direction, weighted=weighted)
         ContrastiveLoss(direction=direction, weighted=direction)

@@ -223,7 +223,9 @@ def test_members_from_config_and_checkpoint(tmp_path):
         begin(config=str(tmp_path / 'nowhere.py'))
     other = {name.replace('video', 'clip'): x for name, x in teacher.state_dict().items()}
     torch.save(dict(state_dict=other), tmp_path / 'other.pth')
-    with pytest.raises(RuntimeError, match='(?s)other.pth is not of this .*missing .2.: encoder'):
+    with pytest.raises(
+        RuntimeError, match='(?s)other.pth does not fit this .*missing .2.: encoder'
+    ):
         begin(checkpoint=str(tmp_path / 'other.pth'))
 
 
@@ -331,7 +333,7 @@ def test_what_is_wrong_is_said():
         unread(teachers)  # without losses nothing is trained
     inputs, samples = make_batch()
     del samples['video_vectors']['two']
-    with pytest.raises(ValueError, match=r"'two' of videos, .* \(\['one'\]\): add dict\(type"):
+    with pytest.raises(ValueError, match=r"'two' of videos, .* \['one'\]: add dict\(type"):
         make_model(SUPERVISIONS['stored']())(inputs, samples, mode='loss')
     inputs, samples = make_batch()
     samples['video_vectors']['two'] = torch.zeros(V, 1, 4, dtype=torch.float64)

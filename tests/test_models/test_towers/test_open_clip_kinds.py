@@ -290,7 +290,7 @@ def test_padding_is_read_by_the_tower_and_is_no_word(folder_of, tmp_path):
 
 def test_another_length_for_causal_towers_only(folder_of):
     assert len(OpenCLIPTokenize(folder_of('clip'), 6)(dict(text=SENTENCES[2]))['token_ids']) == 6
-    with pytest.raises(ValueError, match='context_length=6 is none of its texts'):
+    with pytest.raises(ValueError, match='leave context_length=6 out'):
         OpenCLIPTokenize(folder_of('siglip'), context_length=6)
     with pytest.raises(ValueError, match="no model 'ViT-B-33'"):
         OpenCLIPTokenize('ViT-B-33')
@@ -371,7 +371,9 @@ class WithStatistics(nn.Module):
 def test_what_the_tags_of_a_name_differ_in():
     assert open_clip_configs.preprocessing('ViT-H-14', 'dfn5b').resize_mode == 'squash'
     assert open_clip_configs.preprocessing('ViT-H-14', 'laion2b_s32b_b79k').size == (224, 224)
-    with pytest.raises(ValueError, match="'ViT-H-14' want their frames differently: tag=.*dfn5b"):
+    with pytest.raises(
+        ValueError, match="'ViT-H-14' need frames made in different ways: set tag=.*dfn5b"
+    ):
         OpenCLIPResize('ViT-H-14')
     with pytest.raises(ValueError, match="no tag 'dfn6b'"):
         OpenCLIPResize('ViT-H-14', 'dfn6b')
@@ -403,7 +405,7 @@ def test_a_retriever_normalises_as_its_tower(folder_of, tmp_path):
     cfg['data_preprocessor'].update(mean=(1.0, 2.0, 3.0), std=(1.0, 1.0, 1.0))
     assert 'data_preprocessor.mean' not in MODELS.build(cfg).state_dict()
     cfg['data_preprocessor'].update(mean=None)
-    with pytest.raises(ValueError, match='both or none'):
+    with pytest.raises(ValueError, match='both mean and std or neither'):
         MODELS.build(cfg)
     cfg['data_preprocessor'].update(std=None)
     cfg['encoder']['frames'] = dict(type='mmvtr.FeatureFrames', in_dim=64)

@@ -320,7 +320,7 @@ def test_the_tool_takes_names(tmp_path, monkeypatch):
 
 def test_experts_that_do_not_fit_the_tensors():
     with pytest.raises(
-        ValueError, match='a ce checkpoint of 2 experts, whose names no tensor tell'
+        ValueError, match='the ce checkpoint has 2 experts, but does not hold their names'
     ):
         official_retriever(made_up(2), 'ce')
     with pytest.raises(ValueError, match="it has .'pooling.audio'., the experts are"):

@@ -58,7 +58,7 @@ def measure_cut_run(
     listed = ~table.isnan()
     lengths = listed.sum(1)
     if not lengths.any() or not positives.any():
-        raise ValueError('a run without a line, or texts without a match: nothing to measure')
+        raise ValueError('the run has no line, or no text has a match: nothing to measure')
     depth = int(lengths[lengths > 0].min())
     scores = table.where(listed, -torch.inf)
     found = (positives & listed).any(1)

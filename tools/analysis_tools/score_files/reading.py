@@ -58,7 +58,7 @@ def read_score_file(path: Path, positives: Optional[PairValues] = None) -> Score
     refuse_foreign(path)
     run = read_run(path)
     if positives is None:
-        raise ValueError(f'{path} is a run: say who matches as qrels, --positives FILE')
+        raise ValueError(f'{path} is a run: give the matches as qrels, --positives FILE')
     texts, videos = dict.fromkeys(positives.texts), [*run.videos, *positives.videos]
     ids = ([*texts], [*dict.fromkeys(videos)])
     scores = torch.from_numpy(run.matrix(*ids))
@@ -103,7 +103,7 @@ def read_positives(path: Optional[Path], scores: Tensor) -> Tensor:
     if path is None:
         if texts != videos:
             raise ValueError(
-                f'{texts} texts and {videos} videos are not pairs: say who matches, --positives'
+                f'{texts} texts and {videos} videos are not pairs: give the matches, --positives'
             )
         return torch.eye(texts, dtype=torch.bool)
     array = read_array(path)
@@ -122,7 +122,9 @@ def read_positives(path: Optional[Path], scores: Tensor) -> Tensor:
     positives = torch.from_numpy(array.astype(bool))
     alone = (~positives.any(1)).nonzero().flatten().tolist()
     if alone:
-        raise ValueError(f'{path}: text {alone[0]} has no video (so {len(alone)} of {texts} texts)')
+        raise ValueError(
+            f'{path}: text {alone[0]} has no video ({len(alone)} of {texts} texts have none)'
+        )
     return positives
 
 
@@ -141,8 +143,8 @@ def named_positives(path: Path, pairs: PairValues, ids: Ids) -> Tensor:
     alone = (~positives.any(1)).nonzero().flatten().tolist()
     if alone:
         raise ValueError(
-            f'{path}: text {ids[0][alone[0]]!r:.80} has no video (so {len(alone)} of '
-            f'{len(positives)} texts)'
+            f'{path}: text {ids[0][alone[0]]!r:.80} has no video ({len(alone)} of '
+            f'{len(positives)} texts have none)'
         )
     return positives
 
@@ -205,10 +207,12 @@ def _ids(path: Path, name: str, array: np.ndarray, size: int) -> list[str]:
         as_text = np.char.decode(array, 'utf-8') if array.dtype.kind == 'S' else array.astype(str)
         ids = [string(one, Place(path, name)) for one in as_text.tolist()]
     except UnicodeDecodeError as error:
-        raise ValueError(f'{path}: {name} are no UTF-8: {error.reason}') from error
+        raise ValueError(f'{path}: {name} are not UTF-8: {error.reason}') from error
     if len(set(ids)) < size:
         twice = Counter(ids).most_common(1)[0][0]
-        raise ValueError(f'{path}: {name} must be {size} ids that differ, {twice!r:.80} is twice')
+        raise ValueError(
+            f'{path}: {name} must be {size} ids that differ, {twice!r:.80} is repeated'
+        )
     return ids
 
 

@@ -128,8 +128,8 @@ def _names(state: State, experts: Optional[Sequence[str]]) -> list[str]:
     names = sorted(NINE if experts is None else experts)
     if _MIXED in state and len(state[_MIXED]) != len(set(names)):
         raise ValueError(
-            f'a ce checkpoint of {len(state[_MIXED])} experts, whose names no tensor tells: name '
-            f'them all (experts), not {len(names)}: {str(names)[:300]}'
+            f'the ce checkpoint has {len(state[_MIXED])} experts, but does not hold their names: '
+            f'name them all (experts), not {len(names)}: {str(names)[:300]}'
         )
     return names
 

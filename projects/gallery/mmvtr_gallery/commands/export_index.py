@@ -46,17 +46,17 @@ def parse_args() -> argparse.Namespace:
     add(
         'checkpoint',
         nargs='?',
-        help='checkpoint file of the same model; none of a model on an embedding server',
+        help='checkpoint file of the same model; none for a model on an embedding server',
     )
     add('--out', required=True, metavar='DIR', type=output_folder, help='folder to write')
-    add('--replace', action='store_true', help='put it in the place of a gallery that is there')
+    add('--replace', action='store_true', help='replace a gallery that is already there')
     add('--transform', choices=('auto', *ADDITIVE), help='default: raw scores')
     add(
         '--queries',
         choices=['train_queue', 'bank'],
         help="the transform's queries; default: bank if there is a --bank, else train_queue",
     )
-    add('--bank', metavar='FILE', help='of tools/export_bank.py')
+    add('--bank', metavar='FILE', help='file of tools/export_bank.py')
     add(
         '--chances',
         action='store_true',
@@ -67,7 +67,7 @@ def parse_args() -> argparse.Namespace:
         '--split',
         choices=['train', 'val', 'test'],
         default='test',
-        help='whose videos (default: test)',
+        help='dataset of the videos (default: test)',
     )
     add(
         '--calibration',
@@ -80,11 +80,11 @@ def parse_args() -> argparse.Namespace:
         '--windows',
         type=float,
         metavar='SECONDS',
-        help='also keep windows of so many seconds of each video, for search.py --moments',
+        help='also keep windows of this length of each video, for search.py --moments',
     )
     add('--rows', metavar='ROWS', type=Path, help='take vectors that were extracted, instead')
-    add('--videos', metavar='CSV', type=Path, help='of --rows: id, path, start, end of its videos')
-    add('--to', metavar='URL', help='of a Qdrant server, and the name of a new collection')
+    add('--videos', metavar='CSV', type=Path, help='for --rows: id, path, start, end of its videos')
+    add('--to', metavar='URL', help='URL of a Qdrant server, with the name of a new collection')
     parser.add_cfg_options()
     return parser.parse_one_checkpoint()
 
@@ -350,7 +350,7 @@ def read_queries(args: argparse.Namespace, kind: str) -> Any:
     if state is None:
         raise RuntimeError(
             f"{args.checkpoint} holds no 'query_queue' of {kind}s: train with the QueryQueueHook, "
-            'or write a bank (tools/export_bank.py) and say --bank FILE'
+            'or write a bank (tools/export_bank.py) and give --bank FILE'
         )
     return Queries.of(state)
 

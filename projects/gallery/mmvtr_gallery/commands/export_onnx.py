@@ -25,7 +25,9 @@ def parse_args() -> argparse.Namespace:
         nargs='?',
         help='default: (pretrained) weights as the config builds them',
     )
-    add('--random-weights', action='store_true', help='without a checkpoint: parts may be random')
+    add(
+        '--random-weights', action='store_true', help='no checkpoint is needed: parts may be random'
+    )
     add('--out', required=True, metavar='DIR', type=output_folder, help='folder to write')
     parser.add_cfg_options()
     return parser.parse_one_checkpoint()

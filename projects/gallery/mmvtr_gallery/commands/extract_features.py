@@ -44,13 +44,15 @@ def parse_args() -> argparse.Namespace:
         nargs='?',
         help="default: the tower's own (pretrained) weights",
     )
-    add('--random-weights', action='store_true', help='without a checkpoint: parts may be random')
+    add(
+        '--random-weights', action='store_true', help='no checkpoint is needed: parts may be random'
+    )
     add(
         '--out',
         required=True,
         metavar='DIR',
         type=output_folder,
-        help='folder to write; what is there already is not done again',
+        help='folder to write; files that are already there are kept',
     )
     add(
         '--format',
@@ -60,14 +62,14 @@ def parse_args() -> argparse.Namespace:
     )
     add('--videos', metavar='CSV', help='which videos, with --format parquet (default: all)')
     add('--features', action='store_true', help='with --format parquet: frame features as well')
-    add('--engine', choices=['here', 'ray'], default='here', help='who runs it (default: here)')
+    add('--engine', choices=['here', 'ray'], default='here', help='what runs it (default: here)')
     add('--texts', action='store_true', help='word features of the texts, not of the videos')
     add(
         '--batch-size',
         type=count,
         default=8,
         metavar='ITEMS',
-        help='encoded at a time (default: 8)',
+        help='items encoded at a time (default: 8)',
     )
     parser.add_cfg_options()
     return parser.parse_one_checkpoint()

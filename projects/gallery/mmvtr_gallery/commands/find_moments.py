@@ -25,20 +25,20 @@ def parse_args() -> argparse.Namespace:
     add('config', help='config file')
     add('checkpoint', help='checkpoint file of the same model')
     add('texts', nargs='+', type=query, metavar='TEXT', help='what to look for')
-    add('--k', type=int, default=5, help='videos a text (default: 5)')
+    add('--k', type=int, default=5, help='videos per text (default: 5)')
     add(
         '--split',
         choices=['train', 'val', 'test'],
         default='test',
-        help='whose videos (default: test)',
+        help='dataset of the videos (default: test)',
     )
-    add('--store', metavar='DIR', help='a gallery whose videos to look at, in place of the set')
+    add('--store', metavar='DIR', help='gallery to search in place of the dataset')
     add(
         '--shortlist',
         type=count,
         default=20,
         metavar='N',
-        help='videos a text that the gallery finds first (default: 20)',
+        help='videos per text that the gallery finds first (default: 20)',
     )
     parser.add_cfg_options()
     args = parser.parse_one_checkpoint(more='texts')
@@ -109,7 +109,7 @@ def shortlists(args: argparse.Namespace) -> list[list[dict[str, Any]]]:
         for hit in hits:
             if hit.item.path is None or hit.item.start is not None:
                 raise ValueError(
-                    f'{args.store}: {hit.item.id[:80]!r} is not a whole file that it knows'
+                    f'{args.store}: item {hit.item.id[:80]!r} is not a whole file with a known path'
                 )
     return [[dict(video_id=hit.item.id, path=hit.item.path) for hit in hits] for hits in found]
 

@@ -34,14 +34,20 @@ def parse_args() -> argparse.Namespace:
     add = parser.add_argument
     add('index', metavar='DIR', help='folder of the gallery, or its URL')
     add('texts', nargs='*', type=query, metavar='TEXT', help='what to search for')
-    add('--k', type=int, default=10, help='videos a text (default: 10)')
+    add('--k', type=int, default=10, help='videos per text (default: 10)')
     add('--add', nargs='+', default=[], metavar='VIDEO', help='files to add first, for good')
     add('--delete', nargs='+', default=[], metavar='ID', help='videos to remove first, for good')
-    add('--refit', metavar='TEXTS', help='find new biases from the texts of a file, one a line')
-    add('--transform', choices=('auto', *OF_QUERIES), help='of --refit; default: as the last one')
+    add('--refit', metavar='TEXTS', help='find new biases from the texts of a file, one per line')
+    add(
+        '--transform',
+        choices=('auto', *OF_QUERIES),
+        help='transform of --refit; default: that of the last one',
+    )
     add_options(parser, OF_QUERIES)  # default: those of the last refit
     add('--fewer', action='store_true', help='refit although the texts are fewer than the videos')
-    add('--undo', action='store_true', help='take the last change back; once more: there again')
+    add(
+        '--undo', action='store_true', help='take the last change back; a second --undo restores it'
+    )
     add('--suspects', metavar='TEXTS', help='list videos that texts of most kinds find')
     add('--quarantine', nargs='+', default=[], metavar='ID', help='leave videos out of searches')
     add('--release', nargs='+', default=[], metavar='ID', help='let searches find them again')
@@ -55,7 +61,7 @@ def parse_args() -> argparse.Namespace:
     add(
         '--moments',
         action='store_true',
-        help='rank videos by their best window, and tell it (of export_index.py --windows)',
+        help='rank videos by their best window, and show it (after export_index.py --windows)',
     )
     add('--raw', action='store_true', help='rank by scores without their biases')
     add(
@@ -64,18 +70,18 @@ def parse_args() -> argparse.Namespace:
         type=setting,
         action='extend',
         metavar='COLUMN=VALUE',
-        help='search only videos whose columns have these values; of one column any of several',
+        help='search only videos whose columns have these values (any of several of one column)',
     )
-    add('--config', metavar='FILE', help='of the model; default: config.json in the folder')
-    add('--checkpoint', metavar='FILE', help='where it is now, if it has moved since the export')
+    add('--config', metavar='FILE', help='config; default: config.json in the folder')
+    add('--checkpoint', metavar='FILE', help='checkpoint, if it has moved since the export')
     args = parser.parse_args()
     held = bool(args.quarantine), bool(args.release)
     changes = [bool(args.add or args.delete), bool(args.refit), args.undo, *held]
     if not (args.texts or args.suspects or any(changes)):
-        parser.error('a TEXT to search for, or videos to --add or --delete')
+        parser.error('give a TEXT to search for, or videos to --add or --delete')
     if sum(changes) > 1:
         parser.error(
-            '--refit, --undo, --quarantine and --release are changes of their own: one command each'
+            'give only one of --refit, --undo, --quarantine and --release, without other changes'
         )
     if (args.fewer or args.transform or numbers_given(args)) and not args.refit:
         parser.error('--fewer, --transform and its options belong to --refit TEXTS')
@@ -265,7 +271,7 @@ def read_texts(path: str) -> list[str]:
     lines = Path(path).read_text(encoding='utf-8').splitlines()
     texts = [line.strip() for line in lines if line.strip()]
     if not texts:
-        raise ValueError(f'{path} holds no text: one a line expected')
+        raise ValueError(f'{path} holds no text: expected one per line')
     return texts
 
 

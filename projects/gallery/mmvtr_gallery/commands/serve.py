@@ -31,19 +31,23 @@ def parse_args() -> argparse.Namespace:
     add('store', nargs='?', metavar='DIR', help='folder of the gallery, or its URL')
     add('--demo', action='store_true', help='make a planted gallery, serve it and open the page')
     add('--host', default='127.0.0.1', help='address to answer at (default: 127.0.0.1)')
-    add('--port', type=int, default=8000, help='0: any that is free (default: 8000)')
+    add('--port', type=int, default=8000, help='port, 0 for any that is free (default: 8000)')
     add(
         '--name',
         nargs='+',
         default=[],
         metavar='HOST',
-        help='further names that browsers call this service by',
+        help='further host names of this service in browsers',
     )
-    add('--token-file', metavar='FILE', help='whose first line lets a client change the gallery')
+    add(
+        '--token-file',
+        metavar='FILE',
+        help='its first line, a token, lets a client change the gallery',
+    )
     add(
         '--library',
         metavar='DIR',
-        help='folder whose videos may be added, and that keeps those which are sent',
+        help='folder whose videos may be added, and where videos that are sent are kept',
     )
     add(
         '--links',
@@ -57,24 +61,23 @@ def parse_args() -> argparse.Namespace:
         type=int,
         default=2_000_000_000,
         metavar='N',
-        help='width x height x frames that a video may have which is searched with '
-        '(default: 2000000000)',
+        help='most width x height x frames of a video to search with (default: 2000000000)',
     )
     add(
         '--connections',
         type=int,
         metavar='N',
-        help='at a time (default: 512, or what the limit on open files allows)',
+        help='connections at a time (default: 512, or what the limit on open files allows)',
     )
     add('--metrics', action='store_true', help='figures for Prometheus at /metrics, for everybody')
     add('--access-log', metavar='FILE', help='a line of JSON for each request, without its content')
-    add('--config', metavar='FILE', help='of the model; default: config.json in the folder')
-    add('--checkpoint', metavar='FILE', help='where it is now, if it has moved since the export')
+    add('--config', metavar='FILE', help='config; default: config.json in the folder')
+    add('--checkpoint', metavar='FILE', help='checkpoint, if it has moved since the export')
     args = parser.parse_args()
     if (args.store is None) != args.demo:
-        parser.error('either DIR or --demo')
+        parser.error('give either DIR or --demo')
     if args.demo and (args.config or args.checkpoint):
-        parser.error('--demo has a model of its own')
+        parser.error('--demo has its own model: leave --config and the checkpoint out')
     if not 0 <= args.port < 65536:
         parser.error(f'--port must be 0 to 65535, not {args.port}')
     for name in ('upload_pixels', 'connections'):

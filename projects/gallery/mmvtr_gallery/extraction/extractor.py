@@ -135,7 +135,7 @@ class Extractor:
         self.tower = getattr(self.model.encoder, 'frames', None) if features else None
         if features and not isinstance(self.tower, nn.Module):
             raise ValueError(
-                f'{type(self.model.encoder).__name__} has no frame tower whose features there are'
+                f'{type(self.model.encoder).__name__} has no frame tower, so it makes no features'
             )
 
     def __call__(self, batch: Batch) -> pa.Table:
@@ -240,7 +240,10 @@ def records_of(batch: Batch) -> list[dict[str, Any]]:
         row = {name: value for name, value in zip(names, values) if value is not None}
         for name in ('id', 'path'):
             if not isinstance(row.get(name), str) or not row[name]:
-                raise ValueError(f'row {len(records)}: {name} {str(row.get(name))[:80]!r} is none')
+                raise ValueError(
+                    f'row {len(records)}: {name} must be a string, not empty, found '
+                    f'{str(row.get(name))[:80]!r}'
+                )
         plain = {key: row[key].item() if hasattr(row[key], 'item') else row[key] for key in row}
         # NaN means no time: pandas and numpy have no other way to say so
         times = times_in(plain, Place('batch', f'row {len(records)}'))

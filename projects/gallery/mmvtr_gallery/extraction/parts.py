@@ -59,7 +59,7 @@ class Parts:
                 yield parquet.read_table(path, columns=None if columns is None else list(columns))
             except (pa.ArrowException, OSError) as error:
                 raise RuntimeError(
-                    f'{path} is damaged: remove it, its rows are made again ({str(error)[:200]})'
+                    f'{path} is damaged: remove it, to make its rows again ({str(error)[:200]})'
                 ) from error
 
     def add(self, table: pa.Table) -> None:

@@ -54,14 +54,14 @@ def listed_videos(path: Union[str, Path]) -> list[dict[str, Any]]:
     if rows and not {'id', 'path'} <= set(names) <= {'id', 'path', 'start', 'end'}:
         raise problem(
             Place(path),
-            f'the columns id and path are expected, start and end possible; found {shown(names)}',
+            f'expected the columns id and path, and maybe start and end, found {shown(names)}',
         )
     records, first = [], {}
     for place, row in rows:
         record = times = None
         with problems.of('empty or unfit id or path'):
             record = _named(row, place)
-        with problems.of('time that is none'):
+        with problems.of('invalid time'):
             times = times_in(row, place)
         if record is None or times is None:
             continue
@@ -106,12 +106,12 @@ def stored_vectors(
         raise FileNotFoundError(f'{folder} holds no rows of an extraction: {ORIGIN} is missing')
     said, own = (folder / ORIGIN).read_text().split('\n')[0], origin_of(model)
     if said != own:
-        raise ValueError(f'{folder} holds rows of {said}, the checkpoint is {own}')
+        raise ValueError(f'{folder} holds rows of {said}, but the checkpoint is {own}')
     for table in Parts(folder).tables(columns=['id', 'mean', 'error']):
         rows = [row for row in table.to_pylist() if row['error'] is None]
         for row in rows:
             if row['mean'] is None:
-                raise ValueError(f'{folder}: the row of {row["id"]!r} has features and no vector')
+                raise ValueError(f'{folder}: the row of {row["id"]!r} has features, but no vector')
             if row['id'] not in videos:
                 raise ValueError(f'{folder}: the video {row["id"]!r} is not in the list of videos')
         if rows:

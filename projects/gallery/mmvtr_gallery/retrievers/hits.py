@@ -35,7 +35,9 @@ def check_documents(fitted: Debiaser, documents: Documents) -> None:
     if not isinstance(fitted, Debiaser):
         raise TypeError(f'fitted must be what mmvtr.fit returns, not {type(fitted).__name__}')
     if len(documents) != len(fitted):
-        raise ValueError(f'{len(documents)} documents for {len(fitted)} fitted items: one each')
+        raise ValueError(
+            f'{len(documents)} documents for {len(fitted)} fitted items, expected one per item'
+        )
 
 
 def hits(fitted: Debiaser, vector: Any, documents: Documents, k: int) -> list[Hit]:

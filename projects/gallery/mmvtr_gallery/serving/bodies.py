@@ -100,7 +100,7 @@ class _Asked(Body):
     def precision_of_items(self) -> '_Asked':
         """Raise ValueError if a precision is given for moments."""
         if self.rank_by == 'moments' and self.min_precision is not None:
-            raise ValueError('min_precision is of items, not of moments')
+            raise ValueError('min_precision is for items, not for moments')
         return self
 
 
@@ -125,7 +125,7 @@ class Search(_Asked):
         if self.text is not None and not self.text.strip():
             raise ValueError('the text is empty')
         if self.like is not None and self.min_precision is not None:
-            raise ValueError('min_precision is of texts and vectors, not of like')
+            raise ValueError('min_precision is for texts and vectors, not for like')
         return self
 
 
@@ -300,8 +300,8 @@ class Found(BaseModel):
     )
     threshold: Optional[float] = Field(
         None,
-        description='score (with the bias, if the calibration is of debiased scores) from which on '
-        'min_precision is reached; null: by none, or the places say it (threshold_p_match)',
+        description='score (with the bias, if the calibration is for debiased scores) from which '
+        'on min_precision is reached; null: by none, or the places say it (threshold_p_match)',
     )
     threshold_p_match: Optional[float] = Field(None, description='P(match) at the threshold')
     count: int = Field(description='items of the gallery')

@@ -176,7 +176,7 @@ def said_of(error: dict[str, Any]) -> str:
     parts = [part for part in error['loc'] if part not in ('body', 'query')]
     place = '.'.join(map(str, parts))[:80]
     if kind == 'json_invalid':
-        return f'the body is no JSON: {context.get("error", "it cannot be read")}'
+        return f'the body is not JSON: {context.get("error", "it cannot be read")}'
     if not place and kind in ('model_type', 'model_attributes_type', 'dict_type', 'missing'):
         return 'the body must be a JSON object, sent with the header Content-Type: application/json'
     words = _SENTENCES.get(kind) or _KINDS.get(kind.partition('_')[0])
@@ -201,4 +201,4 @@ async def _gone(request: Request, error: ClientDisconnect) -> Response:
 
 async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
     logging.getLogger('mmvtr_gallery.serving').error('%s %s', request.method, request.url.path)
-    return answer(500, f'an unforeseen {type(error).__name__}; the log of the service says more')
+    return answer(500, f'an unexpected {type(error).__name__}; the log of the service says more')

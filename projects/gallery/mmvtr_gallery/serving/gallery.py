@@ -179,15 +179,15 @@ class Gallery(Changes):
         if reads and there.bank_.items is None:
             said.append(
                 f'a re-fit must name a transform, such as {OF_QUERIES[0]!r}: the biases are of '
-                f'{there.transform_!r}, and the items seen before that it reads are not kept by '
-                'galleries of before (export it again, and they are)'
+                f'{there.transform_!r}, which reads items seen before, and older galleries do not '
+                'keep these (export it again)'
             )
         if store.unfinished is not None:
             said.append(store.unfinished)
         if store.raw_calibration:
             said.append(
-                'no P(match): the calibration is of raw scores, and biases rank the gallery (refit '
-                'with chances, or calibrate anew)'
+                'no P(match): the calibration is for raw scores, and biases rank the gallery '
+                '(refit with chances, or calibrate anew)'
             )
         if self.moments is not None and not self.moments.alike:
             said.append('videos and their windows have biases of different refits: re-fit both')
@@ -242,7 +242,9 @@ class Gallery(Changes):
         """
         item = self.item(name)
         if not trusted and name in self.store.quarantined:
-            raise InQuarantine(f'{name[:80]!r} is in quarantine: who has the token sees its file')
+            raise InQuarantine(
+                f'{name[:80]!r} is in quarantine: its file is shown only with the token'
+            )
         return item
 
     def search(

@@ -70,7 +70,7 @@ class Guard:
             message = await receive()
             seen += len(message.get('body', b''))
             if seen > most:
-                raise HTTPException(413, f'a body may have {most} bytes here')
+                raise HTTPException(413, f'a body may have at most {most} bytes here')
             return message
 
         head = scope['method'] == 'HEAD'
@@ -89,7 +89,7 @@ class Guard:
 
 
 def _too_large(most: int) -> Any:
-    return answer(413, f'a body may have {most} bytes here', Connection='close')
+    return answer(413, f'a body may have at most {most} bytes here', Connection='close')
 
 
 def _same_site(headers: Headers) -> bool:

@@ -35,7 +35,7 @@ class Library:
     def __init__(self, folder: Optional[Folder]) -> None:
         self.folder = None if folder is None else Path(folder).resolve()
         if self.folder is not None and not self.folder.is_dir():
-            raise NotADirectoryError(f'the library {folder} is no folder')
+            raise NotADirectoryError(f'the library {folder} is not a folder')
         given = () if folder is None else (Path(os.path.abspath(folder)), self.folder)
         #: The folder as it was given, and with links resolved.
         self.names: tuple[Path, ...] = given
@@ -112,7 +112,7 @@ class ListedFiles:
         self._links = [Path(folder).resolve() for folder in links]
         for given, folder in zip(links, self._links):
             if not folder.is_dir():
-                raise NotADirectoryError(f'{given} is no folder that links could lead into')
+                raise NotADirectoryError(f'{given} is not a folder that links could lead into')
 
     def open(self, item: Item) -> BinaryIO:
         """Return the open file of an item; the caller closes it.

@@ -188,21 +188,19 @@ class Known:
 
     def _of_hub(self, found: int, raw: int, bias: float) -> str:
         said = (
-            f'among the {self._best} of {found} of {self.found.queries} queries, where '
-            f'{self.found.expected:.1f} would be its share'
+            f'among the {self._best} for {found} of {self.found.queries} queries, where an equal '
+            f'share is {self.found.expected:.1f}'
         )
         if found == raw and not bias:
-            return f'{said}; it has no bias that would hold it back'
-        return f'{said}; raw scores would have it among those of {raw} (its bias is {bias:+.3f})'
+            return f'{said}; it has no bias that lowers it'
+        return f'{said}; with raw scores it would be for {raw} (its bias is {bias:+.3f})'
 
     def _of_never(self, row: int, raw: int, bias: float) -> str:
-        said = f'among the {self._best} of none of {self.found.queries} queries'
+        said = f'among the {self._best} for none of {self.found.queries} queries'
         if raw:
-            return (
-                f'{said}; raw scores would have it among those of {raw} (its bias is {bias:+.3f})'
-            )
+            return f'{said}; with raw scores it would be for {raw} (its bias is {bias:+.3f})'
         behind = max(float(self.found.behind[row]), 0.0)
-        return f'{said}; where it comes closest, it is {behind:.3f} below the last of them'
+        return f'{said}; at its closest, it is {behind:.3f} below the last of them'
 
     @property
     def _best(self) -> str:

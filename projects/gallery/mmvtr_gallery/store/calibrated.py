@@ -103,7 +103,7 @@ class Calibrated(ABC):
     def threshold(self, precision: float) -> float:
         """Return the score above which a share of hits matches; infinite if there is none.
 
-        It is a raw score, or one with bias if the calibration is of debiased scores.
+        It is a raw score, or one with bias if the calibration is for debiased scores.
 
         Args:
             precision: the wanted share, in (0, 1).
@@ -175,15 +175,15 @@ def check_calibration(calibration: Any, *, biased: bool) -> None:
         raise TypeError(f'calibration must be a Calibration, not {type(calibration).__name__}')
     if calibration.method == 'temperature':
         raise ValueError(
-            'a temperature reads the scores of all items, but a search makes those of its hits: '
-            "fit 'platt' or 'isotonic'"
+            'a temperature reads the scores of all items, but a search computes only those of its '
+            "hits: fit 'platt' or 'isotonic'"
         )
     if calibration.debiased and not biased:
-        raise ValueError('the calibration is of debiased scores, but the gallery has no biases')
+        raise ValueError('the calibration is for debiased scores, but the gallery has no biases')
     if biased and not calibration.debiased:
         raise ValueError(
-            'the calibration is of raw scores, but biases rank the gallery: fit one to scores with '
-            'them (debiased=True), or refit with pairs and chances=True'
+            'the calibration is for raw scores, but biases rank the gallery: fit one to scores '
+            'with them (debiased=True), or refit with pairs and chances=True'
         )
 
 

@@ -59,14 +59,14 @@ def read_fit(
             checked_options(found.transform_, found.options_)
         width = found._bank.texts.shape[1]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise RuntimeError(f'{path} is no normaliser: {str(error)[:120]}') from error
+        raise RuntimeError(f'{path} is not a normaliser: {str(error)[:120]}') from error
     if width != dim:
         raise RuntimeError(
-            f'{path} has queries of {width} dimensions, the store vectors of {dim}: it is damaged, '
-            'or of another store'
+            f'{path} has queries of {width} dimensions, but the store has vectors of {dim}: it is '
+            'damaged, or of another store'
         )
     if found.geometry != geometry:
-        raise RuntimeError(f'{path} is of {found.geometry}, the store of {geometry}')
+        raise RuntimeError(f'{path} has geometry {found.geometry}, but the store has {geometry}')
     return found
 
 
@@ -105,5 +105,5 @@ def of_rows(
     made._fitted = ItemBiases(
         transform, checked_options(transform, given), torch.zeros(0), rows=rows
     )
-    made.why_ = f'{transform}: of a store of before'
+    made.why_ = f'{transform}: from an older store'
     return made

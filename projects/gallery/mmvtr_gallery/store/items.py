@@ -286,8 +286,8 @@ def refuse_several_norms(norms: Sequence[float], store: Any) -> None:
     """Raise ValueError if norms differ, as L2 and inner product then rank differently."""
     if norms[1] - norms[0] > 1e-4 * norms[1]:
         raise ValueError(
-            f'an index by L2 ranks as inner products where all vectors have one norm; those of '
-            f'{store} go from {norms[0]:.4g} to {norms[1]:.4g}: search it without an index'
+            'an index by L2 ranks like inner products only if all vectors have the same norm, but '
+            f'norms in {store} go from {norms[0]:.4g} to {norms[1]:.4g}: search it without an index'
         )
 
 
@@ -299,7 +299,7 @@ def _column(
     if isinstance(values, (str, Mapping)) or not hasattr(values, '__len__'):
         raise ValueError(f'{name}: a list of {count} values expected, got {shown(values)}')
     if len(values) != count:
-        raise ValueError(f'{name}: {count} values expected, one an item, got {len(values)}')
+        raise ValueError(f'{name}: {count} values expected, one per item, got {len(values)}')
     plain = [x.item() if isinstance(x, (np.generic, Tensor)) else x for x in values]
     kind = kind or _kind(plain)
     return [_fits(name, row, value, kind) for row, value in enumerate(plain)], kind

@@ -48,7 +48,9 @@ def as_one(*stores: GalleryStore) -> Iterator[None]:
         yield
         return
     if len(within) > 1:
-        raise ValueError(f'a change of {stores[0]} alone has begun: change both as one, by kept()')
+        raise ValueError(
+            f'a change of {stores[0]} alone has begun: change both together, with kept()'
+        )
     with ExitStack() as locks:
         for store in stores:
             locks.enter_context(store._changing)

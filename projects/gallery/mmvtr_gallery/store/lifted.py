@@ -166,7 +166,7 @@ def index_options(
     if min(partitions or 1, probes, candidates) < 1:
         raise ValueError('index: partitions, probes and candidates must be 1 or more')
     if count < 256:
-        raise ValueError(f'index: {count} items are searched one by one; an index begins at 256')
+        raise ValueError(f'index: {count} items are searched one by one; an index needs 256')
     partitions = partitions or max(1, round(count**0.5))
     return dict(form=form, partitions=partitions, probes=probes, candidates=candidates)
 

@@ -197,7 +197,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         ids = checked_ids(ids)
         vectors = self.checked(vectors, what='add')
         if len(ids) != len(vectors):
-            raise ValueError(f'one vector an id expected: {len(ids)} ids, {len(vectors)} vectors')
+            raise ValueError(f'one vector per id expected: {len(ids)} ids, {len(vectors)} vectors')
         given = dict(path=paths, start=starts, end=ends, sigma=sigmas)
         columns, types = checked_columns(len(ids), given, metadata, self.types)
         check_spans(columns['start'], columns['end'])
@@ -505,7 +505,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             self.undo('refit' if last.kind == 'refit' else None)
         except (OSError, ValueError) as error:
             print_log(
-                f'{self} keeps the {last}, which the store beside it has not got: {error}',
+                f'{self} keeps the {last}, which the store beside it does not have: {error}',
                 'current',
                 logging.WARNING,
             )

@@ -132,7 +132,7 @@ class QdrantStore(GalleryStore):
         with store._asked() as ask:
             there = [ask.collection_exists(f'{store.name}{x}') for x in ('', '.state', '.bank')]
         if not all(there):
-            raise FileNotFoundError(f'{store.where} is no store on that server')
+            raise FileNotFoundError(f'{store.where} is not a store on that server')
         store._now()
         store._open_queue()
         return store
@@ -231,7 +231,7 @@ class QdrantStore(GalleryStore):
             state = self._collected()
             if state['count'] < 256:
                 raise ValueError(
-                    f'index: {state["count"]} items are searched one by one; an index begins at 256'
+                    f'index: {state["count"]} items are searched one by one; an index needs 256'
                 )
             refuse_several_norms(state['norms'], self)
             self._commit(state, index=dict(candidates=candidates, effort=effort))
@@ -243,7 +243,7 @@ class QdrantStore(GalleryStore):
         with self._asked() as ask:
             found = ask.retrieve(f'{self.name}.state', [0])
         if not found:
-            raise FileNotFoundError(f'{self.where} has no state: it is no store, or damaged')
+            raise FileNotFoundError(f'{self.where} has no state: it is not a store, or damaged')
         self._state = found[0].payload
         return self._state
 

@@ -38,7 +38,7 @@ class Quarantine(ABC):
             refuse_unknown(sorted(set(ids) - self._known(ids)))
             held = sorted({*self._quarantined, *ids})
             if len(held) > MOST_VALUES:
-                raise ValueError(f'quarantine: {len(held)} items, at most {MOST_VALUES}')
+                raise ValueError(f'quarantine: {len(held)} items, expected at most {MOST_VALUES}')
             self._keep_quarantined(held)
 
     def release(self, ids: Sequence[str]) -> None:

@@ -143,7 +143,7 @@ class Refits:
             return transform, given
         known = transform_named(transform, ADDITIVE).options
         if 'bank_marginals' in given:
-            raise ValueError('refit: a store keeps numbers, no weights of bank queries')
+            raise ValueError('refit: a store keeps numbers, so bank_marginals cannot be given')
         before = options_of(last) if last.get('transform') == transform else {}
         temperature = last.get('temperature') or self.about.get('temperature')
         if 'temperature' in known and temperature is not None:
@@ -179,11 +179,15 @@ class Refits:
         self, transform: str, queries: Any, items: Any, paired: bool, chances: bool
     ) -> None:
         if paired and (queries is None or items is None):
-            raise ValueError('refit: paired=True needs queries and items, row i of both one pair')
+            raise ValueError(
+                'refit: paired=True needs queries and items; row i of both is one pair'
+            )
         if chances and not paired:
             raise ValueError('refit: chances=True reads pairs: give items= and paired=True')
         if transform == 'auto' and items is not None and not paired:
-            raise ValueError("refit: 'auto' reads items as pairs: paired=True, row i of both one")
+            raise ValueError(
+                "refit: 'auto' reads items as pairs: set paired=True, if row i of both is one pair"
+            )
 
     def _seen(self, items: Optional[Vectors], transform: str, paired: bool) -> Optional[Tensor]:
         """Return the items seen before, given or of the last refit; None: not needed."""
@@ -245,8 +249,8 @@ class Refits:
         self._switch(fit._replace(calibration=kept), biases())
         if lost:
             print_log(
-                f'{self}: the calibration was of the scores of before, and is gone with them: fit '
-                'one to the new scores',
+                f'{self}: the calibration belonged to the previous scores, and is gone with them: '
+                'fit one to the new scores',
                 'current',
                 logging.WARNING,
             )

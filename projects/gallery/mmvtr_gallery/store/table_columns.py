@@ -33,7 +33,7 @@ def columns_of(
     if differ:
         MMLogger.get_current_instance().info(
             f'{table}: the columns {", ".join(sorted(differ))[:200]} differ between rows of a '
-            'video, so they are no metadata of videos'
+            'video, so they cannot be metadata of videos'
         )
     kept = sorted(names - differ)
     columns = {name: _typed([row.get(name) for row in found.values()]) for name in kept}

@@ -105,7 +105,7 @@ class Reversal(NamedTuple):
             vectors = checked_vectors(tensors['vectors'], dim, what=path.name)
             return cls(added, rows_of(rows['ids'], vectors, rows['columns'], rows['types']))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise RuntimeError(f'{path} is damaged, or is no change of a store') from error
+            raise RuntimeError(f'{path} is damaged, or is not a change of a store') from error
 
 
 def write_reversal(
@@ -135,7 +135,7 @@ def rows_of(
     """
     ids = checked_ids(ids)
     if len(ids) != len(vectors):
-        raise ValueError(f'{len(ids)} ids, {len(vectors)} vectors')
+        raise ValueError(f'{len(ids)} ids and {len(vectors)} vectors, expected equally many')
     own = {name: columns[name] for name in _OTHERS}
     metadata = {name: columns[name] for name in types}
     found, kinds = checked_columns(len(ids), own, metadata, types)

@@ -111,7 +111,7 @@ def rows_of_windows(
             raise ValueError(f'{owner.id!r}: one window or more expected, each with start and end')
         vectors.append(checked_vectors(given, dim, what=f'of {owner.id!r}'))
         if len(vectors[-1]) != len(spans):
-            raise ValueError(f'{owner.id!r}: one vector a window expected')
+            raise ValueError(f'{owner.id!r}: expected one vector per window')
         rows += [(owner, number, *span) for number, span in enumerate(spans)]
     metadata = {name: [row[0].metadata.get(name) for row in rows] for name in types}
     metadata[OWNER] = [owner.id for owner, *_ in rows]

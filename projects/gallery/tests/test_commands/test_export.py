@@ -367,7 +367,9 @@ def test_moments_in_the_videos_that_a_gallery_finds_first(folder, tool, error, t
     with open_store(tmp_path, write=True) as store:
         store.add(['lost'], store.get(['g'])[0].vector[None])
         store.persist()
-    assert "'lost' is not a whole file that it knows" in error(*arguments, '--store', tmp_path)
+    assert "item 'lost' is not a whole file with a known path" in error(
+        *arguments, '--store', tmp_path
+    )
 
 
 def moments_of(printed):
@@ -406,7 +408,7 @@ def test_index_of_another_split_and_a_moved_checkpoint(folder, tool, error, tmp_
         ('bare.pth', ['--transform', 'sinkhorn'], "bare.pth holds no 'query_queue' of texts"),
         ('gone.pth', [], 'gone.pth does not exist'),
         ('trained.pth', ['--queries', 'train_queue'], 'need a --transform'),
-        ('trained.pth', ['--temperature', 1], '--temperature is of sinkhorn'),
+        ('trained.pth', ['--temperature', 1], '--temperature belongs to sinkhorn'),
         ('trained.pth', ['--transform', 'sinkhorn', '--queries', 'bank'], 'got --queries bank'),
         (
             'trained.pth',
@@ -414,11 +416,15 @@ def test_index_of_another_split_and_a_moved_checkpoint(folder, tool, error, tmp_
             '--bank FILE belongs to --queries bank',
         ),
         ('trained.pth', ['--transform', 'sinkhorn', '--bank', 'gone'], 'gone does not exist'),
-        ('trained.pth', ['--transform', 'sinkhorn', '--bank', 'bare.pth'], 'bare.pth is no bank'),
+        (
+            'trained.pth',
+            ['--transform', 'sinkhorn', '--bank', 'bare.pth'],
+            'bare.pth is not a bank',
+        ),
         (
             'trained.pth',
             ['--transform', 'inverted_softmax', '--iters', 2],
-            '--iterations is of sinkhorn',
+            '--iterations belongs to sinkhorn',
         ),
         ('trained.pth', ['--transform', 'sinkhorn', '--iters', -1], 'iterations must be 0 or more'),
         (
@@ -430,13 +436,13 @@ def test_index_of_another_split_and_a_moved_checkpoint(folder, tool, error, tmp_
         (
             'trained.pth',
             ['--cfg-options', 'model.similarity.type=TokenSimilarity'],
-            'TokenSimilarity are no inner products',
+            'TokenSimilarity are not inner products',
         ),
         (
             'trained.pth',
             ['--cfg-options', 'model.similarity.type=TokenSimilarity']
             + ['model.similarity.shortlist=2'],
-            'TokenSimilarity are no inner products',
+            'TokenSimilarity are not inner products',
         ),
     ],
 )
@@ -603,7 +609,7 @@ def test_experts_are_stored_each_and_weighted():
 def test_what_export_teacher_refuses(folder, error, tmp_path):
     options = ['--cfg-options', 'model.similarity.type=TokenSimilarity']
     said = error('export_teacher.py', 'config.py', 'bare.pth', '--out', tmp_path, *options)
-    assert 'the scores of TokenSimilarity are no inner products' in said
+    assert 'the scores of TokenSimilarity are not inner products' in said
     assert not [*tmp_path.iterdir()]
     said = error('export_teacher.py', 'config.py', 'nowhere.pth', '--out', tmp_path)
     assert 'nowhere.pth' in said

@@ -143,11 +143,11 @@ def export(cfg, folder):
 
 def test_what_is_refused(folder, monkeypatch):
     best = dict(type='BestFrameSimilarity', _delete_=True)
-    with pytest.raises(ValueError, match='BestFrameSimilarity are no inner products'):
+    with pytest.raises(ValueError, match='BestFrameSimilarity are not inner products'):
         export(load_config('config.py', {'model.similarity': best}), folder / 'out')
     cfg = load_config('config.py')
     cfg.test_dataloader.dataset.video_pipeline[0] = dict(type='LoadVideo')
-    with pytest.raises(ValueError, match='how many frames.*num_frames in the config'):
+    with pytest.raises(ValueError, match='the number of frames is not known.*has num_frames'):
         export(cfg, folder / 'out')
     clips = dict(_delete_=True, type='TorchvisionClips', model='mc3_18')
     text = dict(_delete_=True, type='TransformersText', dim=512, model=dict(model_type='bert',

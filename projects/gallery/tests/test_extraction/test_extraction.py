@@ -93,14 +93,14 @@ def test_bad_batches(folder):
         (dict(id=['a', 'b'], path=['x'] * 2, start=[1, 2], end=[2, 1]), 'batch: row 1: the clip e'),
         (dict(id=['a'], path=['x'], start=[-1.0]), "batch: row 0, 'start': expected a time"),
         (dict(id=['a'], path=['x'], end=['soon']), "batch: row 0, 'end': expected a time"),
-        (dict(id=[''], path=['x']), "row 0: id '' is none"),
-        (dict(id=['a'], path=[None]), "row 0: path 'None' is none"),
+        (dict(id=[''], path=['x']), "row 0: id must be a string, not empty, found ''"),
+        (dict(id=['a'], path=[None]), "row 0: path must be a string, not empty, found 'None'"),
     ):
         with pytest.raises(ValueError, match=message):
             extractor(batch)
     cfg = Config.fromfile(folder / 'config.py')
     cfg.model.similarity = dict(type='TokenSimilarity')
-    with pytest.raises(ValueError, match='are no inner products'):
+    with pytest.raises(ValueError, match='are not inner products'):
         Extractor(cfg, random_weights=True)
 
 
@@ -208,7 +208,7 @@ def test_parts(tmp_path):
 @pytest.mark.parametrize(
     ('text', 'message'),
     [
-        ('id\na\n', "columns id and path are expected, .* found ['id']"),
+        ('id\na\n', "expected the columns id and path, .* found ['id']"),
         ('id,path\na,x\na,y\n', "line 3: id 'a' occurs twice, the first is line 2"),
         ('id,path,start\na,x,soon\n', "line 2, 'start': expected a time in seconds"),
         ('id,path\n', 'has no rows'),

@@ -129,7 +129,7 @@ def test_links_are_followed_where_that_is_allowed_only(library, place, tmp_path)
     link.symlink_to(link.name)  # a circle
     with pytest.raises(FileNotFoundError, match="the file of 'new' is gone"):
         ListedFiles(Library(None), (secret,)).open(item)
-    with pytest.raises(NotADirectoryError, match='is no folder that links could lead into'):
+    with pytest.raises(NotADirectoryError, match='is not a folder that links could lead into'):
         ListedFiles(Library(None), [tmp_path / 'nothing'])
 
 

@@ -130,22 +130,22 @@ def said_of(name, bias, known):
 def test_why():
     counts = known([0, 10, 12, 11, 12, 35], [0, 10, 12, 11, 12, 35])
     assert said_of('a', 0.1, counts).why == (
-        'among the 2 best of none of 40 queries; where it comes closest, it is 0.250 below the '
+        'among the 2 best for none of 40 queries; at its closest, it is 0.250 below the '
         'last of them'
     )
     assert said_of('b', 0.1, counts) == (10, 10, None, None)
     assert said_of('f', 0.0, counts) == (
         35, 35, 'hub',
-        'among the 2 best of 35 of 40 queries, where 13.3 would be its share; it has no bias that '
-        'would hold it back',
+        'among the 2 best for 35 of 40 queries, where an equal share is 13.3; it has no bias that '
+        'lowers it',
     )  # fmt: skip
     counts = known([0, 10, 12, 11, 12, 35], [7, 10, 12, 11, 2, 38])
     assert said_of('a', -0.2, counts).why == (
-        'among the 2 best of none of 40 queries; raw scores would have it among those of 7 (its '
+        'among the 2 best for none of 40 queries; with raw scores it would be for 7 (its '
         'bias is -0.200)'
     )
     assert said_of('f', -0.3, counts).why.endswith(
-        'share; raw scores would have it among those of 38 (its bias is -0.300)'
+        '; with raw scores it would be for 38 (its bias is -0.300)'
     )
     assert said_of('nobody', 0.0, counts) is None
     even = known([13] * 6, [13] * 6)

@@ -154,7 +154,7 @@ def test_items_ranked_by_their_best_windows(client, place, films):
     status, said = client.error(
         'POST', '/search', dict(text='hello', k=3, rank_by='moments', min_precision=0.5)
     )
-    assert status == 422 and 'of items, not of moments' in said
+    assert status == 422 and 'for items, not for moments' in said
 
 
 def test_filters_and_quarantine(client):

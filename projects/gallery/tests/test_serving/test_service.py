@@ -243,7 +243,7 @@ def test_files_of_items_in_quarantine_are_for_who_has_the_token(client, folder):
         for given in ({}, dict(Authorization='Bearer no')):
             assert client.error(*asked, **given) == (
                 404,
-                "'a' is in quarantine: who has the token sees its file",
+                "'a' is in quarantine: its file is shown only with the token",
             )
         status, _, said = client(*asked, Authorization=f'Bearer {TOKEN}')
         assert status == 200 and said
@@ -283,7 +283,7 @@ def test_what_is_refused(client, folder, place):
     most = 8 * 2**20
     assert client.error(*ask, Content_Length=str(most + 1)) == (
         413,
-        f'a body may have {most} bytes here',
+        f'a body may have at most {most} bytes here',
     )
     chunks = iter([b'x' * most, b'x'])
     assert client.error(*ask, chunks, Transfer_Encoding='chunked')[0] == 413

@@ -98,7 +98,7 @@ def test_hits_that_are_precise_enough(store):
 
 
 def warned(log):
-    said = [text for text in log if 'calibration was of' in text]
+    said = [text for text in log if 'calibration belonged to' in text]
     log.clear()
     return len(said)
 
@@ -116,7 +116,7 @@ def test_a_refit_drops_what_is_of_raw_scores_and_undo_brings_it_back(store, log)
     assert store.calibration is not None and not warned(log)
     store.refit(vectors(2, 30), temperature=0.5)
     assert store.calibration is None and warned(log) == 1
-    with pytest.raises(ValueError, match='of raw scores, but biases rank'):
+    with pytest.raises(ValueError, match='for raw scores, but biases rank'):
         store.calibrate(platt())
     store.undo()
     assert of_other_process_persisted(store).calibration.fitted.tolist() == [8, -2]

@@ -178,7 +178,7 @@ def small(request, tmp_path_factory):
         (lambda s: s.add(['n'], GALLERY[:1] * np.nan), 'add: vector 0 is not finite'),
         (lambda s: s.add(['n'], [[1.0]]), r'a torch or numpy array of numbers \[N, 20\]'),
         (lambda s: s.add(['n'], GALLERY[:1], starts=['0']), "start: item 0 is '0', expected float"),
-        (lambda s: s.add(['n'], GALLERY[:1], paths=[]), 'path: 1 values expected, one an item'),
+        (lambda s: s.add(['n'], GALLERY[:1], paths=[]), 'path: 1 values expected, one per item'),
         (
             lambda s: s.add(['n'], GALLERY[:1], metadata=dict(views=['many'])),
             "views: item 0 is 'many', expected int or None",
@@ -284,7 +284,7 @@ def test_an_index_by_l2_refuses_vectors_of_several_norms(tmp_path):
     pytest.importorskip('qdrant_client')
     with filled(tmp_path, 'qdrant', geometry='inner_product') as store:
         store.index()
-        with pytest.raises(ValueError, match='those of the store .* go from 1 to 2: search it'):
+        with pytest.raises(ValueError, match='norms in the store .* go from 1 to 2: search it'):
             store.add(['long'], 2 * GALLERY[:1])
         store.add(['new'], GALLERY[:1])
         assert store.count() == 301

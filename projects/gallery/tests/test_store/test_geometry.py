@@ -202,18 +202,21 @@ def test_files_of_another_debiaser_are_refused(filled, tmp_path):
         write_tensors(dict(held, facts=torch.from_numpy(raw.copy())), path)
 
     for change, words in (
-        (lambda x: x.update(geometry='inner_product'), 'is of inner_product, the store of cosine'),
+        (
+            lambda x: x.update(geometry='inner_product'),
+            'has geometry inner_product, but the store has cosine',
+        ),
         (lambda x: x.update(version=2), "is of version '2', this reads 1"),
-        (lambda x: x['fitted'].update(transform='os'), 'names the transform'),
+        (lambda x: x['fitted'].update(transform='os'), 'names an unknown transform'),
         (lambda x: x['fitted']['options'].update(neighbours='many'), 'neighbours must be 1 or'),
-        (lambda x: x['content'].update(texts=[1, 1]), 'are not of one Debiaser'),
-        (lambda x: x.pop('why'), 'is no Debiaser of version 1'),
+        (lambda x: x['content'].update(texts=[1, 1]), 'do not belong to one Debiaser'),
+        (lambda x: x.pop('why'), 'is not a Debiaser of version 1'),
     ):
         rewritten(change)
         with pytest.raises(RuntimeError, match=words):
             open_store(tmp_path)
     write_tensors(dict(held, texts=held['texts'][:, :3].contiguous()), path)
-    with pytest.raises(RuntimeError, match='are not of one Debiaser'):
+    with pytest.raises(RuntimeError, match='do not belong to one Debiaser'):
         open_store(tmp_path)
 
 

@@ -184,7 +184,7 @@ def test_what_is_refused(tmp_path):
             moments.put({'nobody': windows_of(0)})
         with pytest.raises(ValueError, match='one window or more'):
             moments.put({NAMES[0]: Windows([], [], VECTORS[0][:0])})
-        with pytest.raises(ValueError, match='one vector a window'):
+        with pytest.raises(ValueError, match='one vector per window'):
             moments.put({NAMES[0]: Windows([0.0], [1.0], VECTORS[0])})
         with pytest.raises(ValueError, match='before the end'):
             moments.put({NAMES[0]: Windows([2.0], [1.0], VECTORS[0][:1])})

@@ -52,7 +52,7 @@ def test_a_queue_that_was_read_goes_on_alike(tmp_path):
         again.offer(query[None])
     np.testing.assert_array_equal(again.queries(), one.queries())
     assert again.seen == 40 and len(again) == 5
-    with pytest.raises(RuntimeError, match=r'is no queue of queries \[n, 3\]'):
+    with pytest.raises(RuntimeError, match=r'is not a queue of queries \[n, 3\]'):
         Reservoir(3, capacity=5).read(tmp_path / 'queue')
     again.forget()
     assert len(again) == again.seen == 0

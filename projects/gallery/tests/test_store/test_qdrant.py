@@ -152,7 +152,7 @@ def test_over_http(server):
     assert again.online is None
     with pytest.raises(FileExistsError, match='clips is there already'):
         create_store(f'{url}/clips', DIM)
-    with pytest.raises(FileNotFoundError, match='other is no store on that server'):
+    with pytest.raises(FileNotFoundError, match='other is not a store on that server'):
         open_store(f'{url}/other')
     assert set(asked) == set(ROUTES) - {r'DELETE /collections/([^/]+)'}
 

@@ -40,7 +40,7 @@ class SigmaSupervision(Ramped):
 
     Raises:
         ValueError: ``half`` outside (0, 1], a floor outside [0, 1], a ramp that is not ascending
-            within [0, 1]; in training: the level is missing, or is no Gaussian.
+            within [0, 1]; in training: the level is missing, or is not Gaussian.
     """
 
     fills = 'weights'  # models/target.py: check_read
@@ -70,7 +70,7 @@ class SigmaSupervision(Ramped):
         if found is None or found.log_std is None:
             raise ValueError(
                 f'{type(self).__name__} needs the sigma of texts: level {self.level!r} '
-                + ('is missing' if found is None else 'is no Gaussian')
+                + ('is missing' if found is None else 'is not Gaussian')
                 + "; give the model heads, as model.heads = dict(type='PCMEGaussianHead')"
             )
         eta = 1 - (shares_below(geometric_sigma(found.log_std)) / self.half).clamp(max=1.0)
