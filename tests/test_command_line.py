@@ -1,6 +1,9 @@
 """Arguments of all tools: what begins with a hyphen, KEY=VALUE, files, and how a tool ends."""
 
+import gc
 import os
+import subprocess
+import sys
 
 import pytest
 import torch.distributed as dist
@@ -14,6 +17,7 @@ from mmvtr.command_line import (
     output_folder,
     query,
     setting,
+    started,
     tool,
 )
 from mmvtr.values import Written, split
@@ -234,3 +238,37 @@ def test_an_error_of_all_processes_is_said_once(tmp_path, meets):
     assert [isinstance(code, str) for code in own] == (
         [True] * 3 if meets else [True, False, False]
     )
+
+
+COLLECTING = """
+import gc
+from mmvtr.command_line import STARTING, USUAL, started, tool
+
+@tool
+def main():
+    assert gc.get_threshold() == STARTING and not gc.get_freeze_count()
+    started()
+    assert gc.get_threshold() == USUAL and gc.get_freeze_count() > 1000
+    frozen = gc.get_freeze_count()
+    kept = [[] for _ in range(9)]
+    started()  # once
+    assert gc.get_freeze_count() <= frozen
+
+main()
+assert gc.get_threshold() == USUAL
+"""
+
+
+def test_a_tool_collects_garbage_rarely_until_it_has_started():
+    subprocess.run([sys.executable, '-c', COLLECTING], check=True)
+
+
+def test_a_function_that_is_no_script_collects_as_before():
+    before = gc.get_threshold(), gc.get_freeze_count()
+
+    @tool
+    def main():
+        started()
+        return gc.get_threshold(), gc.get_freeze_count()
+
+    assert main() == before

@@ -16,6 +16,7 @@ from mmengine.registry import init_default_scope
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from mmvtr.command_line import started
 from mmvtr.engine.checks.config_checks import refuse_unknown
 from mmvtr.engine.launch.zero_shot import admit_random, refuse_random
 from mmvtr.engine.loop.facts import trainings_of
@@ -77,6 +78,7 @@ def load_retriever(
         model.trainings = trainings_of(content, checkpoint)
     elif not random_weights:
         refuse_random(model, cfg)
+    started()
     return model.to(device or get_device()).eval(), cfg
 
 

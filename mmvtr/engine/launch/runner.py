@@ -23,6 +23,7 @@ from mmengine.runner.checkpoint import CheckpointLoader
 from mmengine.visualization import Visualizer
 from torch import nn
 
+from mmvtr.command_line import started
 from mmvtr.engine.checks.key_checks import default_hooks
 from mmvtr.engine.checks.schedule_checks import fit_warmup
 from mmvtr.engine.launch.console import RowsLogProcessor, consoles, file_only, raise_on_full_disk
@@ -78,6 +79,7 @@ class ToolRunner(Runner):
         self.logger.info(f'log, environment and hooks: {logs}')
         self.logger.info(f'merged config: {Path(self.work_dir, name)}')
         self.logger.info(f'{machine()}, seed {self.seed}')
+        started()
 
     def build_logger(self, *args: Any, **kwargs: Any) -> MMLogger:
         """Build mmengine's logger, silent on the console until the Runner is built."""
