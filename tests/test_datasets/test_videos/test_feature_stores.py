@@ -318,7 +318,7 @@ def test_what_is_no_npy_file_of_features(tmp_path, content, reason):
 def test_a_named_pipe_is_no_npy_file(tmp_path):
     os.mkfifo(tmp_path / 'a.npy')
     load = LoadFeatures(str(tmp_path))
-    for name, reason in (('a', 'no file'), ('b', 'gone')):
+    for name, reason in (('a', 'not a file'), ('b', 'gone')):
         with pytest.raises(
             BrokenVideoError, match=f"features of '{name}': .*{name}.npy is {reason}"
         ):
