@@ -268,8 +268,8 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
 def started() -> None:
     """End the start of a tool: collect garbage as usual, but none of what was imported so far.
 
-    Otherwise every full collection, and the end of the process, would look at it again.  Without a
-    tool that starts (:func:`tool`) it does nothing.
+    Otherwise every full collection, and the end of the process, would traverse these objects again.
+    It does nothing outside a starting tool (:func:`tool`).
     """
     if gc.get_threshold() == STARTING:
         gc.freeze()

@@ -58,8 +58,8 @@ class SureFirstHook(TransformHook):
             words imply which. Only its annotations are read, never a video or a feature.
         written: the texts of the softmax. ``'gallery'``: the gallery's own, of which one was
             written for the clip.  ``'train_queue'`` (of a :class:`QueryQueueHook`) or ``'bank'``:
-            captions of the training set, each once, for a gallery that may lack such a text, e.g. a
-            list of labels. Equal captions count separately.
+            the captions of the training set, for a gallery that may lack such a text, e.g. a list
+            of labels. Captions with the same words count separately.
         bank_file: for ``written='bank'``: a bank of that training set.
         sure: in [0, 1], minimum certainty of a first text.
         temperature: temperature of the softmax; None = for each clip a share of the distance from
@@ -145,7 +145,7 @@ class SureFirstHook(TransformHook):
         return Directed(scores.cpu(), v2t.cpu())
 
     def _stored(self, runner: Runner, evaluation: Evaluation) -> tuple[Tensor, list[str]]:
-        """Return scores [V, K] of the clips with K distinct training captions, and the captions."""
+        """Return scores [V, K] of the clips with K training captions, and these captions."""
         stored = stored_queries(runner, self.written, bank_file=self.bank_file, name=self.name)
         queries = stored['text'].newest()
         tiles = evaluation.bank_scores('text', queries.levels)

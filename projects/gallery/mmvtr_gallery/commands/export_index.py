@@ -49,7 +49,7 @@ def parse_args() -> argparse.Namespace:
         help='checkpoint file of the same model; none for a model on an embedding server',
     )
     add('--out', required=True, metavar='DIR', type=output_folder, help='folder to write')
-    add('--replace', action='store_true', help='replace a gallery that is already there')
+    add('--replace', action='store_true', help='replace an existing gallery')
     add('--transform', choices=('auto', *ADDITIVE), help='default: raw scores')
     add(
         '--queries',
