@@ -6,11 +6,11 @@ they are loaded and see the same batch (:class:`FrozenTeachers`).
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Callable, Optional, Sequence, Union
 
 import torch
 from mmengine.config import Config
-from mmengine.hub import get_config
 from torch import Tensor, nn
 
 from mmvtr.functional.losses.distillation import mean_products
@@ -19,10 +19,10 @@ from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.supervisions.stored_vectors import PREFIX, stored_levels
 from mmvtr.models.target import Filled, Target, from_classes
 from mmvtr.names_code import names_code
-from mmvtr.presets import is_config_file, read_config
 from mmvtr.registry import MODELS, forget_pretrained
 from mmvtr.storage.weights import check_weights, read_checkpoint
 from mmvtr.structures import Levels, drop_tokens, under
+from mmvtr.utils import named_config
 
 
 class Teachers(nn.Module):
@@ -120,7 +120,7 @@ class FrozenTeachers(Teachers):
 
     Args:
         members: N retrievers that read the same frames and words as the student.  Each is a dict of
-            ``config`` (a config file of its training, or ``mmvtr::NAME.py`` of this library) and
+            ``config`` (a config file of its training, or the name of one of this library's) and
             ``checkpoint``, or a built retriever.
 
     Raises:
@@ -235,11 +235,12 @@ def frozen(k: int, member: Union[dict, nn.Module]) -> nn.Module:
 
 
 def _config(k: int, name: str) -> Config:
-    if '::' in name:
-        return get_config(name)
-    if not is_config_file(name):
+    path = Path(name)
+    if not path.suffix:
+        path = named_config(name)
+    if not path.is_file():
         raise FileNotFoundError(f'teacher {k}: no such config: {name[-200:]}')
-    return read_config(name)
+    return Config.fromfile(path)
 
 
 def _prefix(k: int) -> str:
