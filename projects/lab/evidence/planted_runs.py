@@ -132,20 +132,6 @@ def arguments(doc: str, out: str, methods: Sequence[str] = ()) -> argparse.Names
     return parser.parse_args()
 
 
-def over_seeds(
-    run: Callable[[str, int], dict[str, float]],
-    methods: Iterable[str],
-    seeds: Sequence[int],
-    jobs: int,
-) -> dict[str, list[dict[str, float]]]:
-    """``run(method, seed)`` for all of them, a few at a time."""
-    with ThreadPoolExecutor(jobs) as pool:
-        runs: dict[str, list[Future]] = {
-            name: [pool.submit(run, name, seed) for seed in seeds] for name in methods
-        }
-        return {name: [done.result() for done in those] for name, those in runs.items()}
-
-
 def write(
     out: Path,
     results: Mapping[str, Sequence[Mapping[str, float]]],
