@@ -11,7 +11,6 @@ import os
 import statistics
 import subprocess
 import sys
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
 
