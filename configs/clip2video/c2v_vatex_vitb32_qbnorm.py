@@ -1,5 +1,5 @@
-# CLIP2Video over its own backbone on VATEX with QB-Norm, whose numbers stand beside the raw
-# ones, as qb_norm/retrieval/...
+# CLIP2Video over its own backbone on VATEX with QB-Norm, whose numbers stand beside the raw ones,
+# as qb_norm/retrieval/...
 _base_ = ['../c2v_vatex.py']
 
 model = dict(

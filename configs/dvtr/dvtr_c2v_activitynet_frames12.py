@@ -1,5 +1,5 @@
-# DVTR + CLIP2Video on ActivityNet with 12 frames and 32 words: what DVTR states for this model on all
-# sets (Sec. V-A.2).
+# DVTR + CLIP2Video on ActivityNet with 12 frames and 32 words: what DVTR states for this model on
+# all sets (Sec. V-A.2).
 _base_ = ['../dvtr_c2v_activitynet.py']
 
 frames = [dict(_base_.frames[0], num_frames=12), *_base_.frames[1:]]

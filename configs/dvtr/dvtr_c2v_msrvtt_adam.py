@@ -1,5 +1,5 @@
-# DVTR on MSR-VTT 1k-A with Adam, as the paper names it, at the values of Adam's own paper, without decay
-# and clip.  Rates are as in the base (docs/dvtr.md).
+# DVTR on MSR-VTT 1k-A with Adam, as the paper names it, at the values of Adam's own paper, without
+# decay and clip.  Rates are as in the base (docs/dvtr.md).
 _base_ = ['../dvtr_c2v_msrvtt.py']
 
 optim_wrapper = dict(

@@ -1,5 +1,5 @@
-# NCL on CLIP4Clip, MSVD with Adam, as the paper names it, at the values of Adam's own paper, without decay
-# and clip.  Rates are as in the base (docs/dvtr.md).
+# NCL on CLIP4Clip, MSVD with Adam, as the paper names it, at the values of Adam's own paper,
+# without decay and clip.  Rates are as in the base (docs/dvtr.md).
 _base_ = ['../ncl_clip4clip_msvd.py']
 
 optim_wrapper = dict(

@@ -1,5 +1,4 @@
-# An embedder of sentence-transformers on MSR-VTT 1k-A, zero-shot
-# (docs/encoders.md):
+# An embedder of sentence-transformers on MSR-VTT 1k-A, zero-shot (docs/encoders.md):
 #     --cfg-options model=NAME
 _base_ = ['../zeroshot_msrvtt.py']
 

@@ -1,5 +1,4 @@
-# An embedder of sentence-transformers on MSVD, zero-shot
-# (docs/encoders.md):
+# An embedder of sentence-transformers on MSVD, zero-shot (docs/encoders.md):
 #     --cfg-options model=NAME
 _base_ = ['../zeroshot_msvd.py']
 

@@ -11,6 +11,7 @@ from typing import Any, Callable, Optional, Sequence, Union
 
 import torch
 from mmengine.config import Config
+from mmengine.hub import get_config
 from torch import Tensor, nn
 
 from mmvtr.functional.losses.distillation import mean_products
@@ -23,7 +24,6 @@ from mmvtr.names_code import names_code
 from mmvtr.registry import MODELS, forget_pretrained
 from mmvtr.storage.weights import check_weights, read_checkpoint
 from mmvtr.structures import Levels, drop_tokens, take, under
-from mmvtr.utils import named_config
 
 #: What the mean over teachers is taken of.
 AVERAGES = ('scores', 'softmaxes')
@@ -173,7 +173,7 @@ class FrozenTeachers(Teachers):
 
     Args:
         members: N retrievers that read the same frames and words as the student.  Each is a dict of
-            ``config`` (a config file of its training, or the name of one of this library's) and
+            ``config`` (a config file of its training, or ``mmvtr::FOLDER/NAME.py``) and
             ``checkpoint``, or a built retriever.
         temperatures: see :class:`Teachers`, or ``'own'``: the temperature of each member.
         average: see :class:`Teachers`.
@@ -301,12 +301,11 @@ def frozen(k: int, member: Union[dict, nn.Module]) -> nn.Module:
 
 
 def _config(k: int, name: str) -> Config:
-    path = Path(name)
-    if not path.suffix:
-        path = named_config(name)
-    if not path.is_file():
+    if '::' in name:
+        return get_config(name)
+    if not Path(name).is_file():
         raise FileNotFoundError(f'teacher {k}: no such config: {name[-200:]}')
-    return Config.fromfile(path)
+    return Config.fromfile(name)
 
 
 def _prefix(k: int) -> str:
