@@ -12,6 +12,7 @@ from mmvtr.utils import load_config
 ROOT = Path(__file__).resolve().parents[4]
 sys.path.append(str(ROOT / 'projects/lab'))  # modules that studies share
 from config_files import config_file  # noqa: E402
+from measure import SETTINGS  # noqa: E402
 
 DIM = 128
 #: Hidden layer of the small towers (towers.py).
@@ -56,6 +57,7 @@ class Method(NamedTuple):
         taught: so many of InfoNCE's trainings teach it (members.py).
         wide: times the numbers of a vector and of the hidden layers.
         epochs: times the epochs of the set.
+        transforms: of the best epoch at test time, with a bank.
     """
 
     config: str = BASE
@@ -79,8 +81,13 @@ class Method(NamedTuple):
     taught: int = 0
     wide: int = 1
     epochs: int = 1
+    transforms: Sequence[str] = ()
 
 
+#: Transforms that a row may be tested with.
+TESTED = (*SETTINGS, 'auto')
+#: The bank of rows of the recipe (PLAN.md, sixth round).
+BANK = ('unbalanced_sinkhorn',)
 LOSS = ('losses', 'supervision')
 #: All sets.
 ALL = 'FMLTJU'
@@ -125,28 +132,27 @@ def _crossed(belief: str) -> Method:
     return Method('dvtr_c2v_msrvtt', change=change, once=ALL, crossed=True)
 
 
-def _student(taught: int, wide: int = 1, **teachers: Any) -> Method:
+def _student(taught: int, wide: int = 1, average: str = 'scores') -> Method:
     """Divergence from the softmaxes of members, beside InfoNCE."""
+    members = [f'member{n}' for n in range(taught)]
     change = {
-        'supervision': dict(type='StoredTeachers', **(teachers or dict(teachers=['members']))),
+        'supervision': dict(type='StoredTeachers', teachers=members, average=average),
         'losses.distillation': dict(type='KLDistillationLoss', temperature=4.0, loss_weight=4.0),
     }
-    return Method(change=change, once=ALL, taught=taught, wide=wide)
+    return Method(change=change, once=ALL, taught=taught, wide=wide, transforms=BANK)
 
 
 METHODS: dict[str, Method] = {
     # baselines
-    'infonce': Method(control=''),
-    'ensemble': Method(once=ALL, copies=3),
-    'wide': Method(once=ALL, wide=3),
-    'twice_the_epochs': Method(once=ALL, epochs=2),
+    'infonce': Method(control='', transforms=TESTED),
+    'ensemble': Method(once=ALL, copies=3, transforms=BANK),
+    'wide': Method(once=ALL, wide=3, transforms=BANK),
+    'twice_the_epochs': Method(once=ALL, epochs=2, transforms=BANK),
     # students
     'student': _student(3),
     'self_distilled': _student(1),
     'student_of_five': _student(5),
-    'student_of_softmaxes': _student(
-        3, teachers=['member0', 'member1', 'member2'], average='softmaxes'
-    ),
+    'student_of_softmaxes': _student(3, average='softmaxes'),
     'student_wide': _student(3, wide=3),
     'triplet_05': Method('c2v_msrvtt+triplet', control='', once='MJ'),
     'triplet_hardest': Method('hgr_msrvtt_full+ran', control='', parts=('losses',), once=ALL),
