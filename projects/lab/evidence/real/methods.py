@@ -88,6 +88,8 @@ class Method(NamedTuple):
 TESTED = (*SETTINGS, 'auto')
 #: The bank of rows of the recipe (PLAN.md, sixth round).
 BANK = ('unbalanced_sinkhorn',)
+#: Sets of these rows.
+RECIPE = 'FMJV'
 LOSS = ('losses', 'supervision')
 #: All sets.
 ALL = 'FMLTJU'
@@ -139,15 +141,15 @@ def _student(taught: int, wide: int = 1, average: str = 'scores') -> Method:
         'supervision': dict(type='StoredTeachers', teachers=members, average=average),
         'losses.distillation': dict(type='KLDistillationLoss', temperature=4.0, loss_weight=4.0),
     }
-    return Method(change=change, once=ALL, taught=taught, wide=wide, transforms=BANK)
+    return Method(change=change, sets=RECIPE, once=ALL, taught=taught, wide=wide, transforms=BANK)
 
 
 METHODS: dict[str, Method] = {
     # baselines
-    'infonce': Method(control='', transforms=TESTED),
-    'ensemble': Method(once=ALL, copies=3, transforms=BANK),
-    'wide': Method(once=ALL, wide=3, transforms=BANK),
-    'twice_the_epochs': Method(once=ALL, epochs=2, transforms=BANK),
+    'infonce': Method(control='', sets=RECIPE, once='V', transforms=TESTED),
+    'ensemble': Method(sets=RECIPE, once=ALL, copies=3, transforms=BANK),
+    'wide': Method(sets=RECIPE, once=ALL, wide=3, transforms=BANK),
+    'twice_the_epochs': Method(sets=RECIPE, once=ALL, epochs=2, transforms=BANK),
     # students
     'student': _student(3),
     'self_distilled': _student(1),

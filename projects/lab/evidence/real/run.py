@@ -42,6 +42,7 @@ SEEDS = (0, 1, 2, 3, 4)
 SCHEDULES = dict(
     F=Schedule(24),
     M=Schedule(30),
+    V=Schedule(30),
     L=Schedule(15, looks=5),
     T=Schedule(8, looks=4),
     J=Schedule(60),
