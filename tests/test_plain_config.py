@@ -157,7 +157,7 @@ def ran(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     return mark, (
         dict(type='evil_payload.go', path=str(mark)),
-        dict(type='pydoc.pipepager', text='', cmd=f'touch {mark}'),
+        dict(type='pydoc.pipepager', cmd=f'touch {mark}'),
         dict(type='Xavier'),
     )
 
