@@ -81,12 +81,14 @@ def train(
     hooks: Any,
     work_dir: Path,
     by_part: bool = False,
+    own: Mapping[str, Any] = {},
 ) -> Trained:
     """Train a model on a dataset that is there already.
 
     Args:
         rates: of parameters by a part of their name, times ``rate``; such have no weight decay.
         by_part: a batch is of one environment of the dataset.
+        own: ``optim_wrapper`` and ``param_scheduler`` in place of the common ones and the rates.
     """
     looks = Looks(judge, schedule.looks)
     start = time.time()
@@ -130,6 +132,7 @@ def train(
             randomness=dict(seed=seed),
         )
     )
+    cfg.update(own)
     batches = dict(batch_sampler=dict(type='mmvtr.EnvironmentBatchSampler')) if by_part else {}
     runner = Runner(
         **{name: cfg.get(name) for name in _TAKEN if name in cfg},
