@@ -131,8 +131,8 @@ def train(
             visualizer=dict(type='Visualizer', vis_backends=[]),
             randomness=dict(seed=seed),
         )
+        | own
     )
-    cfg.update(own)
     batches = dict(batch_sampler=dict(type='mmvtr.EnvironmentBatchSampler')) if by_part else {}
     runner = Runner(
         **{name: cfg.get(name) for name in _TAKEN if name in cfg},
