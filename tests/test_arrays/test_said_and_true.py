@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import torch
 
 import mmvtr
 from mmvtr.functional.transforms.transform_table import OF_BANK
@@ -136,6 +137,20 @@ def test_every_transform(name):
 @pytest.mark.parametrize('kind', [kind for kind in KINDS if kind != 'new items'])
 def test_every_kind(kind, name):
     compare(KINDS[kind], name)
+
+
+@pytest.mark.parametrize('name', [None, *OF_BANK])
+def test_a_search_reads_the_whole_list(name):
+    """Queries whose gate is shut among them: few of the bank's items are in the gallery."""
+    world = Kind(items=2 * ITEMS, of_bank=ITEMS // 2).draw(0)
+    fitted = mmvtr.fit(world.videos, world.bank, name, **NEEDED.get(name, {})).calibrate()
+    found = fitted.search(world.texts, 20)
+    scores = torch.from_numpy(fitted.scores(world.texts)).double()
+    sums = (scores / fitted.calibration_.temperature).logsumexp(1)
+    first = scores.topk(20).values
+    _, any_right = fitted.calibration_.places(first, sums)
+    np.testing.assert_allclose(found.debiased, first, atol=1e-5)
+    np.testing.assert_allclose(found.any_right, any_right, atol=1e-4)
 
 
 @pytest.mark.nightly
