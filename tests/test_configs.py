@@ -232,15 +232,10 @@ def test_one_process_has_the_batch_that_the_rate_is_for(path):
 
 @pytest.mark.parametrize('path', REAL, ids=lambda path: path.stem)
 def test_short_trainings(path):
-    """Warm-ups are shares of a training, but for the one epoch of partially relevant retrieval."""
+    """Warm-ups are shares of a training."""
     cfg = read_config(path)
-    for epochs in (1, 2):
-        cfg.train_cfg.max_epochs = epochs
-        if epochs == 1 and family(path) in ('arl', 'mssl', 'gmmformer', 'dldkd'):
-            with pytest.raises(SystemExit, match='at epoch 1 the warm-up, LinearLR .* ends'):
-                check_warmup(cfg)
-        else:
-            check_warmup(cfg)
+    cfg.train_cfg.max_epochs = 1
+    check_warmup(cfg)
 
 
 #: MB of activations that a tower keeps of a frame, in float32.

@@ -8,7 +8,7 @@ import torch
 
 import mmvtr
 from mmvtr.arrays import judged_chances
-from mmvtr.arrays.list_chances import ListChances
+from mmvtr.arrays.list_chances import LENGTHS, ListChances
 
 
 def pairs(random, count, width=16):
@@ -36,7 +36,7 @@ def test_what_is_said_of_the_first_place_is_true(name):
 
 def chances(shares, right):
     levels = torch.tensor(shares).double().quantile(1 - torch.arange(1, 21).double() / 20)
-    lines = torch.tensor([[1.0, 0.0]] * 8, dtype=torch.float64)
+    lines = torch.tensor([[1.0, 0.0]] * len(LENGTHS), dtype=torch.float64)
     return ListChances(1.0, lines, torch.tensor(shares).double(), torch.tensor(right), levels)
 
 

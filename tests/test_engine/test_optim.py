@@ -98,6 +98,20 @@ def test_bertadam_against_a_loop():
     np.testing.assert_allclose(param.detach(), w, rtol=1e-12)
 
 
+def test_defaults_are_the_originals():
+    """b2 = .999 and a decay of .01: pytorch-pretrained-BERT's and MS-SL's; a constant gradient."""
+    param = nn.Parameter(torch.tensor([0.5], dtype=torch.float64))
+    optimizer = BertAdam([param], lr=0.001)
+    w, m, v = 0.5, 0.0, 0.0
+    for _ in range(10):
+        param.grad = torch.tensor([0.3], dtype=torch.float64)
+        optimizer.step()
+        m, v = 0.9 * m + 0.1 * 0.3, 0.999 * v + 0.001 * 0.3**2
+        w -= 0.001 * (m / (math.sqrt(v) + 1e-6) + 0.01 * w)
+    assert param.item() == pytest.approx(w, rel=1e-12)
+    assert 0.04 < 0.5 - w < 0.06  # without bias correction: ten steps of 3 to 6.5 rates
+
+
 def test_parameters_are_clipped_one_by_one():
     small, large = (nn.Parameter(torch.zeros(2)) for _ in range(2))
     small.grad, large.grad = torch.tensor([0.1, 0.0]), torch.tensor([30.0, 40.0])

@@ -58,9 +58,10 @@ class BertAdam(Optimizer):
         m = b1 m + (1 - b1) g,    v = b2 v + (1 - b2) g^2
         w = w - lr (m / (sqrt(v) + eps) + weight_decay w)
 
-    as in CLIP4Clip and its successors.  Their schedule, which the official class contains, is
-    :class:`WarmupCosineLR`.  The clip per parameter is applied in addition to any ``clip_grad`` of
-    the optimizer wrapper.
+    as in pytorch-pretrained-BERT, whose defaults these are; MS-SL and its followers take them,
+    CLIP4Clip and its followers ``betas=(0.9, 0.98)`` and ``weight_decay=0.2``.  The schedules that
+    the official class contains are :class:`WarmupCosineLR` and :class:`WarmupLinearLR`.  The clip
+    per parameter is applied in addition to any ``clip_grad`` of the optimizer wrapper.
 
     Args:
         params: parameters or parameter groups.
@@ -79,9 +80,9 @@ class BertAdam(Optimizer):
         params: Iterable,
         lr: float,
         *,
-        betas: tuple[float, float] = (0.9, 0.98),
+        betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-6,
-        weight_decay: float = 0.2,
+        weight_decay: float = 0.01,
         max_grad_norm: float = 1.0,
     ) -> None:
         for name, value in dict(lr=lr, eps=eps, weight_decay=weight_decay).items():
@@ -253,7 +254,9 @@ class WarmupCosineLR(LRSchedulerMixin, _ParamScheduler):
 
 @PARAM_SCHEDULERS.register_module()
 class WarmupLinearLR(WarmupCosineLR):
-    """Schedule that rises linearly from 0 in the warm-up, then falls linearly to 0 (TACo, BERT).
+    """Schedule that rises linearly from 0 in the warm-up, then falls linearly to 0.
+
+    As in TACo, MS-SL and pytorch-pretrained-BERT.
 
     Args:
         warmup, args, kwargs: see :class:`WarmupCosineLR`.
