@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.arrays.inputs import GEOMETRIES, Bank, Vectors, read_ids, read_vectors
-from mmvtr.arrays.list_chances import ListChances
+from mmvtr.arrays.list_chances import LENGTHS, ListChances
 from mmvtr.functional.transforms.item_biases import ItemBiases
 from mmvtr.functional.transforms.transform_table import OF_BANK
 
@@ -172,6 +172,8 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
         )
     if facts['temperature'] is not None:
         own, depth = [held[name] for name in CHANCES], int(held.get('depth', 0))
+        if len(own[0]) != len(LENGTHS):
+            raise RuntimeError(f'{where} was calibrated by another version: calibrate it again')
         made.calibration_ = ListChances(facts['temperature'], *own, depth)
     return made
 
