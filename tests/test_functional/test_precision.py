@@ -40,7 +40,9 @@ def test_all_functions_compute_in_float32(gpu_check, monkeypatch):
         for dtype in LOW
         for case in cases()
     ]
-    for name in functions - {x for x in functions if isinstance(getattr(mmvtr.functional, x), type)}:
+    for name in functions - {
+        x for x in functions if isinstance(getattr(mmvtr.functional, x), type)
+    }:
         monkeypatch.setattr(mmvtr.functional, name, wide(getattr(mmvtr.functional, name)))
     references = [
         compare.run(compare.rounded(case, dtype), cpu, dtype) for dtype in LOW for case in cases()

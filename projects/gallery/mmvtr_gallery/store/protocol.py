@@ -14,7 +14,8 @@ import numpy as np
 from mmengine.logging import print_log
 
 from mmvtr.arrays import Debiaser
-from mmvtr.arrays.inputs import Geometry
+from mmvtr.arrays.inputs import Geometry, in_order
+from mmvtr.arrays.searching import checked_k
 from mmvtr_gallery.store.calibrated import Calibrated
 from mmvtr_gallery.store.filters import Condition, parsed
 from mmvtr_gallery.store.items import (
@@ -194,7 +195,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         """
         self._check_writable()
         self._check_model(model)
-        ids = checked_ids(ids)
+        ids = checked_ids(in_order(ids, 'ids'))
         vectors = self.checked(vectors, what='add')
         if len(ids) != len(vectors):
             raise ValueError(f'one vector per id expected: {len(ids)} ids, {len(vectors)} vectors')
@@ -400,8 +401,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         self._check_model(model)
         if one_per is not None and one_per not in {**COLUMNS, **self.types}:
             raise ValueError(f'one_per: the store has no column {str(one_per)[:80]!r}')
-        if type(k) is not int or k < 1:
-            raise ValueError(f'k must be 1 or more, not {str(k)[:80]}')
+        k = checked_k(k)
         queries = self.checked(queries, what='search')
         conditions = [*parsed(filter, self.types), *self._left_out()]
         if not self._count([]):
