@@ -432,4 +432,5 @@ def _float32(array: Any, rows: Any) -> Tensor:
         return array[rows].detach().float()
     if isinstance(rows, Tensor):
         rows = rows.numpy()
-    return torch.from_numpy(np.array(array[rows], dtype=np.float32))
+    with np.errstate(over='ignore'):  # what float32 does not hold is refused by its length
+        return torch.from_numpy(np.array(array[rows], dtype=np.float32))

@@ -238,11 +238,12 @@ def transform_named(name: str, among: Iterable[str] = tuple(TRANSFORMS)) -> Tran
     return TRANSFORMS[name]
 
 
-def share_of(temperature: Any) -> tuple[float, bool]:
+def share_of(temperature: Any, name: str = 'temperature') -> tuple[float, bool]:
     """Return a temperature as a number, and whether it is a share of the reach, such as ``'20%'``.
 
     Args:
         temperature: a number, or a text that ends in ``%``.
+        name: its name in the message.
 
     Raises:
         ValueError: neither, or not positive and finite.
@@ -262,7 +263,7 @@ def share_of(temperature: Any) -> tuple[float, bool]:
         value = -1.0
     if not 0 < value < math.inf:
         raise ValueError(
-            f"temperature must be positive, or a positive share of the reach such as '20%', not "
+            f"{name} must be positive, or a positive share of the reach such as '20%', not "
             f'{str(temperature)[:80]!r}'
         )
     return value, share
@@ -308,7 +309,7 @@ def checked_options(transform: str, given: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f'{transform} needs {missing[0]}=')
     for name, value in found.items():
         if name.endswith('temperature') and value is not None:
-            if share_of(value)[1] and name != 'temperature':
+            if share_of(value, name)[1] and name != 'temperature':
                 raise ValueError(f'{name} must be a number in units of scores, not {value!r}')
         elif name in _RANGES and value is not None:
             _check_range(name, value)

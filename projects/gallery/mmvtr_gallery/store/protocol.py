@@ -175,6 +175,9 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     ) -> None:
         """Add N items and compute their biases; those of the others do not change.
 
+        Calibrations are kept; a message says which share of the items was added after that of
+        lists.
+
         Args:
             ids: N new ids.
             vectors: float [N, D], torch or numpy; stored scaled to length 1 for cosines.
@@ -210,6 +213,8 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             refuse_known(sorted(self._known(ids).difference(gone)))
             rows = Rows(ids, vectors, columns, types)
             self._change(gone, rows, self._biases(vectors), self._reversal(gone, ids))
+            if self.list_chances is not None and (said := self.list_chances.added(self.count())):
+                print_log(f'{self}: {said}', 'current')
 
     def delete(self, ids: Sequence[str]) -> None:
         """Remove items.
