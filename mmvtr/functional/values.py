@@ -106,7 +106,7 @@ def refuse_unreadable(x: Any, name: str) -> None:
             wrong = f'quantized tensor: give {name}.dequantize()'
         elif x.layout is not torch.strided:
             wrong = f'{str(x.layout).partition(".")[2]} tensor: give {name}.to_dense()'
-        elif x.is_meta:
+        elif x.is_meta and type(x) in (Tensor, torch.nn.Parameter):
             wrong = 'tensor on the meta device, which holds no numbers'
     elif _is_array(x) and getattr(x, 'mask', None) is not None and x.mask.any():
         wrong = f'masked array: give the rows without masked entries, or {name}.filled(...)'
