@@ -23,15 +23,17 @@ preset_soft_sum = {
 # As its code has it, for checkpoints from `tools/model_converters/convert.py uatvr`: extra
 # tokens are position rows, C_v = C_t = 2 (its script), SOT is matched, padded tokens have a
 # cosine of 0, the heads attend to padding too, Eq. 11 has its sum outside the logarithm and no
-# temperature, and KL takes log sigma for the log variance and sums over the batch.  The scores
+# temperature, and KL takes log sigma for the log variance and sums over the batch.  In training the
+# first frame is a random one of the first second (`--strategy 2`).  The scores
 # are those of the code; sigma is where there is no padding: what the heads attend to there are
 # zeros, in the code what its towers make of it.
 preset_official = {
+    'train_dataloader.dataset.video_pipeline.0.sampling': 'per_second_random',
     'model.encoder': dict(
         extra='positions', extra_frames=2, extra_words=2, match_sot=True, position_rows=77
     ),
-    'model.similarity': dict(official_mask=True),
-    'model.heads': dict(use_mask=False, initial_log_std=0.0),
+    'model.similarity': dict(official_mask=True, init_std=0.02),
+    'model.heads': dict(use_mask=False, initial_log_std=0.0, init_std=0.02),
     'model.objectives': dict(
         dua=dict(form='outer_sum', temperature=1.0, normalise=False),
         kl=dict(type='OfficialKLToUnit', num_samples=7),

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.arrays.inputs import GEOMETRIES, Bank, Vectors, read_ids, read_vectors
-from mmvtr.arrays.list_chances import ListChances
+from mmvtr.arrays.list_chances import LENGTHS, ListChances
 from mmvtr.arrays.state import State
 from mmvtr.functional.transforms.item_biases import ItemBiases
 from mmvtr.functional.transforms.transform_table import OF_BANK
@@ -177,6 +177,8 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
             held.get('rows'),
         )
     if facts['temperature'] is not None:
+        if len(held['lines']) != len(LENGTHS):
+            raise RuntimeError(f'{where} was calibrated by another version: calibrate it again')
         numbers = (int(held.get(name, 0)) for name in ('depth', 'calibrated'))
         chances = ListChances(facts['temperature'], *(held[name] for name in CHANCES), *numbers)
     made._state = State(bank=bank, fitted=fitted, calibration=chances, why=facts['why'])

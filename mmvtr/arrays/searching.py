@@ -54,7 +54,8 @@ class Retrieved:
         ids: [Q, k], the given ids (a numpy array unless they are integers), or row numbers.
         scores: float32 [Q, k], raw: cosines or inner products.
         debiased: float32 [Q, k], the scores plus the items' biases, which define the order.
-        probabilities: float64 [Q, k], P(this place is right), or None without a calibration.
+        probabilities: float64 [Q, k], P(this place is the first right one), or None without a
+            calibration.
         any_right: float64 [Q, k], P(a place up to this one is right); None unless the Debiaser
             is calibrated.
         hubs: what the transform did to hubs.

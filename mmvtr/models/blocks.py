@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from mmvtr.dist import gather_nested, rank, world_size
-from mmvtr.functional.losses.contrastive import Sums, join_sums
+from mmvtr.functional.losses.contrastive import Sums
 from mmvtr.functional.values import recomputed
 from mmvtr.models.gradient_cache import uncached_autocast
 from mmvtr.models.target import Filled, Matrices, Target
@@ -148,8 +148,8 @@ def _join(parts: Sequence[Left]) -> Left:
         {
             loss: {
                 matrix: {
-                    way: join_sums([part[1][loss][matrix][way] for part in parts], way)
-                    for way in ways
+                    way: one.join([part[1][loss][matrix][way] for part in parts], way)
+                    for way, one in ways.items()
                 }
                 for matrix, ways in of_loss.items()
             }

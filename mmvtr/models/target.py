@@ -19,7 +19,7 @@ READERS = dict(
     labels='SigmoidLoss',
     margins='RankingLoss',
     positives='ContrastiveLoss',
-    teacher='DistillationLoss',
+    teacher='DistillationLoss or KLDistillationLoss',
     weights='ContrastiveLoss, RankingLoss or SigmoidLoss',
 )
 
@@ -72,11 +72,11 @@ class Target(NamedTuple):
         known: facts from the dataset about the pairs.
         extras: data from one supervision for one loss, by name: ``relevant`` (bool [T, V],
             unannotated entries that RAN found relevant), ``teacher`` (float [T, V], scores that the
-            model's scores are to follow), ``hinges`` (several :class:`Hinge` of each pair, CMGSD),
-            ``labels`` (float [T, V] in [0, 1], of mixed videos, for a pairwise loss), ``draws``
-            (float [T] and [V] in [0, 1), by which a loss chooses some items whatever their order in
-            the batch, DL-DKD++), ``hubness`` (by direction, float [V] of videos and [T] of texts,
-            NeighborRetr).
+            model's scores are to follow, or [K, T, V] of K teachers), ``hinges`` (several
+            :class:`Hinge` of each pair, CMGSD), ``labels`` (float [T, V] in [0, 1], of mixed
+            videos, for a pairwise loss), ``draws`` (float [T] and [V] in [0, 1), by which a loss
+            chooses some items whatever their order in the batch, DL-DKD++), ``hubness`` (by
+            direction, float [V] of videos and [T] of texts, NeighborRetr).
     """
 
     positives: Tensor

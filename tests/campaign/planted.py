@@ -169,6 +169,7 @@ def copy_code(to: Path) -> Path:
         shutil.copytree(
             ROOT / part, to / part, ignore=shutil.ignore_patterns('__pycache__', '.pytest_cache')
         )
+    shutil.copy(ROOT / 'pyproject.toml', to)  # the folders of modules
     return to
 
 

@@ -65,6 +65,19 @@ def test_schedule_falls_after_the_warmup():
     assert warmup_cosine(0, 0) == 1
 
 
+def test_a_cosine_of_what_follows_the_warmup():
+    """transformers' and X-Pool's: no fall at the end of the warm-up."""
+    optimizer = BertAdam([nn.Parameter(torch.zeros(1))], lr=1.0)
+    scheduler = WarmupCosineLR(optimizer, warmup=0.2, whole=False, end=10, by_epoch=False)
+    lrs = []
+    for _ in range(10):
+        lrs.append(optimizer.param_groups[0]['lr'])
+        optimizer.step()
+        scheduler.step()
+    after = [0.5 * (1 + math.cos(math.pi * i / 8)) for i in range(8)]
+    assert lrs == pytest.approx([0, 0.5, *after])
+
+
 def test_epochs_to_iterations():
     optimizer = BertAdam([nn.Parameter(torch.zeros(1))], lr=1.0)
     scheduler = WarmupCosineLR.build_iter_from_epoch(
@@ -96,6 +109,20 @@ def test_bertadam_against_a_loop():
             v[i] = 0.9 * v[i] + 0.1 * g * g
             w[i] -= 0.05 * (m[i] / (math.sqrt(v[i]) + 1e-6) + 0.1 * w[i])
     np.testing.assert_allclose(param.detach(), w, rtol=1e-12)
+
+
+def test_defaults_are_the_originals():
+    """b2 = .999 and a decay of .01: pytorch-pretrained-BERT's and MS-SL's; a constant gradient."""
+    param = nn.Parameter(torch.tensor([0.5], dtype=torch.float64))
+    optimizer = BertAdam([param], lr=0.001)
+    w, m, v = 0.5, 0.0, 0.0
+    for _ in range(10):
+        param.grad = torch.tensor([0.3], dtype=torch.float64)
+        optimizer.step()
+        m, v = 0.9 * m + 0.1 * 0.3, 0.999 * v + 0.001 * 0.3**2
+        w -= 0.001 * (m / (math.sqrt(v) + 1e-6) + 0.01 * w)
+    assert param.item() == pytest.approx(w, rel=1e-12)
+    assert 0.04 < 0.5 - w < 0.06  # without bias correction: ten steps of 3 to 6.5 rates
 
 
 def test_parameters_are_clipped_one_by_one():

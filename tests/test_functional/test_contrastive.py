@@ -6,9 +6,9 @@ import torch
 
 from mmvtr.functional.losses.contrastive import (
     Columns,
+    Sums,
     contrastive,
     contrastive_sums,
-    join_sums,
     loss_of_sums,
 )
 from mmvtr.functional.losses.negative_weights import group_weights
@@ -282,7 +282,7 @@ def test_sums_of_blocks_are_joined(case, form, direction):
                 more.update(ambiguous=ambiguous[rows])
             sums = contrastive_sums(scores[rows], positives[rows], **how, **more)
             parts.append(sums[direction])
-        return loss_of_sums(join_sums(parts, direction), form)
+        return loss_of_sums(Sums.join(parts, direction), form)
 
     expected = contrastive(
         scores, positives, weights=weights, counts=counts, ambiguous=ambiguous, **how
@@ -408,7 +408,7 @@ def test_sums_of_blocks_of_soft_positives(soft, form, direction):
         for rows in (slice(0, 2), slice(2, 2), slice(2, 6))
     ]
     expected = contrastive(scores, degree, weights=weights, **how)
-    found = loss_of_sums(join_sums(parts, direction), form)
+    found = loss_of_sums(Sums.join(parts, direction), form)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
 
 
@@ -508,7 +508,7 @@ def test_weights_and_counts_by_direction(case):
         contrastive_sums(scores[r], positives[r], weights=dict(v2t=other[r]), counts=counts)['v2t']
         for r in (slice(0, 2), slice(2, 6))
     ]
-    found = loss_of_sums(join_sums(parts, 'v2t'), 'pooled')
+    found = loss_of_sums(Sums.join(parts, 'v2t'), 'pooled')
     torch.testing.assert_close(found, transposed, rtol=1e-12, atol=0)
     for name in ('weights', 'counts', 'columns'):
         with pytest.raises(

@@ -32,6 +32,17 @@ def per_second(times: np.ndarray, num_frames: int) -> np.ndarray:
     return spread(_first_of_each(times, 1), num_frames)
 
 
+def per_second_random(times: np.ndarray, num_frames: int) -> np.ndarray:
+    """Sample a frame a second from a random one of the first second on, then evenly over those.
+
+    UATVR's training; its test is :func:`per_second`.  At 30 frames a second the first frame is one
+    of 0 to 28, as there: the last frame of the first second is never drawn.  numpy's generator.
+    """
+    within = int(np.searchsorted(times, times[0] + 1 - TIME_SLACK))
+    begin = np.random.randint(max(1, within - 1))
+    return spread(begin + _first_of_each(times[begin:], 1), num_frames)
+
+
 def _first_of_each(times: np.ndarray, rate: int) -> np.ndarray:
     """Return the first frame of every ``1 / rate`` s that has one."""
     ticks = np.floor((times - times[0] + TIME_SLACK) * rate)
@@ -70,6 +81,7 @@ def _edges(count: int, num_frames: int) -> np.ndarray:
 SAMPLING: dict[str, Callable[[np.ndarray, int], np.ndarray]] = dict(
     uniform=uniform,
     per_second=per_second,
+    per_second_random=per_second_random,
     stride=stride,
     segment_random=segment_random,
     segment_centre=segment_centre,
@@ -106,20 +118,26 @@ def sampling_named(kind: str) -> Callable[[np.ndarray, int], np.ndarray]:
     return SAMPLING[kind]
 
 
-def window(times: np.ndarray, start: Optional[float], end: Optional[float]) -> slice:
+def window(
+    times: np.ndarray,
+    start: Optional[float],
+    end: Optional[float],
+    last: Optional[float] = None,
+) -> slice:
     """Return positions of the frames on screen between ``start`` and ``end``.
 
     Args:
         times: seconds from the start of the file, float64 [N], increasing.
         start: seconds, None = the beginning; the frame on screen at ``start`` belongs to the clip.
         end: seconds, exclusive; None, or past the last frame = the end of the file.
+        last: seconds until which the last frame is shown; None: as long as the others on average.
 
     Raises:
         ValueError: an empty window, one that starts after the last frame, or one that ends before
             the first.
     """
     gap = (times[-1] - times[0]) / max(1, len(times) - 1)
-    first, last = times[0], times[-1] + gap
+    first, last = times[0], times[-1] + gap if last is None else last
     slack = min(TIME_SLACK, gap / 2)
     begin, stop = start or 0.0, np.inf if end is None else end
     if begin >= stop or begin > last or stop <= first + slack * (first > 0):

@@ -15,7 +15,7 @@ from mmcv.transforms import BaseTransform
 from mmvtr.datasets.annotation_values import name_of
 from mmvtr.datasets.folders import missing_files
 from mmvtr.datasets.videos.feature_stores import broken_videos, open_store
-from mmvtr.datasets.videos.frame_sampling import sampling_named
+from mmvtr.datasets.videos.frame_sampling import per_second_random, sampling_named
 from mmvtr.datasets.videos.frame_store import FrameStore
 from mmvtr.datasets.videos.resizing import resize, resize_short_side
 from mmvtr.datasets.videos.video_io import MAX_BYTES, BrokenVideoError, read_frames
@@ -32,8 +32,8 @@ class LoadVideo(BaseTransform):
 
     Args:
         num_frames: maximum number of frames; a shorter clip keeps all of them.
-        sampling: 'uniform', 'per_second', 'stride', 'segment_random' (training) or
-            'segment_centre' (its test-time companion); see
+        sampling: 'uniform', 'per_second', 'stride', 'per_second_random' or 'segment_random'
+            (training; 'per_second' and 'segment_centre' are their test-time companions); see
             :mod:`mmvtr.datasets.videos.frame_sampling`.
         max_bytes: maximum memory of a video's chosen frames as decoded, 3 bytes per pixel; a video
             that exceeds it counts as broken. 4 GiB are 170 frames of 3840 x 2160.
@@ -91,8 +91,18 @@ class LoadFrames(BaseTransform):
         self.select = sampling_named(sampling)
 
     def check(self, videos: list[Results]) -> None:
-        """Raise FileNotFoundError, KeyError or ValueError unless all clips are stored whole."""
+        """Raise FileNotFoundError, KeyError or ValueError unless all clips are stored whole.
+
+        Also if they were stored with too few frames a second for a random begin.
+        """
         self.store.check(videos)
+        fps = self.store.settings.fps
+        if self.select is per_second_random and fps is not None and fps < 3:
+            raise ValueError(
+                f'{self.store.path}: stored with {fps} frame{"s" * (fps > 1)} a second, of which '
+                "sampling='per_second_random' would always take the same: store all "
+                "(tools/extract_frames.py) or take sampling='per_second'"
+            )
 
     def missing(self, videos: list[Results]) -> list[str]:
         """Return ids of videos that are not stored; FileNotFoundError if there is no store."""

@@ -58,9 +58,10 @@ class BertAdam(Optimizer):
         m = b1 m + (1 - b1) g,    v = b2 v + (1 - b2) g^2
         w = w - lr (m / (sqrt(v) + eps) + weight_decay w)
 
-    as in CLIP4Clip and its successors.  Their schedule, which the official class contains, is
-    :class:`WarmupCosineLR`.  The clip per parameter is applied in addition to any ``clip_grad`` of
-    the optimizer wrapper.
+    as in pytorch-pretrained-BERT, whose defaults these are; MS-SL and its followers take them,
+    CLIP4Clip and its followers ``betas=(0.9, 0.98)`` and ``weight_decay=0.2``.  The schedules that
+    the official class contains are :class:`WarmupCosineLR` and :class:`WarmupLinearLR`.  The clip
+    per parameter is applied in addition to any ``clip_grad`` of the optimizer wrapper.
 
     Args:
         params: parameters or parameter groups.
@@ -79,9 +80,9 @@ class BertAdam(Optimizer):
         params: Iterable,
         lr: float,
         *,
-        betas: tuple[float, float] = (0.9, 0.98),
+        betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-6,
-        weight_decay: float = 0.2,
+        weight_decay: float = 0.01,
         max_grad_norm: float = 1.0,
     ) -> None:
         for name, value in dict(lr=lr, eps=eps, weight_decay=weight_decay).items():
@@ -204,7 +205,7 @@ class Ranger(RAdam):
         return loss
 
 
-def warmup_cosine(progress: float, warmup: float) -> float:
+def warmup_cosine(progress: float, warmup: float, *, whole: bool = True) -> float:
     """Return CLIP4Clip's learning-rate factor.
 
     Linear from 0 to 1 in the warm-up, then ``(1 + cos(pi progress)) / 2`` with the progress of the
@@ -213,9 +214,12 @@ def warmup_cosine(progress: float, warmup: float) -> float:
     Args:
         progress: completed share of the run, in [0, 1].
         warmup: share of the run that is warm-up, in [0, 1).
+        whole: False: with the progress after the warm-up, without that fall (X-Pool, transformers).
     """
     if progress < warmup:
         return progress / warmup
+    if not whole:
+        progress = (progress - warmup) / (1 - warmup)
     return 0.5 * (1 + math.cos(math.pi * progress))
 
 
@@ -227,14 +231,15 @@ class WarmupCosineLR(LRSchedulerMixin, _ParamScheduler):
 
     Args:
         warmup: share of the run that is warm-up, in [0, 1).
+        whole: see :func:`warmup_cosine`.
         args, kwargs: as for mmengine's schedulers (``begin``, ``end``: the Runner fills in the
             whole run, ``by_epoch``).
     """
 
-    def __init__(self, *args: Any, warmup: float = 0.1, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, warmup: float = 0.1, whole: bool = True, **kwargs: Any) -> None:
         if not 0 <= warmup < 1:
             raise ValueError(f'{type(self).__name__}: warmup must be in [0, 1), got {warmup}')
-        self.warmup = warmup
+        self.warmup, self.whole = warmup, whole
         super().__init__(*args, **kwargs)
 
     @classmethod
@@ -247,13 +252,16 @@ class WarmupCosineLR(LRSchedulerMixin, _ParamScheduler):
         return cls(*args, begin=begin, end=end, by_epoch=False, **kwargs)
 
     def _get_value(self) -> list[float]:
-        factor = warmup_cosine(self.last_step / (self.end - self.begin), self.warmup)
+        progress = self.last_step / (self.end - self.begin)
+        factor = warmup_cosine(progress, self.warmup, whole=self.whole)
         return [base * factor for base in self.base_values]
 
 
 @PARAM_SCHEDULERS.register_module()
 class WarmupLinearLR(WarmupCosineLR):
-    """Schedule that rises linearly from 0 in the warm-up, then falls linearly to 0 (TACo, BERT).
+    """Schedule that rises linearly from 0 in the warm-up, then falls linearly to 0.
+
+    As in TACo, MS-SL and pytorch-pretrained-BERT.
 
     Args:
         warmup, args, kwargs: see :class:`WarmupCosineLR`.

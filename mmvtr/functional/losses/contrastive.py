@@ -157,6 +157,40 @@ class Sums(NamedTuple):
     counts: Optional[Tensor] = None
     degree: Optional[Tensor] = None
 
+    @staticmethod
+    def join(parts: Sequence[Sums], direction: str) -> Sums:
+        """Join the terms of consecutive blocks: more texts (t2v), or more texts per video (v2t).
+
+        Args:
+            parts: the blocks' terms, float [R] or [V], see :func:`contrastive_sums`.
+            direction: direction of the parts.
+
+        Example:
+            ::
+
+                >>> part = Sums(torch.ones(1), torch.tensor([0]), torch.zeros(1))
+                >>> Sums.join([part, part], 'v2t').negative  # log 2
+                tensor([0.6931])
+                >>> Sums.join([part, part], 't2v').anchor
+                tensor([0, 1])
+        """
+        own, anchors, negatives, shared, counts, degrees = zip(*parts)
+        if direction == 't2v':
+            starts = torch.tensor([len(x) for x in negatives]).cumsum(0).tolist()
+            anchors = [x + start for x, start in zip(anchors, [0, *starts])]
+        rest = []
+        for of_parts in (negatives, shared, counts):
+            if of_parts[0] is None:
+                rest.append(None)
+            elif direction == 't2v':
+                rest.append(torch.cat(of_parts))
+            else:
+                rest.append(
+                    of_parts[0] if of_parts is counts else torch.stack(of_parts).logsumexp(0)
+                )
+        degree = None if degrees[0] is None else torch.cat(degrees)
+        return Sums(torch.cat(own), torch.cat(anchors), *rest, degree)
+
 
 def contrastive_sums(
     scores: Tensor,
@@ -272,38 +306,6 @@ def pooled_of_sums(sums: Sums) -> tuple[Tensor, Tensor, Tensor]:
     pooled = _logsumexp_by(positive, anchor, zeros)
     matched = zeros.bool().index_fill(0, anchor, True)
     return pooled, torch.logaddexp(pooled, negative), matched
-
-
-def join_sums(parts: Sequence[Sums], direction: str) -> Sums:
-    """Join the terms of consecutive blocks: more texts (t2v), or more texts per video (v2t).
-
-    Args:
-        parts: the blocks' terms, float [R] or [V], see :func:`contrastive_sums`.
-        direction: direction of the parts.
-
-    Example:
-        ::
-
-            >>> part = Sums(torch.ones(1), torch.tensor([0]), torch.zeros(1))
-            >>> join_sums([part, part], 'v2t').negative  # log 2
-            tensor([0.6931])
-            >>> join_sums([part, part], 't2v').anchor
-            tensor([0, 1])
-    """
-    own, anchors, negatives, shared, counts, degrees = zip(*parts)
-    if direction == 't2v':
-        starts = torch.tensor([len(x) for x in negatives]).cumsum(0).tolist()
-        anchors = [x + start for x, start in zip(anchors, [0, *starts])]
-    rest = []
-    for of_parts in (negatives, shared, counts):
-        if of_parts[0] is None:
-            rest.append(None)
-        elif direction == 't2v':
-            rest.append(torch.cat(of_parts))
-        else:
-            rest.append(of_parts[0] if of_parts is counts else torch.stack(of_parts).logsumexp(0))
-    degree = None if degrees[0] is None else torch.cat(degrees)
-    return Sums(torch.cat(own), torch.cat(anchors), *rest, degree)
 
 
 def _check(

@@ -1,9 +1,9 @@
-"""Losses that follow a teacher: its scores (TeachText), frames (DL-DKD) or soft labels."""
+"""Losses that follow a teacher: its scores (TeachText), softmaxes, frames or soft labels."""
 
 from __future__ import annotations
 
 import math
-from typing import Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
 import torch
 from torch import Tensor
@@ -11,7 +11,14 @@ from torch import Tensor
 from mmvtr.functional.losses.contrastive import LOG_ZERO
 from mmvtr.functional.values import arrays_too, at_least_float32, check_range, check_shapes
 
-__all__ = ['frame_divergence', 'item_draws', 'mean_products', 'smooth_l1', 'soft_label_contrastive']
+__all__ = [
+    'distillation_kl',
+    'frame_divergence',
+    'item_draws',
+    'mean_products',
+    'smooth_l1',
+    'soft_label_contrastive',
+]
 
 
 @arrays_too
@@ -64,6 +71,118 @@ def smooth_l1(scores: Tensor, teacher: Tensor, *, bend: float = 1.0) -> Tensor:
     check_shapes(scores=scores, teacher=teacher)
     distance = (at_least_float32(scores) - teacher).abs()
     return torch.where(distance < bend, distance.square() / (2 * bend), distance - bend / 2)
+
+
+@arrays_too
+def distillation_kl(scores: Tensor, teacher: Tensor, *, temperature: float = 4.0) -> Tensor:
+    """Return the divergence of a student's softmaxes over rows and columns from its teachers'.
+
+        temperature^2 ( mean_t KL(p_t. || q_t.) + mean_v KL(p_.v || q_.v) ) / 2
+        p = softmax(teacher / temperature),   q = softmax(scores / temperature)
+
+    The factor keeps the size of the gradient as the temperature grows (Hinton et al., 2015, Sec.
+    2).  Of K teachers it is the mean of their K divergences (MobileCLIP, Eq. 2), whose gradient is
+    that of the divergence from the mean of their softmaxes.  At temperature 1 it is open_clip's
+    ``DistillClipLoss`` minus the entropy of p, which has no gradient.
+
+    Args:
+        scores: float [T, V], the student's logits (cosines / its temperature); half precision is
+            computed in float32.
+        teacher: float [T, V] or [K, T, V], logits of a teacher, or of each of K.
+        temperature: > 0.
+
+    Returns:
+        0-dim tensor; 0 without texts or without videos.
+
+    Raises:
+        ValueError: shapes that differ, or a temperature that is not positive.
+
+    Example:
+        ::
+
+            >>> scores, teacher = torch.zeros(2, 2), torch.tensor([[2.0, 0.0], [0.0, 2.0]])
+            >>> distillation_kl(scores, teacher, temperature=1.0)
+            tensor(0.3278)
+    """
+    sums = distillation_sums(scores, teacher, temperature=temperature)
+    return loss_of_divergences(sums, temperature)
+
+
+class DivergenceSums(NamedTuple):
+    """Terms of the divergences of one direction: A anchors, texts (t2v) or videos (v2t).
+
+    Attributes:
+        student: float [A], log of the sum of e^s over the anchor's entries.
+        teacher: float [A, K], the same of each of K teachers.
+        gap: float [A, K], mean of teacher - student over the teacher's softmax.
+    """
+
+    student: Tensor
+    teacher: Tensor
+    gap: Tensor
+
+    @staticmethod
+    def join(parts: Sequence[DivergenceSums], direction: str) -> DivergenceSums:
+        """Join the terms of consecutive blocks: more texts (t2v), or more texts per video (v2t)."""
+        if direction == 't2v':
+            return DivergenceSums(*map(torch.cat, zip(*parts)))
+        student, teacher, gap = map(torch.stack, zip(*parts))
+        joint = teacher.logsumexp(0)
+        return DivergenceSums(student.logsumexp(0), joint, ((teacher - joint).exp() * gap).sum(0))
+
+
+def distillation_sums(
+    scores: Tensor, teacher: Tensor, *, temperature: float
+) -> dict[str, DivergenceSums]:
+    """Return the terms of :func:`distillation_kl` for some texts and all videos.
+
+    Args:
+        scores: float [R, V] of R texts.
+        teacher: float [R, V] or [K, R, V].
+        temperature: > 0.
+
+    Returns:
+        ``'t2v'`` with R anchors, and ``'v2t'`` with V anchors over R texts.
+
+    Example:
+        ::
+
+            >>> distillation_sums(torch.zeros(2, 2), torch.zeros(2, 2), temperature=1.0)['t2v'].gap
+            tensor([[0.],
+                    [0.]])
+    """
+    check_range('(0, inf]', temperature=temperature)
+    check_shapes(scores=scores, teacher=teacher[0] if teacher.dim() == 3 else teacher)
+    ours = at_least_float32(scores) / temperature
+    theirs = (teacher if teacher.dim() == 3 else teacher[None]).to(ours.dtype) / temperature
+    sums = {}
+    for way, dim in (('t2v', 1), ('v2t', 0)):
+        if not ours.shape[dim]:  # an empty block: log of 0
+            zeros = ours.sum(dim)
+            each = zeros[:, None].repeat(1, len(theirs))
+            sums[way] = DivergenceSums(zeros + LOG_ZERO, each + LOG_ZERO, each)
+            continue
+        weighted = theirs.softmax(dim + 1) * (theirs - ours)
+        sums[way] = DivergenceSums(
+            ours.logsumexp(dim), theirs.logsumexp(dim + 1).t(), weighted.sum(dim + 1).t()
+        )
+    return sums
+
+
+def loss_of_divergences(sums: dict[str, DivergenceSums], temperature: float) -> Tensor:
+    """Return the loss of terms by direction, 0-dim; 0 without texts or without videos.
+
+    Example:
+        ::
+
+            >>> one = DivergenceSums(torch.ones(1), torch.ones(1, 1), torch.ones(1, 1))
+            >>> loss_of_divergences(dict(t2v=one, v2t=one), 2.0)
+            tensor(4.)
+    """
+    if not all(len(one.student) for one in sums.values()):
+        return sum(x.sum() for one in sums.values() for x in one) * 0.0
+    each = [(gap + student[:, None] - teacher).mean() for student, teacher, gap in sums.values()]
+    return temperature**2 * sum(each) / len(each)
 
 
 @arrays_too

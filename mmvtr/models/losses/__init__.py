@@ -4,6 +4,7 @@ from mmvtr.models.losses.captioning import CrossCaptioning
 from mmvtr.models.losses.distillation import (
     DistillationLoss,
     FrameDistillation,
+    KLDistillationLoss,
     SoftLabelContrastiveLoss,
 )
 from mmvtr.models.losses.matrix import (

@@ -1,16 +1,26 @@
-"""Losses that follow teachers' scores (TeachText), frames (DL-DKD) or soft labels (DL-DKD++)."""
+"""Losses that follow teachers' scores (TeachText), softmaxes, frames (DL-DKD) or soft labels."""
 
 from __future__ import annotations
+
+from typing import Any, Callable, Iterator
 
 import torch
 from torch import Tensor, nn
 
-from mmvtr.functional.losses.distillation import frame_divergence, smooth_l1, soft_label_contrastive
+from mmvtr.functional.losses.distillation import (
+    DivergenceSums,
+    distillation_sums,
+    frame_divergence,
+    loss_of_divergences,
+    smooth_l1,
+    soft_label_contrastive,
+)
 from mmvtr.functional.losses.schedules import check_fall, epoch_at, falling
-from mmvtr.functional.values import check_one_of, check_range, recomputed
+from mmvtr.functional.values import at_least_float32, check_one_of, check_range, recomputed
+from mmvtr.models.blocks import Pairs
 from mmvtr.models.layers.pooling import unit
 from mmvtr.models.losses.matrix import MatrixLoss
-from mmvtr.models.target import LocalBatch, Scalar, Target
+from mmvtr.models.target import LocalBatch, Matrices, Scalar, Target, Targets
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, pad_tokens
 
@@ -45,6 +55,70 @@ class DistillationLoss(MatrixLoss):
         teacher = self.extra(target, 'teacher', 'StoredTeachers or FrozenTeachers')
         distances = smooth_l1(scores, teacher.to(scores.device), bend=self.bend)
         return distances.sum() / max(distances.numel(), 1)
+
+
+#: Sums of each direction, by matrix.
+Divergences = dict[str, dict[str, DivergenceSums]]
+
+
+@MODELS.register_module()
+class KLDistillationLoss(MatrixLoss):
+    """Divergence of the softmaxes over rows and columns from those of teachers (Hinton et al.).
+
+        T^2 ( mean_t KL(p_t. || q_t.) + mean_v KL(p_.v || q_.v) ) / 2
+        p = softmax(teacher / T),   q = softmax(scores / temperature of the model / T)
+
+    see :func:`.distillation_kl`: MobileCLIP's distillation loss (CVPR 2024, Eq. 2), softened, and
+    at T = 1 open_clip's ``DistillClipLoss``.  It is added to a contrastive loss.  Teachers give
+    logits: a StoredTeachers or FrozenTeachers supervision divides their scores by ``temperatures``,
+    or logits are stored (``tools/export_teacher.py --logits``).
+
+    Args:
+        temperature: T, which softens both.
+        reads, loss_weight: see :class:`~mmvtr.models.losses.matrix.MatrixLoss`.
+
+    Raises:
+        ValueError: a temperature that is not positive; in training: a target without a teacher.
+    """
+
+    slots = ('teacher',)
+    #: It never needs the whole matrix (models/blocks.py).
+    whole = ''
+
+    def __init__(self, *, temperature: float = 4.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        check_range('(0, inf)', temperature=temperature)
+        self.temperature = temperature
+
+    def compute(self, scores: Tensor, target: Target, temperature: Scalar) -> Tensor:
+        return loss_of_divergences(self.sums(scores, target, temperature), self.temperature)
+
+    def sums(
+        self, scores: Tensor, target: Target, temperature: Scalar
+    ) -> dict[str, DivergenceSums]:
+        """Return the terms of some texts and all videos, by direction."""
+        teacher = self.extra(target, 'teacher', 'StoredTeachers or FrozenTeachers')
+        logits = at_least_float32(scores) / temperature
+        return distillation_sums(logits, teacher.to(scores.device), temperature=self.temperature)
+
+    def begin(
+        self, matrices: Callable[[], Iterator[Matrices]], pairs: Pairs, temperature: Scalar
+    ) -> None:
+        """Blocks share nothing."""
+
+    def block(
+        self, begun: None, rows: slice, matrices: Matrices, target: Targets, temperature: Scalar
+    ) -> Divergences:
+        """Return the terms of the texts ``rows``, by matrix and direction."""
+        return {
+            name: self.sums(matrices[name], self.target(target, name), temperature)
+            for name in self.known(matrices)
+        }
+
+    def finish(self, sums: Divergences) -> Tensor:
+        """Turn the terms of all blocks of all processes into the 0-dim loss."""
+        values = [loss_of_divergences(ways, self.temperature) for ways in sums.values()]
+        return self.loss_weight * torch.stack(values).mean()
 
 
 #: Possible sources of the soft labels.

@@ -6,7 +6,7 @@ they are loaded and see the same batch (:class:`FrozenTeachers`).
 
 from __future__ import annotations
 
-from typing import Callable, Optional, Sequence, Union
+from typing import Any, Callable, Optional, Sequence, Union
 
 import torch
 from mmengine.config import Config
@@ -14,7 +14,8 @@ from mmengine.hub import get_config
 from torch import Tensor, nn
 
 from mmvtr.functional.losses.distillation import mean_products
-from mmvtr.functional.values import check_range
+from mmvtr.functional.values import check_one_of, check_range
+from mmvtr.models.blocks import BlockSupervision, Pairs
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.supervisions.stored_vectors import PREFIX, stored_levels
 from mmvtr.models.target import Filled, Target, from_classes
@@ -22,36 +23,86 @@ from mmvtr.names_code import names_code
 from mmvtr.presets import is_config_file, read_config
 from mmvtr.registry import MODELS, forget_pretrained
 from mmvtr.storage.weights import check_weights, read_checkpoint
-from mmvtr.structures import Levels, drop_tokens, under
+from mmvtr.structures import Levels, drop_tokens, take, under
+
+#: What the mean over teachers is taken of.
+AVERAGES = ('scores', 'softmaxes')
 
 
-class Teachers(nn.Module):
-    """Fills the slot ``teacher`` of the target with the mean of the teachers' scores.
+class Teachers(BlockSupervision):
+    """Fills the slot ``teacher`` of the target with scores or logits of the teachers.
 
-    Subclasses provide the teachers' levels of a batch (``own_levels``) and their scores
+    Subclasses provide the teachers' levels of a batch (``own_levels``) and the scores of each
     (``scores``).  Nothing here is learnt and no gradient passes.  The slot is read by a
-    :class:`~mmvtr.models.losses.distillation.DistillationLoss`.
+    :class:`~mmvtr.models.losses.distillation.KLDistillationLoss`, whose teachers give logits, or
+    a :class:`~mmvtr.models.losses.distillation.DistillationLoss`, which compares scores.
 
     Logs ``teacher_match`` and ``teacher_other``, the mean teacher score of annotated pairs and of
     all others.
+
+    Args:
+        count: number of teachers.
+        temperatures: divisor of the scores of each, which makes logits of them; None: 1.
+        average: ``'scores'``: the teachers' mean, [T, V], as an ensemble ranks by; ``'softmaxes'``:
+            each teacher's, [K, T, V], so that a KLDistillationLoss follows the mean of their
+            softmaxes (MobileCLIP).
+
+    Raises:
+        ValueError: an unknown average, or temperatures that are not positive.
     """
 
     #: Slot that needs a loss which reads it (models/target.py: check_read).
     fills = 'teacher'
 
-    def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
-        """Map levels of the joint batch -> target with a teacher [T, V], and figures to log."""
-        with torch.no_grad():
-            teacher = self.scores(texts, videos)
-        match, other = teacher[target.positives], teacher[~target.positives]
-        figures = dict(
-            teacher_match=match.sum() / max(len(match), 1),
-            teacher_other=other.sum() / max(len(other), 1),
-        )
-        return target.put(teacher=teacher), figures
+    def __init__(
+        self,
+        count: int,
+        *,
+        temperatures: Optional[Sequence[float]] = None,
+        average: str = 'scores',
+    ) -> None:
+        super().__init__()
+        check_one_of(AVERAGES, average=average)
+        self.average = average
+        self.temperatures = [1.0] * count if temperatures is None else [*temperatures]
+        if len(self.temperatures) != count:
+            raise ValueError(f'{len(self.temperatures)} temperatures for {count} teachers')
+        for k, temperature in enumerate(self.temperatures):
+            check_range('(0, inf)', **{f'temperatures[{k}]': temperature})
 
-    def scores(self, texts: Levels, videos: Levels) -> Tensor:
-        """Return the mean of the teachers' scores, float [T, V]."""
+    def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> tuple[Levels, Levels]:
+        """Return the levels of the joint batch."""
+        return texts, videos
+
+    def block(self, begun: tuple[Levels, Levels], rows: slice, target: Target) -> Filled:
+        """Return the target of some texts with a teacher [R, V] or [K, R, V], and sums to log."""
+        texts, videos = begun
+        with torch.no_grad():
+            each = self.logits(take(texts, rows), videos)
+            mean = sum(each) / len(each)
+        match, other = mean[target.positives], mean[~target.positives]
+        sums = dict(
+            teacher_match=match.sum(),
+            teacher_other=other.sum(),
+            matches=mean.new_tensor(float(len(match))),
+            others=mean.new_tensor(float(len(other))),
+        )
+        teacher = mean if self.average == 'scores' else torch.stack(each)
+        return target.put(teacher=teacher), sums
+
+    def finish(self, begun: tuple[Levels, Levels], sums: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return the figures to log."""
+        return dict(
+            teacher_match=sums['teacher_match'] / sums['matches'].clamp_min(1),
+            teacher_other=sums['teacher_other'] / sums['others'].clamp_min(1),
+        )
+
+    def logits(self, texts: Levels, videos: Levels) -> list[Tensor]:
+        """Return the scores of each teacher divided by its temperature, K float [T, V]."""
+        return [x / by for x, by in zip(self.scores(texts, videos), self.temperatures)]
+
+    def scores(self, texts: Levels, videos: Levels) -> list[Tensor]:
+        """Return the scores of each teacher, K float [T, V]."""
         raise NotImplementedError(f'{type(self).__name__} must define scores()')
 
 
@@ -59,7 +110,7 @@ class Teachers(nn.Module):
 class StoredTeachers(Teachers):
     """Teachers whose vectors of the training texts and videos are stored, by id.
 
-        teacher_tv = 1/N sum_n sum_e <text_nte, video_nve>
+        teacher_tv = 1/N sum_n sum_e <text_nte, video_nve> / temperature_n
 
     over N teachers and the experts e of each, like the official code: without weights and
     availability, so that stored text vectors must include the weights w_e(t), and those of experts
@@ -70,16 +121,18 @@ class StoredTeachers(Teachers):
     Args:
         teachers: names of their vectors in both pipelines of the training set,
             ``dict(type='LoadVectors', side=..., stores={name: path})``.
+        temperatures, average: see :class:`Teachers`; vectors that were stored with ``--logits``
+            need no temperatures.
 
     Raises:
-        ValueError: no teachers, or a duplicate; in training: the batch lacks the vectors of one, or
-            those of texts and of videos differ in length.
+        ValueError: no teachers, or a duplicate; arguments out of range; in training: the batch
+            lacks the vectors of one, or those of texts and of videos differ in length.
     """
 
-    def __init__(self, *, teachers: Sequence[str]) -> None:
-        super().__init__()
+    def __init__(self, *, teachers: Sequence[str], **how: Any) -> None:
         if isinstance(teachers, str) or not teachers or len({*teachers}) < len(teachers):
             raise ValueError(f'teachers must be a list of different names, not {teachers!r}')
+        super().__init__(len(teachers), **how)
         self.teachers = tuple(teachers)
 
     def own_levels(
@@ -92,8 +145,8 @@ class StoredTeachers(Teachers):
             for side in ('text', 'video')
         )
 
-    def scores(self, texts: Levels, videos: Levels) -> Tensor:
-        sides: tuple[list[Tensor], list[Tensor]] = ([], [])
+    def scores(self, texts: Levels, videos: Levels) -> list[Tensor]:
+        each = []
         for name in self.teachers:
             t, v = (side[f'{PREFIX}{name}'].mean for side in (texts, videos))
             if len(t) and len(v) and t.shape[1] != v.shape[1]:
@@ -102,9 +155,9 @@ class StoredTeachers(Teachers):
                     f'{v.shape[1]}: their stores are of different models'
                 )
             width = max(t.shape[1], v.shape[1])  # unknown on a side without items
-            for vectors, x in zip(sides, (t, v)):
-                vectors.append(x if len(x) else x.new_zeros(0, width))
-        return mean_products(*sides)
+            t, v = (x if len(x) else x.new_zeros(0, width) for x in (t, v))
+            each.append(mean_products([t], [v]))
+        return each
 
 
 @MODELS.register_module()
@@ -112,7 +165,7 @@ class StoredTeachers(Teachers):
 class FrozenTeachers(Teachers):
     """Teachers that see the same batch: other retrievers with fixed weights.
 
-        teacher_tv = 1/N sum_n s_n(t, v)
+        teacher_tv = 1/N sum_n s_n(t, v) / temperature_n
 
     with the fused scores of each.  They are in evaluation mode and have no gradient.  They are not
     part of the trained model: its optimizer and checkpoints do not include them, and inference does
@@ -122,6 +175,8 @@ class FrozenTeachers(Teachers):
         members: N retrievers that read the same frames and words as the student.  Each is a dict of
             ``config`` (a config file of its training, or ``mmvtr::NAME.py`` of this library) and
             ``checkpoint``, or a built retriever.
+        temperatures: see :class:`Teachers`, or ``'own'``: the temperature of each member.
+        average: see :class:`Teachers`.
 
     Raises:
         ValueError: no members, a member with other keys, or one with a shortlist, which does not
@@ -131,10 +186,20 @@ class FrozenTeachers(Teachers):
             that is missing, damaged, or of another model.
     """
 
-    def __init__(self, *, members: Sequence[Union[dict, nn.Module]]) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        *,
+        members: Sequence[Union[dict, nn.Module]],
+        temperatures: Union[Sequence[float], str, None] = None,
+        average: str = 'scores',
+    ) -> None:
         if not members:
             raise ValueError('FrozenTeachers needs members')
+        if isinstance(temperatures, str):
+            check_one_of(('own',), temperatures=temperatures)
+        own = temperatures == 'own'
+        super().__init__(len(members), temperatures=None if own else temperatures, average=average)
+        self.own_temperatures = own
         for k, member in enumerate(members):
             if not isinstance(member, nn.Module) and {*member} != {'config', 'checkpoint'}:
                 raise ValueError(
@@ -185,12 +250,13 @@ class FrozenTeachers(Teachers):
                 levels.update({f'{_prefix(k)}{name}': one for name, one in found.items()})
         return texts, videos
 
-    def scores(self, texts: Levels, videos: Levels) -> Tensor:
-        parts = [
-            member.similarity(under(_prefix(k), texts), under(_prefix(k), videos))['scores']
-            for k, member in enumerate(self.members)
-        ]
-        return sum(parts) / len(parts)
+    def scores(self, texts: Levels, videos: Levels) -> list[Tensor]:
+        each = []
+        for k, member in enumerate(self.members):
+            sides = under(_prefix(k), texts), under(_prefix(k), videos)
+            scores = member.similarity(*sides)['scores']
+            each.append(scores / member.temperature() if self.own_temperatures else scores)
+        return each
 
 
 def check_frames(k: int, member: nn.Module, student: nn.Module) -> None:

@@ -11,7 +11,6 @@ import os
 import statistics
 import subprocess
 import sys
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
 
@@ -130,20 +129,6 @@ def arguments(doc: str, out: str, methods: Sequence[str] = ()) -> argparse.Names
     if methods:
         parser.add_argument('--methods', nargs='+', choices=methods, default=list(methods))
     return parser.parse_args()
-
-
-def over_seeds(
-    run: Callable[[str, int], dict[str, float]],
-    methods: Iterable[str],
-    seeds: Sequence[int],
-    jobs: int,
-) -> dict[str, list[dict[str, float]]]:
-    """``run(method, seed)`` for all of them, a few at a time."""
-    with ThreadPoolExecutor(jobs) as pool:
-        runs: dict[str, list[Future]] = {
-            name: [pool.submit(run, name, seed) for seed in seeds] for name in methods
-        }
-        return {name: [done.result() for done in those] for name, those in runs.items()}
 
 
 def write(

@@ -340,8 +340,8 @@ def test_a_parameter_without_gradient_is_caught():
     assert not one.passed and 'encoder.action' in one.said
 
 
-#: A whole schedule of few steps: an epoch of a few batches, with a constant rate.
-SHORT = {'train_cfg.max_epochs': 1, 'param_scheduler': []}
+#: A whole schedule of few steps: an epoch of a few batches.
+SHORT = {'train_cfg.max_epochs': 1}
 
 
 @pytest.mark.parametrize(
@@ -630,7 +630,8 @@ def test_what_cannot_be_rehearsed_says_why(tmp_path):
 
 
 def test_a_schedule_no_longer_than_its_warmup_says_so():
-    cfg = config('mssl_charades_i3d', **{'train_cfg.max_epochs': 1})
+    late = {'param_scheduler.0.by_epoch': True, 'param_scheduler.0.begin': 9}
+    cfg = config('mssl_charades_i3d', **late, **{'train_cfg.max_epochs': 1})
     with pytest.raises(ValueError, match=r'the warm-up, .*train_cfg.max_epochs is 1. Train longer'):
         simulate(cfg, TINY)
 

@@ -9,6 +9,7 @@ from mmvtr.datasets.videos import frame_sampling
 from mmvtr.datasets.videos.frame_sampling import (
     SAMPLING,
     per_second,
+    per_second_random,
     sampling_named,
     segment_centre,
     segment_random,
@@ -50,6 +51,51 @@ def test_per_second_goes_by_time_not_by_count():
 def test_per_second_forgives_times_rounded_to_milliseconds():
     times = np.round(at_rate(91, 30), 3) - 0.0004
     assert per_second(times, 12).tolist() == [0, 30, 60, 90]
+
+
+def numbered_pictures(frames: int, offset: int, most: int) -> list[int]:
+    """UATVR's training by numbers of pictures from 1 on, 30 a second; then CLIP4Clip's slice 2.
+
+    Its comparison also leaves out the clip's very last picture, which is kept here.
+    """
+    numbers = [1 + offset + 30 * second for second in range(frames)]
+    taken = [number - 1 for number in numbers if number <= frames]
+    if len(taken) > most:
+        taken = [taken[i * (len(taken) - 1) // (most - 1)] for i in range(most)]
+    return taken
+
+
+@pytest.mark.parametrize('frames', [30, 31, 59, 60, 89, 361, 391, 900])
+def test_random_seconds_are_uatvrs(frames):
+    """All of its 29 offsets occur, and nothing else."""
+    times = np.round(at_rate(frames, 30), 3)
+    np.random.seed(0)
+    found = {tuple(per_second_random(times, 12).tolist()) for _ in range(600)}
+    assert found == {tuple(numbered_pictures(frames, offset, 12)) for offset in range(29)}
+
+
+@pytest.mark.parametrize('rate', [1, 12.5, 24, 29.97, 50])
+def test_random_seconds_at_other_rates(rate):
+    """They begin with any frame of the first second but its last, and go on every second."""
+    times = at_rate(400, rate)
+    np.random.seed(0)
+    drawn = [per_second_random(times, 999) for _ in range(600)]
+    within = sum(times < 1 - 1e-3)
+    assert {found[0] for found in drawn} == set(range(max(1, within - 1)))
+    for found in drawn:
+        steps = np.diff(times[found])
+        assert np.all((steps > 1 - 1 / rate) & (steps < 1 + 1 / rate))
+        assert abs(times[found[-1]] - times[found[0]] - len(steps)) < 1 / rate
+
+
+@pytest.mark.parametrize('frames', [1, 2, 3, 20, 29])
+def test_random_seconds_of_a_clip_of_less_than_a_second(frames):
+    """UATVR's code finds no picture where the offset is past the end."""
+    np.random.seed(0)
+    found = [per_second_random(at_rate(frames, 30), 12).tolist() for _ in range(300)]
+    assert sorted(map(tuple, {tuple(f) for f in found})) == [
+        (first,) for first in range(max(1, frames - 1))
+    ]
 
 
 def test_stride_of_a_single_frame():

@@ -176,22 +176,31 @@ class Clips(VideoTextDataset):
         return [dict(v) for v in self.records], texts
 
 
-def test_random_frames_depend_on_the_key_alone_in_any_worker(tmp_path, videos):
+@pytest.mark.parametrize('sampling', ['segment_random', 'per_second_random'])
+def test_random_frames_depend_on_the_key_alone_in_any_worker(tmp_path, videos, sampling):
     path = store(tmp_path / 'frames', videos)
-    dataset = Clips(videos, LoadFrames(path, 3, sampling='segment_random'))
+    dataset = Clips(videos, LoadFrames(path, 3, sampling=sampling))
     keys = [ItemKey(5, epoch, i) for epoch in range(2) for i in range(3)]
     expected = [dataset[key]['video']['frames'] for key in keys]
     assert not np.array_equal(expected[0], expected[3])
-    fresh = Clips(videos, LoadFrames(path, 3, sampling='segment_random'))
+    fresh = Clips(videos, LoadFrames(path, 3, sampling=sampling))
     for own in (dataset, fresh, pickle.loads(pickle.dumps(dataset))):
         for item, frames in zip(DataLoader(own, None, sampler=keys, num_workers=2), expected):
             np.testing.assert_array_equal(item['video']['frames'], frames)
-    decoded = Clips(videos, LoadVideo(3, sampling='segment_random'))
+    decoded = Clips(videos, LoadVideo(3, sampling=sampling))
     for key, frames in zip(keys, expected):
         np.testing.assert_allclose(decoded[key]['video']['frames'], frames, atol=4)
 
 
 # -- what is not as it should be ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize('fps', [1, 2])
+def test_too_few_frames_for_a_random_begin(tmp_path, videos, fps):
+    path = store(tmp_path / 'frames', videos, fps=fps)
+    LoadFrames(path, sampling='per_second').check(videos)
+    with pytest.raises(ValueError, match=f'stored with {fps} frames? a second.*per_second_random'):
+        LoadFrames(path, sampling='per_second_random').check(videos)
 
 
 def test_no_store(tmp_path, videos):

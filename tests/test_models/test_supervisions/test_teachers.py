@@ -13,7 +13,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import children  # noqa: F401 - the server that forks the processes has imported all
 from mmvtr.functional.losses.ranking import margin_ranking
-from mmvtr.models.losses.distillation import DistillationLoss
+from mmvtr.models.blocks import whole_needed
+from mmvtr.models.losses.distillation import DistillationLoss, KLDistillationLoss
 from mmvtr.models.losses.matrix import ContrastiveLoss, MatrixLoss
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.cosine import CosineSimilarity
@@ -46,17 +47,18 @@ class LinearOfTeachers(nn.Module):
         return {'global': Embedding(self.dropout(self.text(text.mean(1))))}
 
 
-def make_model(supervision=None, seed=0, dropout=0.0):
+def make_model(supervision=None, seed=0, dropout=0.0, loss=None, **options):
     torch.manual_seed(seed)
     losses = dict(nce=ContrastiveLoss())
     if supervision is not None:
-        losses['distillation'] = DistillationLoss(bend=0.1, loss_weight=3.0)
+        losses['distillation'] = loss or DistillationLoss(bend=0.1, loss_weight=3.0)
     model = VideoTextRetriever(
         encoder=LinearOfTeachers(),
         similarity=CosineSimilarity(),
         temperature=Temperature(init=0.2, learnable=True),
         supervision=supervision,
         losses=losses,
+        **options,
     ).double()
     model.encoder.dropout.p = dropout
     return model
@@ -70,6 +72,25 @@ SUPERVISIONS = dict(
     stored=lambda: StoredTeachers(teachers=('one', 'two')),
     frozen=two_teachers,
 )
+
+
+#: Teachers of a divergence: by logits, and by the softmaxes of each.
+DIVERGENCES = dict(
+    stored=lambda: StoredTeachers(teachers=('one', 'two'), temperatures=(0.5, 2.0)),
+    softmaxes=lambda: StoredTeachers(
+        teachers=('one', 'two'), temperatures=(0.5, 2.0), average='softmaxes'
+    ),
+    frozen=lambda: FrozenTeachers(
+        members=[make_model(seed=5, dropout=0.9), make_model(seed=6)],
+        temperatures='own',
+        average='softmaxes',
+    ),
+)
+
+
+def make_student(kind, **options):
+    loss = KLDistillationLoss(temperature=2.0, loss_weight=3.0)
+    return make_model(DIVERGENCES[kind](), loss=loss, **options)
 
 
 def sixteenths(x):
@@ -171,10 +192,77 @@ def test_the_loss_of_a_student_equals_loops(kind):
     assert all(grad.abs().max() > 0 for name, grad in grads.items() if 'encoder' in name)
 
 
+@pytest.mark.parametrize('kind', DIVERGENCES)
+def test_the_divergence_of_a_student_equals_softmaxes(kind):
+    inputs, samples = batch = make_batch()
+    model = make_student(kind)
+    losses, grads = run(model, batch)
+    texts, videos = model.encode_text(inputs), model.encode_video(inputs)
+    student = model.similarity(texts, videos)['scores'] / 0.2
+    if kind == 'frozen':
+        members = [make_model(seed=seed).eval() for seed in (5, 6)]
+        teachers = [
+            m.similarity(m.encode_text(inputs), m.encode_video(inputs))['scores'] / 0.2
+            for m in members
+        ]
+    else:
+        stored = [[samples[f'{side}_vectors'][n] for side in ('text', 'video')] for n in SHARES]
+        teachers = [
+            torch.einsum('ted,ved->tv', t.double(), v.double()) / SHARES[name]
+            for name, (t, v) in zip(SHARES, stored)
+        ]
+    if kind == 'stored':
+        teachers = [sum(teachers) / 2]
+    expected = 0.0
+    for teacher in teachers:
+        for dim in (0, 1):
+            p, q = ((x / 2).softmax(dim) for x in (teacher, student))
+            expected += (p * (p / q).log()).sum(dim).mean() / 2 / len(teachers)
+    assert losses['loss_distillation'].item() == pytest.approx(3 * 4 * expected.item(), rel=1e-6)
+    assert grads['temperature.log_scale'].abs() > 0
+
+
+SHARES = dict(one=0.5, two=2.0)
+
+
+@pytest.mark.parametrize('options', [dict(block_rows=3), dict(micro_batch=2)], ids=str)
+@pytest.mark.parametrize('kind', DIVERGENCES)
+def test_a_student_in_parts_equals_a_student_at_once(kind, options):
+    model = make_student(kind, **options)
+    assert not whole_needed(model)
+    same(run(model, make_batch()), run(make_student(kind), make_batch()))
+
+
+def test_stored_vectors_teach_as_frozen_models_do():
+    """Logits as tools/export_teacher.py stores them: in float32 to 1e-5; float16 is coarser."""
+    inputs, samples = make_batch()
+    members = [make_model(seed=seed).eval() for seed in (5, 6)]
+
+    def stored(kind):
+        for side in ('text', 'video'):
+            encoded = [getattr(m, f'encode_{side}')(inputs) for m in members]
+            by = [m.temperature() if side == 'text' else 1.0 for m in members]
+            samples[f'{side}_vectors'] = {
+                f'm{n}': (m.similarity.flat(levels) / by[n])[:, None].detach().to(kind)
+                for n, (m, levels) in enumerate(zip(members, encoded))
+            }
+        model = make_model(StoredTeachers(teachers=('m0', 'm1')), loss=KLDistillationLoss())
+        return run(model, (inputs, samples))
+
+    frozen = FrozenTeachers(members=members, temperatures='own')
+    expected = run(make_model(frozen, loss=KLDistillationLoss()), make_batch())
+    for kind, within in ((torch.float32, 1e-5), (torch.float16, 1e-2)):
+        for mine, theirs in zip(stored(kind), expected):
+            for name, x in theirs.items():
+                torch.testing.assert_close(mine[name].to(x), x, rtol=0, atol=within, msg=name)
+
+
 def test_batches_without_a_text_or_a_video():
     for videos, texts in ((slice(0, 0), slice(0, 0)), (slice(0, 2), slice(0, 0))):
-        for kind, make in SUPERVISIONS.items():
-            losses = make_model(make())(*make_batch(videos, texts), mode='loss')
+        models = {kind: make_model(make()) for kind, make in SUPERVISIONS.items()}
+        models.update({f'kl {kind}': make_student(kind) for kind in DIVERGENCES})
+        for kind, model in models.items():
+            losses = model(*make_batch(videos, texts), mode='loss')
             assert losses['loss_distillation'].item() == 0, kind
 
 
@@ -236,12 +324,20 @@ SPLITS = [
 ]
 
 
+def joint_models():
+    return {
+        **{kind: make_model(make()) for kind, make in SUPERVISIONS.items()},
+        **{f'kl {kind}': make_student(kind) for kind in DIVERGENCES},
+        **{f'blocks {kind}': make_student(kind, block_rows=2) for kind in DIVERGENCES},
+    }
+
+
 def worker(rank, folder):
     dist.init_process_group('gloo', init_method=f'file://{folder}/store', rank=rank, world_size=3)
     try:
         results = {}
-        for kind, make in SUPERVISIONS.items():
-            model = DistributedDataParallel(make_model(make()), find_unused_parameters=True)
+        for kind, model in joint_models().items():
+            model = DistributedDataParallel(model, find_unused_parameters=True)
             results[kind] = run(model, make_batch(*SPLITS[rank]))
         torch.save(results, f'{folder}/rank{rank}.pt')
         dist.barrier()
@@ -253,8 +349,9 @@ def test_processes_with_unequal_shares_equal_one(tmp_path):
     mp.start_processes(worker, args=(str(tmp_path),), nprocs=3, start_method='forkserver')
     for rank in range(3):
         results = torch.load(tmp_path / f'rank{rank}.pt', weights_only=False)
-        for kind, found in results.items():
-            same(found, run(make_model(SUPERVISIONS[kind]()), make_batch()))
+        assert len(results) == 8
+        for kind, model in joint_models().items():
+            same(results[kind], run(model, make_batch()))
 
 
 def test_the_official_numbers(shared):
@@ -322,6 +419,20 @@ def test_what_is_wrong_is_said():
         (dict(type='FrozenTeachers', members=[]), 'FrozenTeachers needs members'),
         (dict(type='FrozenTeachers', members=[dict(config='x')]), 'member 0 must be dict'),
         (dict(type='DistillationLoss', bend=0.0), 'bend must be positive, not 0.0'),
+        (dict(type='KLDistillationLoss', temperature=0), 'temperature must be positive .*, not 0'),
+        (
+            dict(type='StoredTeachers', teachers=['one'], temperatures=[1, 1]),
+            '2 temperatures for 1 teachers',
+        ),
+        (
+            dict(type='StoredTeachers', teachers=['one'], temperatures=[-1]),
+            r'temperatures\[0\] must be positive',
+        ),
+        (dict(type='StoredTeachers', teachers=['one'], average='x'), 'average must be one of'),
+        (
+            dict(type='FrozenTeachers', members=[nn.Identity()], temperatures='x'),
+            'temperatures must be one of',
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             MODELS.build({**bad, 'type': f'mmvtr.{bad["type"]}'})

@@ -176,6 +176,7 @@ def taught(x: SimpleNamespace) -> list[Case]:
         return tuple(f.standard_of_products(i.texts, i.videos, pairs))
 
     return [
+        case('distillation_kl', 'scores weights'),
         case('smooth_l1', 'scores weights'),
         own('mean_products', 'texts videos', lambda i: f.mean_products([i.texts], [i.videos])),
         own('several_hinges', f'{scored} weights', hinges),

@@ -1,8 +1,0 @@
-# Agreement in both directions.
-_base_ = ['_base_/captions_flickr8k.py']
-
-model = dict(
-    losses=dict(contrastive=dict(type='ContrastiveLoss', weighted='both')),
-    supervision=dict(type='RelativeScoreSupervision', slack=0.0, agreement=0.2, floor=0.05),
-)
-train_dataloader = dict(dataset=dict(records=dict(agreement=dict(type='CaptionAgreement'))))
