@@ -32,7 +32,7 @@ import torch
 from ensemble import Ensemble
 from judged import Judged, agreement, crowd_pairs, expert_pairs, shares
 from members import STUDENT, member, seeds_of, teachers
-from methods import METHODS, TESTED, Method, model_of
+from methods import METHODS, TESTED, Method, model_of, own_training
 from results import AIMS, RESULTS, Result, Results, rates_of
 from sets import SETS, in_a_sentence, of_folder, prepare, shared, write_store
 from training import Schedule, Trained, encode, train
@@ -271,6 +271,7 @@ def fit(
         by_part=bool(method.whole),
         name=f'{place.name} {name} seed {seed}',
         work_dir=WORK / 'runs' / (work or place.name),
+        own=own_training(method, rate),
     )
 
 

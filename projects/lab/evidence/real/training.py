@@ -92,6 +92,7 @@ def train(
     work_dir: Path,
     by_part: bool = False,
     name: str = '',
+    own: Mapping[str, Any] = {},
 ) -> Trained:
     """Train a model on a dataset that is there already.
 
@@ -99,6 +100,7 @@ def train(
         rates: of parameters by a part of their name, times ``rate``; such have no weight decay.
         by_part: a batch is of one environment of the dataset.
         name: of the training in lines of progress; '': none.
+        own: ``optim_wrapper`` and ``param_scheduler`` in place of the common ones and the rates.
     """
     looks = Looks(judge, schedule.looks, name)
     start = time.time()
@@ -141,6 +143,7 @@ def train(
             visualizer=dict(type='Visualizer', vis_backends=[]),
             randomness=dict(seed=seed),
         )
+        | own
     )
     batches = dict(batch_sampler=dict(type='mmvtr.EnvironmentBatchSampler')) if by_part else {}
     runner = Runner(
