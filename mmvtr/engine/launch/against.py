@@ -21,20 +21,19 @@ from mmvtr.before import Row
 from mmvtr.command_line import cfg_words
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.launch import launching
-from mmvtr.engine.launch.before import divided, train_row
+from mmvtr.engine.launch.before import Load, divided, train_row
 from mmvtr.engine.launch.runner import RESULTS
 from mmvtr.engine.loop.facts import differing
 from mmvtr.engine.loop.facts_of_run import name_of_set
 from mmvtr.evaluation.results import Results, refuse_other_test, results_from
 from mmvtr.evaluation.table import comparison_table
 from mmvtr.signals import check_writable
-from mmvtr.utils import load_config
 
 #: Results that are compared if both trainings report them.
 COMPARED = ('R1', 'P1', 'mAP', 'nDCG50', 'rsum', 'SumR')
 
 
-def train_baseline(cfg: Config, args: argparse.Namespace, tool: Path) -> None:
+def train_baseline(cfg: Config, args: argparse.Namespace, tool: Path, load: Load) -> None:
     """Train the baseline in separate processes, one for each process of this training.
 
     With ``--resume`` a finished baseline is kept, and an interrupted one is continued.
@@ -43,14 +42,14 @@ def train_baseline(cfg: Config, args: argparse.Namespace, tool: Path) -> None:
         cfg: config of the method.
         args: arguments of the command line.
         tool: the file of the training tool.
+        load: :func:`mmvtr.utils.load_config`.
 
     Raises:
         SystemExit: a fault of either config, or the baseline's training has failed.
         ValueError: the two are tested on different sets.
     """
-    load = partial(load_config, args.against)
-    shared, _ = divided(args.cfg_options, load)
-    base = load(shared)
+    shared, _ = divided(args.cfg_options, partial(load, args.against))
+    base = load(args.against, shared)
     if any(one.get('test_dataloader') is None for one in (cfg, base)):
         raise SystemExit('error: --against compares two tests: both configs need test_dataloader')
     check_config(cfg, args.cfg_options)  # check before the baseline takes its time
@@ -60,7 +59,7 @@ def train_baseline(cfg: Config, args: argparse.Namespace, tool: Path) -> None:
     row = Row('baseline', args.against, Path(cfg.work_dir) / 'baseline', shared)
     seed = cfg.get('randomness', {}).get('seed') or 0
     said = 'first the baseline'
-    train_row(row, args, tool, seed=seed, said=said, resume=bool(args.resume))
+    train_row(row, args, tool, load, seed=seed, said=said, resume=bool(args.resume))
 
 
 def names_of(args: argparse.Namespace) -> tuple[str, str]:
@@ -68,15 +67,17 @@ def names_of(args: argparse.Namespace) -> tuple[str, str]:
     return Path(args.config).stem, Path(args.against).stem
 
 
-def compared(cfg: Config, args: argparse.Namespace, checkpoint: Optional[str], tool: Path) -> str:
+def compared(
+    cfg: Config, args: argparse.Namespace, checkpoint: Optional[str], tool: Path, load: Load
+) -> str:
     """Return the table of both trainings, and the path of the picture, or why there is none.
 
     Args:
-        cfg, args, tool: see :func:`train_baseline`.
+        cfg, args, tool, load: see :func:`train_baseline`.
         checkpoint: checkpoint of the method, or None.
     """
     folder, names = Path(cfg.work_dir), names_of(args)
-    shared, alone = divided(args.cfg_options, partial(load_config, args.against))
+    shared, alone = divided(args.cfg_options, partial(load, args.against))
     parts = [
         f'{" ".join(cfg_words(some)[1:])} for {whom}'
         for some, whom in ((shared, 'both'), (alone, f'{names[0]} alone'))

@@ -30,50 +30,59 @@ from mmvtr.engine.loop.checkpoint import latest_checkpoint
 from mmvtr.engine.loop.facts import BEST
 from mmvtr.signals import check_writable
 from mmvtr.storage import write_text
-from mmvtr.utils import load_config
 from mmvtr.values import part, written
 
 #: File in a row's folder that says what was trained there; written when the training is finished.
 DONE = 'command.json'
+#: Reads a config file with options, for a work folder: :func:`mmvtr.utils.load_config`.
+Load = Callable[..., Config]
 #: Folder of a row's stored vectors.
 TEACHER = 'teacher'
 
 
-def train_rows(cfg: Config, args: argparse.Namespace, tool: Path) -> None:
+def train_rows(cfg: Config, args: argparse.Namespace, tool: Path, load: Load) -> None:
     """Train the rows of a config's ``before`` that are not finished, and store their vectors.
 
     Args:
         cfg: config of the training that they come before.
         args: arguments of the command line.
         tool: the file of the training tool.
+        load: :func:`mmvtr.utils.load_config`.
 
     Raises:
         SystemExit: a fault of a config, a training that has failed, or a folder that holds another
             training.
     """
-    rows = [_with_options(row, args) for row in rows_of(cfg)]
+    rows = [_with_options(row, args, load) for row in rows_of(cfg)]
     if not rows:
         return
     check_config(cfg, args.cfg_options)  # before anything takes time
     for row in rows:
-        check_config(load_config(row.config, row.options, str(row.folder)), row.options)
+        check_config(load(row.config, row.options, str(row.folder)), row.options)
     check_writable(cfg.work_dir)
     seed = cfg.get('randomness', {}).get('seed') or 0
     for number, row in enumerate(rows):
         said = f'before {Path(args.config).stem}, {number + 1} of {len(rows)}: {row.name}'
-        train_row(row, args, tool, seed=seed, said=said)
+        train_row(row, args, tool, load, seed=seed, said=said)
         if row.export:
             export(row, tool)
 
 
 def train_row(
-    row: Row, args: argparse.Namespace, tool: Path, *, seed: int, said: str, resume: bool = True
+    row: Row,
+    args: argparse.Namespace,
+    tool: Path,
+    load: Load,
+    *,
+    seed: int,
+    said: str,
+    resume: bool = True,
 ) -> None:
     """Train a row, unless it is finished.
 
     Args:
         row: the row with all options that its config gets.
-        args, tool: see :func:`train_rows`.
+        args, tool, load: see :func:`train_rows`.
         seed: the seed of the training that it comes before.
         said: line to print first.
         resume: whether what is in the folder is continued; False: it is trained anew.
@@ -82,7 +91,7 @@ def train_row(
         SystemExit: the training has failed, or the folder holds one by another command.
     """
     command = command_of(row, args, seed)
-    content = load_config(row.config, row.options, str(row.folder)).pretty_text
+    content = load(row.config, row.options, str(row.folder)).pretty_text
     made = dict(command=command, config=hashlib.sha1(content.encode()).hexdigest())
     done, first = row.folder / DONE, rank_of_launch() == 0
     if resume and done.is_file():
@@ -142,9 +151,9 @@ def _words(row: Row) -> list[str]:
     return cfg_words({key: written(value) for key, value in row.options.items()})
 
 
-def _with_options(row: Row, args: argparse.Namespace) -> Row:
+def _with_options(row: Row, args: argparse.Namespace, load: Load) -> Row:
     """Return a row with those options of the command line that its config has."""
-    shared, _ = divided(args.cfg_options, partial(load_config, row.config))
+    shared, _ = divided(args.cfg_options, partial(load, row.config))
     return row._replace(options={**shared, **row.options})
 
 
