@@ -25,6 +25,9 @@ def pytest_collection_finish() -> None:
     """Tests and modules stay: no search for garbage looks through their million objects again."""
     gc.collect()
     gc.freeze()
+    # A forked data worker leaves the garbage of this process alone: encoders of tests, for whose
+    # threads, which a fork lacks, PyAV 19 would wait without end.
+    os.register_at_fork(after_in_child=gc.freeze)
 
 
 @pytest.hookimpl(tryfirst=True)

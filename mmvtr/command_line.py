@@ -201,7 +201,8 @@ def output_folder(word: str) -> Path:
 def tool(main: Callable[..., Any]) -> Callable[..., Any]:
     """Turn an error that a user can fix into a one-sentence exit (:mod:`mmvtr.reasons`).
 
-    Ctrl-C exits silently with status 130.
+    Ctrl-C exits silently with status 130.  A script prints what its console cannot write, such as
+    a name on one that is not UTF-8, as escapes (``\\u732b``).
 
     Raises:
         SystemExit: status 1 and the sentence.
@@ -209,6 +210,8 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(main)
     def run(*args: Any, **kwargs: Any) -> Any:
+        if main.__module__ == '__main__' and getattr(sys.stdout, 'errors', '') == 'strict':
+            sys.stdout.reconfigure(errors='backslashreplace')  # as stderr is
         try:
             return main(*args, **kwargs)
         except KeyboardInterrupt:

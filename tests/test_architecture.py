@@ -175,6 +175,35 @@ def test_no_circle(depth):
     assert len(list(TopologicalSorter(nodes).static_order())) > 9  # CycleError names the circle
 
 
+def circles(imported: dict[str, set[str]]) -> dict[str, set[str]]:
+    """The modules of circles, or between two, each with those of them that it imports."""
+    left = {name: set(others) for name, others in imported.items()}
+    while True:
+        read = set().union(*left.values())
+        inner = {name for name in left.keys() & read if left[name] & left.keys()}
+        if inner == left.keys():
+            return left
+        left = {name: left[name] & inner for name in inner}
+
+
+def test_no_circle_of_modules_for_types_either():
+    """What stands under ``if TYPE_CHECKING:`` counts: who reads one reads the other."""
+    imported = {
+        name: {module_of(*found) for found in imports(FILES[name].read_text(), unrun=True)}
+        for name in MODULES
+    }
+    assert not circles(imported)
+
+
+def test_circles_are_found():
+    outside = dict(d={'a'}, e=set(), f={'e', 'a'})
+    assert circles(dict(a={'b', 'e'}, b={'c'}, c={'a'}, **outside)) == dict(
+        a={'b'}, b={'c'}, c={'a'}
+    )
+    assert circles(dict(a={'a'}, **outside)) == dict(a={'a'})
+    assert circles(dict(a={'b'}, b={'e'}, **outside)) == {}
+
+
 @pytest.mark.parametrize('package', sorted(PACKAGES - {FRONT_DOOR}))
 def test_an_init_only_collects(package):
     for node in ast.parse(FILES[package].read_text()).body:

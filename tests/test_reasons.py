@@ -3,7 +3,6 @@
 import os
 import signal
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 
 import pytest
 import torch
@@ -12,6 +11,7 @@ from mmengine.registry import build_from_cfg
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
+from children import MP
 from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
 from mmvtr.reasons import from_elsewhere, reason, without_workers
 from mmvtr.registry import MODELS
@@ -104,7 +104,7 @@ def test_without_the_workers_words(tmp_path):
 
 
 def test_of_a_process_of_a_pool():
-    with ProcessPoolExecutor(1, get_context('fork')) as pool:
+    with ProcessPoolExecutor(1, MP) as pool:
         error = caught(lambda: pool.submit(split, '(a"').result())
         assert reason(error) == "brackets do not match: '(a\"'"
         assert reason(caught(lambda: pool.submit(fault, 7).result())) is None
@@ -172,11 +172,9 @@ def meets(rank, path, killed, told):
 
 @pytest.mark.parametrize('killed', [0, 1])
 def test_a_dead_process_of_a_run_is_told(tmp_path, killed):
-    context = get_context('fork')
-    told = context.Queue()
+    told = MP.Queue()
     processes = [
-        context.Process(target=meets, args=(rank, tmp_path / 'store', killed, told))
-        for rank in range(2)
+        MP.Process(target=meets, args=(rank, tmp_path / 'store', killed, told)) for rank in range(2)
     ]
     for process in processes:
         process.start()

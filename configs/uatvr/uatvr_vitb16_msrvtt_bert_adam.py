@@ -1,12 +1,5 @@
-# UATVR on MSR-VTT 1k-A with BertAdam, as CLIP4Clip's and UATVR's code.
+# UATVR on MSR-VTT 1k-A with BertAdam, as its code.
 _base_ = ['../uatvr_vitb16_msrvtt.py']
 
-optim_wrapper = dict(
-    optimizer=dict(
-        type='mmvtr.BertAdam',
-        betas=(0.9, 0.98),
-        eps=1e-6,
-        weight_decay=0.2,
-        max_grad_norm=1.0,  # of each parameter, beside clip_grad
-    )
-)
+# The norm of each parameter is clipped, too.
+optim_wrapper = dict(optimizer=dict(type='mmvtr.BertAdam', max_grad_norm=1.0))

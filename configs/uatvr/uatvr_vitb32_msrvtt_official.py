@@ -14,8 +14,8 @@ model = dict(
     encoder=dict(
         extra='positions', extra_frames=2, extra_words=2, match_sot=True, position_rows=77
     ),
-    similarity=dict(official_mask=True),
-    heads=dict(use_mask=False, initial_log_std=0.0),
+    similarity=dict(official_mask=True, init_std=0.02),
+    heads=dict(use_mask=False, initial_log_std=0.0, init_std=0.02),
     objectives=dict(
         dua=dict(form='outer_sum', temperature=1.0, normalise=False),
         kl=dict(type='OfficialKLToUnit', num_samples=7),

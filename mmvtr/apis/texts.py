@@ -12,10 +12,9 @@ from mmengine.logging import MMLogger
 from torch import nn
 
 from mmvtr.datasets.annotation_values import Place
+from mmvtr.datasets.items import ItemKey, seeded, text_item
 from mmvtr.datasets.records import check_texts
 from mmvtr.datasets.sampling.collate import collate_of
-from mmvtr.datasets.sampling.items import seeded, text_item
-from mmvtr.datasets.sampling.samplers import ItemKey
 from mmvtr.datasets.video_text import steps_of
 from mmvtr.datasets.words.cut_texts import count_cut, cut_tokens
 from mmvtr.engine.loop.evaluation import Encoded, encode_batch

@@ -2,7 +2,9 @@
 
 A function of the score alone does not know that a place is the first; P is therefore calibrated
 on lists, from the scores that rank them.  A held-out text queries the gallery with its own item
-added, under biases of nine tenths of the bank: biases of less of it rank worse.
+added, under biases of nine tenths of the bank: biases of less of it rank worse.  Of the text's
+further items, all right too, the list has those that the gallery holds, and of the others as many
+as are expected in a gallery of its size.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from typing import Callable, NamedTuple, Optional, Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from mmvtr.arrays.inputs import Bank, Vectors, own_products, score_tiles
-from mmvtr.functional.similarities.tiles import Tiles
+from mmvtr.functional.similarities.distinct import row_groups
+from mmvtr.functional.similarities.tiles import Tiles, top_of_rows
 from mmvtr.functional.transforms.item_biases import ItemBiases, fit_biases
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 from mmvtr.functional.uncertainty.calibration_fits import platt_line
@@ -23,15 +27,16 @@ from mmvtr.functional.uncertainty.calibration_fits import platt_line
 MOST, SCORES, LEAST = 2000, 2**25, 50
 #: Number of folds: a held-out text is scored under biases of the other folds' texts.
 FOLDS = 10
-#: Lengths k for which P(one of the first k is right) has its own fitted line.
-LENGTHS = (1, 2, 3, 5, 10, 20, 50, 100)
+#: Lengths k for which P(one of the first k is right) has its own fitted line; the slopes of lines
+#: further apart are too different to interpolate.
+LENGTHS = (1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 64, 85, 113, 150, 200)
 #: Shares of the queries to answer, at which a precision is tested.
 SHARES = tuple(n / 20 for n in range(1, 21))
 #: The first tested share is expected to hold this many times the queries that can pass.
 ROOM = 1.5
 #: Steps of the search for the temperature, and its range as shares of the spread of scores.
 STEPS, LOWEST, HIGHEST = 24, 1e-3, 10.0
-#: Relative difference below which a gallery item scores like the text's own item, and is dropped.
+#: Relative difference below which scores are equal.
 EQUAL = 1e-6
 
 
@@ -40,7 +45,8 @@ class ListChances(NamedTuple):
 
     The shares ``exp((s_j - log_sum) / temperature)`` of the first k places are summed, and a line
     fitted for this k maps the logit of the sum to the logit of P(one of the first k is right).  Its
-    increase at a place is P(this place is right).
+    increase at a place is P(this place is right, and none before it): of a text with one right
+    item, P(this place is right).  Places beyond the longest of LENGTHS have its line.
 
     Attributes:
         temperature: divides the ranking scores.
@@ -49,6 +55,7 @@ class ListChances(NamedTuple):
         right: bool [n], whether it was right.  Their biases are of the other half of the bank.
         levels: float64, candidate thresholds of that share, fixed without these queries.
         depth: number of best places that the sums read; 0 = the whole gallery.
+        items: number of items of the gallery at that time; 0 = not known.
     """
 
     temperature: float
@@ -57,12 +64,21 @@ class ListChances(NamedTuple):
     right: Tensor
     levels: Tensor
     depth: int = 0
+    items: int = 0
+
+    def added(self, items: int) -> str:
+        """Return a note if a gallery of N items has grown since the calibration, else ``''``."""
+        if not 0 < self.items < items:
+            return ''
+        share = 1 - self.items / items
+        return f'{share:.0%} of the items were added after the calibration of P(right)'
 
     def __repr__(self) -> str:
         return f'ListChances(temperature={self.temperature:.4g}, {len(self.shares)} queries)'
 
     def places(self, ranked: Tensor, log_sums: Tensor) -> tuple[Tensor, Tensor]:
-        """Return P(this place is right) and P(a place up to it is right), float64 [Q, k] each.
+        """Return P(this place is the first right one) and P(a place up to it is right), float64
+        [Q, k] each.
 
         Args:
             ranked: float [Q, k], ranking scores, best first.
@@ -145,24 +161,29 @@ def fit_chances(
     """
     if bank is None or bank.pairs is None:
         raise ValueError('P(right) needs a bank with pairs: bank=(texts, videos)')
-    random = torch.Generator().manual_seed(seed)
-    most = max(4 * LEAST, min(MOST, SCORES // max(1, len(gallery))))
-    pairs = bank.pairs[torch.randperm(len(bank.pairs), generator=random)]
     items = len(bank.items)
     if items < LEAST:
         raise ValueError(f'{items} different bank videos are too few: at least {LEAST}')
-    first = (torch.rand(items, generator=random).argsort() < items // 2)[pairs[:, 1]]
+    random = torch.Generator().manual_seed(seed)
+    columns = len(gallery) + int(bank.pairs[:, 0].bincount().max())
+    most = max(4 * LEAST, min(MOST, SCORES // columns))
+    order = torch.randperm(len(bank.texts), generator=random)[bank.pairs[:, 0]]
+    pairs = bank.pairs[order.argsort(stable=True)]  # those of a text stay together
+    half = torch.rand(items, generator=random).argsort() < items // 2
+    first = half[_leads(pairs)]
     asked = torch.arange(len(pairs)) < most
 
-    def of(asked: Tensor, held: Tensor) -> _Lists:
-        return _Lists.of(bank, gallery, fitted, asked, held).cut(depth)
+    def of(asked: Tensor, known: Tensor) -> _Lists:
+        held = known[~_shared(known, asked)]
+        return _Lists.of(bank, gallery, fitted, asked, held, random).cut(depth)
 
     found = _fitted(
         _folded(of, pairs[:most], pairs),
         _folded(of, pairs[first & asked], pairs[first]),
         of(pairs[~first & asked], pairs[first]),
+        random,
     )
-    return found._replace(depth=depth)
+    return found._replace(depth=depth, items=len(gallery))
 
 
 def judged_chances(scores: Tensor, right: Tensor, *, seed: int = 0) -> ListChances:
@@ -186,10 +207,12 @@ def judged_chances(scores: Tensor, right: Tensor, *, seed: int = 0) -> ListChanc
     first, second = parts
     if not (first.right.any() and second.right.any()):
         raise ValueError('in one half of the lists no place is right')
-    return _fitted([first, second], [first], second)
+    return _fitted([first, second], [first], second, random)
 
 
-def _fitted(whole: Sequence[_Lists], first: Sequence[_Lists], tested: _Lists) -> ListChances:
+def _fitted(
+    whole: Sequence[_Lists], first: Sequence[_Lists], tested: _Lists, random: torch.Generator
+) -> ListChances:
     """Fit lines to all lists; temperature and thresholds to one half, tested on the other half.
 
     The tested lists influence neither the tested share nor its thresholds; and as the line from
@@ -199,27 +222,40 @@ def _fitted(whole: Sequence[_Lists], first: Sequence[_Lists], tested: _Lists) ->
     shares = torch.cat([one.cumulated(temperature)[:, 0] for one in first])
     levels = shares.quantile(1 - torch.tensor(SHARES, dtype=torch.float64))
     cumulated = torch.cat([one.cumulated(temperature) for one in whole])
-    ranks = torch.cat([one.rank for one in whole])
+    ranks = torch.cat([one.ranks(random) for one in whole])
     lines = [
         platt_line(_logit(cumulated[:, min(k, cumulated.shape[1]) - 1]), (ranks <= k).double())
         for k in LENGTHS
     ]
     share = tested.cumulated(temperature)[:, 0]
-    return ListChances(temperature, torch.stack(lines), share, tested.rank == 1, levels)
+    return ListChances(temperature, torch.stack(lines), share, tested.ranks(random) == 1, levels)
 
 
 def _folded(of: Callable[..., _Lists], asked: Tensor, held: Tensor) -> list[_Lists]:
     """Return cross-fitted lists of the pairs ``asked``: biases of the other folds' held pairs."""
-    items, known = asked[:, 1].unique(), held[:, 1].unique()
-    folds = min(FOLDS, math.ceil(FOLDS * len(items) / len(known)))
+    leads = _leads(asked)
+    items = leads.unique()
+    folds = min(FOLDS, math.ceil(FOLDS * len(items) / len(_leads(held).unique())))
     found = []
     for number in range(folds):
-        out = torch.isin(asked[:, 1], items[number::folds])
-        kept = ~torch.isin(held[:, 1], items[number::folds])
-        kept &= ~torch.isin(held[:, 0], asked[out, 0])  # a text with two videos
-        if out.any() and kept.any():
-            found.append(of(asked[out], held[kept]))
+        out = asked[torch.isin(leads, items[number::folds])]
+        if len(out) and not _shared(held, out).all():
+            found.append(of(out, held))
     return found
+
+
+def _leads(pairs: Tensor) -> Tensor:
+    """Return the first item of the text of each pair, int64 [p]: it decides the text's part."""
+    texts = pairs[:, 0].unique(return_inverse=True)[1]
+    first = pairs.new_zeros(len(pairs)).scatter_reduce(
+        0, texts, pairs[:, 1], 'amin', include_self=False
+    )
+    return first[texts]
+
+
+def _shared(pairs: Tensor, asked: Tensor) -> Tensor:
+    """Return which pairs have a text or an item of the pairs ``asked``, bool [p]."""
+    return torch.isin(pairs[:, 0], asked[:, 0]) | torch.isin(pairs[:, 1], asked[:, 1])
 
 
 class _Lists(NamedTuple):
@@ -241,33 +277,54 @@ class _Lists(NamedTuple):
         fitted: Optional[ItemBiases],
         asked: Tensor,
         held: Tensor,
+        random: torch.Generator,
     ) -> _Lists:
-        """Return lists [q, N + 1] of the pairs ``asked`` [q, 2]: the gallery and, last, the pair's
-        own item, with biases of the pairs ``held`` [p, 2]."""
+        """Return lists [q, N + m] of the pairs ``asked`` [q, 2]: the gallery and, last, the items
+        of the pair's text, with biases of the pairs ``held`` [p, 2]."""
         texts, items = bank.texts[asked[:, 0]], bank.items[asked[:, 1]]
         raw = torch.cat([tile for _, tile in score_tiles(texts, gallery).parts()], dim=1)
-        own = own_products(texts, items, bank.geometry)[:, None]
-        same = (raw - own).abs() < EQUAL * own.abs().clamp_min(EQUAL)
-        every = torch.cat([raw, own], dim=1)
+        own = own_products(texts, items, bank.geometry)
+        rows, places = _copies(raw, own, items, gallery)
+        text, mates = _mates(asked[:, 0], int(bank.pairs[:, 0].bincount().max()))
+        known = mates >= 0
+        number = torch.arange(len(asked))
+        mates = torch.where(known, mates, number[:, None])
+        copy = torch.full((len(asked),), -1)
+        copy[rows] = places
+        share = len(gallery) / len(bank.items)
+        drawn = torch.rand(mates.shape, generator=random) < share
+        known &= (mates == number[:, None]) | (copy[mates] >= 0) | drawn
+        every = torch.cat(
+            [raw, torch.where(known.to(raw.device), own[mates], raw.amin(1, True))], 1
+        )
         if fitted is not None:
-            every = _of_part(fitted, bank, gallery, held, asked[:, 1]).changed(every)
-        every[:, :-1].masked_fill_(same, -torch.inf)
+            own_items = asked[mates, 1]
+            part = _of_part(fitted, bank, gallery, held, own_items, copy[mates])
+            every = part.changed(every)
         right = torch.zeros_like(every, dtype=torch.bool)
-        right[:, -1] = True
-        return cls(every, right)
+        right[:, len(gallery) :] = known.to(right.device)
+        copied = torch.zeros(len(asked), len(gallery), dtype=torch.bool)
+        copied[text[rows], places] = True
+        out = torch.cat([copied[text], ~known], dim=1).to(every.device)
+        return cls(every.masked_fill_(out, -torch.inf), right)
 
     def cut(self, depth: int) -> _Lists:
         """Return the ``depth`` best places of each list; all if it is 0."""
         if not 0 < depth < self.every.shape[1]:
             return self
-        every, places = self.every.topk(depth, dim=1)
+        every, places = top_of_rows(self.every, depth)
         return _Lists(every, self.right.gather(1, places))
 
-    @property
-    def rank(self) -> Tensor:
-        """Place of the best right item, int64 [q]; the largest int64 if there is none."""
+    def ranks(self, random: torch.Generator) -> Tensor:
+        """Return the place of the best right item, int64 [q], at random among items of its score;
+        the largest int64 if no item is right."""
         best = self.every.masked_fill(~self.right, -torch.inf).amax(1, keepdim=True)
-        found = 1 + ((self.every > best) & ~self.right).sum(1)
+        above = self.every - best
+        equal = EQUAL * best.abs()
+        higher = ((above > equal) & ~self.right).sum(1)
+        alike = ((above.abs() <= equal) & ~self.right).sum(1)
+        drawn = torch.rand(len(alike), generator=random).to(alike.device)
+        found = 1 + higher + (drawn * (alike + 1)).long()
         return found.masked_fill(~self.right.any(1), torch.iinfo(torch.int64).max)
 
     def losses(self, temperature: float) -> Tensor:
@@ -282,18 +339,54 @@ class _Lists(NamedTuple):
         return (top - every.logsumexp(1, keepdim=True)).double().exp().cumsum(1)
 
 
+def _mates(texts: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """Return the number of each pair's text, int64 [q], and the pairs of this text, int64
+    [q, most], filled up with -1."""
+    text = texts.unique(return_inverse=True)[1]
+    order = text.argsort(stable=True)
+    counts = text.bincount()
+    slot = torch.arange(len(text)) - (counts.cumsum(0) - counts)[text[order]]
+    pairs = torch.full((len(counts), most), -1)
+    pairs[text[order], slot] = order
+    return text, pairs[text]
+
+
+def _copies(raw: Tensor, own: Tensor, items: Tensor, gallery: Vectors) -> tuple[Tensor, Tensor]:
+    """Return rows and places, int64 [c] each, at which the gallery holds a row's own item.
+
+    Args:
+        raw: float [q, N], scores of the texts with the gallery.
+        own: float [q], with their own items; a copy scores alike.
+        items: float [q, ...], the own items.
+        gallery: N items.
+    """
+    near = (raw - own[:, None]).abs() <= EQUAL * own.abs().clamp_min(EQUAL)[:, None]
+    rows, places = near.nonzero().cpu().T
+    some = places.unique()
+    if not len(some):
+        return rows, places
+    held = gallery.unit(some).to(items.device)
+    longest = max(held.shape[1], items.shape[1])  # tokens
+    both = [x if x.dim() == 2 else pad(x, (0, 0, 0, longest - x.shape[1])) for x in (items, held)]
+    groups = row_groups(torch.cat(both).cpu())
+    same = groups[rows] == groups[len(items) + torch.searchsorted(some, places)]
+    return rows[same], places[same]
+
+
 def _of_part(
-    fitted: ItemBiases, bank: Bank, gallery: Vectors, held: Tensor, own: Tensor
+    fitted: ItemBiases, bank: Bank, gallery: Vectors, held: Tensor, own: Tensor, copy: Tensor
 ) -> ItemBiases:
-    """Return the transform fitted to the held pairs, for lists [q, N + 1] with the own item last.
+    """Return the transform fitted to the held pairs, for lists [q, N + m] with own items last.
 
     The own items are fitted together with the gallery: an item added afterwards gets a smaller
     bias, as Sinkhorn's row sums do not count it.
 
     Args:
-        own: int64 [q], the own item of each list.
+        own: int64 [q, m], the own items of each list.
+        copy: int64 [q, m], their places in the gallery; -1 = not there.
     """
-    texts, seen = bank.texts[held[:, 0].unique()], bank.items[held[:, 1].unique()]
+    asked = held[:, 0].unique()
+    texts, seen = bank.texts[asked], bank.items[held[:, 1].unique()]
     items, place = own.unique(return_inverse=True)
     further = Vectors.of(bank.items[items], bank.geometry)
     reads, beside = TRANSFORMS[fitted.transform].reads, {}
@@ -302,15 +395,24 @@ def _of_part(
     if 'item_bank' in reads:
         beside['item_bank'] = _joined(score_tiles(seen, gallery), score_tiles(seen, further))
     options = dict(fitted.options)
-    if 'neighbours' in options:
+    if 'neighbours' in options and fitted.active is None:  # else a number of items
         options['neighbours'] = min(options['neighbours'], len(texts))
+    if options.get('bank_marginals') is not None:
+        weights = options['bank_marginals'][asked]
+        options['bank_marginals'] = weights / weights.sum()
     both = _joined(score_tiles(texts, gallery), score_tiles(texts, further))
     part = fit_biases(fitted.transform, both, beside=beside, **options)
     biases, active = part.items, part.active
-    mine = biases[len(gallery) + place][:, None]
+    if fitted.transform == 'dual_softmax':  # its scores grow as the sum over the bank shrinks
+        shrunk = math.log(len(texts) / len(bank.texts))
+        biases = biases + fitted.options['temperature'] * shrunk
+    mine = biases[len(gallery) + place]
     wide = torch.cat([biases[: len(gallery)].expand(len(own), -1), mine], dim=1)
-    if active is not None:  # the own item is active: its own text finds it
-        active = torch.cat([active[: len(gallery)], active.new_ones(1)])
+    if active is not None:
+        # A text of an item that the gallery holds finds it: as in the whole fit.
+        mine = active[len(gallery) + place]
+        mine = torch.where((copy < 0).to(mine.device), mine, fitted.active.to(mine.device)[copy])
+        active = torch.cat([active[: len(gallery)].expand(len(own), -1), mine], dim=1)
     return part._replace(items=wide, active=active)
 
 

@@ -17,6 +17,7 @@ from mmvtr.datasets.formats.prvr import PRVRDataset
 from mmvtr.datasets.formats.tvr import TVRDataset
 from mmvtr.datasets.formats.vatex import VATEXDataset
 from mmvtr.datasets.formats.youcook2 import YouCook2Dataset
+from mmvtr.datasets.items import ItemKey
 from mmvtr.datasets.joined import ConcatDataset, RepeatDataset
 from mmvtr.datasets.judgments import read_fire
 from mmvtr.datasets.pair_values import PairValues, read_qrels, read_run, write_qrels, write_run
@@ -32,7 +33,6 @@ from mmvtr.datasets.sampling.environments import (
 from mmvtr.datasets.sampling.samplers import (
     EnvironmentBatchSampler,
     EpochSampler,
-    ItemKey,
     SceneBatchSampler,
 )
 from mmvtr.datasets.tables.dataset import TableDataset

@@ -13,9 +13,8 @@ from typing import Any, Mapping, Optional, Sequence, Union
 from torch.utils.data import Dataset
 
 from mmvtr.datasets.annotation_values import shown
+from mmvtr.datasets.items import ItemKey, item_key, known_of
 from mmvtr.datasets.records import Records
-from mmvtr.datasets.sampling.items import item_key, known_of
-from mmvtr.datasets.sampling.samplers import ItemKey
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.datasets.videos.missing import LeftOut
 from mmvtr.registry import DATASETS

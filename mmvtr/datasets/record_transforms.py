@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Union
+from typing import Any, Callable, Mapping, Optional, Union
 
 from mmengine.logging import MMLogger
+from torch.utils.data import Dataset
 
 from mmvtr.datasets.annotation_values import Place, problem, shown
 from mmvtr.datasets.records import Records, check_ids, check_texts
 from mmvtr.registry import DATASETS, TASK_UTILS
-
-if TYPE_CHECKING:
-    from mmvtr.datasets.video_text import VideoTextDataset
 
 #: Takes the records of videos and texts; returns those that remain, changed or not.
 RecordTransform = Callable[[Records, Records], tuple[Records, Records]]
@@ -87,9 +85,7 @@ def without(dataset: dict[str, Any], *names: str) -> dict[str, Any]:
     return {**dataset, 'records': left}
 
 
-def read_annotations(
-    dataset: Union[dict[str, Any], VideoTextDataset], *without_parts: str
-) -> VideoTextDataset:
+def read_annotations(dataset: Union[dict[str, Any], Dataset], *without_parts: str) -> Dataset:
     """Return a dataset built without its pipelines, which would look for videos and features.
 
     Args:

@@ -23,6 +23,15 @@ from mmvtr.datasets.annotation_values import (
     shown,
 )
 from mmvtr.datasets.folders import visible
+from mmvtr.datasets.items import (
+    ItemKey,
+    item_key,
+    known_of,
+    seeded,
+    text_item,
+    true_videos_of,
+    video_item,
+)
 from mmvtr.datasets.pair_values import Judgments, PairValues
 from mmvtr.datasets.record_transforms import RecordTransform, RecordTransforms
 from mmvtr.datasets.records import (
@@ -37,15 +46,6 @@ from mmvtr.datasets.records import (
     moment_ratio,
     texts_of,
 )
-from mmvtr.datasets.sampling.items import (
-    item_key,
-    known_of,
-    seeded,
-    text_item,
-    true_videos_of,
-    video_item,
-)
-from mmvtr.datasets.sampling.samplers import ItemKey
 from mmvtr.datasets.videos.missing import (
     LeftOut,
     Missing,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Mapping, Optional
 
+from children import MP
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 
 #: Seconds in which a call must end.
@@ -15,12 +15,19 @@ TIME_LIMIT = 60.0
 class Reader:
     """Calls functions by name in a process, which is replaced when it hangs or dies.
 
+    It is not forked from this one: PyAV's threads, which a fork lacks, may be here.
+
     Args:
-        functions: by name; each returns a tuple.
+        functions: by name, of modules; each returns a tuple.
+        prepare: a function of a module that the process calls first; a test changes its modules.
     """
 
-    def __init__(self, **functions: Callable[..., tuple]) -> None:
-        self._functions = functions
+    def __init__(
+        self,
+        functions: Mapping[str, Callable[..., tuple]],
+        prepare: Optional[Callable[[], None]] = None,
+    ) -> None:
+        self._called = functions, prepare
         self._process: Optional[multiprocessing.Process] = None
 
     def __enter__(self) -> 'Reader':
@@ -35,14 +42,8 @@ class Reader:
         The type is 'known' of what the reader of videos raises in words.
         """
         if self._process is None:
-            # PyAV 19 leaves encoders to the garbage collector: freed in the fork, where their
-            # threads are not, they hang or crash.
-            gc.collect()
-            context = multiprocessing.get_context('fork')
-            self._pipe, theirs = context.Pipe()
-            self._process = context.Process(
-                target=_serve, args=(theirs, self._functions), daemon=True
-            )
+            self._pipe, theirs = MP.Pipe()
+            self._process = MP.Process(target=_serve, args=(theirs, *self._called), daemon=True)
             self._process.start()
             theirs.close()
         self._pipe.send((how, arguments))
@@ -63,7 +64,13 @@ class Reader:
             self._process = None
 
 
-def _serve(pipe: Any, functions: dict[str, Callable[..., tuple]]) -> None:
+def _serve(
+    pipe: Any,
+    functions: Mapping[str, Callable[..., tuple]],
+    prepare: Optional[Callable[[], None]],
+) -> None:
+    if prepare is not None:
+        prepare()
     while True:
         try:
             how, arguments = pipe.recv()

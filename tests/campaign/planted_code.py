@@ -25,6 +25,10 @@ def _fault(file: str, old: str, new: str, *tests: str) -> CodeFault:
     return CodeFault(Edit(f'mmvtr/{file}', old, new), tuple(f'tests/{test}' for test in tests))
 
 
+def _tool(file: str, old: str, new: str, *tests: str) -> CodeFault:
+    return CodeFault(Edit(file, old, new), tuple(f'tests/{test}' for test in tests))
+
+
 def _gallery(file: str, old: str, new: str, *tests: str) -> CodeFault:
     folder = 'projects/gallery'
     edit = Edit(f'{folder}/mmvtr_gallery/{file}', old, new)
@@ -180,11 +184,442 @@ FAULTS = {
         'if living:',
         'test_storage',
     ),
-    'files of code are harmless': _fault(
-        'names_code.py',
-        'return kernels or any(text.endswith(_FILES) for text in texts)',
-        'return kernels',
-        'test_names_code.py',
+    'a config of others may set what names code': _fault(
+        'plain_config.py',
+        "if key in getattr(component, 'not_data', ()):",
+        'if False:',
+        'test_plain_config.py',
+    ),
+    # -- searches and their probabilities --
+    'a gate forgets the best item of an earlier tile': _fault(
+        'arrays/searching.py',
+        'highest = first.values.clamp_min(highest)',
+        'highest = first.values',
+        'test_arrays/test_retrieve.py',
+    ),
+    'log sums of ungated queries are those of the biases': _fault(
+        'arrays/searching.py',
+        "for name in ('places', 'scores', 'order', 'log_sums'):",
+        "for name in ('places', 'scores', 'order'):",
+        'test_arrays/test_said_and_true.py',
+    ),
+    'further items forget the shift': _fault(
+        'functional/transforms/item_biases.py',
+        'options, item_bank) - (\n            self.shift\n        )',
+        'options, item_bank) - (\n            0.0\n        )',
+        'test_functional/test_score_transforms.py',
+        'test_functional/test_dual_banks.py',
+        'test_functional/test_transform_table.py',
+        'test_arrays/test_debiaser.py',
+    ),
+    'more neighbours than the bank has': _fault(
+        'functional/transforms/item_biases.py',
+        "found['neighbours'] = min(found['neighbours'], bank.shape[0])",
+        'pass',
+        'test_functional/test_transform_table.py',
+        'test_functional/test_score_transforms.py',
+        'test_arrays/test_debiaser.py',
+    ),
+    'held-out pairs are in their bank': _fault(
+        'arrays/list_chances.py',
+        'held = known[~_shared(known, asked)]',
+        'held = known',
+        'test_arrays/test_said_and_true.py',
+    ),
+    'a threshold leaves its own ties out': _fault(
+        'arrays/list_chances.py',
+        'answered = self.shares >= level',
+        'answered = self.shares > level',
+        'test_arrays/test_list_chances.py',
+    ),
+    'copies of the own item stay as rivals': _fault(
+        'arrays/list_chances.py',
+        'copied[text[rows], places] = True',
+        'pass',
+        'test_arrays/test_said_and_true.py',
+    ),
+    'lines are extrapolated beyond the longest list': _fault(
+        'arrays/list_chances.py',
+        'x = lengths.log().clamp_max(known[-1])',
+        'x = lengths.log()',
+        'test_arrays/test_list_chances.py',
+    ),
+    'a held-out item always opens the gate': _fault(
+        'arrays/list_chances.py',
+        'mine = torch.where((copy < 0)',
+        'mine = torch.ones_like(mine)\n        mine = torch.where((copy < 0)',
+        'test_arrays/test_said_and_true.py',
+    ),
+    'the own item wins all ties': _fault(
+        'arrays/list_chances.py',
+        '(drawn * (alike + 1)).long()',
+        '0 * alike',
+        'test_arrays/test_said_and_true.py',
+    ),
+    'dual softmax is calibrated on smaller scores': _fault(
+        'arrays/list_chances.py',
+        'shrunk = math.log(len(texts) / len(bank.texts))',
+        'shrunk = 0.0',
+        'test_arrays/test_said_and_true.py',
+    ),
+    'one video of a text is right': _fault(
+        'arrays/list_chances.py',
+        'known &= (mates == number[:, None]) | (copy[mates] >= 0) | drawn',
+        'known &= mates == number[:, None]',
+        'test_arrays/test_said_and_true.py',
+    ),
+    'the binomial tail leaves its last term out': _fault(
+        'arrays/list_chances.py',
+        'for k in range(wrong + 1)',
+        'for k in range(max(wrong, 1))',
+        'test_arrays/test_list_chances.py',
+    ),
+    'auto takes the best of all settings': _fault(
+        'arrays/choice.py',
+        'taken = best if clear else usual',
+        'taken = best',
+        'test_arrays/test_choice.py',
+    ),
+    'an engine adds the bias for each query token': _fault(
+        'arrays/tokens.py',
+        'share / len(real))',
+        'share)',
+        'test_arrays/test_tokens.py',
+    ),
+    'queries that score all items alike make hubs': _fault(
+        'arrays/hubs.py',
+        'return places.masked_fill(scores[:, :1] - lowest <= ALIKE, tiles.shape[1])',
+        'return places',
+        'test_arrays/test_hubs.py',
+    ),
+    'a scaled gallery is taken for the saved one': _fault(
+        'arrays/saved.py',
+        'found[:, 0] *= torch.cat([x.cpu() for x in gallery.lengths])',
+        'pass',
+        'test_arrays/test_debiaser.py',
+    ),
+    # -- calibration of pairs --
+    'a threshold divides equal scores': _fault(
+        'functional/uncertainty/calibration.py',
+        'last = torch.cat([x[1:] != x[:-1], x.new_ones(1, dtype=torch.bool)])',
+        'last = torch.ones_like(x, dtype=torch.bool)',
+        'test_functional/test_calibration.py',
+    ),
+    'odds grow with all items instead of the wrong ones': _fault(
+        'functional/uncertainty/calibration.py',
+        'max(1, candidates - 1) / max(1, self.candidates - 1)',
+        'candidates / self.candidates',
+        'test_functional/test_calibration.py',
+    ),
+    'a line of places may fall': _fault(
+        'functional/uncertainty/calibration_fits.py',
+        '    if line[0] > 0:\n        return line',
+        '    if True:\n        return line',
+        'test_functional/test_calibration.py',
+        'test_arrays/test_list_chances.py',
+    ),
+    # -- sampling --
+    'a half ignores its seed': _fault(
+        'datasets/sampling/environments.py',
+        "f'{seed}:{video_id}'",
+        "f'0:{video_id}'",
+        'test_datasets/test_sampling',
+    ),
+    'a mean of frames is not cut': _fault(
+        'datasets/sampling/environments.py',
+        "return (int(mean) if self.unit == 'frames' else mean)",
+        "return (mean if self.unit == 'frames' else mean)",
+        'test_datasets/test_sampling',
+    ),
+    'a random split ignores its seed': _fault(
+        'datasets/sampling/environments.py',
+        'groups = random_like(self.like.groups(videos), self.seed)\n        return _keep',
+        'groups = random_like(self.like.groups(videos), 0)\n        return _keep',
+        'test_datasets/test_sampling',
+    ),
+    'batches of environments are those of the first epoch': _fault(
+        'datasets/sampling/samplers.py',
+        '        rng = np.random.default_rng((seed, epoch))',
+        '        rng = np.random.default_rng((seed, 0))',
+        'test_datasets/test_sampling',
+    ),
+    'a clip of the same video joins it': _fault(
+        'datasets/sampling/samplers.py',
+        'return items[near & (self._videos[items] != self._videos[index])]',
+        'return items[near & (items != index)]',
+        'test_datasets/test_sampling/test_scene_sampler.py',
+    ),
+    'the window of a scene includes its end': _fault(
+        'datasets/sampling/samplers.py',
+        'np.abs(self._starts[items] - self._starts[index]) < self.window',
+        'np.abs(self._starts[items] - self._starts[index]) <= self.window',
+        'test_datasets/test_sampling/test_scene_sampler.py',
+    ),
+    'a rank without rounding counts one item too many': _fault(
+        'datasets/sampling/samplers.py',
+        'self.world_size - 1 if self.round_up else self.world_size - 1 - self.rank',
+        'self.world_size - 1',
+        'test_datasets/test_sampling/test_samplers.py',
+    ),
+    # -- moments --
+    'moments begin at zero': _fault(
+        'engine/hooks/moments_hook.py',
+        "return video.get('begin', video.get('start', 0.0))",
+        "return video.get('start', 0.0)",
+        'test_engine/test_moments.py',
+    ),
+    'a moment does not hold its own ends': _fault(
+        'engine/hooks/moments_hook.py',
+        'inside = (begin <= middle) & (middle <= end)',
+        'inside = (begin < middle) & (middle < end)',
+        'test_engine/test_moments.py',
+    ),
+    'a text of several videos has one moment': _fault(
+        'engine/hooks/moments_hook.py',
+        "one = column is not None and len(text['video_idx']) == 1",
+        'one = column is not None',
+        'test_engine/test_moments.py',
+    ),
+    # -- cross-fitting --
+    'a half is judged by its own model': _fault(
+        'models/supervisions/cross_fitted.py',
+        'torch.where(of_texts[:, None] == 0, one, zero)',
+        'torch.where(of_texts[:, None] == 0, zero, one)',
+        'test_models/test_cross_fitted.py',
+    ),
+    'pairs across the halves are judged by the first model': _fault(
+        'models/supervisions/cross_fitted.py',
+        'held_out, (zero + one) / 2)',
+        'held_out, zero)',
+        'test_models/test_cross_fitted.py',
+    ),
+    'the two judges stay on their device': _fault(
+        'models/supervisions/cross_fitted.py',
+        '            copy._apply(fn)',
+        '            pass',
+        'test_models/test_cross_fitted.py',
+    ),
+    'the two judges are ramped up': _fault(
+        'models/supervisions/cross_fitted.py',
+        'module.progress = 1.0',
+        'module.progress = module.progress',
+        'test_models/test_cross_fitted.py',
+    ),
+    'the two judges are in training mode': _fault(
+        'models/supervisions/cross_fitted.py',
+        'return copy.requires_grad_(False).eval()',
+        'return copy.requires_grad_(False)',
+        'test_models/test_cross_fitted.py',
+    ),
+    'one checkpoint judges both halves': _fault(
+        'models/supervisions/cross_fitted.py',
+        'if len({*names}) != 2 or len(names) != 2:',
+        'if len(names) != 2:',
+        'test_models/test_cross_fitted.py',
+    ),
+    # -- late interaction --
+    'frames of a shortlist weigh alike': _fault(
+        'functional/similarities/token_interaction.py',
+        'sides = _sides(side, a[..., None], video.weights[chosen].mT)',
+        'sides = _sides(side, a[..., None], video.weights[chosen].ne(0).to(a).mT)',
+        'test_functional/test_token_interaction.py',
+        'test_arrays/test_tokens.py',
+    ),
+    'ties with a shortlist count twice': _fault(
+        'functional/similarities/token_interaction.py',
+        'pooled.contiguous(), right=True)',
+        'pooled.contiguous(), right=False)',
+        'test_functional/test_token_interaction.py',
+    ),
+    'the rest reaches into a shortlist': _fault(
+        'functional/similarities/token_interaction.py',
+        'floor = reranked.amin(1, keepdim=True).floor()',
+        'floor = reranked.amin(1, keepdim=True).ceil() + 1',
+        'test_functional/test_token_interaction.py',
+        'test_models/test_cascade.py',
+    ),
+    # -- sharded models --
+    'a sharded norm is local': _fault(
+        'engine/loop/sharded.py',
+        'norms = [norm.full_tensor() if is_sharded(norm) else norm for norm in norms]',
+        'norms = [norm.to_local() if is_sharded(norm) else norm for norm in norms]',
+        'test_engine/test_sharded.py',
+    ),
+    'a loaded optimizer state is not cut': _fault(
+        'engine/loop/sharded.py',
+        'optimizer.register_load_state_dict_post_hook(_cut_state)',
+        'pass',
+        'test_engine/test_sharded.py',
+    ),
+    'micro batches are not counted': _fault(
+        'engine/loop/sharded.py',
+        'parts = [-(-count // (size or max(count, 1))) for count in counts]',
+        'parts = [-(-count // max(count, 1)) for count in counts]',
+        'test_engine/test_sharded.py',
+    ),
+    'processes begin with weights of their own': _fault(
+        'engine/loop/sharded.py',
+        '            dist.broadcast(tensor, src=0)',
+        '            pass',
+        'test_engine/test_sharded.py',
+    ),
+    'float16 scales the loss of shards': _fault(
+        'engine/loop/sharded.py',
+        "if hasattr(wrapper, 'loss_scaler'):",
+        'if False:',
+        'test_engine/test_sharded.py',
+    ),
+    # -- configs and their values --
+    'variants are not found by name': _fault(
+        'utils.py',
+        "[*folder.glob('*.py'), *folder.glob('*/*.py')]",
+        "[*folder.glob('*.py')]",
+        'test_config_files.py',
+    ),
+    'None is another value than none': _fault(
+        'engine/loop/resume_rules.py',
+        'if all(value is None or value is UNSET for value in (before, now)):',
+        'if False:',
+        'test_engine/test_resuming.py',
+    ),
+    'lists of parts are compared up to the shorter': _fault(
+        'engine/loop/resume_rules.py',
+        '_listed(before) and _listed(now) and len(before) == len(now)',
+        '_listed(before) and _listed(now)',
+        'test_engine/test_resuming.py',
+    ),
+    # -- distillation --
+    'a text of several videos counts once for each': _fault(
+        'models/losses/distillation.py',
+        'share = 1 / row.bincount(minlength=len(student[0]))[row].to(total.dtype)',
+        'share = torch.ones(len(row), dtype=total.dtype)',
+        'test_models/test_dldkd.py',
+    ),
+    'the teacher of frames is trained': _fault(
+        'models/losses/distillation.py',
+        'teacher = tuple(x.detach() for x in self._both(texts, videos, self.teacher))',
+        'teacher = self._both(texts, videos, self.teacher)',
+        'test_models/test_dldkd.py',
+    ),
+    'teachers see frames of another normalisation': _fault(
+        'models/supervisions/teachers.py',
+        'check_frames(k, member.data_preprocessor, student)',
+        'pass',
+        'test_models/test_supervisions/test_teachers.py',
+    ),
+    "loading a teacher draws the student's weights": _fault(
+        'models/supervisions/teachers.py',
+        'with torch.random.fork_rng(devices=[]):',
+        'if True:',
+        'test_models/test_supervisions/test_teachers.py',
+    ),
+    # -- checkpoints and resuming --
+    'a repeated validation is that of the next epoch': _fault(
+        'engine/loop/checkpoint.py',
+        "hub.update_info('epoch', runner.epoch - 1)",
+        'pass',
+        'test_engine/test_checkpoint.py',
+        'test_engine/test_relation.py',
+    ),
+    'random states are not restored': _fault(
+        'engine/loop/checkpoint.py',
+        '            set_random_states(self._random_states)',
+        '            pass',
+        'test_engine/test_checkpoint.py',
+    ),
+    'a checkpoint amid accumulated batches': _fault(
+        'engine/loop/checkpoint.py',
+        'self.interval > 0 and self.interval % counts:',
+        'False:',
+        'test_engine/test_checkpoint.py',
+        'test_engine/test_loops.py',
+    ),
+    'the last step of an epoch lacks its gradients': _fault(
+        'engine/loop/checkpoint.py',
+        'wrapper.initialize_count_status(runner.model, 0, len(runner.train_dataloader))',
+        'pass',
+        'test_engine/test_checkpoint.py',
+        'test_engine/test_optim.py',
+        'test_engine/test_loops.py',
+    ),
+    'a schedule is replayed each step': _fault(
+        'engine/loop/resuming.py',
+        'if not one.by_epoch or (size and step % size == 0):',
+        'if True:',
+        'test_engine/test_resuming.py',
+    ),
+    "a killed run's best checkpoint is moved aside": _fault(
+        'engine/loop/earlier_runs.py',
+        'choice.epoch >= past.step:',
+        'choice.epoch > past.step + 1:',
+        'test_engine/test_earlier_runs.py',
+    ),
+    # -- converters --
+    'weights that are not finite are converted': _tool(
+        'tools/model_converters/official_checkpoints/conversion.py',
+        '    refuse_not_finite(state, source)\n',
+        '',
+        'test_tools/test_converters',
+    ),
+    'a triplet of experts is read as pairs': _tool(
+        'tools/model_converters/official_checkpoints/ce.py',
+        "return 'triplet' if width == 3 * dim else 'pairwise'",
+        "return 'pairwise'",
+        'test_tools/test_converters/test_ce_converter.py',
+    ),
+    'deeper layers of experts are lost': _tool(
+        'tools/model_converters/official_checkpoints/ce.py',
+        "kind = {0: 'norms', 2: 'linears'}.get(n % 3)",
+        "kind = {0: 'norms', 2: 'linears'}.get(n)",
+        'test_tools/test_converters/test_ce_converter.py',
+    ),
+    'captions of the wrong number get features': _tool(
+        'tools/dataset_converters/expert_pickles.py',
+        'if len(found) != len(said):',
+        'if False:',
+        'test_tools/test_expert_pickles.py',
+    ),
+    'features that are not finite are written': _tool(
+        'tools/dataset_converters/expert_pickles.py',
+        'if not np.isfinite(rows).all():',
+        'if False:',
+        'test_tools/test_expert_pickles.py',
+    ),
+    'an array that is NaN in part is missing': _tool(
+        'tools/dataset_converters/expert_pickles.py',
+        'np.isnan(rows).all()',
+        'np.isnan(rows).any()',
+        'test_tools/test_expert_pickles.py',
+    ),
+    'vectors of a clip are in another order': _tool(
+        'tools/dataset_converters/epic_tbn.py',
+        "MODALITIES = ('RGB', 'Flow', 'Audio')",
+        "MODALITIES = ('Flow', 'RGB', 'Audio')",
+        'test_tools/test_epic_tbn.py',
+    ),
+    'captions of several lines': _tool(
+        'tools/dataset_converters/prvr_captions.py',
+        '" ".join(text["text"].split())',
+        'text["text"]',
+        'test_tools/test_prvr_captions.py',
+    ),
+    'unknown words spread as one': _tool(
+        'tools/dataset_converters/word_vocabulary.py',
+        'spread = np.std(np.stack(list(found.values())))',
+        'spread = 1.0',
+        'test_tools/test_word_vocabulary.py',
+    ),
+    'a fused model forgets the trainings of its members': _tool(
+        'tools/model_converters/fuse.py',
+        'content = dict(state_dict=model.state_dict(), meta=dict(members=facts))',
+        'content = dict(state_dict=model.state_dict(), meta=dict(members=[]))',
+        'test_tools/test_facts_of_results.py',
+    ),
+    "a log's first protocol is published": _tool(
+        'tools/model_converters/publish.py',
+        "' '.join(found[-1].split())",
+        "' '.join(found[0].split())",
+        'test_tools/test_publish.py',
     ),
 }
 

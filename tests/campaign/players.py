@@ -47,17 +47,20 @@ class Question(NamedTuple):
     asked: tuple[int, ...] = ()
 
 
-def run(count: int, seed: int, folder: Path) -> list[Trial]:
+def run(
+    count: int, seed: int, folder: Path, prepare: Optional[Callable[[], None]] = None
+) -> list[Trial]:
     """Make and read files, one well and one badly made in turn.
 
     Args:
         count: how many.
         seed: of all that is drawn; file n of a seed is the same for any ``count``.
         folder: for the files; those of good trials are removed.
+        prepare: called first in the process that reads (:class:`campaign.apart.Reader`).
     """
     kinds = [list(group.items()) for group in (WELL, BADLY)]
     trials = []
-    with Reader(look=_look, count=_count) as read:
+    with Reader(dict(look=_look, count=_count), prepare) as read:
         for number in range(count):
             group = kinds[number % 2]
             name, make = group[number // 2 % len(group)]

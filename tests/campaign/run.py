@@ -21,7 +21,10 @@ from typing import Any, NamedTuple
 
 TESTS = Path(__file__).resolve().parents[1]
 ROOT = TESTS.parent
-sys.path[:0] = [str(ROOT), str(TESTS)]  # as pytest has it
+# As pytest has it, whose needs include tomli where Python has no tomllib.
+_toml = importlib.import_module('tomllib' if sys.version_info >= (3, 11) else 'tomli')
+_settings = _toml.loads((ROOT / 'pyproject.toml').read_text(encoding='utf-8'))
+sys.path[:0] = [str(ROOT / x) for x in _settings['tool']['pytest']['ini_options']['pythonpath']]
 
 from campaign.trial import BAD, GOOD, Trial, count  # noqa: E402
 

@@ -21,7 +21,6 @@ def copy(tmp_path_factory):
     folder = copy_code(tmp_path_factory.mktemp('copy'))
     for name in (
         'setup.cfg',
-        'pyproject.toml',
         'README.md',
         'conftest.py',
         'docs',

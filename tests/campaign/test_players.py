@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from campaign import kinds, marked, players
 from campaign.marked import MATRICES, Mark
 from campaign.trial import BAD
+from mmvtr.datasets.videos.video_io import BrokenVideoError
 
 KINDS = {**kinds.WELL, **kinds.BADLY}
 #: Of which ffmpeg's command shows something else: it conceals what is lost and decodes copies.
@@ -110,49 +112,47 @@ def test_a_campaign_repeats_itself(tmp_path):
     assert players.run(8, 5, tmp_path) == players.run(8, 5, tmp_path)
 
 
+def read_with(change) -> None:
+    """In the process that reads: another reader, which may change the frames."""
+    players.read_frames = partial(change, players.read_frames)
+
+
 def verdicts(tmp_path, monkeypatch, change, name='plain') -> set[str]:
-    """With another reader: it may change the frames."""
-    original = players.read_frames
     monkeypatch.setattr(players, 'WELL', {name: KINDS[name]})
     monkeypatch.setattr(players, 'BADLY', {name: KINDS[name]})
-    monkeypatch.setattr(
-        players, 'read_frames', lambda *args, **options: change(original, *args, **options)
-    )
-    return {trial.verdict for trial in players.run(2, 0, tmp_path)}
+    trials = players.run(2, 0, tmp_path, partial(read_with, change))
+    return {trial.verdict for trial in trials}
 
 
-def test_other_frames_are_seen(tmp_path, monkeypatch):
-    def change(read, path, select, **options):
-        return read(path, lambda times: np.maximum(select(times) - 1, 0), **options)
-
-    assert verdicts(tmp_path, monkeypatch, change) == {'silent'}
+def one_before(read, path, select, **options):
+    return read(path, lambda times: np.maximum(select(times) - 1, 0), **options)
 
 
-def test_other_times_are_seen(tmp_path, monkeypatch):
-    def change(read, path, select, **options):
-        return read(path, lambda times: select(times + 0.02), **options)
-
-    assert verdicts(tmp_path, monkeypatch, change, 'with sound') == {'silent'}
+def later(read, path, select, **options):
+    return read(path, lambda times: select(times + 0.02), **options)
 
 
-def test_a_picture_that_is_turned_is_seen(tmp_path, monkeypatch):
-    def change(read, *args, **options):
-        return [frame[:, ::-1] for frame in read(*args, **options)]
-
-    assert verdicts(tmp_path, monkeypatch, change, 'turned') == {'silent'}
+def mirrored(read, *args, **options):
+    return [frame[:, ::-1] for frame in read(*args, **options)]
 
 
-def test_a_refused_file_is_seen(tmp_path, monkeypatch):
-    from mmvtr.datasets.videos.video_io import BrokenVideoError
-
-    def change(read, *args, **options):
-        raise BrokenVideoError('x')
-
-    assert verdicts(tmp_path, monkeypatch, change) == {'lost'}
+def refused(read, *args, **options):
+    raise BrokenVideoError('x')
 
 
-def test_a_reader_that_takes_much_memory_is_seen(tmp_path, monkeypatch):
-    def change(read, *args, **options):
-        np.ones(players.MEMORY, np.uint8)
+def large(read, *args, **options):
+    np.ones(players.MEMORY, np.uint8)
 
-    assert verdicts(tmp_path, monkeypatch, change) == {'raw'}
+
+@pytest.mark.parametrize(
+    'change, kind, seen',
+    [
+        pytest.param(one_before, 'plain', 'silent', id='other frames'),
+        pytest.param(later, 'with sound', 'silent', id='other times'),
+        pytest.param(mirrored, 'turned', 'silent', id='turned'),
+        pytest.param(refused, 'plain', 'lost', id='refused'),
+        pytest.param(large, 'plain', 'raw', id='much memory'),
+    ],
+)
+def test_a_bad_reader_is_seen(tmp_path, monkeypatch, change, kind, seen):
+    assert verdicts(tmp_path, monkeypatch, change, kind) == {seen}

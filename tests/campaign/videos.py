@@ -25,7 +25,7 @@ import os
 import socket
 from collections import Counter
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 import av
 import numpy as np
@@ -128,18 +128,25 @@ def _digest(frames: list[np.ndarray]) -> str:
     return found.hexdigest()
 
 
-def run(count: int, seed: int, folder: Path) -> list[Trial]:
+def run(
+    count: int, seed: int, folder: Path, prepare: Optional[Callable[[], None]] = None
+) -> list[Trial]:
     """Make files, spoil and read them.
 
     Args:
         count: how many.
         seed: of all that is drawn.
         folder: for the files; those of good trials are removed.
+        prepare: called first in the process that reads (:class:`campaign.apart.Reader`).
 
     Returns:
         The trials, in order; equal for equal arguments (and the same versions of the codecs).
+
+    Raises:
+        RuntimeError: PyAV alone did not read a whole clip, so there is nothing to compare with.
     """
-    with Reader(ours=_read, here=_read_here, theirs=_read_by_pyav, damage=_damage) as read:
+    functions = dict(ours=_read, here=_read_here, theirs=_read_by_pyav, damage=_damage)
+    with Reader(functions, prepare) as read:
         clips = _clips(folder, np.random.default_rng([seed, 0]), read)
         trials = []
         for number in range(count):
@@ -165,7 +172,13 @@ def _clips(folder: Path, random: np.random.Generator, read: Reader) -> list[Clip
         paths.append((kind, path))
     shared = Path(os.environ.get('MMVTR_SHARED', Path(__file__).parents[3] / 'shared'))
     paths += [(None, path) for path in sorted(shared.glob('data/videos/*'))]
-    return [Clip(kind, path, read('theirs', str(path))) for kind, path in paths]
+    clips = []
+    for kind, path in paths:
+        expected = read('theirs', str(path))
+        if expected[0] == 'hang' or (kind and expected[0] == 'error'):  # shared ones may be broken
+            raise RuntimeError(f'no reference of {path.name}: {expected}')
+        clips.append(Clip(kind, path, expected))
+    return clips
 
 
 def _try(clips: list[Clip], random: np.random.Generator, place: Path, read: Reader) -> Trial:
@@ -202,7 +215,10 @@ def _try(clips: list[Clip], random: np.random.Generator, place: Path, read: Read
         return _of_cut(what, clip, outcome, trial, told)
     if trial is not None or outcome == clip.expected:
         return trial or Trial(act, 'right')
-    return _of_damage(act, what, clip, outcome, read('damage', str(path)))
+    damage = read('damage', str(path))
+    if damage[0] == 'hang':
+        raise RuntimeError(f'no reference of {what}: {damage}')
+    return _of_damage(act, what, clip, outcome, damage)
 
 
 def _spoil(act: str, data: bytearray, clip: Clip, random: np.random.Generator) -> str:

@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.stats import binom
 
 import mmvtr
 from mmvtr.arrays import judged_chances
-from mmvtr.arrays.list_chances import ListChances
+from mmvtr.arrays.list_chances import LENGTHS, ListChances, _at_most
 
 
 def pairs(random, count, width=16):
@@ -36,7 +37,7 @@ def test_what_is_said_of_the_first_place_is_true(name):
 
 def chances(shares, right):
     levels = torch.tensor(shares).double().quantile(1 - torch.arange(1, 21).double() / 20)
-    lines = torch.tensor([[1.0, 0.0]] * 8, dtype=torch.float64)
+    lines = torch.tensor([[1.0, 0.0]] * len(LENGTHS), dtype=torch.float64)
     return ListChances(1.0, lines, torch.tensor(shares).double(), torch.tensor(right), levels)
 
 
@@ -58,6 +59,30 @@ def test_no_answers_where_nothing_is_right():
     assert chances(shares, np.zeros(200, bool)).threshold(0.9) == math.inf
     assert chances(shares[:8], np.ones(8, bool)).threshold(0.9) == math.inf  # too few to tell
     assert chances(shares, np.ones(200, bool)).threshold(0.9) == pytest.approx(0, abs=1e-9)
+
+
+def test_a_threshold_answers_the_queries_that_reach_it():
+    """Half of the queries have one score, and are right: a coarse score, as of a language model."""
+    shares, right = np.full(200, 0.2), np.zeros(200, bool)
+    shares[:100], right[:100] = 0.9, True
+    assert 0.2 < chances(shares, right).threshold(0.8) <= 0.9
+
+
+def test_the_tail_of_a_binomial_is_scipys():
+    for wrong, count, rate in ((0, 9, 0.2), (1, 9, 0.2), (7, 40, 0.1), (40, 40, 0.3)):
+        true = binom.cdf(wrong, count, rate)
+        assert _at_most(wrong, count, rate) == pytest.approx(true, rel=1e-9)
+
+
+def test_items_without_a_score_add_nothing_beyond_the_longest_line():
+    """P of a list stays the same from its place 200 on, whose line has the last say."""
+    lines = torch.tensor([[1.0, k / 10] for k in range(len(LENGTHS))], dtype=torch.float64)
+    one = chances(np.linspace(0, 1, 50), np.ones(50, bool))._replace(lines=lines)
+    ranked = torch.full((1, 600), -1e3)
+    ranked[0, :200] = 0
+    _, any_right = one.places(ranked, torch.tensor([200 * 2.0]).log())  # the 200 have a half
+    expected = 1 / (1 + math.exp(-lines[-1, 1]))
+    assert any_right[0, 199:].tolist() == pytest.approx([expected] * 401)
 
 
 def test_judged_lists_with_several_right_places_or_none():

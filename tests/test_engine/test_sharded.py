@@ -3,11 +3,13 @@
 import copy
 import subprocess
 import sys
+from unittest.mock import patch
 
 import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from mmengine.model import MMDistributedDataParallel
 from mmengine.optim import OptimWrapper
 
 from children import ROOT, free_port, run_tool
@@ -117,7 +119,11 @@ def worker(rank, folder):
     try:
         results = {}
         for name, options in CASES.items():
-            model = FullyShardedRetriever(make_model(**options), min_parameters=1)
+            model = make_model(**options)
+            with torch.no_grad():  # rank 0 has the weights
+                for weight in model.parameters():
+                    weight += rank
+            model = FullyShardedRetriever(model, min_parameters=1)
             results[name] = two_steps(model, name, SHARES[rank])
             local = sum(p.to_local().numel() for p in model.parameters() if is_sharded(p))
             results[name]['held'] = local / sum(
@@ -125,6 +131,8 @@ def worker(rank, folder):
             )
         results['went on'] = went_on(results['whole'], rank)
         results['evaluated'] = evaluated(model, rank)
+        results['counts'] = {case: answer(model, rank, *case) for case in COUNTS}
+        results['loss scaling'] = with_loss_scaling(model)
         torch.save(results, f'{folder}/rank{rank}.pt')
         dist.barrier()
     finally:
@@ -155,6 +163,40 @@ def evaluated(model, rank):
         for _ in range(rank + 1):
             levels = model.module.eval().encode_video(batch()[0])
     return levels['global'].mean
+
+
+#: Items of the two processes and ``micro_batch`` -> whether both encode in as many parts.
+COUNTS = {
+    (2, 1, None): True,
+    (2, 1, 2): True,
+    (2, 1, 1): False,
+    (3, 4, 2): True,
+    (4, 2, 3): False,
+    (2, 0, None): False,
+    (0, 0, None): False,
+}
+
+
+def answer(model, rank, zero, one, size):
+    """What the wrapper says to a batch before anything is encoded."""
+    model.module.micro_batch = size
+    items = torch.zeros((zero, one)[rank], 1)
+    try:
+        with patch.object(MMDistributedDataParallel, 'forward', lambda *_, **__: 'accepted'):
+            return model(inputs=dict(text=items, video=items))
+    except ValueError as error:
+        return str(error)
+
+
+def with_loss_scaling(model):
+    """What is said to float16 on a GPU, whose wrapper scales the loss."""
+    wrapper = OptimWrapper(optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
+    wrapper.loss_scaler = None
+    try:
+        adapt_optimizer(wrapper)
+    except ValueError as error:
+        return str(error)
+    return ''
 
 
 @pytest.fixture(scope='module')
@@ -198,6 +240,17 @@ def test_processes_may_evaluate_different_numbers_of_batches(found):
     expected = make_model().eval().encode_video(batch()[0])['global'].mean
     for results in found:
         torch.testing.assert_close(results['evaluated'], expected.detach())
+
+
+@pytest.mark.parametrize('case', COUNTS)
+def test_processes_encode_in_as_many_parts(found, case):
+    for results in found:
+        said = results['counts'][case]
+        assert said == 'accepted' if COUNTS[case] else 'micro_batch cuts' in said
+
+
+def test_float16_is_refused(found):
+    assert all('take --amp bf16' in results['loss scaling'] for results in found)
 
 
 def test_small_layers_are_not_cut():

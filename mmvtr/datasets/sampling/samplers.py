@@ -7,30 +7,15 @@ know the epoch, and data are a function of the key alone.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional, Sized
+from typing import Iterator, Optional, Sized
 
 import numpy as np
 from mmengine.dist import get_dist_info, sync_random_seed
 from torch.utils.data import Sampler
 
+from mmvtr.datasets.items import ItemKey
+from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.registry import DATA_SAMPLERS
-
-if TYPE_CHECKING:
-    from mmvtr.datasets.video_text import VideoTextDataset
-
-
-class ItemKey(NamedTuple):
-    """Key that determines all random choices of an item: seed, epoch, index.
-
-    Attributes:
-        seed: non-negative seed of the run, the same on all ranks.
-        epoch: epoch number from 0.
-        index: position in the dataset.
-    """
-
-    seed: int
-    epoch: int
-    index: int
 
 
 @DATA_SAMPLERS.register_module()

@@ -118,20 +118,26 @@ def sampling_named(kind: str) -> Callable[[np.ndarray, int], np.ndarray]:
     return SAMPLING[kind]
 
 
-def window(times: np.ndarray, start: Optional[float], end: Optional[float]) -> slice:
+def window(
+    times: np.ndarray,
+    start: Optional[float],
+    end: Optional[float],
+    last: Optional[float] = None,
+) -> slice:
     """Return positions of the frames on screen between ``start`` and ``end``.
 
     Args:
         times: seconds from the start of the file, float64 [N], increasing.
         start: seconds, None = the beginning; the frame on screen at ``start`` belongs to the clip.
         end: seconds, exclusive; None, or past the last frame = the end of the file.
+        last: seconds until which the last frame is shown; None: as long as the others on average.
 
     Raises:
         ValueError: an empty window, one that starts after the last frame, or one that ends before
             the first.
     """
     gap = (times[-1] - times[0]) / max(1, len(times) - 1)
-    first, last = times[0], times[-1] + gap
+    first, last = times[0], times[-1] + gap if last is None else last
     slack = min(TIME_SLACK, gap / 2)
     begin, stop = start or 0.0, np.inf if end is None else end
     if begin >= stop or begin > last or stop <= first + slack * (first > 0):

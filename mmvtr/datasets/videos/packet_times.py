@@ -53,6 +53,10 @@ class Clock:
             yield packet
 
 
+class BrokenVideoError(RuntimeError):
+    """A video file that cannot provide the requested frames; the message names it."""
+
+
 class DoubledError(Exception):
     """A packet of a transport stream is repeated."""
 

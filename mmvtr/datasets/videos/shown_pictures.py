@@ -15,7 +15,9 @@ class ShownPictures:
     """Converter of a stream's pictures to upright RGB with square pixels.
 
     One converter per file: ``frame.to_ndarray`` would set up a new one for each frame, half the
-    time of reading a small clip.
+    time of reading a small clip; in PyAV 19 it shares one per thread, whose pool of threads is gone
+    in a forked data worker that goes on using it.  This one has no threads: data workers provide
+    the parallelism, and a worker may collect the garbage of the process that it was forked from.
 
     Args:
         stream: provides the pixel aspect ratio of the container and the codec.
@@ -33,7 +35,7 @@ class ShownPictures:
     def rgb(self, frame: av.VideoFrame) -> np.ndarray:
         """Return a picture as uint8 [H, W, 3], upright."""
         width = self.width(frame.width)
-        made = self._converter.reformat(frame, width=width, format='rgb24')
+        made = self._converter.reformat(frame, width=width, format='rgb24', threads=1)
         return upright(made.to_ndarray(), frame)
 
 

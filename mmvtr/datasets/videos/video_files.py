@@ -10,14 +10,18 @@ import os
 import stat
 from contextlib import contextmanager
 from functools import cache
-from typing import Iterator, Optional
+from itertools import islice
+from typing import Iterable, Iterator, NamedTuple, Optional, Sequence
 
 import av
+import numpy as np
 from av.container import InputContainer
 from av.stream import Disposition
 
 from mmvtr.datasets.videos.decoding_limits import limit_pictures
-from mmvtr.datasets.videos.packet_times import MAY_JUMP, Clock
+from mmvtr.datasets.videos.frame_sampling import TIME_SLACK
+from mmvtr.datasets.videos.listed_packets import Packets, end_of, rate_of
+from mmvtr.datasets.videos.packet_times import BrokenVideoError
 from mmvtr.datasets.videos.stated_size import stated_size
 from mmvtr.datasets.videos.transport_stream import EachOnce
 
@@ -29,15 +33,13 @@ LISTS = {
 #: First bytes of playlists, for the message: ffmpeg does not state which format it has rejected.
 LIST_MARKS = (b'ffconcat', b'#EXTM3U', b'v=0', b'<MPD', b'<?xml')
 
-#: Formats whose header may count from zero although the timestamps do not.
-FROM_ZERO = ('matroska', 'flv')
+#: Formats with an index, whose times are stored with each picture.
+INDEXED = ('mov', 'matroska')
+#: Maximum number of pictures that are decoded before one that is shown earlier (H.264, H.265).
+MAX_REORDER = 16
 
 #: A title may be Latin-1. PyAV 19 lacks this option, and never refuses one.
 LENIENT = {} if int(av.__version__.split('.')[0]) >= 19 else dict(metadata_errors='replace')
-
-
-class BrokenVideoError(RuntimeError):
-    """A video file that cannot provide the requested frames; the message names it."""
 
 
 @contextmanager
@@ -153,76 +155,123 @@ def _rank(stream: av.VideoStream) -> tuple[bool, bool, int]:
     return bool(stream.disposition & Disposition.default), stream.frames != 1, area
 
 
+@contextmanager
+def cut_short(missing: Optional[str]) -> Iterator[None]:
+    """Raise BrokenVideoError with ``missing``, if bytes are, in place of an error of ffmpeg."""
+    try:
+        yield
+    except av.error.FFmpegError as error:
+        if missing:
+            raise BrokenVideoError(missing) from error
+        raise
+
+
 def duration_of(path: str) -> float:
-    """Return a video's duration in seconds as a player shows it: the stated one, else the packets'.
+    """Return the seconds from the beginning of a file to the end of its last picture.
 
-    The clock is that of :func:`~mmvtr.datasets.videos.video_io.read_frames`: 0 is the beginning of
-    the first stream, sound included.
-
-    Args:
-        path: a video file.
-
-    Raises:
-        BrokenVideoError: no video stream, no packet with a time, or not a video file.
-        FileNotFoundError: no such file.
+    Clock and errors: see :func:`pictures_span`.
     """
-    with errors_name(path), open_video(path) as (container, stream):
-        return _length(container, stream)
+    return pictures_span(path)[1]
 
 
 def pictures_span(path: str) -> tuple[float, float]:
     """Return the seconds at which a file's first picture appears and its last one ends.
 
-    The clock and the errors are those of :func:`duration_of`; most files have pictures from 0 to
-    their duration, but the sound may begin earlier or last longer.
+    They are those of the pictures' packets, which are not decoded, never of a header, in which
+    sound and subtitles count as well.  The clock is that of
+    :func:`~mmvtr.datasets.videos.video_io.read_frames`: 0 is the beginning of the first stream,
+    sound included.  Of a file with an index only the first and the last pictures are read.
+
+    Args:
+        path: a video file.
+
+    Raises:
+        BrokenVideoError: no video stream, no picture, a truncated file, or not a video file.
+        FileNotFoundError: no such file.
     """
-    with errors_name(path), open_video(path) as (container, stream):
-        unit, start = float(stream.time_base), start_of(container)
-        if start is None or stream.start_time is None:
-            return 0.0, _length(container, stream)
-        begin = max(0.0, stream.start_time * unit - start)
-        if stream.duration and not _may_start_again(container):
-            return begin, begin + stream.duration * unit
-        return begin, _length(container, stream)
+    with errors_name(path):
+        missing = missing_bytes(path)
+        if missing is None:
+            with open_video(path) as (container, stream):
+                span = _span_by_index(container, stream)
+            if span is not None:
+                return span
+        with cut_short(missing), open_video(path) as (container, stream):
+            packets = Packets(container, stream)
+            pictures = _pictures(packets)
+            packets.check(missing, len(pictures))
+            return _span(pictures, container, stream)
 
 
-def _length(container: InputContainer, stream: av.VideoStream) -> float:
-    start = start_of(container)
-    if start is not None and _may_start_again(container):
-        return _last_shown(container, stream) - start
-    from_zero = any(name in container.format.name for name in FROM_ZERO)
-    if container.duration and not (start and from_zero):
-        return container.duration / av.time_base
-    unit = float(stream.time_base)
-    times = [
-        (p.pts, p.pts + (p.duration or 0)) for p in container.demux(stream) if p.pts is not None
-    ]
-    if not times:
-        raise BrokenVideoError('no packet with a time')
-    begin = min(a for a, _ in times) * unit if start is None else start
-    return max(b for _, b in times) * unit - begin
+def _span_by_index(
+    container: InputContainer, stream: av.VideoStream
+) -> Optional[tuple[float, float]]:
+    """Return the span from the first and the last pictures; None: the whole file must be read."""
+    if not container.duration or not any(name in container.format.name for name in INDEXED):
+        return None
+    enough, packets, unit = MAX_REORDER + 1, Packets(container, stream), float(stream.time_base)
+    end = ((start_of(container) or 0.0) + container.duration / av.time_base) / unit
+    try:
+        first = _pictures(container.demux(stream), enough)
+        for _ in range(2):  # the pictures may end long before the file
+            container.seek(int(end - 2 * enough / rate_of(stream) / unit), stream=stream)
+            last = _pictures(packets)
+            if len(last) >= enough or any(picture.pts is None for picture in last):
+                break
+            end = max((picture.pts for picture in last), default=0)
+        packets.check(None, len(last))
+    except (BrokenVideoError, av.error.FFmpegError):
+        return None
+    known = all(picture.pts is not None for picture in first + last)
+    if not known or len(last) < enough or not last[-1].duration:
+        return None
+    return _span(first + last, container, stream)
 
 
-def _may_start_again(container: InputContainer) -> bool:
-    return bool(container.format.flags & MAY_JUMP) or 'flv' in container.format.name
+class _Picture(NamedTuple):
+    """Time and duration of a picture's packet, in the unit of its stream."""
+
+    pts: Optional[int]
+    duration: Optional[int]
 
 
-def _last_shown(container: InputContainer, stream: av.VideoStream) -> float:
-    """Return the second at which the last picture ends on the joined clock."""
-    clock, unit, last, whole = Clock(container), float(stream.time_base), 0, 0.0
+def _pictures(packets: Iterable[av.Packet], most: Optional[int] = None) -> list[_Picture]:
+    """Return the shown pictures in decoding order, at most ``most``."""
+    shown = (_Picture(p.pts, p.duration) for p in packets if p.size and not p.is_discard)
+    return list(islice(shown, most))
 
-    def of_stream() -> Iterator[av.Packet]:
-        nonlocal whole
-        for packet in container.demux():
-            if packet.pts is not None and packet.time_base:
-                whole = max(whole, float((packet.pts + (packet.duration or 0)) * packet.time_base))
-            if packet.stream.index == stream.index:
-                yield packet
 
-    for packet in clock.joined(of_stream()):
-        if packet.pts is not None and packet.size:
-            last = max(last, packet.pts + (packet.duration or 0))
-    return last * unit if clock.offset else max(whole, last * unit)
+def _span(
+    pictures: Sequence[_Picture], container: InputContainer, stream: av.VideoStream
+) -> tuple[float, float]:
+    """Return begin and end of the pictures, seconds; without times of their own they are counted.
+
+    Args:
+        pictures: in decoding order, all that could be shown first or last.
+        container, stream: the open file.
+    """
+    if not pictures:
+        raise BrokenVideoError('no picture')
+    pts = [picture.pts for picture in pictures]
+    if None in pts:
+        return 0.0, len(pts) / rate_of(stream)
+    ends = min(pts), end_of(pts, pictures[-1].duration, stream)
+    begin, end = on_the_clock(ends, container, stream).tolist()
+    return begin, end
+
+
+def on_the_clock(
+    pts: Sequence[int], container: InputContainer, stream: av.VideoStream
+) -> np.ndarray:
+    """Return a stream's times as seconds of a player, float64 [N].
+
+    Args:
+        pts: increasing, the first is that of the stream's first picture.
+        container, stream: the open file.
+    """
+    unit, start = float(stream.time_base), start_of(container)
+    late = 0.0 if start is None else pts[0] * unit - start
+    return (np.asarray(pts) - pts[0]) * unit + (late if late > TIME_SLACK else 0.0)
 
 
 def start_of(container: InputContainer) -> Optional[float]:

@@ -35,17 +35,18 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.frame import PictureType
 
 from mmvtr.datasets.videos.decoding_limits import decoded
-from mmvtr.datasets.videos.frame_sampling import TIME_SLACK, window
-from mmvtr.datasets.videos.listed_packets import Listed, list_packets, runs
+from mmvtr.datasets.videos.frame_sampling import window
+from mmvtr.datasets.videos.listed_packets import Listed, list_packets, rate_of, runs
 from mmvtr.datasets.videos.packet_times import Clock, DoubledError
 from mmvtr.datasets.videos.shown_pictures import ShownPictures
 from mmvtr.datasets.videos.transport_stream import EachOnce
 from mmvtr.datasets.videos.video_files import (
     BrokenVideoError,
+    cut_short,
     errors_name,
     missing_bytes,
+    on_the_clock,
     open_video,
-    start_of,
 )
 
 #: Maximum bytes of a clip's chosen frames, as RGB: 170 of 3840 x 2160 pixels.
@@ -140,7 +141,7 @@ def _count(clip: _Clip) -> int:
     if found is not None:
         return len(found)
     with _open(clip) as (container, stream):
-        shown = _same_size(_all_sound(decoded(container.demux(stream))))
+        shown = _same_size(_all_sound(decoded(_packets(container, stream))))
         return len(_choose(_times_shown(container, stream, shown), clip))
 
 
@@ -195,8 +196,9 @@ def _read_by_time(clip: _Clip) -> Optional[list[np.ndarray]]:
         listed = list_packets(container, stream, clip.source, clip.missing)
         if listed is None:
             return None
-        times = _on_the_clock(listed.pts, container, stream)
-        chosen = _choose(times, clip)
+        seconds = on_the_clock([*listed.pts, listed.end], container, stream)
+        times = seconds[:-1]
+        chosen = _choose(times, clip, seconds[-1])
         wanted = [listed.pts[i] for i in chosen]
         _check_damage(listed, chosen, times, clip)
         clip.check_memory(stream.codec_context, ShownPictures(stream), len(wanted))
@@ -265,7 +267,7 @@ def _from_here(
         _NotAsListedError: a frame at another time than the next one of the list; or, anywhere but
             at the beginning of the file, a picture that needs others where a key frame should be.
     """
-    packets = Clock(container).joined(container.demux(stream))
+    packets = _packets(container, stream)
     landed = next((packet for packet in packets if packet.size), None)
     if landed is None or landed.pts is None:
         raise _NotAsListedError
@@ -284,6 +286,11 @@ def _from_here(
             raise _NotAsListedError
         place += 1
         yield frame
+
+
+def _packets(container: InputContainer, stream: av.VideoStream) -> Iterator[av.Packet]:
+    """Yield the stream's packets on a player's clock, from the container's position on."""
+    return Clock(container).joined(container.demux(stream))
 
 
 def _stands_alone(frame: av.VideoFrame) -> bool:
@@ -320,7 +327,7 @@ def _pick(
 def _read_by_count(clip: _Clip) -> list[np.ndarray]:
     """Return the selected frames by decoding everything twice and counting the frames."""
     with _open(clip) as (container, stream):
-        times = _times_shown(container, stream, decoded(container.demux(stream)))
+        times = _times_shown(container, stream, decoded(_packets(container, stream)))
     wanted, frames = set(_choose(times, clip)), []
     with _open(clip) as (container, stream):
         pictures = ShownPictures(stream)
@@ -339,28 +346,17 @@ def _times_shown(
     pts = [frame.pts for frame in shown]
     if not pts:
         raise BrokenVideoError('no frame')
-    rate = float(stream.average_rate or 1)
-    if None in pts:
-        return np.arange(len(pts)) / rate
+    if None in pts or len(set(pts)) == 1:
+        return np.arange(len(pts)) / rate_of(stream)
     if any(b <= a for a, b in zip(pts, pts[1:])):  # out of order: only their span is meaningful
-        span = float(stream.time_base) * (max(pts) - min(pts))
-        return np.arange(len(pts)) * (span / (len(pts) - 1) or 1 / rate)
-    return _on_the_clock(pts, container, stream)
+        return np.linspace(*on_the_clock([min(pts), max(pts)], container, stream), len(pts))
+    return on_the_clock(pts, container, stream)
 
 
-def _on_the_clock(
-    pts: Sequence[int], container: InputContainer, stream: av.VideoStream
-) -> np.ndarray:
-    """Return the stream's (increasing) times as seconds of a player, float64 [N]."""
-    unit, start = float(stream.time_base), start_of(container)
-    late = 0.0 if start is None else pts[0] * unit - start
-    return (np.asarray(pts) - pts[0]) * unit + (late if late > TIME_SLACK else 0.0)
-
-
-def _choose(times: np.ndarray, clip: _Clip) -> list[int]:
+def _choose(times: np.ndarray, clip: _Clip, last: Optional[float] = None) -> list[int]:
     """Return the positions of the clip's selected frames among all frames."""
     try:
-        part = window(times, clip.start, clip.end)
+        part = window(times, clip.start, clip.end, last)
     except ValueError as error:
         raise BrokenVideoError(str(error)) from None
     return (part.start + clip.select(times[part])).tolist()
@@ -407,12 +403,7 @@ def _open(clip: _Clip) -> Iterator[tuple[InputContainer, av.VideoStream]]:
         BrokenVideoError: errors of open_video, a picture that is too large, or any error of ffmpeg
             if bytes are missing.
     """
-    try:
-        each_once = EachOnce(clip.path) if clip.each_once else None
-        with open_video(clip.path, each_once) as (container, stream):
-            clip.check_memory(stream.codec_context, ShownPictures(stream), 1)
-            yield container, stream
-    except av.error.FFmpegError as error:
-        if clip.missing:
-            raise BrokenVideoError(clip.missing) from error
-        raise
+    each_once = EachOnce(clip.path) if clip.each_once else None
+    with cut_short(clip.missing), open_video(clip.path, each_once) as (container, stream):
+        clip.check_memory(stream.codec_context, ShownPictures(stream), 1)
+        yield container, stream

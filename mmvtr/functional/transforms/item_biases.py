@@ -60,7 +60,8 @@ class ItemBiases(NamedTuple):
         raw = at_least_float32(scores)
         items = self.items.to(raw)
         if self.active is not None:
-            gate = self.active.to(raw.device)[raw.argmax(1)]
+            best = raw.argmax(1, keepdim=True)
+            gate = self.active.to(raw.device).expand_as(raw).gather(1, best)[:, 0]
             return torch.where(gate[:, None], raw + items, raw)
         if self.transform == 'dual_softmax':
             return times_exp(raw, (raw + items) / self.options['temperature'])
@@ -160,8 +161,7 @@ def _options(
     if 'temperature' in found:
         found['temperature'] = _temperature(found['temperature'], bank)
     if given.get('neighbours') is None and 'neighbours' in found:
-        most = bank.shape[spec.form == 'gated']
-        found['neighbours'] = min(found['neighbours'], most)
+        found['neighbours'] = min(found['neighbours'], bank.shape[0])
     return found
 
 

@@ -7,8 +7,7 @@ from typing import Any, Literal, Optional, Sequence
 import numpy as np
 import torch
 
-from mmvtr.datasets.sampling.items import item_key, known_of
-from mmvtr.datasets.sampling.samplers import ItemKey
+from mmvtr.datasets.items import ItemKey, item_key, known_of
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.datasets.words.role_graphs import RoleGraph, pack_graph
 from mmvtr.registry import DATASETS

@@ -5,14 +5,13 @@ import os
 import shutil
 import signal
 import time
-from multiprocessing import get_context
 
 import av
 import numpy as np
 import pytest
 from mmengine.config import Config
 
-from children import ROOT
+from children import MP, ROOT
 from mmvtr.datasets import collate_retrieval
 from mmvtr.datasets.planted_corpus import store
 from mmvtr.datasets.planted_corpus.dataset import PlantedDataset
@@ -320,7 +319,7 @@ def test_progress_of_drawing(monkeypatch, capsys, clips):
 
 def test_drawing_ends_however_soon():
     """A child that lost the signal that ends it would be waited for without end."""
-    drawing = get_context('fork').Process(target=draw_nothing)
+    drawing = MP.Process(target=draw_nothing)
     drawing.start()
     drawing.join(60)
     try:

@@ -13,8 +13,8 @@ from study_parts.caption_items import CaptionWords
 from torch import Tensor, nn
 
 from mmvtr.datasets import TableDataset
+from mmvtr.datasets.items import item_key
 from mmvtr.datasets.records import Records
-from mmvtr.datasets.sampling.items import item_key
 from mmvtr.datasets.videos.feature_stores import open_store
 from mmvtr.models.layers.pooling import mean_of_units
 from mmvtr.models.supervisions.dvtr import DVTRSupervision

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import random
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, Union
+from typing import Any, Callable, Iterator, NamedTuple, Union
 
 import numpy as np
 import torch
 
-from mmvtr.datasets.sampling.samplers import ItemKey
-
 #: Keys of a record that its item carries in addition to the pipeline's inputs.
 KNOWN = ('classes', 'agreement', 'environment', 'half')
 Pipeline = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class ItemKey(NamedTuple):
+    """Key that determines all random choices of an item: seed, epoch, index.
+
+    Attributes:
+        seed: non-negative seed of the run, the same on all ranks.
+        epoch: epoch number from 0.
+        index: position in the dataset.
+    """
+
+    seed: int
+    epoch: int
+    index: int
 
 
 def item_key(key: Union[ItemKey, int]) -> ItemKey:
