@@ -1,4 +1,4 @@
-# CLIP2Video on MSVD over its own backbone with CLIP4Clip's BertAdam: its code has no training.
+# CLIP2Video on MSVD over its own backbone with CLIP4Clip's BertAdam (none of its own).
 _base_ = ['../c2v_msvd.py']
 
 model = dict(
