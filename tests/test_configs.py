@@ -198,7 +198,8 @@ def test_a_training_step_on_the_planted_corpus(path, tmp_path_factory, monkeypat
     store_teachers(dataset, generator)
     dataset = registry.DATASETS.build(dataset)
     for teacher in cfg.model.get('supervision', {}).get('members', ()):
-        control = registry.MODELS.build(Config.fromfile(FOLDER.parent / teacher.config).model)
+        teacher.config = str(FOLDER.parent / teacher.config)  # tools run in the root
+        control = registry.MODELS.build(Config.fromfile(teacher.config).model)
         write_plain(dict(state_dict=control.state_dict()), teacher.checkpoint)
     model = registry.MODELS.build(cfg.model)
     items = [dataset[i] for i in range(len(dataset))]
