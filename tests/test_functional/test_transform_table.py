@@ -139,9 +139,9 @@ def test_the_names():
         'csls',
         'local_scaling',
         'nnn',
+        'hedged_scaling',
         'dbsn',
         'db_norm',
-        'hedged_scaling',
         'sure_first',
     ]
     assert set(ADDITIVE) - set(OF_QUERIES) == {'dbsn', 'db_norm'}
