@@ -33,7 +33,7 @@ __all__ = ['db_norm', 'dbsn', 'inverse_convolution', 'invgc']
     'dbsn',
     label='DBSN',
     claim='Sinkhorn in which queries also have their own items',
-    source='Pan et al. 2025',
+    source='Pan et al. 2025, arXiv 2508.02538',
 )
 class dbsn(Transform):
     """Return ``scores + b`` by dual bank Sinkhorn (DBSN; Pan et al. 2025, arXiv 2508.02538).
@@ -131,7 +131,7 @@ def _dbsn_rows(
     'db_norm',
     label='DBNorm',
     claim='items near to many queries or many items fall',
-    source='Wang et al. 2023',
+    source='Wang et al. 2023, arXiv 2310.11612',
 )
 class db_norm(Transform):
     """Return scores by DBNorm (Wang et al. 2023, arXiv 2310.11612), static or dynamic.

@@ -99,7 +99,7 @@ class _Plan(Transform):
         return scores + self.plan(bank).columns.to(scores)
 
 
-@transform('sinkhorn', label='Sinkhorn', claim=_EVEN, source='NCL, Park et al. 2022')
+@transform('sinkhorn', label='Sinkhorn', claim=_EVEN, source='NCL, Park et al. 2022, Sec. 3.4')
 class sinkhorn_scores(_Plan):
     """Return ``scores + b``, with b from the bank: NCL at test time (Park et al. 2022, Sec. 3.4).
 
@@ -221,7 +221,7 @@ class inverted_softmax(_Plan):
     'dual_softmax',
     label='DualSoftmax',
     claim='a match is the best of both directions',
-    source='CAMoE 2021',
+    source='CAMoE, Cheng et al. 2021',
 )
 class dual_softmax(Transform):
     """Return scores by dual softmax (CAMoE, Cheng et al. 2021), as its users apply it at test time.

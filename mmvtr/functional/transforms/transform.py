@@ -84,7 +84,7 @@ def option(default: Any, unit: str, words: str, fits: Callable[[Any], bool]) -> 
     return Option('', '', default, unit, words, fits)
 
 
-def share_of(temperature: Any) -> tuple[float, bool]:
+def _share_of(temperature: Any) -> tuple[float, bool]:
     """Return a temperature as a number, and whether it is a share of the reach, such as ``'20%'``.
 
     Args:
@@ -92,12 +92,6 @@ def share_of(temperature: Any) -> tuple[float, bool]:
 
     Raises:
         ValueError: neither, or not positive and finite.
-
-    Example:
-        ::
-
-            >>> share_of('20%'), share_of(0.05)
-            ((0.2, True), (0.05, False))
     """
     share = isinstance(temperature, str) and temperature.endswith('%')
     try:
@@ -114,7 +108,7 @@ def share_of(temperature: Any) -> tuple[float, bool]:
 
 
 def _temperature(value: Any) -> bool:
-    return bool(share_of(value))
+    return bool(_share_of(value))
 
 
 def count(default: Any, unit: str) -> Any:
@@ -265,7 +259,7 @@ class Transform:
         """Return options whose shares are in units of scores."""
         found = dict(options)
         if 'temperature' in found:
-            found['temperature'] = in_units(found['temperature'], bank)
+            found['temperature'] = _in_units(found['temperature'], bank)
         return found
 
     # -- what is derived ----------------------------------------------------------------------
@@ -435,19 +429,13 @@ def _items(read: Mapping[str, Tiles]) -> dict[str, Tiles]:
     return {x: y for x, y in read.items() if x == 'item_bank'}
 
 
-def in_units(value: Any, bank: Tiles) -> Any:
+def _in_units(value: Any, bank: Tiles) -> Any:
     """Return a temperature in units of scores [K, N]; a share such as '20%' is of their reach.
 
     Raises:
         ValueError: a share, although all items score alike.
-
-    Example:
-        ::
-
-            >>> round(in_units('50%', as_tiles(torch.tensor([[0.5, 0.1]]))), 3)
-            0.1
     """
-    share, relative = share_of(value)
+    share, relative = _share_of(value)
     if not relative:
         return value
     found = share * reach(bank)
