@@ -19,8 +19,8 @@ from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
 from mmvtr.functional.transforms.transform import (
     Transform,
     count,
-    option,
     rounds,
+    setting,
     temperature,
     transform,
 )
@@ -181,13 +181,13 @@ class db_norm(Transform):
 
     reads = ('bank', 'row', 'item_bank')
     temperature: float | Tensor = temperature()
-    item_temperature: Optional[float | Tensor] = option(
+    item_temperature: Optional[float | Tensor] = setting(
         None,
         "units of scores; None: 16 times the share of the items' reach",
         'be a positive number in units of scores',
         lambda x: not isinstance(x, str) and 0 < float(x) < math.inf,
     )
-    dynamic: bool = option(False, 'bool', 'be True or False', lambda x: True)
+    dynamic: bool = setting(False, 'bool', 'be True or False', lambda x: True)
     neighbours: int = count(1, 'best items of a bank query')
 
     @classmethod

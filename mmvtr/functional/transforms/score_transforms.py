@@ -23,8 +23,8 @@ from mmvtr.functional.transforms.transform import (
     Transform,
     count,
     number,
-    option,
     rounds,
+    setting,
     temperature,
     transform,
 )
@@ -49,11 +49,11 @@ _SHARE = 'share of the mean of the nearest bank scores'
 
 def _weights() -> Any:
     unit = 'weights of bank queries that sum to one; None: all alike'
-    return option(None, unit, 'be a tensor or an array', lambda x: False)
+    return setting(None, unit, 'be a tensor or an array', lambda x: False)
 
 
 def _of_bank(default: float) -> Any:
-    return option(default, 'of the bank queries, in (0, 1]', 'lie in (0, 1]', lambda x: 0 < x <= 1)
+    return setting(default, 'of the bank queries, in (0, 1]', 'lie in (0, 1]', lambda x: 0 < x <= 1)
 
 
 class _Plan(Transform):
@@ -127,7 +127,7 @@ class sinkhorn_scores(_Plan):
     """
 
     iterations: int = rounds(4)
-    tolerance: Optional[float] = option(
+    tolerance: Optional[float] = setting(
         None,
         'relative error of the row marginals; None: all rounds',
         'be positive',
@@ -174,7 +174,7 @@ class unbalanced_sinkhorn(_Plan):
             tensor([0, 1])
     """
 
-    strictness: float = option(0.8, '0 (raw) to 1 (Sinkhorn)', 'be 0 to 1', lambda x: 0 <= x <= 1)
+    strictness: float = setting(0.8, '0 (raw) to 1 (Sinkhorn)', 'be 0 to 1', lambda x: 0 <= x <= 1)
     iterations: int = rounds(10)
     bank_marginals: Optional[Tensor] = _weights()
 

@@ -72,13 +72,13 @@ class Option(NamedTuple):
         return value
 
 
-def option(default: Any, unit: str, words: str, fits: Callable[[Any], bool]) -> Any:
+def setting(default: Any, unit: str, words: str, fits: Callable[[Any], bool]) -> Any:
     """Return an option for the body of a transform's class, see :class:`Option`.
 
     Example:
         ::
 
-            >>> option(0.5, 'share of the mean', 'be finite', lambda x: True).default
+            >>> setting(0.5, 'share of the mean', 'be finite', lambda x: True).default
             0.5
     """
     return Option('', '', default, unit, words, fits)
@@ -120,7 +120,7 @@ def count(default: Any, unit: str) -> Any:
             >>> count(10, 'bank queries').default
             10
     """
-    return option(default, unit, 'be 1 or more', lambda x: x >= 1 and x == int(x))
+    return setting(default, unit, 'be 1 or more', lambda x: x >= 1 and x == int(x))
 
 
 def rounds(default: int, least: int = 0) -> Any:
@@ -133,7 +133,7 @@ def rounds(default: int, least: int = 0) -> Any:
             4
     """
     words = f'be {least} to {MOST:,}'
-    return option(default, 'rounds', words, lambda x: least <= x <= MOST and x == int(x))
+    return setting(default, 'rounds', words, lambda x: least <= x <= MOST and x == int(x))
 
 
 def number(default: Any, unit: str) -> Any:
@@ -145,7 +145,7 @@ def number(default: Any, unit: str) -> Any:
             >>> number(0.75, 'share').default
             0.75
     """
-    return option(default, unit, 'be finite', math.isfinite)
+    return setting(default, unit, 'be finite', math.isfinite)
 
 
 def temperature() -> Any:
@@ -159,13 +159,13 @@ def temperature() -> Any:
     """
     unit = "units of scores, or a share of the bank's reach such as '20%'"
     words = "be positive, or a positive share of the reach such as '20%'"
-    return option(TEMPERATURE, unit, words, _temperature)
+    return setting(TEMPERATURE, unit, words, _temperature)
 
 
 class Transform:
     """A test-time transform with its options as attributes: the base class.
 
-    A subclass declares options (:func:`option`), and defines :meth:`biases`; see ``nnn``.
+    A subclass declares options (:func:`setting`), and defines :meth:`biases`; see ``nnn``.
 
     Attributes:
         name: its name at all doors.

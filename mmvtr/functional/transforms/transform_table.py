@@ -12,7 +12,7 @@ from mmvtr.functional.transforms.transform import (
     Transform,
     TransformSpec,
     count,
-    option,
+    setting,
     transform,
 )
 
@@ -29,7 +29,7 @@ class _SureFirst(Transform):
 
     reads = ('row', 'truth')
     form = 'row'
-    sure: float = option(0.8, 'probability, 0 to 1', 'lie in [0, 1]', lambda x: 0 <= x <= 1)
+    sure: float = setting(0.8, 'probability, 0 to 1', 'lie in [0, 1]', lambda x: 0 <= x <= 1)
     places: int = count(1, 'items')
 
 
