@@ -30,9 +30,9 @@ PAGES = (
 )
 #: Rows of README: set, text kind, method.
 OF_README = (
-    *(('F', 'minilm', name) for name in ('dvtr', 'dvtr_early', 'wide', 'ensemble')),
-    ('F', 'words', 'teachtext'),
-    *(('J', 'minilm', name) for name in ('dvtr_early', 'dvtr_crossed', 'wide', 'ensemble')),
+    *(('F', 'minilm', name) for name in ('infonce', 'dvtr', 'dvtr_early')),
+    *(('J', 'minilm', name) for name in ('infonce', 'dvtr_early', 'dvtr_crossed')),
+    *(('F', 'words', name) for name in ('triplet_02', 'teachtext')),
 )
 KINDS = {
     ('F', 'minilm'): '6,000 images',
@@ -55,7 +55,7 @@ RECIPE = dict(
     ensemble_bank=3,
 )
 #: Those of README.
-SHORT_RECIPE = ('infonce', 'infonce_bank', 'student', 'student_bank')
+SHORT_RECIPE = ('infonce', 'infonce_bank', 'student', 'student_bank', 'wide', 'ensemble')
 #: First seed of the recipe's rows (PLAN.md), whose trainings of InfoNCE are members.
 FIRST = 20
 Row = Mapping[str, Any]
@@ -421,15 +421,19 @@ def first_table(tables: Sequence[Table]) -> str:
 
 
 def readme_table(tables: Mapping[tuple[str, str], Table]) -> str:
-    """A few rows of README, both directions, at the best and at the last epoch."""
+    """A few rows of README, both directions, at the best and at the last epoch; levels first."""
     firsts = [f'{way} R@1, {when}' for when in ('best', 'last') for way in ('t2v', 'v2t')]
     lines = _head(['trained on', 'method', *firsts, 'rsum, best', 'rsum, last'])
     for place, text, name in OF_README:
         table = tables[place, text]
         keys = [(f'{way}_R1', when) for when in ('best', 'last') for way in ('t2v', 'v2t')]
         keys += [('rsum', when) for when in ('best', 'last')]
-        changes = [table.change(name, key, when).short for key, when in keys]
-        lines.append(_line(KINDS[place, text], _over(table, name), *changes))
+        if table.control(name):
+            cells = [table.change(name, key, when).short for key, when in keys]
+            lines.append(_line(KINDS[place, text], _over(table, name), *cells))
+        else:
+            cells = [f'{_mean(table.figures(name, w).values(), key):.1f}' for key, w in keys]
+            lines.append(_line(KINDS[place, text], f'*{NAMES[name]}: level*', *cells))
     return '\n'.join(lines)
 
 
