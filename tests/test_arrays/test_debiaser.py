@@ -162,6 +162,19 @@ def fitted_log():
     return mmvtr.fit(VIDEOS, ASKED[np.r_[:70, np.zeros(100, int)]], 'sinkhorn')
 
 
+@pytest.mark.parametrize('name', ['csls', 'nnn'])
+def test_a_small_bank_has_fewer_neighbours(name):
+    """Of five queries the default of 10 or 16 takes all, and one who asks for six is told."""
+    small = mmvtr.fit(VIDEOS, ASKED[:5], name)
+    assert small.options_['neighbours'] == 5
+    unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (ASKED[:5], VIDEOS)]
+    share = small.options_.get('alpha', 0.5)
+    mean = -share * (unit[0] @ unit[1].T).mean(0)
+    np.testing.assert_allclose(small.biases_, mean - mean.mean(), atol=1e-6)
+    with pytest.raises(ValueError, match='neighbours'):
+        mmvtr.fit(VIDEOS, ASKED[:5], name, neighbours=6)
+
+
 def test_repeats_change_nothing():
     for name in NAMES:
         often = np.r_[:70, np.zeros(100, int), 3, 3]

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import mmvtr
+from mmvtr.functional import fit_to_pairs
 from mmvtr.functional.transforms.transform_table import OF_BANK
 
 #: Items of a gallery, and of a bank; width of their vectors, the last entry being popularity.
@@ -104,13 +105,14 @@ KINDS = {
 DRAWS = 4
 
 
-def compare(kind, name, draws=DRAWS):
+def compare(kind, name, draws=DRAWS, **options):
     """Compare what is said with what is true, over draws of one kind."""
     said, true, queries, bank = [], [], 0, 0
+    options = {**NEEDED.get(name, {}), **options}
     lengths = np.array(LENGTHS)
     for seed in range(draws):
         world = kind.draw(seed)
-        fitted = mmvtr.fit(world.videos, world.bank, name, **NEEDED.get(name, {})).calibrate()
+        fitted = mmvtr.fit(world.videos, world.bank, name, **options).calibrate()
         found = fitted.search(world.texts, max(LENGTHS))
         right = np.take_along_axis(world.right, found.ids, 1)
         any_right = np.logical_or.accumulate(right, 1)
@@ -137,6 +139,33 @@ def test_every_transform(name):
 @pytest.mark.parametrize('kind', [kind for kind in KINDS if kind != 'new items'])
 def test_every_kind(kind, name):
     compare(KINDS[kind], name)
+
+
+@pytest.mark.parametrize('kind', ['new items', 'four texts of each item'])
+def test_a_held_out_item_has_no_text_in_its_bank(kind):
+    """A single nearest text of the bank would be the item's own, and lower it most."""
+    compare(KINDS[kind], 'nnn', neighbours=1)
+
+
+@pytest.mark.parametrize('method', ['platt', 'isotonic', 'temperature'])
+def test_pairs(method):
+    """Pairs whose P is known: a sigmoid of the score, or a softmax over a query's items."""
+    random = torch.Generator().manual_seed(0)
+    scores = torch.rand(400, 40, generator=random, dtype=torch.float64) - 0.2
+    truth = (12 * scores - 6).sigmoid()
+    if method == 'temperature':
+        truth = (scores / 0.1).softmax(1)
+        drawn = truth.multinomial(1, generator=random)
+        matches = torch.zeros_like(truth, dtype=torch.bool).scatter(1, drawn, True)
+    else:
+        matches = torch.rand(truth.shape, generator=random, dtype=torch.float64) < truth
+    asked = scores[200:] if method == 'temperature' else scores[200:].flatten()
+    fit = fit_to_pairs(scores[:200], matches[:200], method=method, draws=0)
+    said, true = fit.probabilities(asked).flatten(), truth[200:].flatten()
+    for part in true.argsort().chunk(8):  # from the least likely eighth to the most likely
+        p = true[part].mean()
+        error = (2 * p * (1 - p) / len(part)) ** 0.5
+        assert (said[part].mean() - p).abs() < 4 * error + 1 / len(part)
 
 
 @pytest.mark.parametrize('name', [None, *OF_BANK])
