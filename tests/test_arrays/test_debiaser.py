@@ -117,6 +117,16 @@ def test_another_gallery_is_refused(folder):
         mmvtr.Debiaser.load(folder, world(5)[1])
 
 
+@pytest.mark.parametrize('geometry', ['cosine', 'inner_product'])
+def test_another_gallery_of_unit_vectors_is_refused(geometry, tmp_path):
+    """Their lengths tell nothing."""
+    unit = VIDEOS / np.linalg.norm(VIDEOS, axis=1, keepdims=True)
+    fitted('sinkhorn', unit, geometry=geometry).save(tmp_path)
+    mmvtr.Debiaser.load(tmp_path, unit)
+    with pytest.raises(ValueError, match='another gallery: 2 of 90 videos differ'):
+        mmvtr.Debiaser.load(tmp_path, unit[[1, 0, *range(2, 90)]])
+
+
 def test_a_file_that_is_cut_or_of_another_version_is_refused(folder):
     path, tensors = folder / 'debiaser.json', folder / 'debiaser.safetensors'
     text, content = path.read_text(), tensors.read_bytes()
