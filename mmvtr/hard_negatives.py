@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mmvtr.functional.similarities.tiles import top_of_rows
+
 #: Entries of the score matrix that are computed at a time.
 TILE = 2**24
 
@@ -110,8 +112,8 @@ def _mine(
     if relative is not None:
         out |= (guide_scores > relative * bar) & (bar > 0)
     scores = scores.masked_fill(out, -torch.inf)
-    best = scores.topk(min(skip + k, len(groups)), dim=1)
-    places = best.indices.masked_fill(best.values.isinf(), -1)[:, skip:]
+    values, places = top_of_rows(scores, skip + k)
+    places = places.masked_fill(values.isinf(), -1)[:, skip:]
     return F.pad(places, (0, k - places.shape[1]), value=-1)
 
 

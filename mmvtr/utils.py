@@ -141,7 +141,12 @@ def load_config(
     except OptionError as error:
         raise SystemExit(f'error: config {path}: --cfg-options {error}') from error
     except Exception as error:  # configs are code and can raise anything
-        raise SystemExit(f'error: config {path}: {type(error).__name__}: {error}') from error
+        said = f'{type(error).__name__}: {error}'
+        if isinstance(error, SyntaxError) and 'U+FEFF' in said:
+            said = (
+                'it, or a base of it, begins with a byte-order mark; save it as UTF-8 without one'
+            )
+        raise SystemExit(f'error: config {path}: {said}') from error
     cfg.work_dir = work_dir or cfg.get('work_dir') or str(Path('work_dirs', Path(path).stem))
     for name in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
         loader = cfg.get(name)

@@ -354,7 +354,8 @@ def test_values_of_xpool(path):
     assert (similarity.dim, similarity.heads, similarity.dropout) == (512, 1, dropout)
     assert cfg.train_dataloader.batch_size == 32 and cfg.train_cfg.max_epochs == 5
     assert cfg.optim_wrapper.optimizer.weight_decay == 0.2
-    assert cfg.param_scheduler == [dict(type='mmvtr.WarmupCosineLR', warmup=0.1, by_epoch=False)]
+    schedule = dict(type='mmvtr.WarmupCosineLR', warmup=0.1, whole=False, by_epoch=False)
+    assert cfg.param_scheduler == [schedule]
     assert cfg.model.temperature == dict(type='Temperature', init=0.01, learnable=True)
     assert cfg.model.losses == dict(contrastive=dict(type='ContrastiveLoss'))
     for split in ('train', 'val', 'test'):

@@ -32,8 +32,8 @@ preset_official = {
     'model.encoder': dict(
         extra='positions', extra_frames=2, extra_words=2, match_sot=True, position_rows=77
     ),
-    'model.similarity': dict(official_mask=True),
-    'model.heads': dict(use_mask=False, initial_log_std=0.0),
+    'model.similarity': dict(official_mask=True, init_std=0.02),
+    'model.heads': dict(use_mask=False, initial_log_std=0.0, init_std=0.02),
     'model.objectives': dict(
         dua=dict(form='outer_sum', temperature=1.0, normalise=False),
         kl=dict(type='OfficialKLToUnit', num_samples=7),

@@ -36,5 +36,5 @@ optim_wrapper = dict(
     ),
 )
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=5, val_interval=1)
-param_scheduler = [dict(type='mmvtr.WarmupCosineLR', warmup=0.1, by_epoch=False)]
+param_scheduler = [dict(type='mmvtr.WarmupCosineLR', warmup=0.1, whole=False, by_epoch=False)]
 auto_scale_lr = dict(enable=False, base_batch_size=32)  # pairs a step, over all processes

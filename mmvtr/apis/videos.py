@@ -10,6 +10,7 @@ from mmengine.config import Config
 from torch import nn
 
 from mmvtr.apis.sets import encode_set
+from mmvtr.arrays.inputs import in_order
 from mmvtr.datasets.folders import visible
 from mmvtr.datasets.sampling.collate import collate_of
 from mmvtr.datasets.video_text import VideoTextDataset
@@ -52,9 +53,10 @@ def encode_videos(
     """
     if isinstance(paths, str):
         raise TypeError(f'a list of strings expected, not the string {paths!r}')
-    if not len(paths):
+    paths = in_order(paths, 'paths')
+    if not paths:
         raise ValueError('nothing to encode: no video')
-    ids = [visible(Path(path).stem) for path in paths] if ids is None else list(ids)
+    ids = [visible(Path(path).stem) for path in paths] if ids is None else in_order(ids, 'ids')
     if len(ids) != len(paths):
         raise ValueError(f'one id per video expected: {len(paths)} paths, {len(ids)} ids')
     spans = [(None, None)] * len(paths) if spans is None else list(spans)

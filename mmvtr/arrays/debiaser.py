@@ -27,7 +27,16 @@ from mmvtr.arrays.inputs import (
     score_tiles,
 )
 from mmvtr.arrays.list_chances import ListChances, fit_chances
-from mmvtr.arrays.searching import QUERIES, Retrieved, hubs_of, like, ranked, temperature_of
+from mmvtr.arrays.searching import (
+    QUERIES,
+    Retrieved,
+    checked_k,
+    hubs_of,
+    like,
+    ranked,
+    temperature_of,
+)
+from mmvtr.arrays.state import State
 from mmvtr.arrays.tokens import SIDES, Tokens, engine_items, engine_queries
 from mmvtr.functional.similarities.distinct import asked_before
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
@@ -39,6 +48,7 @@ from mmvtr.functional.transforms.transform_table import (
     checked_options,
 )
 from mmvtr.functional.uncertainty.calibration import Calibration
+from mmvtr.functional.values import arrays_too
 
 Array = Union[np.ndarray, Tensor, Tokens]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -86,18 +96,14 @@ class Debiaser:
                 f"transform must be 'auto', None or one of {OF_BANK}, not {str(transform)[:80]!r}"
             )
         if transform not in ('auto', None):
-            checked_options(transform, options)
+            checked = checked_options(transform, options)
+            options = {name: checked[name] for name in options}
         elif options:
             raise ValueError(
                 f'{sorted(options)[0]!r} is an option of a transform: name one of {FITTED}'
             )
         self.transform, self.geometry, self.seed, self.options = transform, geometry, seed, options
-        self.calibration_: Optional[ListChances] = None
-        self._gallery: Optional[Vectors] = None
-        self._ids: Optional[np.ndarray] = None
-        self._bank: Optional[Bank] = None
-        self._fitted: Optional[ItemBiases] = None
-        self.why_ = 'not fitted'
+        self._state = State()
 
     @torch.no_grad()
     def fit(self, videos: Optional[Array], bank: Any = None, *, ids: Any = None) -> Debiaser:
@@ -118,15 +124,10 @@ class Debiaser:
         if videos is None:
             if bank is None:
                 raise ValueError('there is neither a gallery nor a bank')
-            self._gallery = self._ids = self._fitted = self.calibration_ = None
-            self._bank = read_bank(bank, None, self.geometry)
-            self.why_ = WAITING
+            self._state = State(bank=read_bank(bank, None, self.geometry), why=WAITING)
             return self
         gallery = read_vectors(videos, 'videos', self.geometry)
-        named = read_ids(ids, len(gallery))
-        known = None if bank is None else read_bank(bank, gallery.width, self.geometry)
-        self._gallery, self._ids = gallery, named
-        self._fit(known)
+        self._fit(State(gallery, read_ids(ids, len(gallery))), bank)
         return self
 
     @torch.no_grad()
@@ -147,18 +148,23 @@ class Debiaser:
         Raises:
             ValueError: see :func:`.fit_biases`.
         """
-        self._gallery = self._ids = self._bank = self.calibration_ = None
         tiles = as_tiles(bank)._replace(name='bank')
         chosen = Choice(self.transform, self.options, f'{self.transform or "raw"}: as asked')
         if self.transform == 'auto':
             chosen = choose_by_scores(tiles.shape[0], pairs, seed=self.seed)
-        self._fitted, self.why_ = fitting.fit_scores(chosen, tiles, beside)
+        fitted, why = fitting.fit_scores(chosen, tiles, beside)
+        self._state = State(fitted=fitted, why=why)
         return self
 
+    @arrays_too
     @torch.no_grad()
     def changed(self, scores: Tensor) -> Tensor:
-        """Return the transformed scores, float [Q, N], of raw scores float [Q, N]."""
-        return scores if self._fitted is None else self._fitted.changed(scores)
+        """Return the transformed scores, float [Q, N], of raw scores float [Q, N].
+
+        Raises:
+            ValueError: scores with another number of items, or that are not finite.
+        """
+        return _changed(self._state.fitted, scores)
 
     @torch.no_grad()
     def biases_of(self, videos: Array) -> Tensor:
@@ -171,26 +177,25 @@ class Debiaser:
             TypeError, ValueError: as :meth:`fit`; a transform without the additive form.
         """
         further = read_vectors(videos, 'videos', self.geometry)
-        if self._fitted is None:
+        _, _, bank, fitted, _, _ = self._state
+        if fitted is None:
             return torch.zeros(len(further))
         self._check_additive()
-        check_width(further, self._bank.texts.shape[1], 'videos')
-        return fitting.further(self._fitted, self._bank, further)
+        check_width(further, bank.texts.shape[1], 'videos')
+        return fitting.further(fitted, bank, further)
 
     def bare(self, device: Union[str, torch.device] = 'cpu') -> Debiaser:
         """Return a copy on a device without the gallery, which holds only the part of the bank that
         biases of further items are computed from."""
-        made = copy.copy(self)
-        made._gallery = made._ids = None
-        if self._bank is not None:
-            made._bank = self._bank.to(device)
-            if self._fitted is None or not TRANSFORMS[self._fitted.transform].reads_items:
-                made._bank = dataclasses.replace(made._bank, items=None)
-            made._bank = dataclasses.replace(made._bank, pairs=None)
-        if self._fitted is not None:
-            rows = self._fitted.rows
-            rows = None if rows is None else rows.to(device)
-            made._fitted = self._fitted._replace(items=torch.zeros(0), rows=rows)
+        made, bank, fitted = copy.copy(self), self._state.bank, self._state.fitted
+        if bank is not None:
+            bank = dataclasses.replace(bank.to(device), pairs=None)
+            if fitted is None or not TRANSFORMS[fitted.transform].reads_items:
+                bank = dataclasses.replace(bank, items=None)
+        if fitted is not None:
+            rows = None if fitted.rows is None else fitted.rows.to(device)
+            fitted = fitted._replace(items=torch.zeros(0), rows=rows)
+        made._state = self._state._replace(gallery=None, ids=None, bank=bank, fitted=fitted)
         return made
 
     @torch.no_grad()
@@ -198,15 +203,18 @@ class Debiaser:
         """Fit all current items to a new bank; return ``self``.
 
         Args:
-            bank: see :meth:`fit`.  A calibration belongs to the former biases and is dropped.
+            bank: see :meth:`fit`.  A calibration belongs to the former biases and is dropped,
+                which :attr:`why_` says.
         """
-        self._check_fitted()
-        self._fit(None if bank is None else read_bank(bank, self._gallery.width, self.geometry))
+        self._fit(self._there(), bank)
         return self
 
     @torch.no_grad()
     def add(self, videos: Array, *, ids: Any = None) -> Debiaser:
         """Add items, with biases from the same bank; other biases do not change; return ``self``.
+
+        A calibration is kept: :attr:`why_` says which share of the items was added after it, and
+        :meth:`calibrate` calibrates anew.
 
         Args:
             videos: float [n, D].
@@ -215,17 +223,19 @@ class Debiaser:
         Raises:
             TypeError, ValueError: see :meth:`fit`; an id that exists already.
         """
-        self._check_fitted()
+        gallery, named, bank, fitted, _, _ = self._there()
         further = read_vectors(videos, 'videos', self.geometry)
-        check_width(further, self._gallery.width, 'the further videos')
-        if (ids is None) != (self._ids is None):
+        check_width(further, gallery.width, 'the further videos')
+        if (ids is None) != (named is None):
             raise ValueError('ids must be given for all videos or for none')
         if ids is not None:
-            both = [*self._ids.tolist(), *read_ids(ids, len(further)).tolist()]
-            self._ids = read_ids(both, len(both))
-        self._gallery = self._gallery + further
-        if self._fitted is not None:
-            self._extend(further)
+            both = [*named.tolist(), *read_ids(ids, len(further)).tolist()]
+            named = read_ids(both, len(both))
+        whole = gallery + further
+        if fitted is not None:
+            new = fitting.further(fitted, bank, further)
+            fitted = fitting.extended(fitted, new, bank, whole)
+        self._state = self._state._replace(gallery=whole, ids=named, fitted=fitted)
         return self
 
     def calibrate(self) -> Debiaser:
@@ -234,57 +244,77 @@ class Debiaser:
         Raises:
             ValueError: a bank without pairs, or with fewer than 50 different ones.
         """
-        self._check_fitted()
-        self.calibration_ = fit_chances(self._bank, self._gallery, self._fitted, seed=self.seed)
+        gallery, _, bank, fitted, _, _ = self._there()
+        self.keep(fit_chances(bank, gallery, fitted, seed=self.seed))
         return self
+
+    def keep(self, calibration: Optional[ListChances]) -> None:
+        """Keep a calibration that was fitted to these biases elsewhere; None = none."""
+        self._state = self._state._replace(calibration=calibration)
+
+    @property
+    def calibration_(self) -> Optional[ListChances]:
+        return self._state.calibration
+
+    @property
+    def why_(self) -> str:
+        calibration = self._state.calibration
+        added = '' if calibration is None else calibration.added(len(self))
+        return '; '.join(filter(None, [self._state.why, added]))
 
     @property
     def transform_(self) -> Optional[str]:
-        return None if self._fitted is None else self._fitted.transform
+        fitted = self._state.fitted
+        return None if fitted is None else fitted.transform
 
     @property
     def options_(self) -> dict[str, Any]:
-        return {} if self._fitted is None else dict(self._fitted.options)
+        fitted = self._state.fitted
+        return {} if fitted is None else dict(fitted.options)
 
     @property
     def biases_(self) -> Tensor:
-        return torch.zeros(len(self)) if self._fitted is None else self._fitted.items
+        fitted = self._state.fitted
+        return torch.zeros(len(self)) if fitted is None else fitted.items
 
     @property
     def bank_(self) -> Optional[Bank]:
         """The different queries that the transform was fitted to, or None."""
-        return self._bank
+        return self._state.bank
 
     @property
     def additive_(self) -> bool:
         """Whether the transform adds one number to each item, which :meth:`as_vectors` needs."""
-        return self._fitted is None or TRANSFORMS[self._fitted.transform].form == 'additive'
+        transform = self.transform_
+        return transform is None or TRANSFORMS[transform].form == 'additive'
 
     def __len__(self) -> int:
-        return 0 if self._gallery is None else len(self._gallery)
+        return 0 if self._state.gallery is None else len(self._state.gallery)
 
     def __bool__(self) -> bool:
         return True  # without a gallery, too
 
     def __repr__(self) -> str:
-        if self._fitted is not None and self._gallery is None:
+        gallery = self._state.gallery
+        if self.transform_ is not None and gallery is None:
             return f'Debiaser({self.transform_}, without its gallery, {self.geometry})'
-        if self._gallery is None:
+        if gallery is None:
             return f'Debiaser({self.transform!r}, geometry={self.geometry!r}), not fitted'
-        size = f'{len(self)} items of width {self._gallery.width}'
+        size = f'{len(self)} items of width {gallery.width}'
         return f'Debiaser({self.transform_ or "raw"}, {size}, {self.geometry})'
 
     @torch.no_grad()
     def scores(self, texts: Array) -> Array:
         """Return the transformed scores of all items for each text, float32 [Q, N]."""
-        queries = self._queries(texts)
-        tiles = (score_tiles(part, self._gallery) for part in queries.split(QUERIES))
+        state = self._there()
+        queries = self._read(texts, state.gallery)
+        tiles = (score_tiles(part, state.gallery) for part in queries.split(QUERIES))
         whole = (torch.cat([tile for _, tile in one.parts()], dim=1) for one in tiles)
-        return like(texts)(torch.cat([self.changed(one) for one in whole]))
+        return like(texts)(torch.cat([_changed(state.fitted, one) for one in whole]))
 
     def asked_before(self, texts: Array) -> str:
         """Return a note if most of the texts, float [Q, D], are in the bank, else ``''``."""
-        return self._asked_before(read_vectors(texts, 'texts', self.geometry).unit())
+        return _asked_before(self._state, read_vectors(texts, 'texts', self.geometry).unit())
 
     @torch.no_grad()
     def search(
@@ -302,36 +332,34 @@ class Debiaser:
                 below 1; a calibration of raw scores although a transform ranks, or of debiased
                 scores although none does.
         """
-        self._check_calibration(calibration)
-        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-            raise ValueError(f'k must be an integer of 1 or more, not {str(k)[:80]!r}')
-        queries = self._queries(texts)
-        temperature = temperature_of(calibration or self.calibration_)
-        every = (score_tiles(part, self._gallery) for part in queries.split(QUERIES))
-        parts = [ranked(tiles, self._fitted, int(k), temperature) for tiles in every]
+        state, k = self._there(), checked_k(k)
+        gallery, ids, bank, fitted, of_lists, _ = state
+        _check_calibration(calibration, fitted)
+        queries = self._read(texts, gallery)
+        temperature = temperature_of(calibration or of_lists)
+        every = (score_tiles(part, gallery) for part in queries.split(QUERIES))
+        parts = [ranked(tiles, fitted, k, temperature) for tiles in every]
         raw, places, scores, debiased, log_sums = (torch.cat(x) for x in zip(*parts))
         back, places = like(texts), places.cpu()
         look = None
-        if self._bank is not None:
-            look = partial(
-                suspects, Vectors.of(self._bank.texts, self.geometry), self._gallery, self._ids
-            )
+        if bank is not None:
+            look = partial(suspects, Vectors.of(bank.texts, self.geometry), gallery, ids)
         right = any_right = None
         if calibration is not None:
-            size = dict(log_sums=log_sums, candidates=len(self))
+            size = dict(log_sums=log_sums, candidates=len(gallery))
             right = calibration.probabilities(debiased, **size)
-        elif self.calibration_ is not None:
-            right, any_right = self.calibration_.places(debiased, log_sums)
+        elif of_lists is not None:
+            right, any_right = of_lists.places(debiased, log_sums)
         return Retrieved(
-            ids=self._named(places, back),
+            ids=_named(ids, places, back),
             scores=back(scores),
             debiased=back(debiased),
             probabilities=None if right is None else back(right),
             any_right=None if any_right is None else back(any_right),
-            hubs=hubs_of(raw.cpu(), places, len(self), look),
-            transform=self.transform_,
-            options=self.options_,
-            why='; '.join(filter(None, [self.why_, self._asked_before(queries)])),
+            hubs=hubs_of(raw.cpu(), places, len(gallery), look),
+            transform=None if fitted is None else fitted.transform,
+            options={} if fitted is None else dict(fitted.options),
+            why='; '.join(filter(None, [self.why_, _asked_before(state, queries)])),
         )
 
     @torch.no_grad()
@@ -344,32 +372,32 @@ class Debiaser:
         Raises:
             ValueError: a transform without the additive form, or another token-wise geometry.
         """
-        self._check_fitted()
+        gallery = self._there().gallery
         self._check_additive()
         if self.geometry in SIDES:
-            return engine_items(self._gallery.unit(), self.biases_)
-        found = np.empty((len(self), self._gallery.width + 1), dtype=np.float32)
-        for start in range(0, len(self), 2**14):
+            return engine_items(gallery.unit(), self.biases_)
+        found = np.empty((len(gallery), gallery.width + 1), dtype=np.float32)
+        for start in range(0, len(gallery), 2**14):
             part = slice(start, start + 2**14)
-            found[part, :-1] = self._gallery.unit(part).cpu().numpy()
+            found[part, :-1] = gallery.unit(part).cpu().numpy()
         found[:, -1] = self.biases_.cpu().numpy()
         return found
 
     def query(self, texts: Array, *, debiased: bool = True) -> Union[np.ndarray, list[np.ndarray]]:
         """Return texts as float32 [Q, D + 1] for :meth:`as_vectors`; the last entry is 1, or 0 for
         raw scores.  For ``'maxsim'``: Q arrays [L, D + 1], whose last entries sum to 1 or 0."""
-        self._check_fitted()
+        queries = self._read(texts, self._there().gallery)
         self._check_additive()
         if self.geometry in SIDES:
-            return engine_queries(self._queries(texts), float(debiased))
-        rows = self._queries(texts).cpu().numpy()
+            return engine_queries(queries, float(debiased))
+        rows = queries.cpu().numpy()
         return np.concatenate([rows, np.full((len(rows), 1), float(debiased), np.float32)], axis=1)
 
     def save(self, folder: Any) -> None:
         """Write the fitted transform without the gallery, or the bank if there is no gallery yet
         (:mod:`mmvtr.arrays.saved`)."""
-        if self._gallery is None and self.why_ != WAITING:
-            self._check_fitted()
+        if self.why_ != WAITING:
+            self._there()
         saved.save(self, folder)
 
     @classmethod
@@ -380,52 +408,26 @@ class Debiaser:
 
     # -- shared by the methods above --------------------------------------------------------
 
-    def _fit(self, bank: Optional[Bank]) -> None:
-        chosen = fitting.chosen(self.transform, self.options, bank, self._gallery, self.seed)
-        self._bank, self.calibration_ = bank, None
-        self._fitted, self.why_ = fitting.fit_bank(chosen, bank, self._gallery)
+    def _fit(self, state: State, bank: Any) -> None:
+        gallery = state.gallery
+        bank = None if bank is None else read_bank(bank, gallery.width, self.geometry)
+        chosen = fitting.chosen(self.transform, self.options, bank, gallery, self.seed)
+        fitted, why = fitting.fit_bank(chosen, bank, gallery)
+        if state.calibration is not None:
+            why += '; the calibration of the former biases is gone'
+        self._state = state._replace(bank=bank, fitted=fitted, why=why, calibration=None)
 
-    def _extend(self, further: Vectors) -> None:
-        new = fitting.further(self._fitted, self._bank, further)
-        self._fitted = fitting.extended(self._fitted, new, self._bank, self._gallery)
-        self.calibration_ = None
-
-    def _queries(self, texts: Array) -> Tensor:
-        self._check_fitted()
-        queries = read_vectors(texts, 'texts', self.geometry)
-        check_width(queries, self._gallery.width, 'texts')
-        return queries.unit()
-
-    def _named(self, places: Tensor, back: Any) -> Any:
-        if self._ids is None:
-            return back(places)
-        found = self._ids[places.numpy()]
-        if found.dtype == object or back(places) is not places:
-            return found
-        return torch.from_numpy(found)
-
-    def _asked_before(self, queries: Tensor) -> str:
-        if self._bank is None:
-            return ''
-        return asked_before(self._bank.texts, queries, 'texts that ask')
-
-    def _check_fitted(self) -> None:
-        if self._gallery is None:
+    def _there(self) -> State:
+        """Return the state, with a gallery."""
+        state = self._state
+        if state.gallery is None:
             raise ValueError('this Debiaser has no gallery yet: call fit(videos, bank)')
+        return state
 
-    def _check_calibration(self, calibration: Any) -> None:
-        self._check_fitted()
-        if calibration is None:
-            return
-        if not isinstance(calibration, Calibration):
-            raise TypeError(f'calibration must be a Calibration, not {type(calibration).__name__}')
-        if calibration.debiased != (self._fitted is not None):
-            fitted_on = 'debiased' if calibration.debiased else 'raw'
-            raise ValueError(
-                f'the calibration is for {fitted_on} scores, but these are ranked by '
-                f'{self.transform_ or "raw scores"}: calibrate() the fitted Debiaser, or fit a '
-                'calibration to what ranks'
-            )
+    def _read(self, texts: Array, gallery: Vectors) -> Tensor:
+        queries = read_vectors(texts, 'texts', self.geometry)
+        check_width(queries, gallery.width, 'texts')
+        return queries.unit()
 
     def _check_additive(self) -> None:
         if self.geometry in SIDES and SIDES[self.geometry] != 'words':
@@ -435,3 +437,40 @@ class Debiaser:
                 f'{self.transform_} does not add one number per item, so one more dimension cannot '
                 'hold it: search with the Debiaser itself, or fit another transform'
             )
+
+
+def _changed(fitted: Optional[ItemBiases], scores: Tensor) -> Tensor:
+    if fitted is None:
+        return scores
+    if scores.dim() != 2 or scores.shape[1] != len(fitted.items):
+        raise ValueError(
+            f'scores {list(scores.shape)} must be [queries, {len(fitted.items)}], the items fitted'
+        )
+    return fitted.changed(scores)
+
+
+def _named(ids: Optional[np.ndarray], places: Tensor, back: Any) -> Any:
+    if ids is None:
+        return back(places)
+    found = ids[places.numpy()]
+    if found.dtype == object or back(places) is not places:
+        return found
+    return torch.from_numpy(found)
+
+
+def _asked_before(state: State, queries: Tensor) -> str:
+    return '' if state.bank is None else asked_before(state.bank.texts, queries, 'texts that ask')
+
+
+def _check_calibration(calibration: Any, fitted: Optional[ItemBiases]) -> None:
+    if calibration is None:
+        return
+    if not isinstance(calibration, Calibration):
+        raise TypeError(f'calibration must be a Calibration, not {type(calibration).__name__}')
+    if calibration.debiased != (fitted is not None):
+        fitted_on = 'debiased' if calibration.debiased else 'raw'
+        ranks = 'raw scores' if fitted is None else fitted.transform
+        raise ValueError(
+            f'the calibration is for {fitted_on} scores, but these are ranked by {ranks}: '
+            'calibrate() the fitted Debiaser, or fit a calibration to what ranks'
+        )

@@ -51,6 +51,9 @@ def fit_bank(
     if chosen.transform is None:
         return None, chosen.why
     tiles = bank_tiles(bank.texts, gallery)
+    takes = 'bank_marginals' in TRANSFORMS[chosen.transform].options
+    if takes and chosen.options.get('bank_marginals') is None:
+        chosen = chosen._replace(options=dict(chosen.options, bank_marginals=bank.weights))
     return fit_scores(chosen, tiles, _beside(chosen.transform, bank, gallery))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Hashable, Mapping
 from typing import Any, Literal, Optional
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch.nn.functional import pad
 from mmvtr.arrays.tokens import SIDES, late_pairs, late_products, read_mask
 from mmvtr.functional.similarities.distinct import row_groups
 from mmvtr.functional.similarities.tiles import ENTRIES, GPU_ENTRIES, Tiles, tile_width
-from mmvtr.functional.values import CONVERSIONS
+from mmvtr.functional.values import CONVERSIONS, refuse_unreadable
 
 #: Scores: cosines of vectors of any length, or inner products of vectors as given; for
 #: :class:`.Tokens` sums of best cosines over the query's tokens, the item's tokens, or both.
@@ -22,6 +23,9 @@ Geometry = Literal['cosine', 'inner_product', 'maxsim', 'maxsim_of_items', 'toke
 GEOMETRIES = ('cosine', 'inner_product', *SIDES)
 #: Numbers checked at a time: their float64 copies fit into memory that is allocated already.
 CHECKED = 2**20
+#: Lengths of rows, least and largest: of cosines, which divide by it (below, entries have lost
+#: digits), and of inner products, whose sums must stay in float32, too; these may be 0.
+LENGTHS_READ = ((torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max), (1e-15, 1e15))
 #: Floats in a cache line: a product with unaligned rows takes half as long again.
 LINE = 16
 #: Library of another type -> how to convert it to a matrix of vectors.
@@ -104,6 +108,7 @@ class Bank:
         items: float32 [M, D], different items; None = not known.
         pairs: int64 [P, 2], different pairs of a text and an item; None = not known.
         geometry: of the scores.
+        counts: float32 [K], how often each text was given, with each of its items; None = once.
     """
 
     texts: Tensor
@@ -111,11 +116,22 @@ class Bank:
     items: Optional[Tensor] = None
     pairs: Optional[Tensor] = None
     geometry: Geometry = 'cosine'
+    counts: Optional[Tensor] = None
 
     def to(self, device: Any) -> Bank:
         """Return the bank on a device."""
         items = None if self.items is None else self.items.to(device)
         return dataclasses.replace(self, texts=self.texts.to(device), items=items)
+
+    @property
+    def weights(self) -> Optional[Tensor]:
+        """Weights of the texts for a transform that takes them, float32 [K] of sum one; None = all
+        alike.  A text that a log holds n times weighs 1 / n: what is asked for often is to be
+        found often, and its items are not pushed down for it (docs/arrays.md)."""
+        if self.counts is None or (self.counts == self.counts[0]).all():
+            return None
+        weights = 1 / self.counts.double()
+        return (weights / weights.sum()).float()
 
     @property
     def said(self) -> str:
@@ -140,13 +156,14 @@ def read_vectors(array: Any, name: str, geometry: Geometry = 'cosine') -> Vector
 
     Raises:
         TypeError: neither numpy nor torch (the message names the conversion).
-        ValueError: not a matrix, empty, not numbers; a row that is not finite or is all zeros (the
-            message gives its number).
+        ValueError: not a matrix, empty, not numbers; a row that is not finite, is all zeros, or has
+            a length that float32 cannot hold (the message gives its number).
     """
     weights = ()
     if geometry in SIDES:
         mask, weight = read_mask(array, name, geometry)
         array, weights = array.vectors, (weight,)
+    refuse_unreadable(array, name)
     if not isinstance(array, (np.ndarray, Tensor)):
         kind = type(array)
         how = MATRICES.get(kind.__module__.split('.')[0])
@@ -166,18 +183,41 @@ def read_vectors(array: Any, name: str, geometry: Geometry = 'cosine') -> Vector
         if weights:
             found = found.masked_fill(~mask[part], torch.inf)
         padding = ~mask[part] if weights else torch.zeros_like(found, dtype=torch.bool)
-        zero = (found == 0) & (geometry != 'inner_product')
-        for wrong, what in (
-            (~found.isfinite() & ~padding, 'is not finite'),
-            (zero, 'is all zeros'),
-        ):
-            if wrong.any():
-                row, *token = wrong.nonzero()[0].tolist()
-                where = f'row {start + row}' + ''.join(f', token {x}' for x in token)
-                raise ValueError(f'{name}: {where} {what}, so it has no direction')
+        low, high = LENGTHS_READ[geometry == 'inner_product']
+        right = (found >= low) & (found <= high) | padding
+        wrong = ~(right | (found == 0)) if geometry == 'inner_product' else ~right
+        if wrong.any():
+            row, *token = wrong.nonzero()[0].tolist()
+            where = f'row {start + row}' + ''.join(f', token {x}' for x in token)
+            said = why_unread(array[start + row][tuple(token)], geometry)
+            raise ValueError(f'{name}: {where} {said}')
         if geometry != 'inner_product':
             lengths[part] = found.float()
     return Vectors((array,), (lengths,), geometry, weights)
+
+
+def why_unread(row: Any, geometry: Geometry) -> str:
+    """Return why a row, float [D], cannot be read: its length is not one of :data:`LENGTHS_READ`.
+
+    Example:
+        ::
+
+            >>> why_unread(np.array([1e300, 0.0]), 'cosine')
+            'has the length 1e+300, out of the range of float32: multiply the rows by a constant'
+    """
+    if isinstance(row, Tensor):
+        row = row.detach().cpu().double().numpy()
+    row = np.asarray(row, dtype=np.float64)
+    largest = np.abs(row).max()
+    if not np.isfinite(largest):
+        return 'is not finite, so it has no direction'
+    if not largest:
+        return 'is all zeros, so it has no direction'
+    length = largest * np.linalg.norm(row / largest)
+    scale = 'multiply the rows by a constant'
+    if geometry == 'inner_product':
+        return f'has the length {length:.3g}; sums of inner products leave float32: {scale}'
+    return f'has the length {length:.3g}, out of the range of float32: {scale}'
 
 
 def read_bank(bank: Any, width: Optional[int], geometry: Geometry = 'cosine') -> Bank:
@@ -209,15 +249,16 @@ def read_bank(bank: Any, width: Optional[int], geometry: Geometry = 'cosine') ->
         raise ValueError('the bank has videos only: it needs texts, queries seen before')
     width = read_vectors(texts, 'bank texts', geometry).width if width is None else width
     rows, group = _different(texts, 'bank texts', width, geometry)
+    counts = group.bincount().float()
     if videos is None:
-        return Bank(rows, len(group), geometry=geometry)
+        return Bank(rows, len(group), geometry=geometry, counts=counts)
     items, item = _different(videos, 'bank videos', width, geometry)
     if len(item) != len(group):
         raise ValueError(
             f'the bank has {len(group)} texts and {len(item)} videos: row i of both is one pair'
         )
     pairs = torch.stack([group, item], dim=1).unique(dim=0)
-    return Bank(rows, len(group), items, pairs, geometry)
+    return Bank(rows, len(group), items, pairs, geometry, counts / pairs[:, 0].bincount())
 
 
 def unpaired_bank(texts: Any, items: Any, width: int, geometry: Geometry = 'cosine') -> Bank:
@@ -233,7 +274,8 @@ def unpaired_bank(texts: Any, items: Any, width: int, geometry: Geometry = 'cosi
     """
     rows, group = _different(texts, 'bank texts', width, geometry)
     seen = None if items is None else _different(items, 'bank videos', width, geometry)[0]
-    return Bank(rows, len(group), seen, geometry=geometry)
+    counts = group.bincount().float()
+    return Bank(rows, len(group), seen, geometry=geometry, counts=counts)
 
 
 def _different(array: Any, name: str, width: int, geometry: Geometry) -> tuple[Tensor, Tensor]:
@@ -259,15 +301,14 @@ def read_ids(ids: Any, items: int) -> Optional[np.ndarray]:
     """Return the ids of a gallery as an array [N], or None if none were given.
 
     Raises:
+        TypeError: no sequence, see :func:`in_order`; ids that cannot be hashed.
         ValueError: not one id for each item, or an id that occurs twice.
     """
     if ids is None:
         return None
-    if isinstance(ids, Tensor):
-        ids = ids.cpu().numpy()
-    if hasattr(ids, 'to_pylist'):  # pyarrow: its scalars equal no str
-        ids = ids.to_pylist()
-    ids = list(ids)
+    ids = in_order(ids, 'ids')
+    if not all(isinstance(one, Hashable) for one in ids):
+        raise TypeError('ids must be texts, numbers or other hashable values')
     if len(ids) != items:
         raise ValueError(f'{len(ids)} ids for {items} videos, expected one per video')
     if len(set(ids)) < items:
@@ -281,6 +322,42 @@ def read_ids(ids: Any, items: int) -> Optional[np.ndarray]:
     named = np.empty(items, dtype=object)
     named[:] = ids
     return named
+
+
+def in_order(values: Any, name: str) -> list[Any]:
+    """Return the values of a sequence: row i belongs to item i.
+
+    Args:
+        values: a list, tuple, range, numpy or torch array [N], or a column of pandas, polars or
+            pyarrow.
+        name: what errors call it.
+
+    Raises:
+        TypeError: no sequence, such as a set, the keys of a dict or a generator.
+
+    Example:
+        ::
+
+            >>> in_order({'a', 'b'}, 'ids')
+            Traceback (most recent call last):
+            TypeError: ids must be a list or another sequence, row i of item i, not a set
+    """
+    refuse_unreadable(values, name)
+    sequence = all(hasattr(values, x) for x in ('__len__', '__getitem__'))
+    if (
+        not sequence
+        or isinstance(values, (str, bytes, Mapping))
+        or (isinstance(values, (np.ndarray, Tensor)) and values.ndim != 1)
+    ):
+        raise TypeError(
+            f'{name} must be a list or another sequence, row i of item i, not a '
+            f'{type(values).__name__}'
+        )
+    if isinstance(values, Tensor):
+        values = values.detach().cpu().numpy()
+    if hasattr(values, 'to_pylist'):  # pyarrow: its scalars equal no str
+        values = values.to_pylist()
+    return list(values)
 
 
 def score_tiles(queries: Tensor, gallery: Vectors, name: str = 'scores') -> Tiles:
@@ -355,4 +432,5 @@ def _float32(array: Any, rows: Any) -> Tensor:
         return array[rows].detach().float()
     if isinstance(rows, Tensor):
         rows = rows.numpy()
-    return torch.from_numpy(np.array(array[rows], dtype=np.float32))
+    with np.errstate(over='ignore'):  # what float32 does not hold is refused by its length
+        return torch.from_numpy(np.array(array[rows], dtype=np.float32))

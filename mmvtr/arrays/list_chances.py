@@ -18,7 +18,7 @@ from torch.nn.functional import pad
 
 from mmvtr.arrays.inputs import Bank, Vectors, own_products, score_tiles
 from mmvtr.functional.similarities.distinct import row_groups
-from mmvtr.functional.similarities.tiles import Tiles
+from mmvtr.functional.similarities.tiles import Tiles, top_of_rows
 from mmvtr.functional.transforms.item_biases import ItemBiases, fit_biases
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 from mmvtr.functional.uncertainty.calibration_fits import platt_line
@@ -55,6 +55,7 @@ class ListChances(NamedTuple):
         right: bool [n], whether it was right.  Their biases are of the other half of the bank.
         levels: float64, candidate thresholds of that share, fixed without these queries.
         depth: number of best places that the sums read; 0 = the whole gallery.
+        items: number of items of the gallery at that time; 0 = not known.
     """
 
     temperature: float
@@ -63,6 +64,14 @@ class ListChances(NamedTuple):
     right: Tensor
     levels: Tensor
     depth: int = 0
+    items: int = 0
+
+    def added(self, items: int) -> str:
+        """Return a note if a gallery of N items has grown since the calibration, else ``''``."""
+        if not 0 < self.items < items:
+            return ''
+        share = 1 - self.items / items
+        return f'{share:.0%} of the items were added after the calibration of P(right)'
 
     def __repr__(self) -> str:
         return f'ListChances(temperature={self.temperature:.4g}, {len(self.shares)} queries)'
@@ -174,7 +183,7 @@ def fit_chances(
         of(pairs[~first & asked], pairs[first]),
         random,
     )
-    return found._replace(depth=depth)
+    return found._replace(depth=depth, items=len(gallery))
 
 
 def judged_chances(scores: Tensor, right: Tensor, *, seed: int = 0) -> ListChances:
@@ -303,7 +312,7 @@ class _Lists(NamedTuple):
         """Return the ``depth`` best places of each list; all if it is 0."""
         if not 0 < depth < self.every.shape[1]:
             return self
-        every, places = self.every.topk(depth, dim=1)
+        every, places = top_of_rows(self.every, depth)
         return _Lists(every, self.right.gather(1, places))
 
     def ranks(self, random: torch.Generator) -> Tensor:
@@ -376,7 +385,8 @@ def _of_part(
         own: int64 [q, m], the own items of each list.
         copy: int64 [q, m], their places in the gallery; -1 = not there.
     """
-    texts, seen = bank.texts[held[:, 0].unique()], bank.items[held[:, 1].unique()]
+    asked = held[:, 0].unique()
+    texts, seen = bank.texts[asked], bank.items[held[:, 1].unique()]
     items, place = own.unique(return_inverse=True)
     further = Vectors.of(bank.items[items], bank.geometry)
     reads, beside = TRANSFORMS[fitted.transform].reads, {}
@@ -387,6 +397,9 @@ def _of_part(
     options = dict(fitted.options)
     if 'neighbours' in options and fitted.active is None:  # else a number of items
         options['neighbours'] = min(options['neighbours'], len(texts))
+    if options.get('bank_marginals') is not None:
+        weights = options['bank_marginals'][asked]
+        options['bank_marginals'] = weights / weights.sum()
     both = _joined(score_tiles(texts, gallery), score_tiles(texts, further))
     part = fit_biases(fitted.transform, both, beside=beside, **options)
     biases, active = part.items, part.active

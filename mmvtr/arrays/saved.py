@@ -16,6 +16,7 @@ from torch import Tensor
 
 from mmvtr.arrays.inputs import GEOMETRIES, Bank, Vectors, read_ids, read_vectors
 from mmvtr.arrays.list_chances import LENGTHS, ListChances
+from mmvtr.arrays.state import State
 from mmvtr.functional.transforms.item_biases import ItemBiases
 from mmvtr.functional.transforms.transform_table import OF_BANK
 
@@ -29,6 +30,8 @@ FIELDS = {
 }  # fmt: skip
 #: Tensors of a calibration of lists.
 CHANCES = ('lines', 'shares', 'right', 'levels')
+#: Prefix of tensors among the options that were asked for.
+ASKED = 'asked.'
 #: Relative difference allowed between two readings of one row.
 CLOSE = 1e-3
 
@@ -44,8 +47,8 @@ def save(debiaser: Any, folder: Union[str, Path]) -> None:
 
     folder = Path(folder)
     held = content_of(debiaser)
-    if debiaser._gallery is not None:
-        held['gallery'] = _traces(debiaser._gallery)
+    if debiaser._state.gallery is not None:
+        held['gallery'] = _traces(debiaser._state.gallery)
     text = text_of(debiaser, held)
     with naming(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -85,23 +88,26 @@ def load(kind: type, folder: Union[str, Path], videos: Any, ids: Any = None) -> 
         return made.fit(videos, made.bank_, ids=ids)
     gallery = read_vectors(videos, 'videos', facts['geometry'])
     _check_gallery(gallery, held['gallery'], folder)
-    made._gallery = gallery
-    made._ids = read_ids(facts['ids'] if ids is None else ids, len(gallery))
+    named = read_ids(facts['ids'] if ids is None else ids, len(gallery))
+    made._state = made._state._replace(gallery=gallery, ids=named)
     return made
 
 
 def content_of(debiaser: Any) -> dict[str, Tensor]:
     """Return the tensors of a fitted Debiaser by name, without its gallery."""
-    fitted, bank, chances = debiaser._fitted, debiaser._bank, debiaser.calibration_
-    tensors: dict[str, Optional[Tensor]] = {}
+    _, _, bank, fitted, chances, _ = debiaser._state
+    tensors: dict[str, Optional[Tensor]] = {
+        ASKED + name: x for name, x in debiaser.options.items() if isinstance(x, Tensor)
+    }
     if fitted is not None:
         tensors.update(items=fitted.items, active=fitted.active, rows=fitted.rows)
         tensors['bank_marginals'] = fitted.options.get('bank_marginals')
     if bank is not None:
         tensors.update(texts=bank.texts, bank_items=bank.items, pairs=bank.pairs)
+        tensors['counts'] = bank.counts
     if chances is not None:
         tensors.update({name: getattr(chances, name) for name in CHANCES})
-        tensors['depth'] = torch.tensor(chances.depth)
+        tensors.update(depth=torch.tensor(chances.depth), calibrated=torch.tensor(chances.items))
     return {name: x for name, x in tensors.items() if x is not None}
 
 
@@ -111,7 +117,7 @@ def text_of(debiaser: Any, held: dict[str, Tensor]) -> str:
     Raises:
         TypeError: ids that json cannot hold.
     """
-    fitted, bank, chances = debiaser._fitted, debiaser._bank, debiaser.calibration_
+    _, ids, bank, fitted, chances, why = debiaser._state
     told = None
     if fitted is not None:
         plain = {k: x for k, x in fitted.options.items() if not isinstance(x, Tensor)}
@@ -122,9 +128,9 @@ def text_of(debiaser: Any, held: dict[str, Tensor]) -> str:
         geometry=debiaser.geometry,
         seed=debiaser.seed,
         options={k: x for k, x in debiaser.options.items() if not isinstance(x, Tensor)},
-        why=debiaser.why_,
+        why=why,
         fitted=told,
-        ids=None if debiaser._ids is None else debiaser._ids.tolist(),
+        ids=None if ids is None else ids.tolist(),
         given=None if bank is None else bank.given,
         temperature=None if chances is None else chances.temperature,
         content={name: list(x.shape) for name, x in held.items()},
@@ -151,18 +157,18 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
         raise RuntimeError(
             f'{where}: its description and its tensors do not belong to one Debiaser'
         )
-    made = kind(
-        facts['transform'], geometry=facts['geometry'], seed=facts['seed'], **facts['options']
-    )
-    made.why_ = facts['why']
+    asked = {name.removeprefix(ASKED): x for name, x in held.items() if name.startswith(ASKED)}
+    how = dict(geometry=facts['geometry'], seed=facts['seed'])
+    made = kind(facts['transform'], **how, **facts['options'], **asked)
+    bank = fitted = chances = None
     if 'texts' in held:
         own = (held.get('bank_items'), held.get('pairs'))
-        made._bank = Bank(held['texts'], facts['given'], *own, facts['geometry'])
+        bank = Bank(held['texts'], facts['given'], *own, facts['geometry'], held.get('counts'))
     if facts['fitted'] is not None:
         options = dict(facts['fitted']['options'])
         if 'bank_marginals' in held:
             options['bank_marginals'] = held['bank_marginals']
-        made._fitted = ItemBiases(
+        fitted = ItemBiases(
             facts['fitted']['transform'],
             options,
             held['items'],
@@ -171,10 +177,11 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
             held.get('rows'),
         )
     if facts['temperature'] is not None:
-        own, depth = [held[name] for name in CHANCES], int(held.get('depth', 0))
-        if len(own[0]) != len(LENGTHS):
+        if len(held['lines']) != len(LENGTHS):
             raise RuntimeError(f'{where} was calibrated by another version: calibrate it again')
-        made.calibration_ = ListChances(facts['temperature'], *own, depth)
+        numbers = (int(held.get(name, 0)) for name in ('depth', 'calibrated'))
+        chances = ListChances(facts['temperature'], *(held[name] for name in CHANCES), *numbers)
+    made._state = State(bank=bank, fitted=fitted, calibration=chances, why=facts['why'])
     return made
 
 

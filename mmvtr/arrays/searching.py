@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mmvtr.arrays.hubs import Suspect
 from mmvtr.functional.metrics.hubness import skewness
-from mmvtr.functional.similarities.tiles import Tiles
+from mmvtr.functional.similarities.tiles import Tiles, top_of_rows
 from mmvtr.functional.transforms.item_biases import ItemBiases
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 
@@ -97,6 +97,23 @@ def like(given: Any) -> Callable[[Tensor], Array]:
     return (lambda x: x.cpu().numpy()) if isinstance(given, np.ndarray) else (lambda x: x)
 
 
+def checked_k(k: Any) -> int:
+    """Return the length of lists as an int.
+
+    Raises:
+        ValueError: it is not an integer of 1 or more.
+
+    Example:
+        ::
+
+            >>> checked_k(np.int64(2))
+            2
+    """
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise ValueError(f'k must be an integer of 1 or more, not {str(k)[:80]!r}')
+    return int(k)
+
+
 #: Queries that are scored at a time.
 QUERIES = 1024
 
@@ -116,15 +133,15 @@ def ranked(
         Places by raw score [Q, k]; places, raw scores and ranking scores by ranking score [Q, k]
         each; logsumexp of ranking scores / temperature [Q], or zeros.
     """
-    items = tiles.shape[1]
     if fitted is not None and TRANSFORMS[fitted.transform].form == 'row':
         whole = torch.cat([tile for _, tile in tiles.parts()], dim=1)
-        changed, raw = fitted.changed(whole), whole.topk(min(k, items))
-        debiased, places = changed.topk(min(k, items))
+        changed = fitted.changed(whole)
+        debiased, places = top_of_rows(changed, k)
         log_sums = changed.new_zeros(len(whole))
         if temperature is not None:
             log_sums = (changed.double() / temperature).logsumexp(1)
-        return raw.indices, places, whole.gather(1, places), debiased, log_sums
+        raw = top_of_rows(whole, k)[1]
+        return raw, places, whole.gather(1, places), debiased, log_sums
     added = None if fitted is None else fitted.items.to(tiles.columns(slice(0, 1)))
     return one_pass(tiles, k, added, None if fitted is None else fitted.active, temperature)
 
@@ -159,7 +176,7 @@ def one_pass(
         if added is not None:
             found.add(tile + added[part], tile, part.start)
         if active is not None:
-            first = tile.max(1)  # as ItemBiases.changed: topk of equal scores depends on k
+            first = tile.max(1)
             gated = active[part].to(tile.device)[first.indices]
             gate = torch.where(first.values > highest, gated, gate)
             highest = first.values.clamp_min(highest)
@@ -180,15 +197,15 @@ class _Lists:
 
     def add(self, order: Tensor, scores: Tensor, start: int) -> None:
         """Read a further tile of sort keys and scores."""
-        top = order.topk(min(self._k, order.shape[1]), dim=1)
-        new = top.values, top.indices + start, scores.gather(1, top.indices)
+        values, top = top_of_rows(order, self._k)
+        new = values, top + start, scores.gather(1, top)
         sums = order.new_zeros(len(order))
         if self._temperature is not None:
             sums = (order.double() / self._temperature).logsumexp(1)
         if self.order.dim() == 2:  # not the first
             held = self.order, self.places, self.scores
             both = [torch.cat(pair, dim=1) for pair in zip(held, new)]
-            kept = both[0].topk(min(self._k, both[0].shape[1]), dim=1).indices
+            kept = both[0].sort(dim=1, descending=True, stable=True).indices[:, : self._k]
             new = tuple(x.gather(1, kept) for x in both)
             if self._temperature is not None:
                 sums = torch.logaddexp(self.log_sums, sums)

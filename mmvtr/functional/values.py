@@ -25,16 +25,19 @@ CONVERSIONS = dict(
 )
 #: Calls a function whose intermediate values are recomputed in the backward pass.
 recomputed = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
-#: Annotations of arguments that must be tensors.
+#: Annotations of arguments that must be tensors, and of those that may be :class:`.Tiles` instead.
 TENSORS = ('Tensor', 'Optional[Tensor]')
+TILES = ('Tensor | Tiles',)
 
 
 def arrays_too(function: Function, *, mapped: bool = False) -> Function:
-    """Return a function of tensors that also accepts numpy arrays.
+    """Return a function of tensors that also accepts numpy arrays, and computes in float32.
 
-    If an argument is an array, returned tensors become arrays.  Data frames and columns of other
-    libraries, and lists whose argument is annotated as a tensor, raise a TypeError that names the
-    conversion.
+    If an argument is an array, returned tensors become arrays.  Tensors of fewer than 32 bits
+    become float32 before the call, but for matrices that the function reads as :class:`.Tiles`.
+    Data frames and columns of other libraries, and lists whose argument is annotated as a tensor,
+    raise a TypeError that names the conversion; so do tensors that are not dense, and masked
+    arrays.
 
     Args:
         function: a function of tensors.
@@ -53,11 +56,13 @@ def arrays_too(function: Function, *, mapped: bool = False) -> Function:
     """
 
     names = [*signature(function).parameters]
-    tensors = {name for name, kind in function.__annotations__.items() if kind in TENSORS}
+    tensors = {x for x, kind in function.__annotations__.items() if kind in (*TENSORS, *TILES)}
+    wide = {x for x, kind in function.__annotations__.items() if kind in TENSORS}
 
     @wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        for name, one in (*zip(names, args), *kwargs.items()):
+        given = {**dict(zip(names, args)), **kwargs}
+        for name, one in given.items():
             kind = type(one)
             module = kind.__module__.partition('.')[0]
             listed = module == 'builtins' and not (kind in (list, tuple) and name in tensors)
@@ -66,15 +71,47 @@ def arrays_too(function: Function, *, mapped: bool = False) -> Function:
                     f'{function.__name__}: {name} must be a numpy array or a torch tensor, not '
                     f'{kind.__name__}: give {CONVERSIONS[module].format(name)}'
                 )
-        given = [*filter(_is_array, (*args, *kwargs.values()))]
-        if not given:
-            return function(*args, **kwargs)
+            refuse_unreadable(one, name)
+        arrays = [*filter(_is_array, given.values())]
         if mapped:
-            return _back(function(*args, **kwargs), given)
-        made = {name: _tensor(one) for name, one in kwargs.items()}
-        return _back(function(*(_tensor(one) for one in args), **made), given)
+            return _back(function(*args, **kwargs), arrays) if arrays else function(*args, **kwargs)
+        made = {name: _tensor(one) for name, one in given.items()}
+        made.update((x, at_least_float32(made[x])) for x in wide & {*made} if made[x] is not None)
+        found = function(*(made[x] for x in names[: len(args)]), **{x: made[x] for x in kwargs})
+        return _back(found, arrays) if arrays else found
 
     return called
+
+
+def refuse_unreadable(x: Any, name: str) -> None:
+    """Raise TypeError if a tensor or an array has no plain matrix of numbers.
+
+    Args:
+        x: anything; a tensor [...] must be dense and on a device, an array [...] without masked
+            entries.
+        name: its name in the message.
+
+    Example:
+        ::
+
+            >>> refuse_unreadable(torch.eye(2).to_sparse(), 'scores')
+            Traceback (most recent call last):
+            TypeError: scores is a sparse_coo tensor: give scores.to_dense()
+    """
+    wrong = None
+    if isinstance(x, Tensor):
+        if x.is_nested:
+            wrong = f'nested tensor: give torch.nested.to_padded_tensor({name}, 0.0) and a mask'
+        elif x.is_quantized:
+            wrong = f'quantized tensor: give {name}.dequantize()'
+        elif x.layout is not torch.strided:
+            wrong = f'{str(x.layout).partition(".")[2]} tensor: give {name}.to_dense()'
+        elif x.is_meta and type(x) in (Tensor, torch.nn.Parameter):
+            wrong = 'tensor on the meta device, which holds no numbers'
+    elif _is_array(x) and getattr(x, 'mask', None) is not None and x.mask.any():
+        wrong = f'masked array: give the rows without masked entries, or {name}.filled(...)'
+    if wrong:
+        raise TypeError(f'{name} is a {wrong}')
 
 
 def _is_array(x: Any) -> bool:
@@ -106,7 +143,7 @@ def _back(x: Any, given: Sequence[Any]) -> Any:
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """Return float16 and bfloat16 [...] as float32; float32 and float64 unchanged.
+    """Return floats [...] of fewer than 32 bits as float32; other tensors unchanged.
 
     Example:
         ::
@@ -114,7 +151,7 @@ def at_least_float32(x: Tensor) -> Tensor:
             >>> at_least_float32(torch.ones(2, dtype=torch.bfloat16)).dtype
             torch.float32
     """
-    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    return x.float() if x.is_floating_point() and x.element_size() < 4 else x
 
 
 def check_one_of(known: Collection, **given: Any) -> None:
@@ -148,7 +185,8 @@ def check_range(interval: str, **given: Any) -> None:
         words = 'be positive' if low == 0 and interval[0] == '(' else f'be at least {low:g}'
         words += ' and finite' if interval[-1] == ')' else ''
     for name, value in given.items():
-        number = float(value) if isinstance(value, (Real, Tensor)) else math.nan
+        plain = isinstance(value, (Real, Tensor)) and not isinstance(value, bool)
+        number = float(value) if plain else math.nan
         above = low < number if interval[0] == '(' else low <= number
         below = number < high if interval[-1] == ')' else number <= high
         if not (above and below):

@@ -149,19 +149,28 @@ class PCMEGaussianHead(UnitMeanHead):
         dim: D.
         use_mask: attend to valid tokens only.  The official code attends to the padding too.
         initial_log_std, log_std_range: see :class:`GaussianHead`.
+        init_std: linear weights begin N(0, init_std), biases 0 (UATVR's code: .02); None: as
+            torch's.
 
     Raises:
         ValueError: (called) the embedding has no tokens.
     """
 
     def __init__(
-        self, dim: int, *, use_mask: bool = True, initial_log_std: Optional[float] = None, **kwargs
+        self,
+        dim: int,
+        *,
+        use_mask: bool = True,
+        initial_log_std: Optional[float] = None,
+        init_std: Optional[float] = None,
+        **kwargs,
     ) -> None:
         super().__init__(**kwargs)
         self.use_mask = use_mask
         self.mean_attention, self.log_std_attention = AttentionPool(dim), AttentionPool(dim)
         self.mean_local, self.norm = nn.Linear(dim, dim), nn.LayerNorm(dim)
         self.log_std_local, self.log_std_global = nn.Linear(dim, dim), nn.Linear(dim, dim)
+        start_linears(self, init_std)
         start_spread(self.log_std_global, initial_log_std)
 
     def forward(self, embedding: Embedding) -> Embedding:
@@ -176,6 +185,15 @@ class PCMEGaussianHead(UnitMeanHead):
         mean = self.norm(g + self.mean_local(self.mean_attention(tokens, mask)).sigmoid())
         log_std = self.log_std_local(self.log_std_attention(tokens, mask))
         return self.gaussian(mean, log_std + self.log_std_global(g))
+
+
+def start_linears(module: nn.Module, std: Optional[float]) -> None:
+    """Set the weights of linear layers to N(0, std) and their biases to 0; None: leave them."""
+    for linear in module.modules() if std is not None else ():
+        if isinstance(linear, nn.Linear):
+            nn.init.normal_(linear.weight, std=std)
+            if linear.bias is not None:
+                nn.init.zeros_(linear.bias)
 
 
 def start_spread(linear: nn.Linear, log_std: Optional[float]) -> None:

@@ -12,6 +12,7 @@ from sentence_transformers.base.evaluation import BaseEvaluator
 from torch import Tensor
 
 from mmvtr.arrays.debiaser import Debiaser
+from mmvtr.arrays.inputs import in_order
 from mmvtr.functional import median_rank, ranks, recall_at
 
 logger = logging.getLogger(__name__)
@@ -65,7 +66,8 @@ class DebiasedEvaluator(BaseEvaluator):
         **options: Any,
     ) -> None:
         super().__init__()
-        if not len(queries) or not len(corpus):
+        queries, corpus = in_order(queries, 'queries'), in_order(corpus, 'corpus')
+        if not queries or not corpus:
             raise ValueError(f'there are {len(queries)} queries and {len(corpus)} items')
         Debiaser(transform, **options)  # rejects unknown options
         if not len(ks) or min(ks) < 1:
@@ -79,7 +81,7 @@ class DebiasedEvaluator(BaseEvaluator):
                 raise ValueError(f'{bank} has its own transform and options: give none')
         elif bank is not None and not hasattr(bank, 'bank') and not len(bank):
             raise ValueError('the bank is empty: give queries of the training set')
-        self.queries, self.corpus = list(queries), list(corpus)
+        self.queries, self.corpus = queries, corpus
         self.positives = _positives(relevant, len(queries), len(corpus))
         self.bank = bank
         self.how = dict(transform=transform, **options)

@@ -143,8 +143,8 @@ FAULTS = {
     # -- stores, the service, files ---------------------------------------------------------------
     'an exact search stops at its best hit': _gallery(
         'store/rerank.py',
-        'found.scores[-1] >= raw[-1] + highest',
-        'found.scores[0] >= raw[-1] + highest',
+        'found.scores[-1] > raw[-1] + highest',
+        'found.scores[0] > raw[-1] + highest',
         'test_store/test_engines.py',
     ),
     'an add forgets the highest bias of before': _gallery(

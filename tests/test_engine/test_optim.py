@@ -65,6 +65,19 @@ def test_schedule_falls_after_the_warmup():
     assert warmup_cosine(0, 0) == 1
 
 
+def test_a_cosine_of_what_follows_the_warmup():
+    """transformers' and X-Pool's: no fall at the end of the warm-up."""
+    optimizer = BertAdam([nn.Parameter(torch.zeros(1))], lr=1.0)
+    scheduler = WarmupCosineLR(optimizer, warmup=0.2, whole=False, end=10, by_epoch=False)
+    lrs = []
+    for _ in range(10):
+        lrs.append(optimizer.param_groups[0]['lr'])
+        optimizer.step()
+        scheduler.step()
+    after = [0.5 * (1 + math.cos(math.pi * i / 8)) for i in range(8)]
+    assert lrs == pytest.approx([0, 0.5, *after])
+
+
 def test_epochs_to_iterations():
     optimizer = BertAdam([nn.Parameter(torch.zeros(1))], lr=1.0)
     scheduler = WarmupCosineLR.build_iter_from_epoch(

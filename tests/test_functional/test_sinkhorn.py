@@ -354,10 +354,13 @@ def test_empty_matrices_are_named(shape, what):
 @pytest.mark.parametrize(
     'wrong, message',
     [
-        (dict(temperature=0.0), 'temperature must be positive, not 0.0'),
-        (dict(temperature=-1.0), 'temperature must be positive, not -1.0'),
-        (dict(temperature=torch.tensor(torch.nan)), 'temperature must be positive, not nan'),
-        (dict(iterations=-1), 'iterations must be 0 or more, not -1'),
+        (dict(temperature=0.0), 'temperature must be positive and finite, not 0.0'),
+        (dict(temperature=-1.0), 'temperature must be positive and finite, not -1.0'),
+        (
+            dict(temperature=torch.tensor(torch.nan)),
+            'temperature must be positive and finite, not nan',
+        ),
+        (dict(iterations=-1), 'iterations must be 0 to 100,000, not -1'),
         (dict(tolerance=0.0), 'tolerance must be positive, not 0.0'),
         (dict(row_marginals=masses(5)), r'row_marginals \[5\] must have shape \[7\]'),
         (dict(column_marginals=masses(7)), r'column_marginals \[7\] must have shape \[5\]'),

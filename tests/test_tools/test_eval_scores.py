@@ -306,7 +306,7 @@ def test_the_picture(folder):
         (['--iters', '2'], '--iterations belongs to sinkhorn, unbalanced_sinkhorn, dbsn; got no'),
         (
             ['--transform', 'sinkhorn', '--query-source', 'test', '--iters', '-1'],
-            'iterations must be 0 or more, not -1',
+            'iterations must be 0 to 100,000, not -1',
         ),
         (['--out', 'square.npy/out.json'], 'square.npy is a file, not a folder to write to'),
         (['--plot', '.'], '. is a folder, not a file to write'),

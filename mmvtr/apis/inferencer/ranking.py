@@ -16,7 +16,7 @@ from mmvtr.engine.loop.evaluation import Encoded, check_levels, score_tiles
 from mmvtr.engine.transforms.query_queue import Queries
 from mmvtr.functional.metrics.first_places import expected_truth, sure_first
 from mmvtr.functional.similarities.distinct import asked_before
-from mmvtr.functional.similarities.tiles import Tiles, inner_products
+from mmvtr.functional.similarities.tiles import Tiles, inner_products, top_of_rows
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.structures import Levels, take
@@ -171,9 +171,8 @@ def rank(
         given: the Q queries, of the other kind than the gallery.
         queries: their levels or flat vectors.
         gallery: the gallery to search.
-        topk: number of hits, at most the number of items.
+        topk: number of hits; all items if there are fewer.
     """
-    topk = min(topk, length(gallery.items))
     item_sigma = sigma(gallery.items)
     debiaser = gallery.debiaser
     biases = None
@@ -188,12 +187,12 @@ def rank(
         if gallery.surely is not None:
             truth = gallery.surely.truth(model, some, raw)
             final = sure_first(raw, truth, sure=gallery.surely.sure)
-        best = final.topk(topk, dim=1)
-        p = probabilities(gallery, raw, final, best.indices)
-        spans = moments(model, given.kind, some, gallery.items, best.indices)
+        values, places = top_of_rows(final, topk)
+        p = probabilities(gallery, raw, final, places)
+        spans = moments(model, given.kind, some, gallery.items, places)
         own_sigma = sigma(some)
-        for q, columns in enumerate(best.indices):
-            data = dict(scores=best.values[q])
+        for q, columns in enumerate(places):
+            data = dict(scores=values[q])
             if debiaser is not None:
                 data.update(raw_scores=raw[q, columns])
             if biases is not None:

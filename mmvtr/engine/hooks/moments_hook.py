@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine.loop.evaluation import Encoded, Evaluation, bare, to_device
+from mmvtr.functional.similarities.tiles import top_of_rows
 from mmvtr.models.similarities.best_frame import Matches
 from mmvtr.registry import HOOKS
 from mmvtr.storage import write_text
@@ -131,11 +132,11 @@ def find_moments(
         scores: float [T, V].
         top: K, at most the number of videos.
     """
-    best = scores.topk(min(top, scores.shape[1]), dim=1)
-    column = best.indices.cpu()
+    values, places = top_of_rows(scores, top)
+    column = places.cpu()
     rows = torch.arange(len(column)).repeat_interleave(column.shape[1])
     matches = matches_of(model, texts, videos, rows, column.flatten())
-    return FoundMoments(column, best.values.cpu(), matches)
+    return FoundMoments(column, values.cpu(), matches)
 
 
 def matches_of(

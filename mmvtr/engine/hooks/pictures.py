@@ -15,6 +15,7 @@ from mmvtr.engine.hooks.moments_hook import annotated, matches_of
 from mmvtr.engine.hooks.study import FigureRequest, Picture, Study, picture, table
 from mmvtr.engine.loop.evaluation import Evaluation, to_device
 from mmvtr.functional.metrics.graded_relevance import class_overlap, class_relevance
+from mmvtr.functional.similarities.tiles import top_of_rows
 from mmvtr.models.target import Annotation, Target, judges, pushed
 from mmvtr.structures import Levels, take
 from mmvtr.visualization import (
@@ -80,7 +81,7 @@ def sheets(request: FigureRequest) -> Iterator[tuple[int, 'canvas.Figure']]:
     name, biases = additive(study, rows)
     added = '' if name is None else f', bias of {name}'
     for number, row in enumerate(rows):
-        best = scores[row].topk(min(request.top, scores.shape[1])).indices.tolist()
+        best = top_of_rows(scores[row, None], request.top)[1][0].tolist()
         spans = matched_spans(evaluation, row, best)
         hits = []
         for column in best:

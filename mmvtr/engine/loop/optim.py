@@ -205,7 +205,7 @@ class Ranger(RAdam):
         return loss
 
 
-def warmup_cosine(progress: float, warmup: float) -> float:
+def warmup_cosine(progress: float, warmup: float, *, whole: bool = True) -> float:
     """Return CLIP4Clip's learning-rate factor.
 
     Linear from 0 to 1 in the warm-up, then ``(1 + cos(pi progress)) / 2`` with the progress of the
@@ -214,9 +214,12 @@ def warmup_cosine(progress: float, warmup: float) -> float:
     Args:
         progress: completed share of the run, in [0, 1].
         warmup: share of the run that is warm-up, in [0, 1).
+        whole: False: with the progress after the warm-up, without that fall (X-Pool, transformers).
     """
     if progress < warmup:
         return progress / warmup
+    if not whole:
+        progress = (progress - warmup) / (1 - warmup)
     return 0.5 * (1 + math.cos(math.pi * progress))
 
 
@@ -228,14 +231,15 @@ class WarmupCosineLR(LRSchedulerMixin, _ParamScheduler):
 
     Args:
         warmup: share of the run that is warm-up, in [0, 1).
+        whole: see :func:`warmup_cosine`.
         args, kwargs: as for mmengine's schedulers (``begin``, ``end``: the Runner fills in the
             whole run, ``by_epoch``).
     """
 
-    def __init__(self, *args: Any, warmup: float = 0.1, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, warmup: float = 0.1, whole: bool = True, **kwargs: Any) -> None:
         if not 0 <= warmup < 1:
             raise ValueError(f'{type(self).__name__}: warmup must be in [0, 1), got {warmup}')
-        self.warmup = warmup
+        self.warmup, self.whole = warmup, whole
         super().__init__(*args, **kwargs)
 
     @classmethod
@@ -248,7 +252,8 @@ class WarmupCosineLR(LRSchedulerMixin, _ParamScheduler):
         return cls(*args, begin=begin, end=end, by_epoch=False, **kwargs)
 
     def _get_value(self) -> list[float]:
-        factor = warmup_cosine(self.last_step / (self.end - self.begin), self.warmup)
+        progress = self.last_step / (self.end - self.begin)
+        factor = warmup_cosine(progress, self.warmup, whole=self.whole)
         return [base * factor for base in self.base_values]
 
 

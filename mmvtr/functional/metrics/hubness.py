@@ -211,7 +211,7 @@ def skewness(x: Tensor) -> Tensor:
         0-dim float64; 0 if all values are the same.
 
     Raises:
-        ValueError: no values.
+        ValueError: no values, or one that is not finite.
 
     Example:
         ::
@@ -219,8 +219,8 @@ def skewness(x: Tensor) -> Tensor:
             >>> skewness(torch.tensor([0.0, 0.0, 0.0, 4.0]))
             tensor(1.1547, dtype=torch.float64)
     """
-    if not len(x):
-        raise ValueError('skewness needs at least one value')
+    if not len(x) or not x.isfinite().all():
+        raise ValueError('skewness needs finite values, at least one')
     deviation = x.double() - x.double().mean()
     deviation = deviation / deviation.abs().amax()  # else cubes of tiny or huge x are 0 or inf
     standard = deviation.square().mean().sqrt()

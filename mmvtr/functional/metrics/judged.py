@@ -17,7 +17,7 @@ from mmvtr.functional.metrics.relevance import (
     queries,
     rank_rows,
 )
-from mmvtr.functional.values import arrays_too
+from mmvtr.functional.values import arrays_too, check_range
 
 __all__ = ['bpref', 'condensed', 'map_at_r', 'precision_at', 'r_precision', 'untied']
 
@@ -38,7 +38,7 @@ def precision_at(scores: Tensor, relevant: Tensor, k: int, *, dim: int = 1) -> T
         float64 [Q] in [0, 1]; 0 if nothing is relevant.
 
     Raises:
-        ValueError: a score is NaN.
+        ValueError: a score is NaN, ``k`` is below 1.
 
     Example:
         ::
@@ -46,6 +46,7 @@ def precision_at(scores: Tensor, relevant: Tensor, k: int, *, dim: int = 1) -> T
             >>> precision_at(torch.tensor([[.9, .5, .1]]), torch.tensor([[1, 0, 1]]).bool(), 2)
             tensor([0.5000], dtype=torch.float64)
     """
+    check_range('[1, inf)', k=k)
     return torch.cat([_hits(*part)[:, :k].sum(1) / k for part in queries(scores, relevant, dim)])
 
 

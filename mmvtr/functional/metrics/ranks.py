@@ -58,7 +58,7 @@ def rank_counts(scores: Tensor, positives: Tensor, *, dim: int = 1, tile: int = 
     """Return the number of candidates above and tied with each query's best-scored match.
 
     Args:
-        scores: float [T, V], higher is better.
+        scores: float or integer [T, V], higher is better.
         positives: bool [T, V], the matches.
         dim: dimension of the candidates: 1 = videos for text queries, 0 = texts for video queries.
         tile: entries compared at a time; bounds the memory, never changes the result.
@@ -78,6 +78,7 @@ def rank_counts(scores: Tensor, positives: Tensor, *, dim: int = 1, tile: int = 
     """
     check_shapes(scores=scores, positives=positives)
     refuse_nan(scores)
+    scores = scores if scores.is_floating_point() else scores.double()
     texts, videos = positives.nonzero(as_tuple=True)
     queries, matched = (texts if dim == 1 else videos), scores[texts, videos]
     best = scores.new_full((scores.shape[1 - dim],), -torch.inf)

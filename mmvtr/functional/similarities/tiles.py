@@ -139,6 +139,8 @@ class Tiles(NamedTuple):
     ) -> tuple[Tensor, Tensor]:
         """Return the k highest of each row, or all if there are fewer, and their columns.
 
+        Of equal scores the lowest column comes first, whatever k is.
+
         Args:
             k: 1 or more.
             change: from a tile's columns and its scores to the float [Q, n] to compare.
@@ -148,11 +150,11 @@ class Tiles(NamedTuple):
         """
         values, places = [], []
         for part, tile in self.parts():
-            top = change(part, tile).topk(min(k, tile.shape[1]), dim=1)
-            both = torch.cat([*values, top.values], 1)
-            here = torch.cat([*places, top.indices + part.start], 1)
-            kept = both.topk(min(k, both.shape[1]), dim=1)
-            values, places = [kept.values], [here.gather(1, kept.indices)]
+            top = top_of_rows(change(part, tile), k)
+            both = torch.cat([*values, top[0]], 1)
+            here = torch.cat([*places, top[1] + part.start], 1)
+            kept = both.sort(dim=1, descending=True, stable=True).indices[:, :k]
+            values, places = [both.gather(1, kept)], [here.gather(1, kept)]
         return values[0], places[0]
 
     def kept(self) -> 'Tiles':
@@ -259,19 +261,21 @@ def reach(scores: Tensor | Tiles) -> float:
             0.15
     """
     tiles = as_tiles(scores)
+    found = _reach(tiles, None)
+    # Sums of large finite scores may overflow; the second pass names a score that is not finite.
+    return found if math.isfinite(found) else _reach(tiles.finite(), torch.float64)
+
+
+def _reach(tiles: Tiles, dtype: Optional[torch.dtype]) -> float:
     # Relative to a row's first score: sums of equal scores are then exactly 0.
-    first = tiles.columns(slice(0, 1)).clone()
+    first = tiles.columns(slice(0, 1)).to(dtype=dtype, copy=True)
     best, total = torch.full_like(first[:, 0], -torch.inf), torch.zeros_like(first[:, 0]).double()
     for _, tile in tiles.parts():
         for _, block in column_blocks(tile):
             above = block - first
             best = torch.maximum(best, above.amax(1))
             total += above.sum(1)
-    found = (best.double() - total / tiles.shape[1]).mean().item()
-    if not math.isfinite(found):
-        for _ in tiles.finite().parts():
-            pass
-    return found
+    return (best.double() - total / tiles.shape[1]).mean().item()
 
 
 @partial(arrays_too, mapped=True)
@@ -316,6 +320,35 @@ def inner_products(
 
     shape = (len(queries), len(gallery))
     return Tiles.of(shape, columns, entries=entries, device=held.device)
+
+
+def top_of_rows(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k highest of each row, best first, and their columns, [Q, k] each.
+
+    Of equal scores the lowest column comes first: :func:`torch.topk` takes any, another for
+    another k.
+
+    Args:
+        scores: float [Q, N].
+        k: 1 or more; all if there are fewer.
+
+    Example:
+        ::
+
+            >>> top_of_rows(torch.tensor([[0.1, 0.5, 0.5, 0.5]]), 2)
+            (tensor([[0.5000, 0.5000]]), tensor([[1, 2]]))
+    """
+    k = min(k, scores.shape[1])
+    top = scores.topk(min(k + 1, scores.shape[1]), dim=1)
+    places = top.indices[:, :k].sort(dim=1).values
+    if top.values.shape[1] > k:  # where the next score equals the last, topk has chosen
+        tied = (top.values[:, k - 1] == top.values[:, k]).nonzero()[:, 0]
+        if len(tied):
+            ordered = scores[tied].sort(dim=1, descending=True, stable=True).indices[:, :k]
+            places[tied] = ordered.sort(dim=1).values
+    values = scores.gather(1, places)
+    order = values.sort(dim=1, descending=True, stable=True)
+    return order.values, places.gather(1, order.indices)
 
 
 def refuse_empty(tiles: Tiles) -> None:

@@ -55,7 +55,7 @@ def sinkhorn_scores(
         float [Q, N] in score units, float32 or better.
 
     Raises:
-        ValueError: a score that is not finite, a constant matrix, an empty bank or gallery, a bank
+        ValueError: a score that is not finite, a constant bank, an empty bank or gallery, a bank
             of another gallery; see also :func:`.sinkhorn`.
 
     Example:
@@ -489,8 +489,7 @@ def checked_scores(scores: Tensor, bank: Tensor | Tiles) -> tuple[Tensor, Tiles]
             f'bank covers {bank.shape[1]} gallery items, but the scores cover {own.shape[1]}'
         )
     refuse_non_finite(scores)
-    for tiles in (own, bank):
-        _refuse_constant(tiles)
+    _refuse_constant(bank)
     return at_least_float32(scores), bank
 
 

@@ -7,6 +7,7 @@ summing to given marginals, no gallery item is retrieved more often than it shou
 from __future__ import annotations
 
 import math
+from numbers import Integral
 from typing import Callable, Iterable, NamedTuple, Optional
 
 import torch
@@ -14,10 +15,12 @@ from torch import Tensor
 
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_empty
 from mmvtr.functional.transforms.exp_sums import ExpSums
-from mmvtr.functional.values import arrays_too, check_range
+from mmvtr.functional.values import arrays_too, at_least_float32, check_range
 
 __all__ = ['Biases', 'column_biases', 'sinkhorn', 'sinkhorn_by_rows']
 
+#: Largest number of iterations: a sum to one in float32 is reached with far fewer.
+MOST = 100_000
 #: Scores up to this size must still be finite after the division by the temperature.
 LEAST_RANGE = 1e6
 
@@ -91,8 +94,7 @@ def sinkhorn(
     """
     tiles = as_tiles(scores)
     refuse_empty(tiles)
-    if iterations < 0:
-        raise ValueError(f'iterations must be 0 or more, not {iterations}')
+    check_iterations(iterations)
     if tolerance is not None:
         check_range('(0, inf]', tolerance=tolerance)
     check_strictness(strictness)
@@ -136,7 +138,10 @@ def sinkhorn_by_rows(
         joint: maps the logs of column sums over own rows, float [N], to those over all rows.
 
     Returns:
-        Biases of all Q rows and of N columns; not finite if a score is not finite.
+        Biases of all Q rows and of N columns, float32 or better; not finite if a score is not.
+
+    Raises:
+        ValueError: no block, negative iterations; see :func:`sinkhorn`.
 
     Example:
         ::
@@ -146,16 +151,19 @@ def sinkhorn_by_rows(
             >>> torch.allclose(biases.columns, sinkhorn(scores, temperature=.05).columns)
             True
     """
+    check_iterations(iterations)
     log_sums, log_alpha = [], []
-    for block in blocks():
+    for block in map(at_least_float32, blocks()):
         scale = _inverse(temperature, block)
         log_sums.append((block * scale).logsumexp(0))
         log_alpha.append(block.new_zeros(len(block)))
+    if not log_sums:
+        raise ValueError('there is no block of scores')
     total = joint(torch.stack(log_sums).logsumexp(0))
     log_c = _log_marginals(column_marginals, len(total), 'column_marginals', total)
     for _ in range(iterations):
         log_beta, log_sums, log_alpha = log_c - total, [], []
-        for block in blocks():
+        for block in map(at_least_float32, blocks()):
             x = block * scale
             log_alpha.append(-(x + log_beta).logsumexp(1))
             log_sums.append((x + log_alpha[-1][:, None]).logsumexp(0))
@@ -239,6 +247,19 @@ def in_own_unit(
     return columns + (strictness * first - columns[:1])
 
 
+def check_iterations(iterations: int) -> None:
+    """Raise ValueError unless a number of iterations, 0-dim, is 0 to :data:`MOST`.
+
+    Example:
+        ::
+
+            >>> check_iterations(4)
+    """
+    whole = isinstance(iterations, Integral) and not isinstance(iterations, bool)
+    if not whole or not 0 <= iterations <= MOST:
+        raise ValueError(f'iterations must be 0 to {MOST:,}, not {iterations!r}')
+
+
 def check_strictness(strictness: float) -> None:
     """Raise ValueError if a strictness is out of range.
 
@@ -258,9 +279,8 @@ def check_strictness(strictness: float) -> None:
 
 
 def _inverse(temperature: float | Tensor, like: Tensor) -> Tensor:
-    value = torch.as_tensor(temperature).item()
-    if not 0 < value < math.inf:
-        raise ValueError(f'temperature must be positive, not {value}')
+    check_range('(0, inf)', temperature=temperature)
+    value = float(temperature)
     # Scores are divided by it: if that overflows the biases are NaN.
     if value * torch.finfo(like.dtype).max < LEAST_RANGE:
         raise ValueError(f'temperature {value} is too small for {like.dtype}: scores overflow')

@@ -9,6 +9,7 @@ import math
 from inspect import Parameter, signature
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Optional
 
+import torch
 from torch import Tensor
 
 from mmvtr.functional.metrics.first_places import sure_first
@@ -25,6 +26,7 @@ from mmvtr.functional.transforms.score_transforms import (
     sinkhorn_scores,
     unbalanced_sinkhorn,
 )
+from mmvtr.functional.transforms.sinkhorn import MOST
 
 
 class _Option(NamedTuple):
@@ -236,11 +238,12 @@ def transform_named(name: str, among: Iterable[str] = tuple(TRANSFORMS)) -> Tran
     return TRANSFORMS[name]
 
 
-def share_of(temperature: Any) -> tuple[float, bool]:
+def share_of(temperature: Any, name: str = 'temperature') -> tuple[float, bool]:
     """Return a temperature as a number, and whether it is a share of the reach, such as ``'20%'``.
 
     Args:
         temperature: a number, or a text that ends in ``%``.
+        name: its name in the message.
 
     Raises:
         ValueError: neither, or not positive and finite.
@@ -256,9 +259,11 @@ def share_of(temperature: Any) -> tuple[float, bool]:
         value = float(temperature[:-1]) / 100 if share else float(temperature)
     except (TypeError, ValueError):
         value = -1.0
+    if isinstance(temperature, (bool, str)) and not share:
+        value = -1.0
     if not 0 < value < math.inf:
         raise ValueError(
-            f"temperature must be positive, or a positive share of the reach such as '20%', not "
+            f"{name} must be positive, or a positive share of the reach such as '20%', not "
             f'{str(temperature)[:80]!r}'
         )
     return value, share
@@ -268,7 +273,8 @@ def share_of(temperature: Any) -> tuple[float, bool]:
 _RANGES: Mapping[str, tuple[str, Callable[[Any], bool]]] = dict(
     strictness=('be 0 to 1', lambda x: 0 <= x <= 1),
     share=('lie in (0, 1]', lambda x: 0 < x <= 1),
-    iterations=('be 0 or more', lambda x: x >= 0 and x == int(x)),
+    iterations=(f'be 0 to {MOST:,}', lambda x: 0 <= x <= MOST and x == int(x)),
+    dynamic=('be True or False', lambda x: x in (True, False)),
     neighbours=('be 1 or more', lambda x: x >= 1 and x == int(x)),
     places=('be 1 or more', lambda x: x >= 1 and x == int(x)),
     tolerance=('be positive', lambda x: x > 0),
@@ -297,13 +303,13 @@ def checked_options(transform: str, given: Mapping[str, Any]) -> dict[str, Any]:
     unknown = sorted({*given} - {*spec.options})
     if unknown:
         raise ValueError(f'{transform} takes {sorted(spec.options)}, not {unknown[0]!r}')
-    found = {**spec.options, **{name: x for name, x in given.items() if x is not None}}
+    found = {**spec.options, **{name: _plain(x) for name, x in given.items() if x is not None}}
     missing = sorted(name for name in spec.needs if found[name] is Parameter.empty)
     if missing:
         raise ValueError(f'{transform} needs {missing[0]}=')
     for name, value in found.items():
         if name.endswith('temperature') and value is not None:
-            if share_of(value)[1] and name != 'temperature':
+            if share_of(value, name)[1] and name != 'temperature':
                 raise ValueError(f'{name} must be a number in units of scores, not {value!r}')
         elif name in _RANGES and value is not None:
             _check_range(name, value)
@@ -312,10 +318,17 @@ def checked_options(transform: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _plain(value: Any) -> Any:
+    """Return numbers of numpy or torch as Python's, and arrays as tensors."""
+    if getattr(value, 'ndim', None) == 0 and hasattr(value, 'item'):
+        return value.item()
+    return torch.as_tensor(value) if hasattr(value, 'ndim') else value
+
+
 def _check_range(name: str, value: Any) -> None:
     words, fits = _RANGES[name]
     try:
-        good = not isinstance(value, bool) and fits(value)
+        good = isinstance(value, bool) == (name == 'dynamic') and fits(value)
     except (TypeError, ValueError, OverflowError):  # a text; int() of NaN or infinity
         good = False
     if not good:

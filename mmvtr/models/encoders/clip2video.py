@@ -46,8 +46,10 @@ class TemporalDifference(nn.Module):
     def __init__(self, text: nn.Module, dim: int, *, rows: Optional[int]) -> None:
         super().__init__()
         self.position = FramePositions.like(text, dim, rows=rows)
-        self.token_type = nn.Embedding(2, dim)
-        nn.init.normal_(self.token_type.weight, std=0.02)
+        # Of differences and of frames: as the code, CLIP's first two text positions.
+        self.token_type = nn.Embedding.from_pretrained(
+            FramePositions.like(text, dim, rows=2).weight.detach(), freeze=False
+        )
         self.attention = TemporalTransformer.like(text, dim, layers=1)
         self.norm = nn.LayerNorm(dim)
 

@@ -39,7 +39,7 @@ class HGREncoder(nn.Module):
             ``dim`` = D_t; for instance ``WordVectors``.  Only its words are read.
         dim: D.
         roles: number of roles (``len(mmvtr.datasets.words.role_graphs.ROLES)``).
-        dropout: dropout of the mapped frames.
+        dropout: dropout of the mapped frames, and of the words before the GRU.
         graph_dropout: dropout of the messages that a node receives.
     """
 
@@ -66,6 +66,8 @@ class HGREncoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.frame_pooling, self.word_pooling = LearntPooling(dim), LearntPooling(dim)
         self.rnn = nn.GRU(self.text.dim, dim, batch_first=True, bidirectional=True)
+        for parameter in self.rnn.parameters():  # as the code: orthogonal, biases 0
+            nn.init.orthogonal_(parameter) if parameter.ndim == 2 else nn.init.zeros_(parameter)
         self.roles = nn.Embedding(roles, dim)
         self.graph = GraphAttention(dim, dropout=graph_dropout)
 
@@ -129,7 +131,8 @@ class HGREncoder(nn.Module):
             )
         if not len(text):
             return empty_levels(self, 1)
-        words = self._contextual(run_words(self.text, text, text_mask), text_mask)
+        words = self.dropout(run_words(self.text, text, text_mask))
+        words = self._contextual(words, text_mask)
         sentence = self.word_pooling(words, text_mask)
         members = torch.cat([verbs, nouns], 1)[:, :, :length]
         phrases = max_pool(words, members) * self.roles(roles)

@@ -7,6 +7,7 @@ from typing import Optional
 import torch
 from torch import Tensor, nn
 
+from mmvtr.functional.similarities.tiles import top_of_rows
 from mmvtr.functional.similarities.token_interaction import below_shortlist
 from mmvtr.functional.values import check_range
 from mmvtr.models.layers.pooling import unit
@@ -63,7 +64,7 @@ class ShortlistSimilarity(nn.Module):
             if self.exact:
                 return self.whole(t, v)
             pooled = unit(t.mean) @ unit(v.mean).t()
-            columns = pooled.topk(self.shortlist, dim=1).indices
+            columns = top_of_rows(pooled, self.shortlist)[1]
             scores = below_shortlist(pooled, columns, self.of_some(t, v, columns))
             return {'pooled': pooled, 'scores': scores}
 

@@ -16,6 +16,7 @@ from mmvtr.functional.similarities.token_interaction import (
 )
 from mmvtr.functional.similarities.token_matches import Partners, token_matches
 from mmvtr.functional.values import at_least_float32, check_one_of
+from mmvtr.models.heads import start_linears
 from mmvtr.models.layers.pooling import unit
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.similarities.shortlist import ShortlistSimilarity
@@ -40,6 +41,8 @@ class TokenSimilarity(ShortlistSimilarity):
             tokens: ``'drl'`` from the tokens as given, ``'uatvr'`` from unit tokens.
         dim: D, needed for weights.
         hidden: width of the weights' MLPs, default ``dim``.
+        init_std: their weights begin N(0, init_std), biases 0 (codes of DRL and UATVR: .02); None:
+            as torch's.
         official_mask: padded tokens have cosine 0 and take part in each max, as in the code of
             DRL and UATVR (needed for its weights); by default padding is ignored.
         frame_temperature: temperature of the softmax in mode ``'sentence'``; 0 takes the best
@@ -62,6 +65,7 @@ class TokenSimilarity(ShortlistSimilarity):
         weights: Optional[str] = None,
         dim: Optional[int] = None,
         hidden: Optional[int] = None,
+        init_std: Optional[float] = None,
         official_mask: bool = False,
         frame_temperature: float = 0.01,
         shortlist: Optional[int] = None,
@@ -84,6 +88,7 @@ class TokenSimilarity(ShortlistSimilarity):
             # No parameters that the mode does not use: distributed training refuses them.
             for side in dict(words=['text'], frames=['video'], both=['text', 'video'])[mode]:
                 self.weighers[side] = _mlp(dim, hidden or dim)
+        start_linears(self.weighers, init_std)
 
     def whole(self, t: Embedding, v: Embedding) -> dict[str, Tensor]:
         """Return ``'token'`` and ``'scores'``, the same matrix."""

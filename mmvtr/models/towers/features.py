@@ -19,6 +19,8 @@ from mmvtr.storage import read_array, read_plain
 class WordVectors(nn.Module):
     """Trained vectors of words, initialised from a file such as GloVe's if given.
 
+    Words that the file lacks begin uniform in +-``dim**-0.5``, as HGR's.
+
     Args:
         words: rows of the table, at least the size of the vocabulary.
         dim: width of a vector.
@@ -34,6 +36,7 @@ class WordVectors(nn.Module):
         super().__init__()
         self.dim = dim
         self.table = nn.Embedding(words, dim)
+        nn.init.uniform_(self.table.weight, -(dim**-0.5), dim**-0.5)
         if pretrained is not None:
             vectors = read_vectors(Path(pretrained), words, dim)
             with torch.no_grad():

@@ -10,6 +10,8 @@ from mmengine.logging import print_log
 from torch import Tensor
 
 from mmvtr.arrays.debiaser import Debiaser
+from mmvtr.arrays.inputs import in_order
+from mmvtr.functional.similarities.tiles import top_of_rows
 
 
 class DebiasedIndex:
@@ -49,7 +51,7 @@ class DebiasedIndex:
         Raises:
             ValueError: their numbers differ.
         """
-        vectors = _float32(embeddings)
+        vectors, idxs = _float32(embeddings), in_order(idxs, 'idxs')
         if len(vectors) != len(idxs):
             raise ValueError(
                 f'{len(vectors)} documents and {len(idxs)} ids, expected one id per document'
@@ -121,5 +123,5 @@ def _float32(vectors: Any) -> Tensor:
 
 
 def _best(scores: Tensor, k: int) -> tuple[list[list[float]], list[list[int]]]:
-    values, places = scores.topk(min(k, scores.shape[1]), dim=1)
+    values, places = top_of_rows(scores, k)
     return values.tolist(), places.tolist()

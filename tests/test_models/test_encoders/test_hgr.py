@@ -277,15 +277,21 @@ def test_neighbours_and_padding_do_not_matter():
     assert torch.equal(changed['sentence'].mean, together['sentence'].mean)
 
 
-def test_dropout_is_where_it_was():
+def test_dropout_is_where_the_code_has_it():
+    """Of mapped frames and of words before the GRU: all of it is a text of words that are zero."""
     module = encoder(dropout=1.0, graph_dropout=0.0).train()
     video, mask = torch.randn(2, 3, 10), lengths(3, 1)
     assert not module.encode_video(video, mask)['verb'].tokens.any()
     (ids, mask), graph = text_batch(), graphs()
     trained = module.encode_text(ids, mask, **graph)
-    tested = module.eval().encode_text(ids, mask, **graph)
+    module.eval()
+    assert not torch.equal(
+        module.encode_text(ids, mask, **graph)['verb'].tokens, trained['verb'].tokens
+    )
+    module.text.table.weight.data.zero_()
+    tested = module.encode_text(ids, mask, **graph)
     torch.testing.assert_close(trained['verb'].tokens, tested['verb'].tokens)
-    module = encoder(graph_dropout=1.0).train()
+    module = encoder(dropout=0.0, graph_dropout=1.0).train()
     lonely = {**graph, 'edges': torch.zeros_like(graph['edges'])}
     torch.testing.assert_close(
         module.encode_text(ids, mask, **graph)['verb'].tokens,

@@ -13,6 +13,9 @@ from mmvtr_gallery.store.moments import BestWindow
 #: Search depth in the other ranking (with or without biases), to look up each hit's rank there.
 DEPTH = 100
 
+#: Hits of a search that does not say how many.
+HITS = 12
+
 
 class Empty(ValueError):
     """The gallery is empty."""

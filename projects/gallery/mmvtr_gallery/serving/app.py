@@ -235,7 +235,7 @@ def _add_video_searches(app: FastAPI, gallery: Gallery, uploads: Uploads, writer
     @app.post('/search/video', openapi_extra=_binary())
     async def search_by_video(
         request: Request,
-        k: Annotated[int, Query(ge=1, le=MOST_HITS)] = 12,
+        k: Annotated[Optional[int], Query(ge=1, le=MOST_HITS)] = None,
         transform: bool = False,
         compare: bool = False,
         rank_by: Literal['items', 'moments'] = 'items',
@@ -313,8 +313,9 @@ def _told(gallery: Gallery, found: Answer, query: Asked, began: float) -> Found:
 
 def _calibration_told(store: Any) -> Optional[dict[str, Any]]:
     """Return what ``/health`` reports about P(match); None: no calibration."""
-    if store.list_chances is not None:
-        return dict(method='lists', debiased=True)
+    chances = store.list_chances
+    if chances is not None:
+        return dict(method='lists', debiased=True, items=chances.items or None)
     fit = store.calibration
     return None if fit is None else dict(method=fit.method, debiased=fit.debiased)
 

@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from mmvtr.functional.transforms.transform_table import OF_QUERIES, TRANSFORMS
+from mmvtr_gallery.serving.answers import HITS
 from mmvtr_gallery.store.items import LONGEST_ID
 
 #: Characters of a text, hits of an answer, items of a change, texts of a bank.
@@ -77,7 +78,13 @@ def _options_of(transforms: Iterable[str]) -> type[Body]:
 class _Asked(Body):
     """Fields that all searches by text, vector or item share."""
 
-    k: int = Field(12, ge=1, le=MOST_HITS, description='at most as many as the gallery has items')
+    k: Optional[int] = Field(
+        None,
+        ge=1,
+        le=MOST_HITS,
+        description=f'at most as many as the gallery has items; default: {HITS}, or all if it has '
+        'fewer',
+    )
     filter: Optional[dict[str, Any]] = Field(
         None, description='column -> value, list of values, or {"min": x, "max": y}'
     )

@@ -19,6 +19,7 @@ from mmvtr.storage.lock import FolderInUse
 from mmvtr_gallery.remote import EmbeddingServer
 from mmvtr_gallery.serving.answers import (
     DEPTH,
+    HITS,
     Answer,
     Cut,
     Empty,
@@ -250,7 +251,7 @@ class Gallery(Changes):
     def search(
         self,
         query: Query,
-        k: int,
+        k: Optional[int],
         *,
         filter: Optional[Mapping[str, Any]],
         transform: bool,
@@ -263,7 +264,8 @@ class Gallery(Changes):
         """Return the best items, each with its best window if the gallery has windows.
 
         Args:
-            k: number of hits, at most the number of items.
+            k: number of hits, at most the number of items; None: the default, or all if there are
+                fewer.
             filter: see :meth:`~mmvtr_gallery.store.protocol.GalleryStore.search`.
             transform: rank with biases, if the gallery has any.
             compare: also return their ranks in the other ranking.
@@ -287,6 +289,7 @@ class Gallery(Changes):
         count = store.count()
         if not count:
             raise Empty('the gallery is empty: add a video first')
+        k = min(HITS, count) if k is None else k
         if k > count:
             raise ValueError(f'k is {k}, but the gallery has {count} items')
         ranking = moments if by_moments else None

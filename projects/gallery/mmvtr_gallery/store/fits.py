@@ -12,6 +12,7 @@ from torch import Tensor
 from mmvtr.arrays import Debiaser
 from mmvtr.arrays.inputs import Bank, Geometry
 from mmvtr.arrays.saved import content_of, facts_of, restored, text_of
+from mmvtr.arrays.state import State
 from mmvtr.functional.transforms.item_biases import ItemBiases
 from mmvtr.functional.transforms.transform_table import checked_options
 from mmvtr.storage import read_tensors, write_tensors
@@ -57,7 +58,7 @@ def read_fit(
         else:
             found = restored(Debiaser, facts_of(bytes(text.numpy()), path), held, path)
             checked_options(found.transform_, found.options_)
-        width = found._bank.texts.shape[1]
+        width = found.bank_.texts.shape[1]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise RuntimeError(f'{path} is not a normaliser: {str(error)[:120]}') from error
     if width != dim:
@@ -101,9 +102,7 @@ def of_rows(
     known = checked_options(transform, {}).keys()
     given = {name: x for name, x in numbers.items() if name in known}
     made = Debiaser(transform, geometry=geometry, **given)
-    made._bank = Bank(queries, len(queries), None if seen is None else seen.float())
-    made._fitted = ItemBiases(
-        transform, checked_options(transform, given), torch.zeros(0), rows=rows
-    )
-    made.why_ = f'{transform}: from an older store'
+    fitted = ItemBiases(transform, checked_options(transform, given), torch.zeros(0), rows=rows)
+    bank = Bank(queries, len(queries), None if seen is None else seen.float())
+    made._state = State(bank=bank, fitted=fitted, why=f'{transform}: from an older store')
     return made

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mmvtr.arrays.inputs import Geometry
+from mmvtr.arrays.inputs import Geometry, in_order, why_unread
+from mmvtr.functional.values import refuse_unreadable
 
 #: Columns that every item has, with their types; metadata are further columns.
 COLUMNS = dict(id='str', path='str', start='float', end='float', sigma='float', added='float')
@@ -116,6 +117,8 @@ def checked_vectors(vectors: Union[Tensor, np.ndarray], dim: int, *, what: str) 
     Raises:
         ValueError: another shape or type, or an entry that is not finite (names the row).
     """
+    refuse_unreadable(vectors, what)
+    given = vectors
     if isinstance(vectors, Tensor):
         vectors = vectors.detach().to('cpu', torch.float32).numpy()
     if not isinstance(vectors, np.ndarray) or vectors.dtype.kind not in 'fiu':
@@ -128,9 +131,11 @@ def checked_vectors(vectors: Union[Tensor, np.ndarray], dim: int, *, what: str) 
             'another model, or one vector without its first axis'
         )
     vectors = np.ascontiguousarray(vectors, dtype=np.float32)
-    wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
+    wrong = np.flatnonzero(~(lengths <= np.finfo(np.float32).max))
     if len(wrong):
-        raise ValueError(f'{what}: vector {wrong[0]} is not finite')
+        row = wrong[0]
+        raise ValueError(f'{what}: vector {row} {why_unread(given[row], "cosine")}')
     return vectors
 
 
@@ -296,8 +301,7 @@ def _column(
 ) -> tuple[list, Optional[str]]:
     if values is None:
         return [None] * count, kind
-    if isinstance(values, (str, Mapping)) or not hasattr(values, '__len__'):
-        raise ValueError(f'{name}: a list of {count} values expected, got {shown(values)}')
+    values = in_order(values, name)
     if len(values) != count:
         raise ValueError(f'{name}: {count} values expected, one per item, got {len(values)}')
     plain = [x.item() if isinstance(x, (np.generic, Tensor)) else x for x in values]

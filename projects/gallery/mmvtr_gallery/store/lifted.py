@@ -120,7 +120,7 @@ class LiftedIndex:
         scores = np.full((len(queries), k), -np.inf, np.float32)
         found = np.full((len(queries), k), -1, np.int64)
         for i, (query, keys) in enumerate(zip(queries, near)):
-            keys = keys[keys >= 0]
+            keys = np.sort(keys[keys >= 0])  # of equal scores the lowest row first
             keys = keys if allowed is None else keys[allowed[keys]]
             exact = vectors[keys] @ query
             if transform:

@@ -16,6 +16,8 @@ from mmvtr_gallery.store.protocol import How
 BATCH = 65536
 #: Up to this many excluded items, a search retrieves that many more and drops them.
 FEW = 100
+#: Factor by which the number of candidates grows while the last of them have equal scores.
+MORE = 8
 
 
 class Held(NamedTuple):
@@ -262,11 +264,37 @@ def _indexed(
 def _nearest(
     queries: np.ndarray, rows: np.ndarray, k: int, selected: Optional[Any] = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the k largest inner products [Q, k], and their rows.
+    """Return the k largest inner products [Q, k], and their rows; of equal ones the lowest first.
+
+    FAISS takes any of equal ones, so where the next one equals the last, more are asked for.
+    """
+    most = min(k + 1, len(rows))
+    scores, places = _asked(queries, rows, most, selected)
+    cut = np.flatnonzero(scores[:, k] == scores[:, k - 1]) if most > k else np.zeros(0, int)
+    scores, places = _lowest_first(scores, places, k)
+    while len(cut):
+        most = min(most * MORE, len(rows))
+        more = _asked(queries[cut], rows, most, selected)
+        scores[cut], places[cut] = _lowest_first(*more, k)
+        cut = cut[(more[0][:, -1] == more[0][:, k - 1]) & (most < len(rows))]
+    return scores, places
+
+
+def _lowest_first(scores: np.ndarray, places: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k best of candidates [Q, n], of equal scores the lowest row first."""
+    order = np.lexsort((places, -scores))[:, :k]
+    return np.take_along_axis(scores, order, 1), np.take_along_axis(places, order, 1)
+
+
+def _asked(
+    queries: np.ndarray, rows: np.ndarray, k: int, selected: Optional[Any]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return k of the largest inner products, in any order of equal ones.
 
     FAISS reads the rows in place; an index would copy them.
     """
     faiss = load_faiss()
+    queries = np.ascontiguousarray(queries)
     scores = np.empty((len(queries), k), np.float32)
     places = np.empty((len(queries), k), np.int64)
     faiss.knn_inner_product(

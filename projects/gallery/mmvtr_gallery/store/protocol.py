@@ -14,7 +14,8 @@ import numpy as np
 from mmengine.logging import print_log
 
 from mmvtr.arrays import Debiaser
-from mmvtr.arrays.inputs import Geometry
+from mmvtr.arrays.inputs import Geometry, in_order
+from mmvtr.arrays.searching import checked_k
 from mmvtr_gallery.store.calibrated import Calibrated
 from mmvtr_gallery.store.filters import Condition, parsed
 from mmvtr_gallery.store.items import (
@@ -174,6 +175,9 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
     ) -> None:
         """Add N items and compute their biases; those of the others do not change.
 
+        Calibrations are kept; a message says which share of the items was added after that of
+        lists.
+
         Args:
             ids: N new ids.
             vectors: float [N, D], torch or numpy; stored scaled to length 1 for cosines.
@@ -194,7 +198,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         """
         self._check_writable()
         self._check_model(model)
-        ids = checked_ids(ids)
+        ids = checked_ids(in_order(ids, 'ids'))
         vectors = self.checked(vectors, what='add')
         if len(ids) != len(vectors):
             raise ValueError(f'one vector per id expected: {len(ids)} ids, {len(vectors)} vectors')
@@ -209,6 +213,8 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             refuse_known(sorted(self._known(ids).difference(gone)))
             rows = Rows(ids, vectors, columns, types)
             self._change(gone, rows, self._biases(vectors), self._reversal(gone, ids))
+            if self.list_chances is not None and (said := self.list_chances.added(self.count())):
+                print_log(f'{self}: {said}', 'current')
 
     def delete(self, ids: Sequence[str]) -> None:
         """Remove items.
@@ -400,8 +406,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
         self._check_model(model)
         if one_per is not None and one_per not in {**COLUMNS, **self.types}:
             raise ValueError(f'one_per: the store has no column {str(one_per)[:80]!r}')
-        if type(k) is not int or k < 1:
-            raise ValueError(f'k must be 1 or more, not {str(k)[:80]}')
+        k = checked_k(k)
         queries = self.checked(queries, what='search')
         conditions = [*parsed(filter, self.types), *self._left_out()]
         if not self._count([]):

@@ -16,7 +16,7 @@ import numpy as np
 
 from mmvtr.arrays import Debiaser
 from mmvtr.arrays.inputs import Geometry
-from mmvtr.arrays.saved import CHANCES, content_of, text_of
+from mmvtr.arrays.saved import content_of, text_of
 from mmvtr_gallery.store.filters import Condition
 from mmvtr_gallery.store.items import (
     Hit,
@@ -30,6 +30,7 @@ from mmvtr_gallery.store.items import (
 from mmvtr_gallery.store.online import reservoir_of
 from mmvtr_gallery.store.protocol import Fit, GalleryStore, How
 from mmvtr_gallery.store.qdrant_points import (
+    AS_POINTS,
     State,
     both_keys,
     columns_of,
@@ -42,12 +43,13 @@ from mmvtr_gallery.store.qdrant_points import (
     must,
     number_of,
     qdrant_models,
+    row_of,
     undo_tag,
     visible_to,
     where_is,
     within,
 )
-from mmvtr_gallery.store.rerank import Found, best_with_bias
+from mmvtr_gallery.store.rerank import best_with_bias
 from mmvtr_gallery.store.undoing import Change, Reversal, rows_of
 
 #: Points per request.
@@ -388,7 +390,7 @@ class QdrantStore(GalleryStore):
             for i in range(start, min(start + BATCH, len(rows.ids))):
                 name = rows.ids[i]
                 payload = {column: values[i] for column, values in rows.columns.items()}
-                payload.update(id=name, _made=old['commit'] + 1)
+                payload.update(id=name, _made=old['commit'] + 1, _row=i)
                 payload[old['bias']] = float(biases[i])
                 key = next(key for key in both_keys(name) if key != taken.get(name))
                 vector = rows.vectors[i].tolist()
@@ -435,7 +437,7 @@ class QdrantStore(GalleryStore):
         seen = held['bank_items'].tolist() if 'bank_items' in held else []
         said: list[dict[str, Any]] = [dict(row_bias=x) for x in rows] + [{} for _ in seen]
         said[0]['facts'] = text_of(debiaser, held)
-        said[0]['chances'] = {x: held[x].tolist() for x in (*CHANCES, 'depth') if x in held}
+        said[0]['chances'] = {x: y.tolist() for x, y in held.items() if x not in AS_POINTS}
         self._write_points(tag, held['texts'].tolist() + seen, said)
 
     def _write_points(self, tag: str, vectors: list[Any], payloads: list[dict[str, Any]]) -> None:
@@ -561,13 +563,17 @@ class QdrantStore(GalleryStore):
         def biases(rows: np.ndarray) -> np.ndarray:
             return np.array([points[row].payload[state['bias']] for row in rows], np.float32)
 
+        def places(rows: np.ndarray) -> np.ndarray:
+            order = sorted(rows, key=lambda row: row_of(points[row]))
+            return np.argsort(order)
+
         if transform:
             candidates = None if index is None else index['candidates']
-            highest = state['highest']
-            found = best_with_bias(nearest, biases, k, highest=highest, candidates=candidates)
+            how = dict(highest=state['highest'], candidates=candidates)
+            found = best_with_bias(nearest, biases, places, k, **how)
         else:
-            rows, raw = nearest(k)
-            found = Found(rows, raw, raw)
+            how = dict(highest=0.0, candidates=None if index is None else k, first=k)
+            found = best_with_bias(nearest, lambda rows: np.float32(0), places, k, **how)
         return [
             Hit(score, raw, item_of(points[row], state))
             for row, raw, score in zip(*(column.tolist() for column in found))

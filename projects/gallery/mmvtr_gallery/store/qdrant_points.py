@@ -17,6 +17,15 @@ from mmvtr_gallery.store.filters import Condition
 from mmvtr_gallery.store.fits import of_rows
 from mmvtr_gallery.store.items import COLUMNS, Item
 
+#: Tensors of a Debiaser that are points; the first point holds the others, whose types these are.
+AS_POINTS = ('texts', 'bank_items', 'rows', 'items')
+TYPES = dict(
+    right=torch.bool,
+    depth=torch.int64,
+    calibrated=torch.int64,
+    counts=torch.float32,
+    bank_marginals=torch.float32,
+)
 #: UUID namespace of the ids, as Qdrant's are numbers or UUIDs.
 SPACE = uuid.UUID('6d6d7674-7200-4000-8000-000000000001')
 
@@ -41,8 +50,7 @@ def debiaser_of(points: Sequence[Any], geometry: Geometry, refit: Any, where: Pa
     if biases[0] is not None:
         held['rows'] = torch.tensor(biases)
     for name, values in (rows[0].payload.get('chances') or {}).items():
-        whole = dict(right=torch.bool, depth=torch.int64)
-        held[name] = torch.tensor(values, dtype=whole.get(name, torch.float64))
+        held[name] = torch.tensor(values, dtype=TYPES.get(name, torch.float64))
     return restored(Debiaser, facts_of(facts.encode(), where), held, where)
 
 
@@ -144,6 +152,11 @@ def columns_of(points: Sequence[Any], bias: str) -> tuple[np.ndarray, np.ndarray
     keys = np.array([point.id for point in points], dtype=object)
     vectors = np.array([point.vector for point in points], np.float32)
     return keys, vectors, np.array([point.payload[bias] for point in points], np.float32)
+
+
+def row_of(point: Any) -> tuple[int, int]:
+    """Return the change that added an item, and its row there; 0 in a store of an older version."""
+    return point.payload['_made'], point.payload.get('_row', 0)
 
 
 def number_of(point: Any) -> int:

@@ -120,7 +120,7 @@ class Refits:
                 return self._switched(Fit(None, dict(transform=None, **told)), _none)
             if chances:
                 every = read_vectors(self._sampled(self.count(), seed), 'videos', self.geometry)
-                found.calibration_ = fit_chances(bank, every, found._fitted, depth=DEPTH)
+                found.keep(fit_chances(bank, every, found._state.fitted, depth=DEPTH))
             numbers = {k: x for k, x in found.options_.items() if type(x) in (int, float)}
             told = dict(transform=found.transform_, **numbers, **told)
             return self._switched(Fit(found.bare(), told), self._anew(found, device))

@@ -426,7 +426,11 @@ def test_index_of_another_split_and_a_moved_checkpoint(folder, tool, error, tmp_
             ['--transform', 'inverted_softmax', '--iters', 2],
             '--iterations belongs to sinkhorn',
         ),
-        ('trained.pth', ['--transform', 'sinkhorn', '--iters', -1], 'iterations must be 0 or more'),
+        (
+            'trained.pth',
+            ['--transform', 'sinkhorn', '--iters', -1],
+            'iterations must be 0 to 100,000',
+        ),
         (
             'trained.pth',
             ['--transform', 'sinkhorn', '--temperature', 0],

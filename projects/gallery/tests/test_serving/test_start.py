@@ -62,7 +62,7 @@ def test_a_gallery_of_before_that_keeps_no_items(dbsn, folder):
     with open_store(dbsn) as store:
         kept = store.debiaser
         (path,) = dbsn.glob(f'normaliser-{store.version}.safetensors')
-    rows = dict(queries=kept.bank_.texts, row_biases=kept._fitted.rows)
+    rows = dict(queries=kept.bank_.texts, row_biases=kept._state.fitted.rows)
     numbers = dict(temperature=torch.tensor(0.1), strictness=torch.tensor(1.0))
     write_tensors({**rows, **numbers}, path)
     gallery = Gallery.open(dbsn, library=folder)

@@ -106,7 +106,7 @@ def test_items_added_later(store, transform, iterations):
         assert [hit.item.id for hit in kept] == [hit.item.id for hit in old]
         assert [h.score for h in kept] == pytest.approx([h.score for h in old], abs=1e-6)
     # Rows fixed by the first 30; the bias of item j is -T log sum_i alpha_i exp(s_ij / T).
-    fitted = store.debiaser._fitted
+    fitted = store.debiaser._state.fitted
     alpha = fitted.rows.double().div(0.05).exp().numpy()
     kernel = np.exp(bank.double().numpy() @ gallery.double().numpy().T / 0.05)
     biases = -0.05 * STRICTNESS[transform] * np.log(alpha @ kernel)
@@ -125,7 +125,7 @@ def test_items_added_later(store, transform, iterations):
         (torch.full((2, DIM), torch.inf), {}, 'bank texts: row 0 is not finite'),
         (units(3, seed=0), dict(transform='csl'), "must be 'auto', None or one of .*, not 'csl'"),
         (units(3, seed=0), dict(temperature=0), 'temperature must be positive'),
-        (units(3, seed=0), dict(iterations=-1), 'iterations must be 0 or more, not -1'),
+        (units(3, seed=0), dict(iterations=-1), 'iterations must be 0 to 100,000, not -1'),
     ],
 )
 def test_banks_that_do_not_fit(bank, change, message):

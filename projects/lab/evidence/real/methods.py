@@ -48,6 +48,7 @@ class Method(NamedTuple):
         whole: the config of the whole model, which is given as its ``member``; {}: it is this.
         own_temperature: the config's.
         epoch_unit, hooks: of the training.
+        own_training: it is trained by its config's optimizer and schedule; rates that seed 0 tries.
         once: the sets on which one learning rate is tried (PLAN.md, second round and later).
         crossed: models of halves of the items are trained before (cross_fitted.py).
         copies: trainings from other seeds, tested together (ensemble.py).
@@ -68,6 +69,7 @@ class Method(NamedTuple):
     own_temperature: bool = False
     epoch_unit: str = 'video'
     hooks: Sequence[Mapping[str, Any]] = ()
+    own_training: Sequence[float] = ()
     once: str = ''
     crossed: bool = False
     copies: int = 1
@@ -95,6 +97,8 @@ ARL = dict(
     once=ALL,
 )
 NO_AMBIGUITY = dict(ARL, change=dict(supervision=None), hooks=())
+#: By MS-SL's BertAdam and schedule, at the config's rate or at that of the other rows.
+OWN = dict(own_training=(2.5e-4, 1e-3), once='')
 
 TWO = dict(type='mmvtr.BackdoorRetriever', copies=2)
 
@@ -261,6 +265,11 @@ METHODS: dict[str, Method] = {
     'best_frame': Method(**{**NO_AMBIGUITY, 'control': ''}),
     'arl': Method(**ARL),
     'arl_paper': Method(**{**ARL, 'config': 'arl_activitynet_i3d+paper'}),
+    'best_frame_own': Method(**{**NO_AMBIGUITY, **OWN, 'control': ''}),
+    'arl_own': Method(**{**ARL, **OWN, 'control': 'best_frame_own'}),
+    'arl_paper_own': Method(
+        **{**ARL, **OWN, 'control': 'best_frame_own', 'config': 'arl_activitynet_i3d+paper'}
+    ),
 }
 
 
@@ -290,6 +299,16 @@ def model_of(method: Method, about: Mapping[str, Any], text: str) -> dict[str, A
     inner.update(towers(about, text if method.text == 'sentence' else 'word_vectors'))
     model = dict(model, encoder=encoder)
     return dict(method.whole, member=model) if method.whole else model
+
+
+def own_training(method: Method, rate: float) -> dict[str, Any]:
+    """Optimizer and schedule of a row that its config states, at a rate; {} of the other rows."""
+    if not method.own_training:
+        return {}
+    config = load_config(str(ROOT / config_file(method.config)))
+    wrapper = _plain(config.optim_wrapper)
+    wrapper['optimizer']['lr'] = rate
+    return dict(optim_wrapper=wrapper, param_scheduler=_plain(config.param_scheduler))
 
 
 def towers(about: Mapping[str, Any], text: str) -> dict[str, Any]:

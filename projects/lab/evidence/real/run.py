@@ -31,7 +31,7 @@ import reading
 import torch
 from ensemble import Ensemble
 from judged import Judged, agreement, crowd_pairs, expert_pairs, shares
-from methods import METHODS, Method, model_of
+from methods import METHODS, Method, model_of, own_training
 from results import AIMS, RESULTS, Result, Results, rates_of
 from sets import SETS, in_a_sentence, of_folder, prepare, shared, write_store
 from training import Schedule, Trained, encode, train
@@ -250,6 +250,7 @@ def fit(
         hooks=list(method.hooks),
         by_part=bool(method.whole),
         work_dir=WORK / 'runs' / (work or place.name),
+        own=own_training(method, rate),
     )
 
 

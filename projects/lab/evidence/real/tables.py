@@ -96,6 +96,9 @@ NAMES = {
     'best_frame': 'best frame',
     'arl': 'ARL, thresholds of ours',
     'arl_paper': "ARL, the paper's thresholds",
+    'best_frame_own': 'best frame, by BertAdam',
+    'arl_own': 'ARL, thresholds of ours, by BertAdam',
+    'arl_paper_own': "ARL, the paper's thresholds, by BertAdam",
     'sinkhorn': 'Sinkhorn',
     'unbalanced_sinkhorn': 'unbalanced Sinkhorn',
     'inverted_softmax': 'inverted softmax',
@@ -126,6 +129,7 @@ BASELINES = (
     'all',
     'mean_frame',
     'best_frame',
+    'best_frame_own',
 )
 #: Rows of a training over another control than its own: method and control.
 ALSO = dict(

@@ -81,12 +81,14 @@ def train(
     hooks: Any,
     work_dir: Path,
     by_part: bool = False,
+    own: Mapping[str, Any] = {},
 ) -> Trained:
     """Train a model on a dataset that is there already.
 
     Args:
         rates: of parameters by a part of their name, times ``rate``; such have no weight decay.
         by_part: a batch is of one environment of the dataset.
+        own: ``optim_wrapper`` and ``param_scheduler`` in place of the common ones and the rates.
     """
     looks = Looks(judge, schedule.looks)
     start = time.time()
@@ -129,6 +131,7 @@ def train(
             visualizer=dict(type='Visualizer', vis_backends=[]),
             randomness=dict(seed=seed),
         )
+        | own
     )
     batches = dict(batch_sampler=dict(type='mmvtr.EnvironmentBatchSampler')) if by_part else {}
     runner = Runner(

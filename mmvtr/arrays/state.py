@@ -1,0 +1,32 @@
+"""All that a Debiaser knows, in one place."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional
+
+import numpy as np
+
+from mmvtr.arrays.inputs import Bank, Vectors
+from mmvtr.arrays.list_chances import ListChances
+from mmvtr.functional.transforms.item_biases import ItemBiases
+
+
+class State(NamedTuple):
+    """What a Debiaser was given and has fitted; a change replaces it as a whole, so that a search
+    in another thread sees the one or the other.
+
+    Attributes:
+        gallery: N items; None = not there.
+        ids: their ids, [N]; None = row numbers.
+        bank: queries seen before.
+        fitted: the biases; None = raw scores.
+        calibration: P(right) of places in lists.
+        why: what was chosen, and why.
+    """
+
+    gallery: Optional[Vectors] = None
+    ids: Optional[np.ndarray] = None
+    bank: Optional[Bank] = None
+    fitted: Optional[ItemBiases] = None
+    calibration: Optional[ListChances] = None
+    why: str = 'not fitted'

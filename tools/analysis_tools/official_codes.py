@@ -1,0 +1,73 @@
+"""Print where configs differ from the official codes that they follow, and why.
+
+    python tools/analysis_tools/official_codes.py
+
+The table is markdown, from ``configs/official_codes.yml``, which lists every argument of their
+optimizers, schedules, samplers, augmentations and initialisers; tests hold it against the configs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Iterator
+
+import yaml
+
+from mmvtr.command_line import Parser, tool
+
+FILE = Path(__file__).resolve().parents[2] / 'configs/official_codes.yml'
+Argument = tuple[str, list[str], str, dict[str, Any]]
+
+
+def arguments(listed: dict[str, Any]) -> Iterator[Argument]:
+    """Yield (code, configs, name, dict of ``at``, ``official``, and more) of each argument."""
+    for code in listed['codes']:
+        for row in code['rows']:
+            for name, value in row['values'].items():
+                if isinstance(value, list):
+                    value = dict(zip(('at', 'official'), value))
+                places = [value['at']] if isinstance(value['at'], str) else value['at']
+                yield code['code'], row['configs'], name, dict(value, at=places)
+
+
+def table(listed: dict[str, Any]) -> str:
+    """Return the markdown table of arguments that differ, a reason a row."""
+    found: dict[str, dict[tuple, list[str]]] = {name: {} for name in listed['reasons']}
+    for code, _, name, one in arguments(listed):
+        if 'why' in one:
+            value = (name, _said(one['official']), _said(one['here']))
+            found[one['why']].setdefault(value, []).append(code)
+    lines = ['| codes | argument | the code | here | why |', '|' + 5 * '---|']
+    for reason, values in found.items():
+        cells = [list(dict.fromkeys(code for codes in values.values() for code in codes))]
+        cells += [list(column) for column in zip(*values)]
+        text = (('; '.join if len(cells[1]) > 1 else ', '.join)(cell) for cell in cells)
+        lines.append(f'| {" | ".join(text)} | {listed["reasons"][reason]} |')
+    return '\n'.join(lines)
+
+
+def count(listed: dict[str, Any]) -> str:
+    """Return how many arguments are listed, equal, and differ for a reason."""
+    found = [(len(configs), 'why' in one) for _, configs, _, one in arguments(listed)]
+    differ, values = sum(why for _, why in found), sum(n for n, _ in found)
+    return (
+        f'{len(found)} arguments of {len(listed["codes"])} codes are listed, {values} values of '
+        f'configs: {len(found) - differ} are equal, {differ} differ for a reason.'
+    )
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, list):
+        return ', '.join(map(_said, value))
+    return 'no' if value is None or value is False else 'yes' if value is True else f'{value}'
+
+
+@tool
+def main() -> None:
+    Parser(__doc__).parse_args()
+    listed = yaml.safe_load(FILE.read_text())
+    print(table(listed), count(listed), sep='\n\n')
+
+
+if __name__ == '__main__':
+    main()
