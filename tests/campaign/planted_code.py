@@ -540,13 +540,6 @@ FAULTS = {
         '            pass',
         'test_engine/test_checkpoint.py',
     ),
-    'a checkpoint amid accumulated batches': _fault(
-        'engine/loop/checkpoint.py',
-        'self.interval > 0 and self.interval % counts:',
-        'False:',
-        'test_engine/test_checkpoint.py',
-        'test_engine/test_loops.py',
-    ),
     'the last step of an epoch lacks its gradients': _fault(
         'engine/loop/checkpoint.py',
         'wrapper.initialize_count_status(runner.model, 0, len(runner.train_dataloader))',
@@ -554,12 +547,6 @@ FAULTS = {
         'test_engine/test_checkpoint.py',
         'test_engine/test_optim.py',
         'test_engine/test_loops.py',
-    ),
-    'a schedule is replayed each step': _fault(
-        'engine/loop/resuming.py',
-        'if not one.by_epoch or (size and step % size == 0):',
-        'if True:',
-        'test_engine/test_resuming.py',
     ),
     "a killed run's best checkpoint is moved aside": _fault(
         'engine/loop/earlier_runs.py',
