@@ -184,11 +184,11 @@ FAULTS = {
         'if living:',
         'test_storage',
     ),
-    'files of code are harmless': _fault(
-        'names_code.py',
-        'return kernels or any(text.endswith(_FILES) for text in texts)',
-        'return kernels',
-        'test_names_code.py',
+    'a config of others may set what names code': _fault(
+        'plain_config.py',
+        "if key in getattr(component, 'not_data', ()):",
+        'if False:',
+        'test_plain_config.py',
     ),
     # -- searches and their probabilities --
     'a gate forgets the best item of an earlier tile': _fault(

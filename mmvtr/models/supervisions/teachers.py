@@ -19,7 +19,6 @@ from mmvtr.models.blocks import BlockSupervision, Pairs
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.supervisions.stored_vectors import PREFIX, stored_levels
 from mmvtr.models.target import Filled, Target, from_classes
-from mmvtr.names_code import names_code
 from mmvtr.presets import is_config_file, read_config
 from mmvtr.registry import MODELS, forget_pretrained
 from mmvtr.storage.weights import check_weights, read_checkpoint
@@ -161,7 +160,6 @@ class StoredTeachers(Teachers):
 
 
 @MODELS.register_module()
-@names_code('members')
 class FrozenTeachers(Teachers):
     """Teachers that see the same batch: other retrievers with fixed weights.
 
@@ -185,6 +183,9 @@ class FrozenTeachers(Teachers):
         FileNotFoundError, RuntimeError: at the beginning of a training: a config or a checkpoint
             that is missing, damaged, or of another model.
     """
+
+    #: What a config of others may not set: it names configs, which are code.
+    not_data = ('members',)
 
     def __init__(
         self,

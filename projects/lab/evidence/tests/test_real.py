@@ -81,6 +81,27 @@ def test_rows_of_every_kind_are_trained(real, place, name):
     assert row['best'] == row['last'] and 0 <= row['best']['rsum'] <= 600
 
 
+@pytest.mark.parametrize(
+    'name, kind, b2', [('arl', 'AdamW', 0.999), ('arl_own', 'BertAdam', 0.999)]
+)
+def test_the_optimizer_of_a_row(real, place, monkeypatch, name, kind, b2):
+    """The common one, or that of the row's config; what the runner has built."""
+    built = []
+
+    class Seen(real['training'].Runner):
+        def train(self):
+            model = super().train()
+            built.append(self.optim_wrapper.optimizer)
+            return model
+
+    monkeypatch.setattr(real['training'], 'Runner', Seen)
+    place.schedule = real['training'].Schedule(2, batch=8, looks=1)
+    real['run'].one(place, name, 0, 3e-4)
+    (optimizer,) = built
+    assert type(optimizer).__name__ == kind and optimizer.defaults['lr'] == 3e-4
+    assert {group['betas'][1] for group in optimizer.param_groups} == {b2}
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize('place', ['minilm', 'words'], indirect=True)
 def test_every_row_is_trained(real, place):
