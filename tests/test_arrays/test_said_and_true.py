@@ -199,10 +199,3 @@ def test_a_search_reads_the_whole_list(name):
     _, any_right = fitted.calibration_.places(first, sums)
     np.testing.assert_allclose(found.debiased, first, atol=1e-5)
     np.testing.assert_allclose(found.any_right, any_right, atol=1e-4)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize('name', [None, *OF_BANK])
-@pytest.mark.parametrize('kind', KINDS)
-def test_every_transform_of_every_kind(kind, name):
-    compare(KINDS[kind], name, draws=25)
