@@ -162,9 +162,9 @@ def ran(tmp_path, monkeypatch):
     )
 
 
-@pytest.mark.parametrize('of', [8, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize('of', [20, pytest.param(1, marks=pytest.mark.nightly)])
 def test_no_key_runs_code_in_any_shape(folder, ran, of):
-    """All are read, and one of so many of those that are accepted is used."""
+    """All are read; of those that are accepted outer keys and one of so many others are used."""
     mark, payloads = ran
     whole = json.loads((folder / 'config.json').read_text())
     saved = read_saved(folder)
@@ -185,7 +185,7 @@ def test_no_key_runs_code_in_any_shape(folder, ran, of):
                 same = cfg._cfg_dict == saved.config._cfg_dict
                 dropped += same
                 loaded += not same
-                if not same and loaded % of == 0:
+                if not same and (len(path) < 3 or loaded % of == 0):
                     use(saved._replace(config=cfg), folder.parent / 'clip.mp4')
             assert not mark.exists(), (path, shape)
     assert len(known) > 150 and min(refused, dropped, loaded) > 500, (refused, dropped, loaded)
