@@ -224,8 +224,9 @@ def output_folder(word: str) -> Path:
 def tool(main: Callable[..., Any]) -> Callable[..., Any]:
     """Turn an error that a user can fix into a one-sentence exit (:mod:`mmvtr.reasons`).
 
-    Ctrl-C exits silently with status 130.  Garbage is collected rarely until :func:`started`:
-    imports of torch and open_clip make 400,000 objects, none of them garbage.
+    Ctrl-C exits silently with status 130.  A script prints what its console cannot write, such as
+    a name on one that is not UTF-8, as escapes (``\\u732b``).  Garbage is collected rarely until
+    :func:`started`: imports of torch and open_clip make 400,000 objects, none of them garbage.
 
     Raises:
         SystemExit: status 1 and the sentence.
@@ -233,6 +234,8 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(main)
     def run(*args: Any, **kwargs: Any) -> Any:
+        if main.__module__ == '__main__' and getattr(sys.stdout, 'errors', '') == 'strict':
+            sys.stdout.reconfigure(errors='backslashreplace')  # as stderr is
         usual = gc.get_threshold()
         if main.__module__ == '__main__':
             gc.set_threshold(*STARTING)

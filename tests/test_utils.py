@@ -35,6 +35,14 @@ def test_options_and_workers(config):
     assert cfg.val_dataloader == dict(num_workers=2, persistent_workers=True)
 
 
+def test_a_byte_order_mark_is_named(tmp_path):
+    (tmp_path / 'some.py').write_text(LOADERS, encoding='utf-8-sig')
+    (tmp_path / 'child.py').write_text("_base_ = 'some.py'\n")
+    for name in ('some.py', 'child.py'):
+        with pytest.raises(SystemExit, match=f'{name}: it, or a base of it, begins with a byte'):
+            load_config(str(tmp_path / name))
+
+
 def test_a_shortcut_stands_for_several(tmp_path):
     path = tmp_path / 'some.py'
     path.write_text(

@@ -215,3 +215,10 @@ def test_latest_checkpoint_follows_a_moved_folder(tmp_path):
     assert latest_checkpoint(tmp_path) == '/gone/epoch_3.pth'
     (tmp_path / 'epoch_3.pth').touch()
     assert latest_checkpoint(tmp_path) == str(tmp_path / 'epoch_3.pth')
+    original = tmp_path / 'original'
+    original.mkdir()
+    (original / 'epoch_3.pth').touch()
+    (tmp_path / 'last_checkpoint').write_text(str(original / 'epoch_3.pth'))
+    assert latest_checkpoint(tmp_path) == str(tmp_path / 'epoch_3.pth')
+    (tmp_path / 'epoch_3.pth').unlink()  # checkpoints may be in a folder of their own
+    assert latest_checkpoint(tmp_path) == str(original / 'epoch_3.pth')

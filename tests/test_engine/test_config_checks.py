@@ -50,6 +50,16 @@ def test_a_hook_to_be_taken_away_must_be_there(tmp_path):
     assert fault.startswith('default_hooks.checkpont: ')
 
 
+def test_a_multiplier_of_no_weight_decay():
+    said = refused('optim_wrapper.optimizer', dict(type='SGD', lr=0.1, _delete_=True))
+    assert said == (
+        'optim_wrapper.paramwise_cfg.custom_keys.supervision.decay_mult: '
+        'optim_wrapper.optimizer.weight_decay is not set; set it (0: none)'
+    )
+    set_ = dict(type='SGD', lr=0.1, weight_decay=0.0, _delete_=True)
+    check_config(load_config(PLANTED, {'optim_wrapper.optimizer': set_}))
+
+
 def test_every_top_level_key_of_the_runner_is_known():
     assert {'model', 'train_cfg', 'custom_hooks', 'load_from', 'shortcuts'} <= KNOWN
     assert not {'self', 'cfg', 'modle'} & KNOWN

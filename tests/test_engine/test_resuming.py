@@ -1,5 +1,7 @@
 """What a resumed training does with values that are others than before: the table, run."""
 
+import shutil
+
 import pytest
 import torch
 
@@ -7,6 +9,7 @@ import toy
 from children import ROOT, run_tool
 from mmvtr.engine.loop.checkpoint import latest_checkpoint, read_checkpoint
 from mmvtr.engine.loop.resume_rules import changes, table, values_of
+from tiny_sets import of_planted
 
 FIRST = 'work_dirs/toy_config/epoch_2.pth'
 #: All that a training of four epochs keeps, and numbers to change.
@@ -133,6 +136,54 @@ def test_groups_of_the_same_sizes_and_other_parameters_are_refused(trained):
     )
     assert code == 1 and 'Epoch(train)' not in printed, printed
     assert 'the groups of its optimizer hold other parameters' in printed
+
+
+def test_a_copied_run_resumes_from_its_own_folder(trained):
+    """``last_checkpoint`` names the original's file; the copy's is of two epochs."""
+    original, copy = trained / 'work_dirs/toy_config', trained / 'copied'
+    shutil.copytree(original, copy)
+    shutil.copy2(copy / 'epoch_2.pth', copy / 'epoch_4.pth')
+    code, printed = run_tool(
+        trained, 'train.py', 'toy_config.py', '--resume', '--work-dir', 'copied'
+    )
+    said = ' '.join(printed.split())
+    assert code == 0 and 'resumed epoch: 2' in said, said
+    assert 'resumed from copied/epoch_4.pth; last_checkpoint names' in said
+    assert str(original / 'epoch_4.pth') in said
+
+
+def test_the_set_of_a_resumed_training_has_other_ids(tmp_path):
+    (tmp_path / 'one.py').write_text(of_planted('c2v_planted', max_epochs=1))
+    (tmp_path / 'two.py').write_text(of_planted('c2v_planted', max_epochs=2))
+    code, printed = run_tool(tmp_path, 'train.py', 'one.py', '--work-dir', 'run')
+    assert code == 0, printed
+    content = read_checkpoint(tmp_path / 'run/epoch_1.pth')
+    trained = content['meta']['training']['ids']
+    content['meta']['training']['ids'] = '01234567'
+    torch.save(content, tmp_path / 'other.pth')
+    for path in ('other.pth', 'run/epoch_1.pth'):
+        command = ['two.py', '--resume', path, '--work-dir', 'on']
+        code, printed = run_tool(tmp_path, 'train.py', *command)
+        assert code == 0, printed
+        said = ' '.join(printed.split())
+        assert ('other ids, or the same in another order' in said) == (path == 'other.pth')
+        assert (f'(hash {trained}), than that of other.pth (01234567)' in said) == (
+            path == 'other.pth'
+        )
+
+
+def test_the_seed_of_a_config_is_not_the_trained_one(trained):
+    config = (trained / 'toy_config.py').read_text()
+    (trained / 'seeded.py').write_text(config + '\nrandomness = dict(seed=911)\n')
+    code, printed = run_tool(
+        trained, 'train.py', 'seeded.py', '--resume', FIRST, '--work-dir', 'seeded'
+    )
+    assert code == 0 and 'randomness.seed=911 of the config' in printed, printed
+
+
+def test_a_resumed_training_with_averaged_weights_tests_them_without_a_warning(trained):
+    _, said, _ = resumed(trained, 'averaged')
+    assert 'Testing the weights of' in said and 'There is no `ema_state_dict`' not in said
 
 
 def test_the_page_has_the_table():

@@ -34,7 +34,7 @@ USUAL = dict(
 )
 #: Suffixes of tables that are read as csv, and suffixes of all tables.
 CSV = ('.csv', '.tsv')
-TABLES = (*CSV, '.jsonl', '.parquet')
+TABLES = (*CSV, '.jsonl', '.ndjson', '.parquet')
 #: Columns of names, and columns of seconds.
 NAMES, TIMES = ('video', 'text_id', 'split'), ('start', 'end', 'duration')
 
@@ -133,7 +133,7 @@ def read_raw(path: Path, problems: Problems) -> list[tuple[Place, dict[str, Any]
     else:
         rows = (
             read_json_lines(path, problems)
-            if suffix == '.jsonl'
+            if suffix in ('.jsonl', '.ndjson')
             else read_table(path, (), problems)
         )
     if not rows and not problems:

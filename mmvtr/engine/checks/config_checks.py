@@ -342,12 +342,30 @@ def _optim_wrapper(value: Any) -> Iterator[str]:
     if str(maker).rpartition('.')[2] in PARAMWISE:
         takes = PARAMWISE[str(maker).rpartition('.')[2]]
         yield from _keys(paramwise, f'{key}.paramwise_cfg', takes)
+    if maker == 'DefaultOptimWrapperConstructor':
+        yield from _no_decay(paramwise, optimizer, key)
     if isinstance(clip, dict):
         clips = dict(norm=torch.nn.utils.clip_grad_norm_, value=torch.nn.utils.clip_grad_value_)
         chosen = clips.get(clip.get('type', 'norm'))
         if chosen is not None:
             takes = arguments_of(chosen).names - {'parameters'} | {'type'}
             yield from _keys(clip, f'{key}.clip_grad', takes)
+
+
+def _no_decay(paramwise: Any, optimizer: Any, key: str) -> Iterator[str]:
+    """Yield that a multiplier of the weight decay has nothing to multiply."""
+    if not isinstance(paramwise, dict) or not isinstance(optimizer, dict):
+        return
+    if optimizer.get('weight_decay') is not None:
+        return
+    own = paramwise.get('custom_keys') or {}
+    options = {f'custom_keys.{name}': one for name, one in own.items()} | {'': paramwise}
+    for place, one in options.items():
+        for name in one if isinstance(one, dict) else ():
+            if name.endswith('decay_mult') and name != 'flat_decay_mult':
+                where = '.'.join(filter(None, [key, 'paramwise_cfg', place, name]))
+                yield f'{where}: {key}.optimizer.weight_decay is not set; set it (0: none)'
+                return
 
 
 def _visualizer(value: Any) -> Iterator[str]:

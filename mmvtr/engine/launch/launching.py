@@ -24,6 +24,7 @@ from mmvtr.engine.loop.checkpoint import (
     data_order,
     groups_in,
     latest_checkpoint,
+    pointed_checkpoint,
     read_checkpoint,
 )
 from mmvtr.engine.loop.evaluation import bare
@@ -171,6 +172,9 @@ def resume(cfg: Config, path: str, *, seed: Optional[int] = None) -> None:
     if found is None:
         cfg.resume = False
         return
+    pointed = pointed_checkpoint(cfg.work_dir) if path == 'auto' else None
+    if pointed is not None and pointed.is_file() and not pointed.samefile(found):
+        _say(f'resumed from {found}; last_checkpoint names {pointed}, of the run that was copied')
     checkpoint = read_checkpoint(found)
     missing = [name for name in _needed(cfg) if not _holds(checkpoint, name)]
     if missing:
@@ -181,8 +185,20 @@ def resume(cfg: Config, path: str, *, seed: Optional[int] = None) -> None:
     if seed is not None and trained is not None and seed != trained:
         raise SystemExit(f'error: {found} was trained with seed {trained}, not {seed}')
     if trained is not None:
+        own = (cfg.get('randomness') or {}).get('seed')
+        if seed is None and own not in (None, trained):
+            _say(
+                f'randomness.seed={own} of the config: {found} was trained with {trained}, '
+                'which stays'
+            )
         cfg.merge_from_dict({'randomness.seed': trained})
     cfg.load_from, cfg.resume = found, True
+
+
+def _say(message: str) -> None:
+    """Print a line before the logger exists, once for all processes."""
+    if is_main_process():
+        print(message, file=sys.stderr, flush=True)
 
 
 def _needed(cfg: Config) -> list[str]:
@@ -214,6 +230,7 @@ def load_best(runner: Runner, path: Union[str, Path]) -> None:
     checkpoint = read_checkpoint(path)
     # An EMAHook would treat it as a training to resume; state_dict has the averaged weights.
     checkpoint.pop('ema_state_dict', None)
+    runner._resume = False  # it would miss them after a resumed training
     runner.call_hook('after_load_checkpoint', checkpoint=checkpoint)
     bare(runner.model).load_state_dict(checkpoint['state_dict'])
     choice = choice_of(checkpoint)
@@ -249,7 +266,7 @@ def check_order(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Pat
     """Raise unless a resumed training gets its data in the order of an uninterrupted one.
 
     The same joint batch over another number of processes is accepted, with a log message about the
-    difference.
+    difference; so are as many other items, or the same ones in another order.
 
     Raises:
         SystemExit: other numbers of items, of items in a joint batch, or of batches per step.
@@ -264,6 +281,14 @@ def check_order(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Pat
         raise SystemExit(
             f'error: {path} cannot be resumed: it was trained with {orders[0]}, this run has '
             f'{orders[1]}, so that the data would come in another order.{anew(path)}'
+        )
+    (training,) = trainings_of(checkpoint, path)
+    dataset = runner.train_dataloader.dataset
+    ids = dataset.protocol().get('ids_sha') if hasattr(dataset, 'protocol') else None
+    if training.ids is not None and ids not in (None, training.ids):
+        runner.logger.warning(
+            f'the training set has other ids, or the same in another order (hash {ids}), than that '
+            f'of {path} ({training.ids}): from here on other items are trained'
         )
     before, now = meta.get('processes'), get_world_size()
     if before not in (None, now):

@@ -421,10 +421,26 @@ CheckpointLoader.register_scheme(
 
 
 def latest_checkpoint(work_dir: Union[str, Path]) -> Optional[str]:
-    """Return the newest checkpoint in ``work_dir``; None if there is none.
+    """Return the newest checkpoint of ``work_dir``; None if there is none.
+
+    The file of that name in ``work_dir`` comes before the path in ``last_checkpoint``, which is of
+    another folder where a run was moved or copied.
 
     Raises:
         ValueError: the file ``last_checkpoint`` does not hold a path.
+    """
+    path = pointed_checkpoint(work_dir)
+    if path is None:
+        return None
+    own = Path(work_dir, path.name)
+    return str(own if own.is_file() else path)
+
+
+def pointed_checkpoint(work_dir: Union[str, Path]) -> Optional[Path]:
+    """Return the path in the file ``last_checkpoint``; None if there is no such file.
+
+    Raises:
+        ValueError: the file does not hold a path.
     """
     pointer = Path(work_dir, 'last_checkpoint')
     if not pointer.is_file():
@@ -436,6 +452,4 @@ def latest_checkpoint(work_dir: Union[str, Path]) -> Optional[str]:
             f'{pointer} is damaged: expected the path of a checkpoint, found {raw[:80]!r}; '
             'name the checkpoint to resume from'
         )
-    path = Path(text)
-    moved = Path(work_dir, path.name)
-    return str(path if path.is_file() or not moved.is_file() else moved)
+    return Path(text)

@@ -146,6 +146,12 @@ def test_json_of_other_types(tmp_path, line, said):
     assert len(str(error.value)) < 500
 
 
+def test_ndjson_is_jsonl(tmp_path):
+    lines = '{"video": "a", "text": "x"}\n{"video": "b", "text": "y"}\n'
+    rows = read_rows(written(tmp_path, lines, 'my.ndjson'), {}).rows
+    assert [(row.video, row.text) for row in rows] == [('a', 'x'), ('b', 'y')]
+
+
 def test_files_that_are_no_tables(tmp_path):
     with pytest.raises(FileNotFoundError, match='no such table: .*gone.csv'):
         read_rows(tmp_path / 'gone.csv', {})

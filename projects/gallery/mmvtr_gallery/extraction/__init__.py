@@ -1,6 +1,1 @@
-"""Large-scale extraction: ids and files in, Arrow tables of their vectors out (needs pyarrow)."""
-
-from mmvtr_gallery.extraction.extractor import SCHEMA, Extractor, Reader
-from mmvtr_gallery.extraction.parts import Parts
-
-__all__ = ['SCHEMA', 'Extractor', 'Parts', 'Reader']
+"""Encoding of videos for stores: windows of a video, and Arrow rows of videos by the million."""

@@ -11,8 +11,8 @@ from mmengine.config import Config
 
 from children import MP, log_of, run_tool, start_tool
 from mmvtr.apis import encode_videos, vectors
-from mmvtr_gallery.extraction import SCHEMA, Extractor, Parts, Reader
-from mmvtr_gallery.extraction.extractor import records_of
+from mmvtr_gallery.extraction.extractor import SCHEMA, Extractor, Reader, records_of
+from mmvtr_gallery.extraction.parts import Parts
 from mmvtr_gallery.extraction.rows import listed_videos
 from mmvtr_gallery.extraction.share import Share
 from tiny_sets import of_videos
