@@ -14,7 +14,11 @@ from mmvtr.storage import write_plain
 from tiny_sets import of_videos
 
 CONFIG = of_videos()
-LOG = """2026/01/01 - results on test
+LOG = """2026/01/01 - results on val
+
+protocol: set ToyVideos val | ids 99 | texts 2
+
+2026/01/01 - results on test
 
 retrieval  R@1     12.3     1.0
 

@@ -3,11 +3,13 @@
     python projects/lab/evidence/real/run.py                   # all of the plan (PLAN.md), hours
     python projects/lab/evidence/real/run.py --list
     python projects/lab/evidence/real/run.py --sets F --only dvtr infonce --seeds 5 6
-    python projects/lab/evidence/real/run.py --set FOLDER --only infonce   # your features: sets.py
+    python projects/lab/evidence/real/run.py --set FOLDER --only infonce student   # your features
     python projects/lab/evidence/real/run.py --tables          # the pages, from the results
 
     python projects/lab/evidence/real/run.py --jobs 16         # so many trainings at once
 
+A FOLDER of your own is described in sets.py.  Each look at val is a line; at the end each row's
+change over its control with its interval over seeds.
 Data are found in ../shared or $MMVTR_SHARED, and what encode_words.py has made for M and T;
 work_dirs/real holds what the product reads of them.
 Results that are there are not made again.  Seed 0 tries two learning rates (some rows one), and val
@@ -62,6 +64,18 @@ class Place:
         self.transforms: Optional[Sequence[str]] = None
         #: Models and their scores of test, of the last epoch and then of the best, for pictures.
         self.tested: list[tuple[torch.nn.Module, measure.Both]] = []
+
+    def said(self) -> str:
+        """What the towers read, and how long they are trained."""
+        epochs, batch, _ = self.schedule
+        texts = 'words, trained from scratch'
+        if self.text == 'minilm':
+            width = self.about.get('text_width')
+            texts = f'{width} stored numbers each ({text_name(self.name, self.text)})'
+        return (
+            f'{self.name}: texts are {texts}, items {self.about["width"]} numbers a frame; {epochs}'
+            f' epochs, batches of {batch}'
+        )
 
     def kind(self, method: Method) -> str:
         """What its texts are read as."""
@@ -421,6 +435,8 @@ def main() -> None:
         return write_pages(results.rows)
     quiet()
     places = in_a_sentence(lambda: places_of(args), ValueError)
+    for place in places:
+        print(place.said(), flush=True)
     rows, end = rows_of(places, args.only), time.time() + 60 * args.minutes
     if not rows:
         raise SystemExit('error: no row is left (--text words needs neither of the npz of texts)')
@@ -435,16 +451,50 @@ def main() -> None:
                 print(said(row), flush=True)
         if time.time() >= end:
             break
+    print('\n'.join(changes(results.rows, rows)), flush=True)
     if failed:
         names = [f'{place.name} {name} seed {seed}' for place, name, seed, _ in failed]
         raise SystemExit(f'error: {len(failed)} trainings failed, see above: {", ".join(names)}')
 
 
+def changes(made: Sequence[Result], rows: Sequence[tuple[Place, str]]) -> list[str]:
+    """Each row's level, and its change over its control, paired over seeds, 95 % intervals."""
+    from tables import Table
+
+    lines = ['', 'change over the control, mean [95 % interval] over paired seeds']
+    for place, name in rows:
+        table, control = Table(made, place.name, place.text), METHODS[name].control
+        runs = [*table.figures(name, 'best').values()]
+        if runs:
+            level = sum(run['rsum'] for run in runs) / len(runs)
+            lines.append(f'{place.name} {name}: rsum {level:.1f}, {len(runs)} seeds')
+        pairs = table.paired(name, 'best') if control else []
+        if pairs:
+            parts = [
+                f'{title} {table.change(name, key, when)}'
+                for title, key, when in (
+                    ('rsum', 'rsum', 'best'),
+                    ('at the last epoch', 'rsum', 'last'),
+                    ('R@1 t2v', 't2v_R1', 'best'),
+                    ('v2t', 'v2t_R1', 'best'),
+                )
+            ]
+            lines.append(f'    over {control}, {len(pairs)} seeds: {", ".join(parts)}')
+        elif control and runs:
+            lines.append(f'    over {control}: no seed of both')
+    return lines
+
+
+def text_name(name: str, text: str) -> str:
+    """What texts are read as: of a stranger's set no encoder is known."""
+    return 'captions.npz' if name not in SETS and text == 'minilm' else text
+
+
 def said(row: Result) -> str:
     """One line of a result."""
-    best, last = row['best'], row['last']
+    best, last, text = row['best'], row['last'], text_name(row['set'], row['text'])
     return (
-        f'{row["set"]} {row["text"]} {row["method"]} seed {row["seed"]} rate {row["rate"]:g}: '
+        f'{row["set"]} {text} {row["method"]} seed {row["seed"]} rate {row["rate"]:g}: '
         f'rsum {best["rsum"]:.1f} at epoch {row["epoch"]}, last {last["rsum"]:.1f}; R@1 '
         f'{best["t2v_R1"]:.1f} / {best["v2t_R1"]:.1f}; {row["seconds"]} + {row["test_seconds"]} s'
     )

@@ -47,6 +47,35 @@ def test_a_set_of_ones_own_is_trained_tested_and_not_made_again(real, folder, mo
     assert (out / 'own_minilm.jsonl').read_text().splitlines() == lines
 
 
+def test_students_are_made_of_kept_members_and_compared(real, folder, monkeypatch, capsys):
+    out = folder.parent / 'results'
+    ask = ['--set', folder, '--only', 'infonce', 'student', 'wide', '--seeds', 0, 1, '--epochs', 2]
+    run(real, monkeypatch, *ask, '--results', out, '--transforms')
+    printed = capsys.readouterr().out
+    assert 'own: texts are 12 stored numbers each (captions.npz)' in printed
+    assert 'own student seed 9000: 2 epochs of 1 steps, 2 in all' in printed
+    kept = {path.stem for path in (folder.parent / 'work_dirs/real/members').glob('*.pth')}
+    members = {f'own_minilm_0.001_{seed + 1000 * n}' for seed in (0, 1) for n in range(3)}
+    assert members <= kept and kept - members <= {'own_minilm_0.002_0', 'own_minilm_0.002_1'}
+    rows = [json.loads(line) for line in (out / 'own_minilm.jsonl').read_text().splitlines()]
+    base = [row for row in rows if row['method'] == 'infonce']
+    rate = max((row for row in base if row['seed'] == 0), key=lambda row: row['val'])['rate']
+    of = {
+        name: {row['seed']: row['best']['rsum'] for row in rows if row['method'] == name}
+        for name in ('student', 'wide')
+    }
+    of['infonce'] = {row['seed']: row['best']['rsum'] for row in base if row['rate'] == rate}
+    for name in ('student', 'wide'):
+        mean = sum(of[name][seed] - of['infonce'][seed] for seed in (0, 1)) / 2
+        end = printed[printed.index('change over the control') :]
+        line = end[end.index(f'own {name}: ') :].splitlines()[1]
+        assert (
+            line.strip().replace('*', '').startswith(f'over infonce, 2 seeds: rsum {mean:+.1f} [')
+        )
+    run(real, monkeypatch, *ask, '--results', out, '--transforms')
+    assert len((out / 'own_minilm.jsonl').read_text().splitlines()) == len(rows)
+
+
 @pytest.mark.nightly
 def test_the_script_finds_its_modules_by_itself():
     script = ROOT / 'projects/lab/evidence/real/run.py'
