@@ -101,7 +101,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> Any:
         """Exit with status 2 and a one-sentence message."""
         if re.search(r'expected (at least )?one argument$|^unrecognized arguments: -[^-]', message):
-            message += "; a value with a leading '-' is given as --option=-VALUE, or after --"
+            message += "; a value with a leading '-' is given as --OPTION=-VALUE, or after --"
         self.exit(2, f'error: {message} ({self.prog} --help)\n')
 
 

@@ -38,7 +38,7 @@ def test_a_value_with_a_leading_hyphen(parser, capsys, word):
     assert parser.parse_args(['dir', '--', word]).texts == [word]
     with pytest.raises(SystemExit):
         parser.parse_args(['dir', '--delete', word])
-    assert '--option=-VALUE' in capsys.readouterr().err
+    assert '--OPTION=-VALUE' in capsys.readouterr().err
 
 
 def test_texts_before_and_behind_options(parser):
