@@ -8,7 +8,7 @@ A config's ``before`` lists them, in their order, and its other values name thei
     )
     model = dict(belief=dict(halves=['{half0}/best.pth', ...]))
 
-Keys of a row: ``config``, a file beside this one, a path or the name of one of the package's own;
+Keys of a row: ``config``, a file beside this one, a path, or one of the package's own by name;
 ``options``, config changes as for ``--cfg-options``, in which earlier rows can be named; ``seed``,
 added to the training's; ``export``, store the train set's vectors as logits in ``{NAME}/teacher``
 (``tools/export_teacher.py``); ``folder``, by default ``NAME`` in the training's folder.
@@ -50,12 +50,20 @@ def rows_of(cfg: Any) -> list[Row]:
     """Return the rows of a config whose folders are named (:func:`name_folders`)."""
     rows = []
     for name, row in (cfg.get('before') or {}).items():
-        beside = Path(cfg.filename or '').parent / row['config']
-        config = str(beside) if beside.is_file() else row['config']
+        config = _file_of(row['config'], Path(cfg.filename or '').parent)
         options = dict(row.get('options') or {})
         more = {key: row[key] for key in ('seed', 'export') if key in row}
         rows.append(Row(name, config, Path(row['folder']), options, **more))
     return rows
+
+
+def _file_of(config: str, folder: Path) -> str:
+    """Return the file of a row's config beside another one, else what it names."""
+    beside = folder / config
+    if beside.is_file() or Path(config).is_file():
+        return str(beside if beside.is_file() else config)
+    own = config.removeprefix('mmvtr::')
+    return own if '/' in own else own.removesuffix('.py')
 
 
 def name_folders(cfg: Any) -> None:
