@@ -24,6 +24,8 @@ from mmvtr.hints import nearest
 
 #: Keys of a row.
 KEYS = ('config', 'options', 'seed', 'export', 'folder')
+#: Beginning of a string that is in a row's folder.
+NAME = re.compile(r'\{([A-Za-z_]\w*)\}')
 
 
 class Row(NamedTuple):
@@ -80,10 +82,10 @@ def name_folders(cfg: Any) -> None:
     folders: dict[str, str] = {}
     for name, row in rows.items():
         _check(name, row)
-        row.update(_named(row, folders))
+        row.update(named(row, folders))
         folders[name] = row.setdefault('folder', str(Path(cfg.work_dir) / name))
     for key in [key for key in cfg if key != 'before']:
-        found = _named(cfg[key], folders)
+        found = named(cfg[key], folders)
         if found != cfg[key]:
             cfg[key] = found
 
@@ -105,17 +107,29 @@ def _check(name: str, row: Any) -> None:
             )
 
 
-def _named(value: Any, folders: Mapping[str, str]) -> Any:
-    """Return a value, or all inside a dict or list, with folders in place of names."""
+def named(value: Any, folders: Mapping[str, str]) -> Any:
+    """Return a value, or all inside a dict or list, with folders in place of names.
+
+    Raises:
+        ValueError: a string that begins with ``{NAME}`` of no folder.
+    """
     if isinstance(value, Mapping):
-        return type(value)({key: _named(one, folders) for key, one in value.items()})
+        return type(value)({key: named(one, folders) for key, one in value.items()})
     if isinstance(value, (list, tuple)):
-        return type(value)(_named(one, folders) for one in value)
-    match = re.match(r'\{([A-Za-z_]\w*)\}', value) if isinstance(value, str) else None
+        return type(value)(named(one, folders) for one in value)
+    match = NAME.match(value) if isinstance(value, str) else None
     if match is None:
         return value
     if match[1] not in folders:
-        raise ValueError(
-            f'{value[:80]!r} names no row of before that precedes{nearest(match[1], folders)}'
-        )
+        raise ValueError(f'{value[:80]!r} names no row that precedes{nearest(match[1], folders)}')
     return folders[match[1]] + value[match.end() :]
+
+
+def names_in(value: Any) -> set[str]:
+    """Return the names at the beginnings of all strings in nested dicts and lists."""
+    if isinstance(value, Mapping):
+        value = [*value.values()]
+    if isinstance(value, (list, tuple)):
+        return {name for one in value for name in names_in(one)}
+    match = NAME.match(value) if isinstance(value, str) else None
+    return set() if match is None else {match[1]}
