@@ -105,7 +105,7 @@ def name_projects(app: Any, name: str, source: list[str]) -> None:
 ROOMS = dict(
     users=(
         *('arrays', 'sentence_transformers', 'apis'),
-        *('hard_negatives', 'plain_config', 'names_code', 'utils'),
+        *('hard_negatives', 'plain_config', 'utils'),
     )
 )
 

@@ -179,3 +179,24 @@ def _words(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f'{error.filename}: {error.strerror}'
     return str(error) or type(error).__name__
+
+
+@contextmanager
+def refusing_code(name: str) -> Iterator[None]:
+    """Replace a library's refusal to run a model's own code with a one-sentence error.
+
+    Args:
+        name: the model's name, for the message.
+
+    Raises:
+        ValueError: the model that is loaded inside needs ``trust_remote_code``.
+    """
+    try:
+        yield
+    except ValueError as error:
+        if 'trust_remote_code' not in str(error):
+            raise
+        raise ValueError(
+            f'{name[-200:]} cannot be loaded without code that comes with it, which is not run: '
+            'look at that code, and give the model in code or in a config of your own'
+        ) from error

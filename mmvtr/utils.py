@@ -14,6 +14,7 @@ from mmengine import registry
 from mmengine.config import Config
 
 import mmvtr.presets  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
+from mmvtr.before import name_folders
 from mmvtr.presets import is_config_file, read_config  # noqa: F401 - users know them by utils
 from mmvtr.registry import (  # noqa: F401 - users know them by this module
     forget_pretrained,
@@ -125,7 +126,8 @@ def load_config(
         options: changes, ``{'model.width': 8}``.  A name in the config's ``shortcuts`` stands for
             all keys that are listed there, and ``NAME.more`` for ``more`` of each of them.  A
             :class:`~mmvtr.values.Written` is converted to its key's type (:func:`typed`).
-        work_dir: default: the config's own, else ``work_dirs/<stem of path>``.
+        work_dir: default: the config's own, else ``work_dirs/<stem of path>``.  The folders of the
+            trainings that come before are in it (:mod:`mmvtr.before`).
 
     Raises:
         SystemExit: the file does not exist, or it or the options cannot be read; an option whose
@@ -138,6 +140,8 @@ def load_config(
     try:
         cfg = OnceFormatted.of(read_config(file))
         _merge(cfg, options or {})
+        cfg.work_dir = work_dir or cfg.get('work_dir') or str(Path('work_dirs', Path(path).stem))
+        name_folders(cfg)
     except OptionError as error:
         raise SystemExit(f'error: config {path}: --cfg-options {error}') from error
     except Exception as error:  # configs are code and can raise anything
@@ -147,7 +151,6 @@ def load_config(
                 'it, or a base of it, begins with a byte-order mark; save it as UTF-8 without one'
             )
         raise SystemExit(f'error: config {path}: {said}') from error
-    cfg.work_dir = work_dir or cfg.get('work_dir') or str(Path('work_dirs', Path(path).stem))
     for name in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
         loader = cfg.get(name)
         if loader and not loader.get('num_workers', 0):

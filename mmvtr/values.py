@@ -302,3 +302,19 @@ def _elements(kind: Any, count: int) -> list[Any]:
     if get_origin(kind) is tuple and Ellipsis not in get_args(kind):
         return [*arguments, *[Any] * count][:count]
     return [arguments[0] if arguments else Any] * count
+
+
+def written(value: Any, *, inside: bool = False) -> str:
+    """Return the text that :func:`read` reads back, quoted inside lists if needed.
+
+    Example:
+        ::
+
+            >>> written(['a b', 1])
+            "['a b',1]"
+    """
+    if isinstance(value, (list, tuple)):
+        return '[' + ','.join(written(one, inside=True) for one in value) + ']'
+    if inside and isinstance(value, str) and re.search(r'[\s,()\[\]{}]', value):
+        return f"'{value}'"
+    return str(value)

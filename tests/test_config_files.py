@@ -8,7 +8,7 @@ from itertools import product
 from mmengine.config import Config
 
 from children import ROOT
-from mmvtr.presets import PRESET
+from mmvtr.presets import PRESET, read_config
 from mmvtr.utils import config_names
 
 
@@ -61,3 +61,13 @@ def test_the_index_has_each_preset_at_its_configs():
         assert set(presets) <= found, row
         every |= found
     assert every - left == {preset for _, presets in INDEX for preset in presets}
+
+
+def test_several_presets_apply_in_their_order(tmp_path):
+    """The last one has the last word, and the config is called as it was asked for."""
+    text = 'x = 0\npreset_one = dict(x=1, y=1)\npreset_two = dict(x=2)\n'
+    (tmp_path / 'c.py').write_text(text)
+    for name, x in (('c+one+two', 2), ('c+two+one', 1), ('c', 0)):
+        cfg = read_config(tmp_path / f'{name}.py')
+        assert cfg.x == x and cfg.get('y') == (1 if 'one' in name else None)
+        assert cfg.filename == str(tmp_path / f'{name}.py')

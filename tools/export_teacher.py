@@ -1,11 +1,13 @@
 """Write a trained retriever's vectors of a dataset's texts and videos, to teach another retriever.
 
-    python tools/export_teacher.py CONFIG CHECKPOINT --out DIR [--split train] [--format npy|hdf5]
-                                   [--logits] [--half]
+    python tools/export_teacher.py CONFIG CHECKPOINT --out DIR [--split train]
+                                   [--format npy|hdf5|npz] [--logits] [--half]
 
 Writes ``DIR/text`` and ``DIR/video`` (npy: ``ID.npy``, float32 [E, D]; hdf5: ``DIR/text.h5`` and
 ``DIR/video.h5``), one row per expert, or one for the whole item. ``LoadVectors`` reads them in the
 pipelines of the student's training set, and a ``StoredTeachers`` supervision makes the scores.
+npz writes ``DIR/text.npz`` and ``DIR/video.npz``, ``ids`` [N] and ``vectors`` [N, E, D], which
+``StoredTeachers(teachers={NAME: DIR})`` reads itself, without a change of the pipelines.
 Items are read with the test pipeline, without randomness.
 
 ``--logits`` divides the texts' vectors by the model's temperature, so that inner products are
@@ -27,6 +29,7 @@ import argparse
 from pathlib import Path
 from typing import Any, Iterable
 
+import numpy as np
 from mmengine.config import Config
 
 from mmvtr.command_line import Parser, output_folder, tool
@@ -42,9 +45,9 @@ def parse_args() -> argparse.Namespace:
     add('--split', choices=['train', 'val', 'test'], default='train', help='default: train')
     add(
         '--format',
-        choices=['npy', 'hdf5'],
+        choices=[*WRITERS],
         default='npy',
-        help='a file for each item, or one for all (default: npy)',
+        help='a file for each item (default: npy), or one for all',
     )
     add('--logits', action='store_true', help="divide the texts by the model's temperature")
     add('--half', action='store_true', help='store float16 (default: float32)')
@@ -64,7 +67,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
     from mmvtr.apis import as_tested, encode_set, load_retriever
     from mmvtr.engine.launch.launching import check_datasets
 
-    write = write_npy if args.format == 'npy' else write_hdf5
+    write = WRITERS[args.format]
     model, _ = load_retriever(cfg, args.checkpoint)
     refuse_without_vectors(model)
     name = f'{args.split}_dataloader'
@@ -127,6 +130,21 @@ def write_hdf5(folder: Path, kind: str, items: Iterable[tuple[str, Any]]) -> Pat
             file[name_in_hdf5(name, kind)] = rows
     return path
 
+
+def write_npz(folder: Path, kind: str, items: Iterable[tuple[str, Any]]) -> Path:
+    """Write ``FOLDER/KIND.npz`` with the ids and the rows of all items."""
+    from mmvtr.storage.arrays import write_arrays
+
+    ids, rows = zip(*items)
+    if len({row.shape for row in rows}) > 1:
+        raise ValueError(f'{kind}s have different numbers of vectors: store them as npy or hdf5')
+    folder.mkdir(parents=True, exist_ok=True)
+    write_arrays(folder / f'{kind}.npz', ids=np.array(ids), vectors=np.stack(rows))
+    return folder / f'{kind}.npz'
+
+
+#: Formats and what writes them.
+WRITERS = dict(npy=write_npy, hdf5=write_hdf5, npz=write_npz)
 
 if __name__ == '__main__':
     main()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
 from pathlib import Path
 
 from mmengine.config import Config
@@ -86,7 +85,11 @@ def main() -> None:
     if args.against:
         from mmvtr.engine.launch.against import train_baseline
 
-        train_baseline(cfg, args, Path(__file__), partial(load_config, args.against))
+        train_baseline(cfg, args, Path(__file__), load_config)
+    if cfg.get('before'):
+        from mmvtr.engine.launch.before import train_rows
+
+        train_rows(cfg, args, Path(__file__), load_config)
     with Ending(cfg.work_dir, sys.argv, launched=args.launcher != 'none') as ending:
         check_writable(cfg.work_dir)
         train(cfg, args, ending)
@@ -107,8 +110,8 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
         checkpoint = training.train_and_test(runner)
         if is_main_process():
             if args.against:
-                load = partial(load_config, args.against)
-                print(against.compared(cfg, args, checkpoint, Path(__file__), load), end='\n\n')
+                here = Path(__file__)
+                print(against.compared(cfg, args, checkpoint, here, load_config), end='\n\n')
             if checkpoint is None:
                 print(f'no checkpoint was written to {runner.work_dir}')
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, Iterable, Optional
+from typing import Any, Iterable, Mapping, Optional, Sequence
 
 import torch
 import torch.distributed as dist
@@ -17,9 +17,11 @@ from mmvtr.functional.values import check_one_of, check_range
 from mmvtr.models.blocks import losses_in_blocks, whole_needed
 from mmvtr.models.combined import CombinedSupervision
 from mmvtr.models.gradient_watch import GradientWatch, why_nothing
-from mmvtr.models.losses import ContrastiveLoss
+from mmvtr.models.losses import ContrastiveLoss, KLDistillationLoss
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.guide import GuideSupervision
+from mmvtr.models.supervisions.stored_vectors import PREFIX
+from mmvtr.models.supervisions.teachers import StoredTeachers
 from mmvtr.models.target import Target, check_read
 from mmvtr.registry import build
 from mmvtr.sentence_transformers.guide import LEVEL, Reader
@@ -42,6 +44,8 @@ except ImportError as error:
 ROWS = 64
 #: Name of the level that the Gaussian heads provide and some supervisions read.
 GAUSSIAN = 'gaussian'
+#: Weight and softness of the divergence from teachers (docs/recipe.md).
+DISTILLATION = dict(temperature=4.0, loss_weight=4.0)
 
 
 class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
@@ -63,6 +67,11 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         guide_margin, guide_strategy: ``margin`` and ``rule`` of GuideSupervision. As in
             sentence-transformers' GISTEmbedLoss the margin is 0 by default: a wider one excludes
             every negative if the guide's cosines are close together.
+        teachers: models with ``encode`` for texts, with any tokenizer and width.  The mean of their
+            cosines divided by a temperature is followed by a
+            :class:`~mmvtr.models.losses.KLDistillationLoss`, which is added.
+        teacher_temperatures: one for each; default ``temperature``.
+        distillation: arguments of KLDistillationLoss; default temperature and weight 4.
         temperature: divides the cosines, 1 / ``scale`` of sentence-transformers.
         form, direction, weighted: see :class:`~mmvtr.models.losses.ContrastiveLoss`; the losses of
             sentence-transformers use only texts as queries, ``direction='t2v'``.
@@ -92,6 +101,9 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         guide: Optional[Any] = None,
         guide_margin: float = 0.0,
         guide_strategy: str = 'absolute',
+        teachers: Sequence[Any] = (),
+        teacher_temperatures: Optional[Sequence[float]] = None,
+        distillation: Mapping[str, float] = DISTILLATION,
         temperature: float = 0.05,
         form: str = 'pooled',
         direction: str = 'both',
@@ -117,17 +129,24 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         self.similarity = CosineSimilarity()
         self.loss = self._loss(form=form, direction=direction, weighted=weighted)
         self.guide = None if guide is None else Reader(guide, model.tokenizer)
+        self.losses = nn.ModuleDict(dict(contrastive=self.loss))
         own = None if supervision is None else _supervision(supervision)
         rule = GuideSupervision(margin=guide_margin, rule=guide_strategy)
-        self.supervision = own if guide is None else rule if own is None else _both(own, rule)
-        check_read(self.supervision, dict(contrastive=self.loss))
+        self.teachers = {f'teacher{n}': Reader(x, model.tokenizer) for n, x in enumerate(teachers)}
+        taught = None
+        if self.teachers:
+            by = teacher_temperatures or [temperature] * len(self.teachers)
+            taught = StoredTeachers(teachers=[*self.teachers], temperatures=by)
+            self.losses['distillation'] = KLDistillationLoss(**distillation)
+        self.supervision = _joined(own=own, guide=rule if guide is not None else None, teach=taught)
+        check_read(self.supervision, self.losses)
         self.heads = nn.ModuleDict()
         if heads is not None or getattr(own, 'level', None) == GAUSSIAN:
             heads = heads or dict(type='HierarchicalGaussianHead')
             self._width = dim = model.get_embedding_dimension()
             self.heads.update({side: build(heads, dim=dim) for side in ('text', 'document')})
         self.figures: dict[str, Tensor] = {}
-        self._guided: Optional[list[Tensor]] = None
+        self._further: dict[str, list[Tensor]] = {}
         self._gradient_watch = GradientWatch(warn=warnings.warn)
         self._few_labels = False
         self._own_gradients: list[tuple[nn.Parameter, Tensor]] = []
@@ -146,7 +165,10 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
                 f'two columns or more expected, a text and its document, not {len(columns)}'
             )
         self._start_alike()
-        self._guided = None if self.guide is None else self.guide.read(columns)
+        self._further = {} if self.guide is None else {LEVEL: self.guide.read(columns)}
+        for name, teacher in self.teachers.items():
+            found = teacher.read(columns, texts_only='a teacher')
+            self._further[f'{PREFIX}{name}'] = [nn.functional.normalize(x, dim=-1) for x in found]
         if not self.uses_gradient_cache:
             return self._compute(embed_columns(self.model, columns), labels)
         self._own_gradients = []
@@ -216,7 +238,7 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
             similarity=self.similarity,
             supervision=self.supervision,
             judge=self.supervision,
-            losses=dict(contrastive=self.loss),
+            losses=dict(self.losses),
             objectives={},
         )
         shared = world_size() == 1 or self.gather_across_devices
@@ -227,7 +249,11 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
         if self.supervision is not None:
             target, losses = self.supervision(texts, documents, target)
         matrices = self.similarity(texts, documents)
-        return target, dict(losses, loss_contrastive=self.loss(matrices, target, temperature))
+        values = {
+            f'loss_{name}': loss(matrices, target, temperature)
+            for name, loss in self.losses.items()
+        }
+        return target, {**losses, **values}
 
     def _check_width(self, width: int) -> None:
         if width != self._width:
@@ -240,8 +266,8 @@ class DebiasedContrastiveLoss(CachedLossMixin, nn.Module):
     def _levels(self, vectors: Tensor, column: int) -> Levels:
         """Return a column's levels of the joint batch."""
         levels = {'global': Embedding(vectors)}
-        if self._guided is not None:
-            levels[LEVEL] = Embedding(self._guided[column])
+        for name, columns in self._further.items():
+            levels[name] = Embedding(columns[column])
         return gather_levels(levels) if self.gather_across_devices else levels
 
     def _joint_labels(self, labels: Optional[Tensor], count: int, device: torch.device) -> Tensor:
@@ -311,8 +337,12 @@ def _supervision(given: nn.Module | dict | str) -> nn.Module:
     return made
 
 
-def _both(own: nn.Module, rule: GuideSupervision) -> nn.Module:
-    return CombinedSupervision(parts=dict(own=own, guide=rule), spared_by='product')
+def _joined(**parts: Optional[nn.Module]) -> Optional[nn.Module]:
+    """Return the only supervision of several, their combination, or None."""
+    given = {name: part for name, part in parts.items() if part is not None}
+    if len(given) < 2:
+        return next(iter(given.values()), None)
+    return CombinedSupervision(parts=given, spared_by='product')
 
 
 def _cat(parts: list[Levels]) -> Levels:

@@ -31,24 +31,28 @@ class Reader:
         self.guide, self.tokenizer = guide, tokenizer
 
     @torch.no_grad()
-    def read(self, columns: Sequence[dict[str, Any]]) -> list[Tensor]:
+    def read(self, columns: Sequence[dict[str, Any]], *, texts_only: str = '') -> list[Tensor]:
         """Return the guide's vectors of each column, float [N, D].
 
         Args:
             columns: features of the texts, of their documents, and of hard negatives.
+            texts_only: name of a reader that needs texts in all columns; '': the first one.
 
         Returns:
             float [N, D] per column; zeros for hard negatives that are not texts, which the guide
             cannot judge.
 
         Raises:
-            ValueError: the first column has no texts.
+            ValueError: the first column has no texts, or one has none that needs them.
         """
         texts = self._encode(columns[0])
         if texts is None:
             raise ValueError(
                 'a guide reads texts, and the first column has none: make the texts the first one'
             )
+        others = [n for n, column in enumerate(columns) if not is_text(column)]
+        if texts_only and others:
+            raise ValueError(f'{texts_only} reads texts, and column {others[0]} has none')
         found = [texts]
         for number, column in enumerate(columns[1:]):
             vectors = self._encode(column)

@@ -35,7 +35,7 @@ from mmvtr.engine.loop.facts import BEST, differing
 from mmvtr.evaluation.results import Results, refuse_other_test
 from mmvtr.hints import nearest
 from mmvtr.utils import config_folder, is_config_file, load_config
-from mmvtr.values import part
+from mmvtr.values import part, written
 
 #: Keys of a sweep and of a run.
 NEEDED, ALLOWED = ('paper', 'table', 'section', 'about', 'config', 'metrics', 'runs'), ('note',)
@@ -70,7 +70,7 @@ class Run(NamedTuple):
 
     def written(self) -> list[str]:
         """Return the options as words for a command line."""
-        return [f'{key}={_written(value)}' for key, value in self.options.items()]
+        return [f'{key}={written(value)}' for key, value in self.options.items()]
 
 
 class Sweep(NamedTuple):
@@ -304,15 +304,6 @@ def _near_sweep(path: Path, config: str) -> str:
     """Return a config's path beside the sweep's folder if there is one, else ``config``."""
     near = path.parent.parent / config
     return str(near) if is_config_file(near) and not is_config_file(config) else config
-
-
-def _written(value: Any, inside: bool = False) -> str:
-    """Return the text that :func:`mmvtr.values.read` reads back, quoted inside lists if needed."""
-    if isinstance(value, (list, tuple)):
-        return '[' + ','.join(_written(one, inside=True) for one in value) + ']'
-    if inside and isinstance(value, str) and re.search(r'[\s,()\[\]{}]', value):
-        return f"'{value}'"
-    return str(value)
 
 
 def _check_keys(

@@ -85,8 +85,8 @@ FAULTS = {
     )),
     'the length is not checked': _fault('videos', (
         'mmvtr/datasets/videos/listed_packets.py',
-        'if states_length and missing >',
-        'if False and missing >',
+        'if length - self._end >',
+        'if False and length - self._end >',
     )),
     'a path is taken for a protocol': _fault('videos', (
         'mmvtr/datasets/videos/video_files.py', "av.open('file:' + path,", 'av.open(path,',
@@ -103,7 +103,9 @@ FAULTS = {
         'return True',
     )),
     'the first timestamp is taken for zero': _fault('players', (
-        VIDEOS, 'pts[0] * unit - start', '0.0',
+        'mmvtr/datasets/videos/video_files.py',
+        'return None if container.start_time is None else container.start_time / av.time_base',
+        'return None',
     )),
     # -- folders ---------------------------------------------------------------------------------
     'a walk follows loops': _fault('folders', (
@@ -211,16 +213,9 @@ def bad_trials(copy: Path, part: str) -> list[str]:
     return json.loads(result.read_text())['bad']
 
 
-@contextmanager
-def planted_here(name: str) -> Iterator[None]:
-    """A module of this process has a fault for a while, which is all in that one."""
+def plant_here(name: str) -> None:
+    """Plant a fault, which is all in one module, in this process until it ends."""
     (edit,) = FAULTS[name].edits
     module = import_module(edit.file.removesuffix('.py').replace('/', '.'))
-    before = dict(vars(module))
     source = planted((ROOT / edit.file).read_text(), edit, name)
     exec(compile(source, edit.file, 'exec'), vars(module))
-    try:
-        yield
-    finally:
-        vars(module).clear()
-        vars(module).update(before)

@@ -143,8 +143,8 @@ FAULTS = {
     # -- stores, the service, files ---------------------------------------------------------------
     'an exact search stops at its best hit': _gallery(
         'store/rerank.py',
-        'found.scores[-1] >= raw[-1] + highest',
-        'found.scores[0] >= raw[-1] + highest',
+        'found.scores[-1] > raw[-1] + highest',
+        'found.scores[0] > raw[-1] + highest',
         'test_store/test_engines.py',
     ),
     'an add forgets the highest bias of before': _gallery(
@@ -184,11 +184,11 @@ FAULTS = {
         'if living:',
         'test_storage',
     ),
-    'files of code are harmless': _fault(
-        'names_code.py',
-        'return kernels or any(text.endswith(_FILES) for text in texts)',
-        'return kernels',
-        'test_names_code.py',
+    'a config of others may set what names code': _fault(
+        'plain_config.py',
+        "if key in getattr(component, 'not_data', ()):",
+        'if False:',
+        'test_plain_config.py',
     ),
     # -- searches and their probabilities --
     'a gate forgets the best item of an earlier tile': _fault(
@@ -292,10 +292,10 @@ FAULTS = {
         'return places',
         'test_arrays/test_hubs.py',
     ),
-    'a scaled gallery is taken for the saved one': _fault(
+    'galleries of unit vectors are all one': _fault(
         'arrays/saved.py',
-        'found[:, 0] *= torch.cat([x.cpu() for x in gallery.lengths])',
-        'pass',
+        'torch.stack([rows.norm(dim=1), rows @ probe], dim=1)',
+        'torch.stack([rows.norm(dim=1), rows.norm(dim=1)], dim=1)',
         'test_arrays/test_debiaser.py',
     ),
     # -- calibration of pairs --
@@ -495,58 +495,7 @@ FAULTS = {
         'if False:',
         'test_engine/test_resuming.py',
     ),
-    'lists of parts are compared up to the shorter': _fault(
-        'engine/loop/resume_rules.py',
-        '_listed(before) and _listed(now) and len(before) == len(now)',
-        '_listed(before) and _listed(now)',
-        'test_engine/test_resuming.py',
-    ),
-    # -- distillation --
-    'a text of several videos counts once for each': _fault(
-        'models/losses/distillation.py',
-        'share = 1 / row.bincount(minlength=len(student[0]))[row].to(total.dtype)',
-        'share = torch.ones(len(row), dtype=total.dtype)',
-        'test_models/test_dldkd.py',
-    ),
-    'the teacher of frames is trained': _fault(
-        'models/losses/distillation.py',
-        'teacher = tuple(x.detach() for x in self._both(texts, videos, self.teacher))',
-        'teacher = self._both(texts, videos, self.teacher)',
-        'test_models/test_dldkd.py',
-    ),
-    'teachers see frames of another normalisation': _fault(
-        'models/supervisions/teachers.py',
-        'check_frames(k, member.data_preprocessor, student)',
-        'pass',
-        'test_models/test_supervisions/test_teachers.py',
-    ),
-    "loading a teacher draws the student's weights": _fault(
-        'models/supervisions/teachers.py',
-        'with torch.random.fork_rng(devices=[]):',
-        'if True:',
-        'test_models/test_supervisions/test_teachers.py',
-    ),
     # -- checkpoints and resuming --
-    'a repeated validation is that of the next epoch': _fault(
-        'engine/loop/checkpoint.py',
-        "hub.update_info('epoch', runner.epoch - 1)",
-        'pass',
-        'test_engine/test_checkpoint.py',
-        'test_engine/test_relation.py',
-    ),
-    'random states are not restored': _fault(
-        'engine/loop/checkpoint.py',
-        '            set_random_states(self._random_states)',
-        '            pass',
-        'test_engine/test_checkpoint.py',
-    ),
-    'a checkpoint amid accumulated batches': _fault(
-        'engine/loop/checkpoint.py',
-        'self.interval > 0 and self.interval % counts:',
-        'False:',
-        'test_engine/test_checkpoint.py',
-        'test_engine/test_loops.py',
-    ),
     'the last step of an epoch lacks its gradients': _fault(
         'engine/loop/checkpoint.py',
         'wrapper.initialize_count_status(runner.model, 0, len(runner.train_dataloader))',
@@ -554,12 +503,6 @@ FAULTS = {
         'test_engine/test_checkpoint.py',
         'test_engine/test_optim.py',
         'test_engine/test_loops.py',
-    ),
-    'a schedule is replayed each step': _fault(
-        'engine/loop/resuming.py',
-        'if not one.by_epoch or (size and step % size == 0):',
-        'if True:',
-        'test_engine/test_resuming.py',
     ),
     "a killed run's best checkpoint is moved aside": _fault(
         'engine/loop/earlier_runs.py',

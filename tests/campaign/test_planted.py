@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import pytest
 
@@ -10,7 +10,7 @@ from campaign import planted, players
 from campaign.planted import COUNTS, FAULTS, AnchorError, Edit, bad_trials, copy_code, with_fault
 from campaign.trial import BAD
 
-#: Planted in this process, by the kinds of videos that show them: for every run of the tests.
+#: By the kinds of videos that show them; planted where these are read, in every run of the tests.
 QUICK = {
     'a mirrored picture is only turned': ['mirrored'],
     'flags of key frames are trusted': ['all keys', 'no key list'],
@@ -37,8 +37,8 @@ def test_faults_of_reading_videos_are_seen(tmp_path, monkeypatch, name):
     monkeypatch.setattr(players, 'BADLY', kinds)
     count = 6 if len(kinds) == 1 else 10
     assert [trial for trial in players.run(count, 1, tmp_path) if trial.verdict in BAD] == []
-    with planted.planted_here(name):
-        assert [trial for trial in players.run(count, 1, tmp_path) if trial.verdict in BAD]
+    trials = players.run(count, 1, tmp_path, partial(planted.plant_here, name))
+    assert [trial for trial in trials if trial.verdict in BAD]
 
 
 def test_a_text_that_is_gone_or_doubled_is_an_error():

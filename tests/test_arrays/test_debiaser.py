@@ -120,6 +120,16 @@ def test_another_gallery_is_refused(folder):
         mmvtr.Debiaser.load(folder, world(5)[1])
 
 
+@pytest.mark.parametrize('geometry', ['cosine', 'inner_product'])
+def test_another_gallery_of_unit_vectors_is_refused(geometry, tmp_path):
+    """Their lengths tell nothing."""
+    unit = VIDEOS / np.linalg.norm(VIDEOS, axis=1, keepdims=True)
+    fitted('sinkhorn', unit, geometry=geometry).save(tmp_path)
+    mmvtr.Debiaser.load(tmp_path, unit)
+    with pytest.raises(ValueError, match='another gallery: 2 of 90 videos differ'):
+        mmvtr.Debiaser.load(tmp_path, unit[[1, 0, *range(2, 90)]])
+
+
 def test_a_file_that_is_cut_or_of_another_version_is_refused(folder):
     path, tensors = folder / 'debiaser.json', folder / 'debiaser.safetensors'
     text, content = path.read_text(), tensors.read_bytes()
@@ -163,6 +173,19 @@ def test_a_bank_that_asks_is_named():
 
 def fitted_log():
     return mmvtr.fit(VIDEOS, ASKED[np.r_[:70, np.zeros(100, int)]], 'sinkhorn')
+
+
+@pytest.mark.parametrize('name', ['csls', 'nnn'])
+def test_a_small_bank_has_fewer_neighbours(name):
+    """Of five queries the default of 10 or 16 takes all, and one who asks for six is told."""
+    small = mmvtr.fit(VIDEOS, ASKED[:5], name)
+    assert small.options_['neighbours'] == 5
+    unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (ASKED[:5], VIDEOS)]
+    share = small.options_.get('alpha', 0.5)
+    mean = -share * (unit[0] @ unit[1].T).mean(0)
+    np.testing.assert_allclose(small.biases_, mean - mean.mean(), atol=1e-6)
+    with pytest.raises(ValueError, match='neighbours'):
+        mmvtr.fit(VIDEOS, ASKED[:5], name, neighbours=6)
 
 
 @pytest.mark.parametrize('name', NAMES)

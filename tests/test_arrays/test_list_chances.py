@@ -85,6 +85,19 @@ def test_items_without_a_score_add_nothing_beyond_the_longest_line():
     assert any_right[0, 199:].tolist() == pytest.approx([expected] * 401)
 
 
+def test_surer_lists_that_are_wrong_more_often_have_one_probability():
+    """A better score never lowers P(right)."""
+    random = np.random.default_rng(2)
+    scores = torch.tensor(random.normal(size=(400, 9))).sort(1, descending=True).values
+    right = torch.zeros(400, 9, dtype=torch.bool)
+    sure = scores[:, 0] - scores[:, 1] > 0.4
+    right[torch.arange(400), sure.long()] = True  # the second item of a sure list
+    fit = judged_chances(scores, right)
+    first = fit.places(scores, (scores / fit.temperature).logsumexp(1))[1][:, 0]
+    assert first.max() - first.min() < 1e-9
+    assert abs(first[0] - (~sure).double().mean()) < 0.01
+
+
 def test_judged_lists_with_several_right_places_or_none():
     random = np.random.default_rng(1)
     scores = torch.tensor(random.normal(size=(4000, 30)))

@@ -17,6 +17,7 @@ from mmvtr.engine.loop.optim import AutocastOptimWrapper
 from mmvtr.engine.loop.sharded import (
     FullyShardedRetriever,
     adapt_optimizer,
+    clip_grad_norm,
     is_sharded,
     layers_of,
     whole_layers,
@@ -100,6 +101,7 @@ def two_steps(model, name, part=slice(None)):
         loss.backward()
         if 'loss' not in found:
             found['loss'], found['scores'] = loss.detach(), seen[-1].detach().float()
+            found['norm'] = clip_grad_norm(bare.parameters(), 1e9)  # clips nothing
             found['grads'] = {
                 n: whole(p.grad).clone() for n, p in bare.named_parameters() if p.grad is not None
             }
@@ -217,6 +219,7 @@ def test_two_processes_equal_one(found, name):
         assert results[name]['held'] < 0.6
         torch.testing.assert_close(results[name]['loss'], expected['loss'], **near)
         torch.testing.assert_close(results[name]['scores'], expected['scores'], **near)
+        torch.testing.assert_close(results[name]['norm'], expected['norm'], **near)
         assert results[name]['grads'].keys() == expected['grads'].keys()
         for key, grad in expected['grads'].items():
             gap = (results[name]['grads'][key] - grad).abs().max()

@@ -315,6 +315,15 @@ def test_threshold_of_a_bank_on_other_pairs(method, precision, videos):
     assert matches[shown].sum() / 400 > 0.5
 
 
+def test_a_threshold_takes_all_pairs_of_its_score():
+    """Ten pairs of .9 match in nine of ten cases, a hundred of .5 in every second."""
+    scores = torch.tensor([0.9] * 10 + [0.5] * 100)
+    grades = torch.tensor([0.9] * 10 + [0.5] * 100)
+    fit = fit_calibration(scores, grades, method='isotonic', draws=0)
+    assert fit.threshold(0.8, scores) == pytest.approx(0.9)
+    assert fit.accepts(scores, precision=0.8).sum() == 10
+
+
 def test_kept_scores_stand_for_all_pairs():
     scores = torch.rand(90, 100, generator=torch.Generator().manual_seed(0))
     fit = fit_to_pairs(scores, torch.rand_like(scores) < scores, draws=0)

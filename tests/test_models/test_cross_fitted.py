@@ -153,6 +153,15 @@ def test_two_processes_equal_one(tmp_path):
 # -- what is refused -------------------------------------------------------------------------------
 
 
+def test_the_two_move_with_the_model(tmp_path):
+    """They are no submodules."""
+    model = make_model(CrossFittedBelief(halves=halves_in(tmp_path)[0]))
+    model.init_weights()
+    for dtype in (torch.float32, torch.float64):
+        model.to(dtype)
+        assert {p.dtype for copy in model.belief.copies for p in copy.parameters()} == {dtype}
+
+
 @pytest.mark.parametrize('halves', ['a.pth', ['a.pth'], ['a.pth', 'a.pth'], ['a', 'b', 'c'], []])
 def test_two_different_files(halves):
     with pytest.raises(ValueError, match='halves must be two different checkpoints'):

@@ -178,6 +178,47 @@ def test_a_guide_of_other_words_judges_videos_by_their_texts(tmp_path):
     assert ours.figures['guided_per_text'] == spared.sum() / 10 > 0
 
 
+@pytest.mark.parametrize('size', [None, 3])
+def test_a_student_of_two_teachers(tmp_path, size):
+    """Of other words and widths; in parts as well, and beside a supervision."""
+    model = tiny_embedders.text_model(tmp_path / 'model')
+    one, two = (
+        tiny_embedders.text_model(tmp_path / f'{n}', tiny_embedders.WORDS[::-1], seed=n)
+        for n in (3, 4)
+    )
+    columns = [model.preprocess(SENTENCES[half::2]) for half in (0, 1)]
+    how = dict(teachers=[one, two], teacher_temperatures=[0.1, 0.5])
+    loss = DebiasedContrastiveLoss(
+        model, **how, distillation=dict(temperature=2.0, loss_weight=3.0), mini_batch_size=size
+    )
+    value, grads = value_and_gradients(loss, columns)
+    plain = value_and_gradients(DebiasedContrastiveLoss(model), columns)
+    expected = 0.0
+    with torch.no_grad():
+        teacher = 0.0
+        for known, by in zip((one, two), (0.1, 0.5)):
+            t, v = (
+                torch.as_tensor(known.encode(SENTENCES[half::2], normalize_embeddings=True))
+                for half in (0, 1)
+            )
+            teacher = teacher + t @ v.T / by / 2
+        t, v = (
+            nn.functional.normalize(model(dict(column))['sentence_embedding'], dim=1)
+            for column in columns
+        )
+        for dim in (0, 1):
+            p, q = ((x / 2).softmax(dim) for x in (teacher, t @ v.T / 0.05))
+            expected += 3 * 4 * (p * (p / q).log()).sum(dim).mean() / 2
+    torch.testing.assert_close(value - plain[0], expected, rtol=1e-4, atol=1e-5)
+    assert expected > 0.01 and not torch.equal(grads[0], plain[1][0])
+    both = DebiasedContrastiveLoss(model, supervision='DVTRSupervision', **how)
+    both([dict(column) for column in columns], None)
+    assert {'own_eta_negative', 'teach_teacher_match', 'loss_distillation'} <= {*both.figures}
+    picture = dict(columns[1], pixel_values=torch.zeros(5, 3))
+    with pytest.raises(ValueError, match='a teacher reads texts, and column 1 has none'):
+        loss([dict(columns[0]), picture], None)
+
+
 def test_a_guide_can_stand_beside_a_supervision(tmp_path):
     model = tiny_embedders.video_model(tmp_path / 'student')
     guide = tiny_embedders.text_model(tmp_path / 'guide', tiny_embedders.WORDS[::-1])

@@ -14,7 +14,11 @@ from mmvtr.storage import write_plain
 from tiny_sets import of_videos
 
 CONFIG = of_videos()
-LOG = """2026/01/01 - results on test
+LOG = """2026/01/01 - results on val
+
+protocol: set ToyVideos val | ids 99 | texts 2
+
+2026/01/01 - results on test
 
 retrieval  R@1     12.3     1.0
 
@@ -54,9 +58,12 @@ def test_a_folder(publish, tmp_path):
     assert 'protocol: set ToyVideos test | ids 1234 | texts 4 | ties mean rank\n' in card
     model, _ = from_pretrained('out', device='cpu')
     assert model.encoder.frames.weight.item() == 0.625
-    printed = publish(*own, '--results', 'metrics.json', '--cfg-options', 'extra=5')
+    printed = publish(
+        *own, '--results', 'metrics.json', '--cfg-options', 'test_dataloader.batch_size=5'
+    )
     assert 'warning: the card has results without their protocol' in printed
-    assert json.loads((tmp_path / 'out/config.json').read_text())['extra'] == 5
+    config = json.loads((tmp_path / 'out/config.json').read_text())
+    assert config['test_dataloader']['batch_size'] == 5
 
 
 def test_an_upload(publish, monkeypatch):

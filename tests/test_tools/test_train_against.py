@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from children import ROOT, free_port, in_child, run_tool
-from mmvtr.engine.launch import against
+from mmvtr.engine.launch import against, before
 from mmvtr.engine.loop.checkpoint import read_checkpoint
 from mmvtr.evaluation.results import Results, write_results
 from mmvtr.utils import load_config
@@ -32,7 +32,7 @@ def in_small(command, env=None, **options):
 
 def use_small():
     """Called in the tool's process."""
-    against.subprocess = SimpleNamespace(run=in_small)
+    against.subprocess = before.subprocess = SimpleNamespace(run=in_small)
 
 
 def write(folder, protocol=None, **numbers):
@@ -194,5 +194,5 @@ def test_two_processes_each(tmp_path, write_video):
 
 def test_a_baseline_that_fails_ends_the_training(tmp_path):
     with pytest.raises(SystemExit) as ended:
-        against.call(tmp_path / 'none.py')
+        before.call(tmp_path / 'none.py')
     assert ended.value.code == subprocess.run([sys.executable, tmp_path / 'none.py']).returncode

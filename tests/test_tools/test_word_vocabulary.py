@@ -56,6 +56,13 @@ def test_ids_and_vectors(root, monkeypatch, capsys):
         run(monkeypatch, root)
 
 
+def test_unknown_words_are_as_far_out_as_the_known(root, monkeypatch):
+    (root / 'glove.txt').write_text(f'runs {"1000 " * 50}\ncat {"-1000 " * 50}')
+    run(monkeypatch, root, '--glove', root / 'glove.txt')
+    unknown = np.load(root / 'words/word_vectors.npy')[:3]  # <bos>, <eos>, <unk>
+    assert 800 < unknown.std() < 1200
+
+
 def test_rare_words(root, monkeypatch):
     run(monkeypatch, root, '--min-count', '1')
     ids = json.loads((root / 'words/word2int.json').read_text())

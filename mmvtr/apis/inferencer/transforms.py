@@ -25,7 +25,6 @@ from mmvtr.engine.transforms.stored_queries import (
 from mmvtr.functional.transforms.transform_table import TRANSFORMS
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.functional.values import check_range
-from mmvtr.plain_config import refuse_unregistered
 
 #: Name of the transform that ranks the surest text first; the others read a bank.
 SURE_FIRST = 'sure_first'
@@ -52,8 +51,7 @@ def check_transform(
 
     Raises:
         ValueError: an unknown transform or option, or one out of range; a transform without its
-            inputs, or inputs without a transform; ``'sure_first'`` for videos; captions whose
-            config has an unregistered component.
+            inputs, or inputs without a transform; ``'sure_first'`` for videos.
     """
     if transform != SURE_FIRST:
         Debiaser(transform, **options)  # rejects unknown options
@@ -66,8 +64,6 @@ def check_transform(
                 f'transform={SURE_FIRST!r} needs captions=, the training set (or its config) whose '
                 'captions say what texts imply'
             )
-        if isinstance(captions, dict):  # also that of a model from the hub
-            refuse_unregistered(captions, 'captions')
         return
     if captions is not None:
         raise ValueError(f'captions= belongs to transform={SURE_FIRST!r}, got {transform!r}')

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence, Union
 
 import yaml
+from mmengine.config import Config
 
 from mmvtr.datasets.annotation_files import read_json
 from mmvtr.engine.loop.facts import Training, together, trainings_of
@@ -136,7 +137,7 @@ def _refuse_other_training(
 
 def model_card(
     name: str,
-    data: Mapping[str, Any],
+    cfg: Config,
     *,
     results: Results,
     trainings: Optional[Sequence[Training]] = None,
@@ -146,12 +147,12 @@ def model_card(
 
     Args:
         name: name of the model; that of a repository if it has a slash.
-        data: its config as plain data.
+        cfg: its config.
         results: see :func:`read_results`.
         trainings: facts of the weights' trainings; None: unknown.
         license: license of the weights in the hub's spelling ('apache-2.0'); None: not stated.
     """
-    model, dataset = data['model'], data['test_dataloader']['dataset']
+    model, dataset = cfg['model'], cfg['test_dataloader']['dataset']
     similarity, encoder = (_type_in(model, key) for key in ('similarity', 'encoder'))
     front: dict[str, Any] = dict(
         library_name='mmvtr',
@@ -191,7 +192,7 @@ def model_card(
             license=license or 'not stated',
         ),
         limits=_LIMITS.format(
-            reads=_reads(data['test_dataloader']['dataset']),
+            reads=_reads(dataset),
             without='' if numbers else ', and neither was any other set',
         ),
         results=_table(numbers, results.line) if numbers else _WITHOUT,
@@ -202,7 +203,7 @@ def _tested_on(results: Results, dataset: Mapping[str, Any]) -> str:
     """Return the tested set: that of the protocol, or the config's test set."""
     if results.protocol and 'tested' in results.protocol:
         return str(results.protocol['tested'].get('set'))
-    kind, split = str(dataset.get('type')).rpartition('.')[2], dataset.get('split')
+    kind, split = str(dataset.get('type', 'unknown')).rpartition('.')[2], dataset.get('split')
     return ' '.join(filter(None, (kind, split)))
 
 

@@ -85,7 +85,7 @@ def save_pretrained(
     write_tensors(model.state_dict(), folder / WEIGHTS, meta=meta)
     write_text(folder / CONFIG, json.dumps(data, indent=1, ensure_ascii=False))
     name = name or (Path(cfg.filename).stem if cfg.filename else folder.name)
-    card = model_card(name, data, results=results, trainings=trainings, license=license)
+    card = model_card(name, cfg, results=results, trainings=trainings, license=license)
     write_text(folder / CARD, card)
     about = dict(
         format=FORMAT,

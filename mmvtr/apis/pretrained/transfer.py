@@ -29,6 +29,10 @@ from mmvtr.plain_config import FILES
 
 #: Patterns of all files that are ever fetched.
 _OURS = [ABOUT, CARD, CONFIG, WEIGHTS, f'{FILES}/*']
+#: What a component may raise for an argument of another version.
+_UNBUILT = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, UnknownPart,
+)  # fmt: skip
 _WORD = r'[A-Za-z0-9][\w.-]{0,95}'
 
 
@@ -88,11 +92,11 @@ def load_saved(
     """Return the retriever of a folder checked by :func:`read_saved`, with the same errors."""
     try:
         return load_retriever(saved.config, saved.weights, device=device)
-    except (AssertionError, AttributeError, KeyError, TypeError, UnknownPart) as error:
+    except _UNBUILT as error:
         # An argument or value that this version does not know.
         raise RuntimeError(
             f'{name_of(saved.weights.parent)}: its model cannot be built by mmvtr {VERSION}: '
-            f'{str(error)[:200]}'
+            f'{" ".join(str(error).split())[:200]}'
         ) from error
 
 

@@ -83,10 +83,15 @@ def collate_of(loader: Mapping[str, Any]) -> Callable[[Sequence[dict[str, Any]]]
     Args:
         loader: config whose ``collate_fn`` is a dict with the name and options of a function;
             default :func:`collate_retrieval`.
+
+    Raises:
+        TypeError: it is no such dict.
     """
-    options = dict(loader.get('collate_fn') or dict(type='collate_retrieval'))
-    function = options.pop('type')
-    options.pop('_scope_', None)
+    given = loader.get('collate_fn') or dict(type='collate_retrieval')
+    if not isinstance(given, Mapping) or 'type' not in given:
+        raise TypeError(f'collate_fn: a dict with a type expected, found {str(given)[:80]!r}')
+    options = {key: x for key, x in given.items() if key not in ('type', '_scope_')}
+    function = given['type']
     function = FUNCTIONS.get(function) if isinstance(function, str) else function
     return partial(function, **options)
 

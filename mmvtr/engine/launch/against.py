@@ -8,80 +8,58 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import socket
 import subprocess
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import Optional, Sequence
 
 from mmengine.config import Config
 
+from mmvtr.before import Row
 from mmvtr.command_line import cfg_words
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.launch import launching
+from mmvtr.engine.launch.before import Load, divided, train_row
 from mmvtr.engine.launch.runner import RESULTS
 from mmvtr.engine.loop.facts import differing
 from mmvtr.engine.loop.facts_of_run import name_of_set
 from mmvtr.evaluation.results import Results, refuse_other_test, results_from
 from mmvtr.evaluation.table import comparison_table
 from mmvtr.signals import check_writable
-from mmvtr.storage import write_text
-from mmvtr.values import part
 
 #: Results that are compared if both trainings report them.
 COMPARED = ('R1', 'P1', 'mAP', 'nDCG50', 'rsum', 'SumR')
 
 
-def train_baseline(
-    cfg: Config, args: argparse.Namespace, tool: Path, load: Callable[[dict[str, Any]], Config]
-) -> None:
+def train_baseline(cfg: Config, args: argparse.Namespace, tool: Path, load: Load) -> None:
     """Train the baseline in separate processes, one for each process of this training.
+
+    With ``--resume`` a finished baseline is kept, and an interrupted one is continued.
 
     Args:
         cfg: config of the method.
         args: arguments of the command line.
         tool: the file of the training tool.
-        load: function that reads the baseline's config with some options.
+        load: :func:`mmvtr.utils.load_config`.
 
     Raises:
         SystemExit: a fault of either config, or the baseline's training has failed.
         ValueError: the two are tested on different sets.
     """
-    shared, _ = divided(args.cfg_options, load)
-    base = load(shared)
+    shared, _ = divided(args.cfg_options, partial(load, args.against))
+    base = load(args.against, shared)
     if any(one.get('test_dataloader') is None for one in (cfg, base)):
         raise SystemExit('error: --against compares two tests: both configs need test_dataloader')
     check_config(cfg, args.cfg_options)  # check before the baseline takes its time
     check_config(base, shared)
     check_writable(cfg.work_dir)
     refuse_other_set(cfg, base, names_of(args))
-    folder = Path(cfg.work_dir) / 'baseline'
-    command = baseline_command(cfg, args, folder, shared)
-    done = folder / 'command.json'  # written when the baseline is finished
-    same = done.is_file() and json.loads(done.read_text()) == command
-    if args.resume and same and any(folder.glob(f'*/{RESULTS}')):
-        return
-    first = rank_of_launch() == 0
-    if first:
-        print(f'first the baseline: {args.against}, in {folder}', flush=True)
-    call(tool, *command, environment=own_group())
-    if first:
-        write_text(done, json.dumps(command) + '\n')
-
-
-def baseline_command(
-    cfg: Config, args: argparse.Namespace, folder: Path, options: dict[str, Any]
-) -> list[str]:
-    """Return the baseline's command line: the method's, except for the folder and some options."""
+    row = Row('baseline', args.against, Path(cfg.work_dir) / 'baseline', shared)
     seed = cfg.get('randomness', {}).get('seed') or 0
-    flags = ['--work-dir', str(folder), '--seed', str(seed), '--launcher', args.launcher]
-    names = ('no_validate', 'best_on_test', 'auto_scale_lr', 'deterministic', 'diff_rank_seed')
-    for name in (*names, 'no_persistent_workers'):
-        flags += [f'--{name.replace("_", "-")}'] * bool(getattr(args, name))
-    flags += ['--amp', args.amp] if args.amp else []
-    return [args.against, *flags, *cfg_words(options)]
+    said = 'first the baseline'
+    train_row(row, args, tool, load, seed=seed, said=said, resume=bool(args.resume))
 
 
 def names_of(args: argparse.Namespace) -> tuple[str, str]:
@@ -90,11 +68,7 @@ def names_of(args: argparse.Namespace) -> tuple[str, str]:
 
 
 def compared(
-    cfg: Config,
-    args: argparse.Namespace,
-    checkpoint: Optional[str],
-    tool: Path,
-    load: Callable[[dict[str, Any]], Config],
+    cfg: Config, args: argparse.Namespace, checkpoint: Optional[str], tool: Path, load: Load
 ) -> str:
     """Return the table of both trainings, and the path of the picture, or why there is none.
 
@@ -103,7 +77,7 @@ def compared(
         checkpoint: checkpoint of the method, or None.
     """
     folder, names = Path(cfg.work_dir), names_of(args)
-    shared, alone = divided(args.cfg_options, load)
+    shared, alone = divided(args.cfg_options, partial(load, args.against))
     parts = [
         f'{" ".join(cfg_words(some)[1:])} for {whom}'
         for some, whom in ((shared, 'both'), (alone, f'{names[0]} alone'))
@@ -132,37 +106,6 @@ def results_of(folder: Path) -> Results:
     return results_from(json.loads(newest.read_text()), str(newest))
 
 
-def divided(
-    options: Mapping[str, Any], load: Callable[[dict[str, Any]], Config]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return options for both trainings, and those that do not exist in the baseline's config.
-
-    Args:
-        options: options of the command line, by key.
-        load: function that reads the baseline's config with some of them.
-    """
-    plain = load({})
-    both = {key: value for key, value in options.items() if _has(plain, key, value, load)}
-    return both, {key: value for key, value in options.items() if key not in both}
-
-
-def _has(plain: Config, option: str, value: Any, load: Callable[..., Config]) -> bool:
-    """Return whether an option's part exists in the config and something in it reads the option."""
-    shortcuts = plain.get('shortcuts') or {}
-    first = option.partition('.')[0]
-    for key in [option.replace(first, full, 1) for full in shortcuts.get(first, [first])]:
-        found: Any = plain
-        for step in key.split('.')[:-1]:
-            found = None if found is None else part(found, step)
-        if found is None:
-            return False
-    try:
-        check_config(load({option: value}), [option])
-    except SystemExit:
-        return False
-    return True
-
-
 def refuse_other_set(ours: Config, theirs: Config, names: tuple[str, str]) -> None:
     """Raise, before any training, unless two configs are tested on the same texts and videos.
 
@@ -178,45 +121,6 @@ def refuse_other_set(ours: Config, theirs: Config, names: tuple[str, str]) -> No
         tested = dict(set=name_of_set(protocol), ids=protocol.get('ids_sha'), **counts)
         results.append(Results({}, dict(tested=tested)))
     refuse_other_test(*results, names)
-
-
-def rank_of_launch() -> int:
-    """Return this process' rank set by a launcher, before the process group exists."""
-    names = ('RANK', 'SLURM_PROCID', 'OMPI_COMM_WORLD_RANK')
-    return int(next((os.environ[name] for name in names if name in os.environ), 0))
-
-
-def own_group() -> dict[str, str]:
-    """Return the environment in which one child per process of ours joins a separate group.
-
-    torchrun uses the port of its own group: rank 0 chooses another one, and passes it on through
-    torchrun's store.
-    """
-    environment = dict(os.environ)
-    if environment.get('TORCHELASTIC_USE_AGENT_STORE') != 'True':
-        return environment
-    from torch.distributed import TCPStore
-
-    store = TCPStore(environment['MASTER_ADDR'], int(environment['MASTER_PORT']), is_master=False)
-    key = f'mmvtr/baseline/{environment.get("TORCHELASTIC_RESTART_COUNT", "0")}'
-    if rank_of_launch() == 0:
-        with socket.socket() as probe:
-            probe.bind(('', 0))
-            store.set(key, str(probe.getsockname()[1]))
-    port = store.get(key).decode()
-    return {**environment, 'MASTER_PORT': port, 'TORCHELASTIC_USE_AGENT_STORE': 'False'}
-
-
-def call(tool: Path, *arguments: str, environment: Optional[Mapping[str, str]] = None) -> None:
-    """Run a tool and wait for its end.
-
-    Raises:
-        SystemExit: with its status, if that is not 0.
-    """
-    command = [sys.executable, str(tool), *arguments]
-    code = subprocess.run(command, env=environment).returncode
-    if code:
-        raise SystemExit(code)
 
 
 def picture(draw: Path, config: str, checkpoint: str, folder: Path, *options: str) -> str:

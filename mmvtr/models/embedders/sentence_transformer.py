@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mmvtr.models.embedders.raw_items import RawItemsEncoder
 from mmvtr.models.layers.pooling import empty_levels
-from mmvtr.names_code import names_code, refusing_code
+from mmvtr.reasons import refusing_code
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
@@ -23,7 +23,6 @@ DUAL = {
 
 
 @MODELS.register_module()
-@names_code('trust_remote_code')
 class SentenceTransformerEncoder(RawItemsEncoder):
     """A SentenceTransformer as encoder: the output of ``encode``, normalised, with gradients.
 
@@ -47,6 +46,9 @@ class SentenceTransformerEncoder(RawItemsEncoder):
         ValueError: a model without texts or without videos, or with its own code that is not
             trusted.
     """
+
+    #: What a config of others may not set.
+    not_data = ('trust_remote_code',)
 
     def __init__(
         self,

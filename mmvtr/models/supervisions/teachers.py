@@ -6,8 +6,11 @@ they are loaded and see the same batch (:class:`FrozenTeachers`).
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Sequence, Union
+from collections import Counter
+from pathlib import Path
+from typing import Callable, Mapping, NamedTuple, Optional, Sequence, Union
 
+import numpy as np
 import torch
 from mmengine.config import Config
 from mmengine.hub import get_config
@@ -19,9 +22,9 @@ from mmvtr.models.blocks import BlockSupervision, Pairs
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.supervisions.stored_vectors import PREFIX, stored_levels
 from mmvtr.models.target import Filled, Target, from_classes
-from mmvtr.names_code import names_code
 from mmvtr.presets import is_config_file, read_config
 from mmvtr.registry import MODELS, forget_pretrained
+from mmvtr.storage.arrays import read_arrays
 from mmvtr.storage.weights import check_weights, read_checkpoint
 from mmvtr.structures import Levels, drop_tokens, take, under
 
@@ -106,6 +109,62 @@ class Teachers(BlockSupervision):
         raise NotImplementedError(f'{type(self).__name__} must define scores()')
 
 
+class Vectors(NamedTuple):
+    """Vectors of items in an npz file, as ``tools/export_teacher.py --format npz`` writes them.
+
+    Attributes:
+        path: the file.
+        rows: row of each id.
+        values: float [N, E, D].
+    """
+
+    path: Path
+    rows: dict[str, int]
+    values: Tensor
+
+    @classmethod
+    def read(cls, path: Path) -> Vectors:
+        """Read ``ids``, str [N], and ``vectors``, float [N, D] or [N, E, D].
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: it is damaged, has other arrays or shapes, an id twice or a value that is
+                not finite.
+        """
+        arrays = read_arrays(path, ['ids', 'vectors'])
+        ids, values = arrays['ids'], arrays['vectors']
+        if ids.ndim != 1 or values.ndim not in (2, 3) or len(ids) != len(values):
+            raise ValueError(
+                f'{path}: ids {list(ids.shape)} and vectors {list(values.shape)}, expected [N] and '
+                '[N, D] or [N, E, D]'
+            )
+        if values.dtype.kind != 'f':
+            raise ValueError(f'{path}: vectors must be float, not {values.dtype}')
+        rows = {str(name): row for row, name in enumerate(ids.tolist())}
+        if len(rows) < len(ids):
+            twice = next(x for x, n in Counter(ids.tolist()).items() if n > 1)
+            raise ValueError(f'{path}: the id {str(twice)[:80]!r} comes twice')
+        wrong = ~np.isfinite(values).reshape(len(values), -1).all(1)
+        if wrong.any():
+            name = str(ids[wrong.argmax()])[:80]
+            raise ValueError(f'{path}: the vector of {name!r} is not finite')
+        return cls(path, rows, torch.from_numpy(values[:, None] if values.ndim == 2 else values))
+
+    def of(self, ids: Sequence[str]) -> Tensor:
+        """Return the vectors of some ids, float [n, E, D].
+
+        Raises:
+            ValueError: an id that is not there.
+        """
+        missing = [name for name in ids if name not in self.rows]
+        if missing:
+            raise ValueError(
+                f'{self.path}: no vector of {missing[0][:80]!r} ({len(missing)} of {len(ids)} in '
+                'this batch are missing): it must hold the whole training set'
+            )
+        return self.values[[self.rows[name] for name in ids]]
+
+
 @MODELS.register_module()
 class StoredTeachers(Teachers):
     """Teachers whose vectors of the training texts and videos are stored, by id.
@@ -120,28 +179,63 @@ class StoredTeachers(Teachers):
 
     Args:
         teachers: names of their vectors in both pipelines of the training set,
-            ``dict(type='LoadVectors', side=..., stores={name: path})``.
+            ``dict(type='LoadVectors', side=..., stores={name: path})``; or ``{name: folder}`` with
+            ``text.npz`` and ``video.npz`` (:class:`Vectors`), which are read into memory.
         temperatures, average: see :class:`Teachers`; vectors that were stored with ``--logits``
             need no temperatures.
 
     Raises:
         ValueError: no teachers, or a duplicate; arguments out of range; in training: the batch
             lacks the vectors of one, or those of texts and of videos differ in length.
+        FileNotFoundError: at the beginning of a training: a folder without such a file.
     """
 
-    def __init__(self, *, teachers: Sequence[str], **how: Any) -> None:
+    def __init__(
+        self,
+        *,
+        teachers: Union[Sequence[str], Mapping[str, str]],
+        temperatures: Optional[Sequence[float]] = None,
+        average: str = 'scores',
+    ) -> None:
         if isinstance(teachers, str) or not teachers or len({*teachers}) < len(teachers):
             raise ValueError(f'teachers must be a list of different names, not {teachers!r}')
-        super().__init__(len(teachers), **how)
+        super().__init__(len(teachers), temperatures=temperatures, average=average)
         self.teachers = tuple(teachers)
+        self._folders = dict(teachers) if isinstance(teachers, Mapping) else {}
+        self._known: dict[str, dict[str, Vectors]] = {}
+
+    def stored(self, side: str) -> dict[str, Vectors]:
+        """Return the vectors of a side by teacher; {} if the pipelines read them.
+
+        Raises:
+            FileNotFoundError, ValueError: see :meth:`Vectors.read`.
+        """
+        if side not in self._known:
+            self._known[side] = {
+                name: Vectors.read(Path(folder) / f'{side}.npz')
+                for name, folder in self._folders.items()
+            }
+        return self._known[side]
+
+    def init_weights(self) -> None:
+        """Read the folders; mmengine calls this when a training begins, before its first step."""
+        for side in ('text', 'video'):
+            self.stored(side)
 
     def own_levels(
         self, inputs: dict[str, Tensor], data_samples: dict, device: torch.device
     ) -> tuple[Levels, Levels]:
         """Return stored vectors of this process' texts and videos."""
         reader = type(self).__name__
+        samples = {**data_samples}
+        for side in ('text', 'video'):
+            stored = self.stored(side)
+            if stored:
+                ids = data_samples[f'{side}_ids']
+                found = {name: vectors.of(ids) for name, vectors in stored.items()}
+                samples[f'{side}_vectors'] = found
         return tuple(
-            stored_levels(data_samples, side, self.teachers, device, reader)
+            stored_levels(samples, side, self.teachers, device, reader)
             for side in ('text', 'video')
         )
 
@@ -161,7 +255,6 @@ class StoredTeachers(Teachers):
 
 
 @MODELS.register_module()
-@names_code('members')
 class FrozenTeachers(Teachers):
     """Teachers that see the same batch: other retrievers with fixed weights.
 
@@ -185,6 +278,9 @@ class FrozenTeachers(Teachers):
         FileNotFoundError, RuntimeError: at the beginning of a training: a config or a checkpoint
             that is missing, damaged, or of another model.
     """
+
+    #: What a config of others may not set: it names configs, which are code.
+    not_data = ('members',)
 
     def __init__(
         self,

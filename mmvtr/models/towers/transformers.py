@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mmvtr.models.towers.base import Tower, check_frames, check_text, check_transformer_text
 from mmvtr.models.towers.transformers_weights import load_transformer
-from mmvtr.names_code import refusing_code
+from mmvtr.reasons import refusing_code
 from mmvtr.registry import MODELS
 
 

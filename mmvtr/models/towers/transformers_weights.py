@@ -17,8 +17,12 @@ import torch
 from mmengine.logging import print_log
 from torch import Tensor, nn
 
-from mmvtr.names_code import refusing_code
+from mmvtr.reasons import refusing_code
 from mmvtr.storage.weights import first_of, refuse_not_finite, wrapper_before
+
+#: Implementations of attention that are part of transformers or of a package that it names; it
+#: also takes a repository of the hub, whose code it would run.
+ATTENTION = (None, 'eager', 'sdpa', 'flash_attention_2', 'flash_attention_3', 'flex_attention')
 
 
 def load_transformer(
@@ -49,6 +53,7 @@ def load_transformer(
     auto = getattr(transformers, kind)
     if not isinstance(model, str):
         config = transformers.AutoConfig.for_model(**model)
+        _check_attention(config, 'the model of a dict')
         with refusing_code('the model of a dict'):
             return auto.from_config(config, trust_remote_code=False)
     with _quiet():
@@ -63,6 +68,18 @@ def load_transformer(
         _refuse_unexpected(network, report['unexpected_keys'], model)
     refuse_not_finite(weights, model)
     return network
+
+
+def _check_attention(config: Any, model: str) -> None:
+    """Raise ValueError if a model's config names an implementation that is not in ATTENTION."""
+    if config._attn_implementation not in ATTENTION:
+        raise ValueError(
+            f'{model} asks for the attention {str(config._attn_implementation)[:80]!r}, which is '
+            f'code of somebody else: {", ".join(map(str, ATTENTION[1:]))} expected'
+        )
+    for name in config.sub_configs:
+        if (part := getattr(config, name, None)) is not None:
+            _check_attention(part, model)
 
 
 @contextmanager
@@ -82,10 +99,15 @@ def _read(
     auto: type, model: str, mapping: dict[str, str] | None = None
 ) -> tuple[nn.Module, dict[str, Any]]:
     """Return the model, and ``missing_keys``, ``unexpected_keys``, ``mismatched_keys`` by name."""
+    from transformers import AutoConfig
+
     try:
         with refusing_code(model):
+            config = AutoConfig.from_pretrained(model, trust_remote_code=False)
+            _check_attention(config, model)
             return auto.from_pretrained(
                 model,
+                config=config,
                 dtype=torch.float32,
                 key_mapping=mapping,
                 ignore_mismatched_sizes=True,  # refused below, by name

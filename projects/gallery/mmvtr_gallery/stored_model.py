@@ -13,7 +13,7 @@ import mmvtr_gallery.clips  # noqa: F401 - registers towers of stored models
 import mmvtr_gallery.remote  # noqa: F401 - and its encoder
 from mmvtr.apis.loading import fingerprint, load_retriever
 from mmvtr.engine.launch.zero_shot import pretrained_parts
-from mmvtr.plain_config import as_config
+from mmvtr.plain_config import from_data
 from mmvtr.registry import bare_name
 from mmvtr.utils import load_config
 
@@ -126,7 +126,7 @@ def _stored_config(location: Union[str, Path], store: Stored) -> Config:
     except (ValueError, RecursionError) as error:
         raise ValueError(f'{path} is damaged: {str(error)[:80]}; export again') from error
     try:
-        return as_config(data, str(path))
+        return from_data(data, None, name=str(path))
     except ValueError as error:
         raise ValueError(
             f'{error}; --config FILE (config=) names a config of yours, which is trusted'

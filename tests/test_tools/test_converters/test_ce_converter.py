@@ -192,6 +192,18 @@ def test_official_network(shared, mode):
         assert set(converted) - set(retriever.state_dict()) == {'losses.ranking.step'}
 
 
+def test_the_gating_is_told_by_the_tensors(shared):
+    """All but ``pairwise-star``, whose tensors are those of ``pairwise``."""
+    for name, data in goldens(shared, 'ce_module').items():
+        mode = told_of(data)['use_ce']
+        if mode in ('', 'pairwise-star') or 'noself' in name:
+            continue
+        state = {**state_of(data, 'ce.'), **words_alone(data['text'].shape[-1])}
+        names = [str(name) for name in data['experts']]
+        found = official_retriever(state, 'ce', experts=names, max_tokens=dict(text=1))
+        assert found.encoder.gating.mode == mode, name
+
+
 @torch.no_grad()
 def test_gating_all_at_once_differs_from_the_released_loop(shared):
     """By what CollaborativeGating's docstring says."""

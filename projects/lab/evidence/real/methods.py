@@ -12,8 +12,11 @@ from mmvtr.utils import load_config
 ROOT = Path(__file__).resolve().parents[4]
 sys.path.append(str(ROOT / 'projects/lab'))  # modules that studies share
 from config_files import config_file  # noqa: E402
+from measure import SETTINGS  # noqa: E402
 
 DIM = 128
+#: Hidden layer of the small towers (towers.py).
+HIDDEN = 384
 BASE = 'clip4clip_msrvtt'
 #: What a row takes from its config, beside the towers that it never takes.
 PARTS = (
@@ -52,6 +55,10 @@ class Method(NamedTuple):
         once: the sets on which one learning rate is tried (PLAN.md, second round and later).
         crossed: models of halves of the items are trained before (cross_fitted.py).
         copies: trainings from other seeds, tested together (ensemble.py).
+        taught: so many of InfoNCE's trainings teach it (members.py).
+        wide: times the numbers of a vector and of the hidden layers.
+        epochs: times the epochs of the set.
+        transforms: of the best epoch at test time, with a bank.
     """
 
     config: str = BASE
@@ -73,8 +80,18 @@ class Method(NamedTuple):
     once: str = ''
     crossed: bool = False
     copies: int = 1
+    taught: int = 0
+    wide: int = 1
+    epochs: int = 1
+    transforms: Sequence[str] = ()
 
 
+#: Transforms that a row may be tested with.
+TESTED = (*SETTINGS, 'auto')
+#: The bank of rows of the recipe (PLAN.md, seventh round).
+BANK = ('unbalanced_sinkhorn',)
+#: Sets of these rows.
+RECIPE = 'FMJV'
 LOSS = ('losses', 'supervision')
 #: All sets.
 ALL = 'FMLTJU'
@@ -121,10 +138,28 @@ def _crossed(belief: str) -> Method:
     return Method('dvtr_c2v_msrvtt', change=change, once=ALL, crossed=True)
 
 
+def _student(taught: int, wide: int = 1, average: str = 'scores') -> Method:
+    """Divergence from the softmaxes of members, beside InfoNCE."""
+    members = [f'member{n}' for n in range(taught)]
+    change = {
+        'supervision': dict(type='StoredTeachers', teachers=members, average=average),
+        'losses.distillation': dict(type='KLDistillationLoss', temperature=4.0, loss_weight=4.0),
+    }
+    return Method(change=change, sets=RECIPE, once=ALL, taught=taught, wide=wide, transforms=BANK)
+
+
 METHODS: dict[str, Method] = {
     # baselines
-    'infonce': Method(control=''),
-    'ensemble': Method(once=ALL, copies=3),
+    'infonce': Method(control='', sets=RECIPE, once='V', transforms=TESTED),
+    'ensemble': Method(sets=RECIPE, once=ALL, copies=3, transforms=BANK),
+    'wide': Method(sets=RECIPE, once=ALL, wide=3, transforms=BANK),
+    'twice_the_epochs': Method(sets=RECIPE, once=ALL, epochs=2, transforms=BANK),
+    # students
+    'student': _student(3),
+    'self_distilled': _student(1),
+    'student_of_five': _student(5),
+    'student_of_softmaxes': _student(3, average='softmaxes'),
+    'student_wide': _student(3, wide=3),
     'triplet_05': Method('c2v_msrvtt+triplet', control='', once='MJ'),
     'triplet_hardest': Method('hgr_msrvtt_full+ran', control='', parts=('losses',), once=ALL),
     'triplet_02': Method(
@@ -296,7 +331,7 @@ def model_of(method: Method, about: Mapping[str, Any], text: str) -> dict[str, A
         _put(model, name, copy.deepcopy(value))
     encoder = copy.deepcopy(_plain(dict(method.encoder)))
     inner = encoder.get('encoder', encoder)
-    inner.update(towers(about, text if method.text == 'sentence' else 'word_vectors'))
+    inner.update(towers(about, text if method.text == 'sentence' else 'word_vectors', method.wide))
     model = dict(model, encoder=encoder)
     return dict(method.whole, member=model) if method.whole else model
 
@@ -311,15 +346,16 @@ def own_training(method: Method, rate: float) -> dict[str, Any]:
     return dict(optim_wrapper=wrapper, param_scheduler=_plain(config.param_scheduler))
 
 
-def towers(about: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """Configs of the two small towers."""
+def towers(about: Mapping[str, Any], text: str, wide: int = 1) -> dict[str, Any]:
+    """Configs of the two small towers, ``wide`` times as wide."""
+    size = dict(dim=DIM * wide, **(dict(hidden=HIDDEN * wide) if wide > 1 else {}))
     tower = dict(
         minilm=dict(type='SmallText', in_dim=about.get('text_width')),
         word_vectors=dict(type='SmallText', in_dim=about.get('word_width')),
         words=dict(type='WordGRU', words=about['vocabulary']),
     )[text]
     return dict(
-        frames=dict(type='SmallFrames', in_dim=about['width'], dim=DIM), text=dict(tower, dim=DIM)
+        frames=dict(type='SmallFrames', in_dim=about['width'], **size), text=dict(tower, **size)
     )
 
 

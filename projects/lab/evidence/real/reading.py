@@ -94,7 +94,8 @@ def dataset(
 
     Args:
         text: 'minilm', 'words' (ids) or 'word_vectors'.
-        reads: see :class:`methods.Method`, and 'halves_SEED'.
+        reads: see :class:`methods.Method`, 'halves_SEED', and names of members.teachers, which are
+            'member0' and so on to a supervision.
     """
     from mmengine.registry import init_default_scope
 
@@ -127,6 +128,9 @@ def dataset(
             for name in reads
             if name in stores
         }
+        members = [name for name in reads if name.startswith('member_')]
+        for n, name in enumerate(members):
+            wanted[f'member{n}'] = str(folder / f'{name}_{side}.h5')
         if wanted:
             steps.append(dict(type='LoadVectors', side=side, stores=wanted))
     known = records_of(folder)

@@ -3,11 +3,13 @@
     python projects/lab/evidence/real/run.py                   # all of the plan (PLAN.md), hours
     python projects/lab/evidence/real/run.py --list
     python projects/lab/evidence/real/run.py --sets F --only dvtr infonce --seeds 5 6
-    python projects/lab/evidence/real/run.py --set FOLDER --only infonce   # your features: sets.py
+    python projects/lab/evidence/real/run.py --set FOLDER --only infonce student   # your features
     python projects/lab/evidence/real/run.py --tables          # the pages, from the results
 
     python projects/lab/evidence/real/run.py --jobs 16         # so many trainings at once
 
+A FOLDER of your own is described in sets.py.  Each look at val is a line; at the end each row's
+change over its control with its interval over seeds.
 Data are found in ../shared or $MMVTR_SHARED, and what encode_words.py has made for M and T;
 work_dirs/real holds what the product reads of them.
 Results that are there are not made again.  Seed 0 tries two learning rates (some rows one), and val
@@ -24,14 +26,15 @@ import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache
 from pathlib import Path
-from typing import Any, Iterable, Sequence
+from typing import Any, Iterable, Optional, Sequence
 
 import measure
 import reading
 import torch
 from ensemble import Ensemble
 from judged import Judged, agreement, crowd_pairs, expert_pairs, shares
-from methods import METHODS, Method, model_of, own_training
+from members import STUDENT, member, seeds_of, teachers
+from methods import METHODS, TESTED, Method, model_of, own_training
 from results import AIMS, RESULTS, Result, Results, rates_of
 from sets import SETS, in_a_sentence, of_folder, prepare, shared, write_store
 from training import Schedule, Trained, encode, train
@@ -41,6 +44,7 @@ SEEDS = (0, 1, 2, 3, 4)
 SCHEDULES = dict(
     F=Schedule(24),
     M=Schedule(30),
+    V=Schedule(30),
     L=Schedule(15, looks=5),
     T=Schedule(8, looks=4),
     J=Schedule(60),
@@ -56,8 +60,22 @@ class Place:
         self.about = reading.about(folder)
         self.aim = AIMS.get(name, 'rsum')
         self.schedule = SCHEDULES.get(name, Schedule(20))
+        #: Transforms to test in place of those of a row, see --transforms.
+        self.transforms: Optional[Sequence[str]] = None
         #: Models and their scores of test, of the last epoch and then of the best, for pictures.
         self.tested: list[tuple[torch.nn.Module, measure.Both]] = []
+
+    def said(self) -> str:
+        """What the towers read, and how long they are trained."""
+        epochs, batch, _ = self.schedule
+        texts = 'words, trained from scratch'
+        if self.text == 'minilm':
+            width = self.about.get('text_width')
+            texts = f'{width} stored numbers each ({text_name(self.name, self.text)})'
+        return (
+            f'{self.name}: texts are {texts}, items {self.about["width"]} numbers a frame; {epochs}'
+            f' epochs, batches of {batch}'
+        )
 
     def kind(self, method: Method) -> str:
         """What its texts are read as."""
@@ -132,16 +150,16 @@ class Evaluator:
         found = measure.ranks(self.both(raw, bank, 'val'), self.split('val').positives)
         return measure.recalls(found)[self.place.aim]
 
-    def test(self, model: torch.nn.Module, *, transforms: bool) -> Result:
-        """All figures on test, of one set of weights."""
-        raw, bank = self.scores(model, 'test', bank=transforms or self.method.bank)
+    def test(self, model: torch.nn.Module, *, transforms: Sequence[str] = ()) -> Result:
+        """All figures on test, of one set of weights, raw and by some transforms."""
+        raw, bank = self.scores(model, 'test', bank=bool(transforms) or self.method.bank)
         both = self.both(raw, bank, 'test')
         self.place.tested.append((model, both))
         row = self.figures(both, hits=True)
         if self.method.bank:
             row['raw'] = self.figures(measure.Both(raw, raw))
         if transforms:
-            row['transforms'] = self.transforms(model, raw, bank)
+            row['transforms'] = self.transforms(model, raw, bank, transforms)
         if (self.place.folder / 'captions_1ka.csv').exists():
             raw, bank = self.scores(model, '1ka', bank=self.method.bank)
             found = measure.ranks(self.both(raw, bank, '1ka'), self.split('1ka').positives)
@@ -163,18 +181,26 @@ class Evaluator:
                 row['shares'] = {name: measure.packed(x) for name, x in moved.items()}
         return row
 
-    def transforms(self, model: torch.nn.Module, raw, bank: measure.Bank) -> Result:
-        """Each test-time transform at the setting that val chooses."""
+    def transforms(
+        self, model: torch.nn.Module, raw, bank: measure.Bank, names: Sequence[str]
+    ) -> Result:
+        """Test-time transforms, each at the setting that val chooses."""
         val_raw, val_bank = self.scores(model, 'val', bank=True)
         positives, rows = self.split('val').positives, {}
-        for name in measure.SETTINGS:
+        for name in names:
+            if name == 'auto':
+                continue
             setting = measure.best_setting(name, val_raw, val_bank, positives)
             both = measure.transformed(name, setting, raw, bank)
             rows[name] = dict(self.figures(both), setting=setting)
-        both, said = measure.chosen_alone(
-            lambda part, side: self.vectors(model, part, side), self.split('bank').own, raw, bank
-        )
-        rows['auto'] = dict(self.figures(both), setting=said)
+        if 'auto' in names:
+            both, said = measure.chosen_alone(
+                lambda part, side: self.vectors(model, part, side),
+                self.split('bank').own,
+                raw,
+                bank,
+            )
+            rows['auto'] = dict(self.figures(both), setting=said)
         return rows
 
     def vectors(self, model: torch.nn.Module, part: str, side: str):
@@ -203,21 +229,28 @@ def one(place: Place, name: str, seed: int, rate: float, of: Any = model_of) -> 
     if 'teacher' in method.reads:
         teach(place)
     reads = (*method.reads, f'halves_{seed}') if method.crossed else tuple(method.reads)
+    if method.taught:
+        reads += teachers(place, rate, seeds_of(method.taught, seed))
     data = reading.dataset(place.folder, 'train', evaluator.kind, reads, method.epoch_unit)
     config = of(method, place.about, place.text)
     if method.crossed:
         from cross_fitted import halves
 
         config['belief']['halves'] = halves(place, data, rate, seed)
-    each = [fit(place, method, config, data, rate, seed + 1000 * n) for n in range(method.copies)]
+    if name == 'infonce' or method.copies > 1:
+        each = [member(place, rate, other) for other in seeds_of(method.copies, seed)]
+    else:
+        own = seed + STUDENT if method.taught else seed
+        each = [fit(place, name, config, data, rate, own)]
     model, start = Ensemble.of([trained.model for trained in each]), time.time()
     curve = each[0].curve
     value, epoch = max((x, -epoch) for epoch, x in curve)
-    last = best = evaluator.test(model, transforms=False)
-    if name == 'infonce' or method.copies > 1 or -epoch < place.schedule.epochs:
+    last = best = evaluator.test(model)
+    transforms = method.transforms if place.transforms is None else place.transforms
+    if transforms or method.copies > 1 or -epoch < place.schedule.epochs * method.epochs:
         for trained in each:
             trained.model.load_state_dict(trained.best)
-        best = evaluator.test(model, transforms=name == 'infonce')
+        best = evaluator.test(model, transforms=transforms)
     return dict(
         set=place.name,
         text=place.text,
@@ -236,19 +269,21 @@ def one(place: Place, name: str, seed: int, rate: float, of: Any = model_of) -> 
 
 
 def fit(
-    place: Place, method: Method, model: Any, data: Any, rate: float, seed: int, work: str = ''
+    place: Place, name: str, model: Any, data: Any, rate: float, seed: int, work: str = ''
 ) -> Trained:
     """Train a row's model by the place's schedule."""
+    method, (epochs, batch, looks) = METHODS[name], place.schedule
     return train(
         model,
         data,
-        place.schedule,
+        Schedule(epochs * method.epochs, batch, looks * method.epochs),
         rate=rate,
         rates=method.rates,
         seed=seed,
         judge=Evaluator(place, method).judge,
         hooks=list(method.hooks),
         by_part=bool(method.whole),
+        name=f'{place.name} {name} seed {seed}',
         work_dir=WORK / 'runs' / (work or place.name),
         own=own_training(method, rate),
     )
@@ -260,10 +295,9 @@ def teach(place: Place) -> None:
     if all(path.exists() for path in paths):
         return
     other = Place(place.name, place.folder, 'words' if place.text == 'minilm' else 'minilm')
-    method = METHODS['infonce']
     data = reading.dataset(other.folder, 'train', other.text)
-    model = model_of(method, other.about, other.text)
-    trained = fit(other, method, model, data, 1e-3, 1000, f'{place.name}_teacher')
+    model = model_of(METHODS['infonce'], other.about, other.text)
+    trained = fit(other, 'infonce', model, data, 1e-3, 1000, f'{place.name}_teacher')
     trained.model.load_state_dict(trained.best)
     everything = reading.whole(data)
     levels = encode(trained.model, everything.inputs)
@@ -345,6 +379,12 @@ def parse_args() -> argparse.Namespace:
     add('--seeds', '--seed', nargs='+', type=int, default=list(SEEDS))
     add('--set', type=Path, metavar='FOLDER', help='a set of your own, see sets.py')
     add('--epochs', type=int, help='of a set of your own, from 2, for the first warms up')
+    add(
+        '--transforms',
+        nargs='*',
+        choices=TESTED,
+        help='test-time transforms of the best epoch (default: those of each row)',
+    )
     add('--results', type=Path, default=RESULTS)
     add('--minutes', type=float, default=1e9, help='begin nothing after so long')
     add('--jobs', type=int, default=1, help='trainings at once, a core each')
@@ -362,13 +402,16 @@ def places_of(args: argparse.Namespace) -> list[Place]:
         place = Place(name, prepare(name, of_folder(args.set), WORK / name), args.text)
         if args.epochs:
             place.schedule = place.schedule._replace(epochs=args.epochs)
-        return [place]
-    found = []
-    for name in args.sets:
-        if any(name in METHODS[method].sets for method in args.only):
-            made = (WORK / name / 'made.json').exists()
-            folder = WORK / name if made else prepare(name, SETS[name](), WORK / name)
-            found.append(Place(name, folder, args.text))
+        found = [place]
+    else:
+        found = []
+        for name in args.sets:
+            if any(name in METHODS[method].sets for method in args.only):
+                made = (WORK / name / 'made.json').exists()
+                folder = WORK / name if made else prepare(name, SETS[name](), WORK / name)
+                found.append(Place(name, folder, args.text))
+    for place in found:
+        place.transforms = args.transforms
     return found
 
 
@@ -392,6 +435,8 @@ def main() -> None:
         return write_pages(results.rows)
     quiet()
     places = in_a_sentence(lambda: places_of(args), ValueError)
+    for place in places:
+        print(place.said(), flush=True)
     rows, end = rows_of(places, args.only), time.time() + 60 * args.minutes
     if not rows:
         raise SystemExit('error: no row is left (--text words needs neither of the npz of texts)')
@@ -406,16 +451,50 @@ def main() -> None:
                 print(said(row), flush=True)
         if time.time() >= end:
             break
+    print('\n'.join(changes(results.rows, rows)), flush=True)
     if failed:
         names = [f'{place.name} {name} seed {seed}' for place, name, seed, _ in failed]
         raise SystemExit(f'error: {len(failed)} trainings failed, see above: {", ".join(names)}')
 
 
+def changes(made: Sequence[Result], rows: Sequence[tuple[Place, str]]) -> list[str]:
+    """Each row's level, and its change over its control, paired over seeds, 95 % intervals."""
+    from tables import Table
+
+    lines = ['', 'change over the control, mean [95 % interval] over paired seeds']
+    for place, name in rows:
+        table, control = Table(made, place.name, place.text), METHODS[name].control
+        runs = [*table.figures(name, 'best').values()]
+        if runs:
+            level = sum(run['rsum'] for run in runs) / len(runs)
+            lines.append(f'{place.name} {name}: rsum {level:.1f}, {len(runs)} seeds')
+        pairs = table.paired(name, 'best') if control else []
+        if pairs:
+            parts = [
+                f'{title} {table.change(name, key, when)}'
+                for title, key, when in (
+                    ('rsum', 'rsum', 'best'),
+                    ('at the last epoch', 'rsum', 'last'),
+                    ('R@1 t2v', 't2v_R1', 'best'),
+                    ('v2t', 'v2t_R1', 'best'),
+                )
+            ]
+            lines.append(f'    over {control}, {len(pairs)} seeds: {", ".join(parts)}')
+        elif control and runs:
+            lines.append(f'    over {control}: no seed of both')
+    return lines
+
+
+def text_name(name: str, text: str) -> str:
+    """What texts are read as: of a stranger's set no encoder is known."""
+    return 'captions.npz' if name not in SETS and text == 'minilm' else text
+
+
 def said(row: Result) -> str:
     """One line of a result."""
-    best, last = row['best'], row['last']
+    best, last, text = row['best'], row['last'], text_name(row['set'], row['text'])
     return (
-        f'{row["set"]} {row["text"]} {row["method"]} seed {row["seed"]} rate {row["rate"]:g}: '
+        f'{row["set"]} {text} {row["method"]} seed {row["seed"]} rate {row["rate"]:g}: '
         f'rsum {best["rsum"]:.1f} at epoch {row["epoch"]}, last {last["rsum"]:.1f}; R@1 '
         f'{best["t2v_R1"]:.1f} / {best["v2t_R1"]:.1f}; {row["seconds"]} + {row["test_seconds"]} s'
     )

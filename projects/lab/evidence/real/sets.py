@@ -119,6 +119,11 @@ def msrvtt() -> Raw:
     return _msrvtt('msrvtt_more')
 
 
+def msrvtt_few() -> Raw:
+    """V: as M, with the captions that are stored: six a training video."""
+    return _msrvtt()
+
+
 def msrvtt_words() -> Raw:
     """T: as M, six captions a training video, with a vector of each word (``encode_words.py``)."""
     return _msrvtt()._replace(words=_stored(encoded('msrvtt_words')))
@@ -255,7 +260,9 @@ def _arrays(path: Path, names: str, rows: str) -> tuple[np.ndarray, np.ndarray]:
     return found
 
 
-SETS = dict(F=flickr8k, J=judged, M=msrvtt, L=msrvtt_lengths, T=msrvtt_words, U=untrimmed)
+SETS = dict(
+    F=flickr8k, J=judged, M=msrvtt, V=msrvtt_few, L=msrvtt_lengths, T=msrvtt_words, U=untrimmed
+)
 
 
 def prepare(name: str, raw: Raw, folder: Path) -> Path:

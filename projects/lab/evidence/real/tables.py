@@ -24,28 +24,54 @@ SHARES = RESULTS / 'shares.json'
 AGAIN = RESULTS / 'again'
 PAGES = (
     'README.md',
+    'docs/recipe.md',
     'docs/real_data.md',
     'projects/lab/evidence/pages/real_tables.md',
 )
-#: Rows of README: set, text kind, method, epoch.
+#: Rows of README: set, text kind, method.
 OF_README = (
-    *(
-        ('F', 'minilm', name, 'best')
-        for name in ('unbalanced_sinkhorn', 'dvtr', 'dvtr_early', 'ensemble')
-    ),
-    ('F', 'words', 'teachtext', 'best'),
-    *(('J', 'minilm', name, 'last') for name in ('dvtr_early', 'dvtr_crossed', 'ensemble')),
+    *(('F', 'minilm', name) for name in ('infonce', 'dvtr', 'dvtr_early')),
+    *(('J', 'minilm', name) for name in ('infonce', 'dvtr_early', 'dvtr_crossed')),
+    *(('F', 'words', name) for name in ('triplet_02', 'teachtext')),
 )
 KINDS = {
-    ('F', 'minilm'): '6,000 images, best epoch',
-    ('F', 'words'): '6,000, words from scratch, best epoch',
-    ('J', 'minilm'): '1,000, memorised, last epoch',
+    ('F', 'minilm'): '6,000 images',
+    ('F', 'words'): '6,000, words from scratch',
+    ('J', 'minilm'): '1,000, memorised',
 }
+#: Rows of the recipe -> vectors of 128 numbers an item.
+RECIPE = dict(
+    infonce=1,
+    infonce_bank=1,
+    student=1,
+    student_bank=1,
+    self_distilled=1,
+    student_of_softmaxes=1,
+    student_of_five=1,
+    twice_the_epochs=1,
+    wide=3,
+    student_wide=3,
+    ensemble=3,
+    ensemble_bank=3,
+)
+#: Those of README.
+SHORT_RECIPE = ('infonce', 'infonce_bank', 'student', 'student_bank', 'wide', 'ensemble')
+#: First seed of the recipe's rows (PLAN.md), whose trainings of InfoNCE are members.
+FIRST = 20
 Row = Mapping[str, Any]
 
 NAMES = {
     'infonce': 'InfoNCE',
     'ensemble': 'InfoNCE, mean of three trainings',
+    'wide': 'InfoNCE, three times as wide',
+    'twice_the_epochs': 'InfoNCE, twice the epochs',
+    'student': 'student of three',
+    'student_over_wide': 'student of three',
+    'student_over_ensemble': 'student of three',
+    'self_distilled': 'student of one',
+    'student_of_five': 'student of five',
+    'student_of_softmaxes': "student of three's mean softmax",
+    'student_wide': 'student of three, three times as wide',
     'triplet_05': 'triplet, margin .5',
     'triplet_hardest': 'triplet, hardest negatives',
     'triplet_02': 'triplet, margin .2',
@@ -110,6 +136,7 @@ NAMES = {
 SETS = dict(
     F='Flickr8k images',
     M='MSR-VTT frames',
+    V='MSR-VTT frames, six captions a video',
     S='MSR-VTT frames, stronger',
     J='1,000 judged images',
     T='MSR-VTT, words',
@@ -133,6 +160,8 @@ BASELINES = (
 )
 #: Rows of a training over another control than its own: method and control.
 ALSO = dict(
+    student_over_wide=('student', 'wide'),
+    student_over_ensemble=('student', 'ensemble'),
     ncl_same_bank=('ncl', 'sinkhorn'),
     crossed_over_early=('dvtr_crossed', 'dvtr_early'),
     crossed_over_ensemble=('dvtr_crossed', 'ensemble'),
@@ -202,6 +231,13 @@ class Table:
             return self.figures(ALSO[method][0], when)
         if method in self.runs:
             return {seed: row[when] for seed, row in self.runs[method].items()}
+        trained, bank = method.removesuffix('_bank'), 'unbalanced_sinkhorn'
+        if trained != method:
+            return {
+                seed: row[when]['transforms'][bank]
+                for seed, row in self.runs.get(trained, {}).items()
+                if bank in row[when].get('transforms', {})
+            }
         return {
             seed: row[when]['transforms'][method]
             for seed, row in self.runs.get('infonce', {}).items()
@@ -385,13 +421,61 @@ def first_table(tables: Sequence[Table]) -> str:
 
 
 def readme_table(tables: Mapping[tuple[str, str], Table]) -> str:
-    """A few rows of README, both directions."""
-    lines = _head(['trained on', 'method', 't2v R@1', 'v2t R@1', 'rsum'])
-    for place, text, name, when in OF_README:
+    """A few rows of README, both directions, at the best and at the last epoch; levels first."""
+    firsts = [f'{way} R@1, {when}' for when in ('best', 'last') for way in ('t2v', 'v2t')]
+    lines = _head(['trained on', 'method', *firsts, 'rsum, best', 'rsum, last'])
+    for place, text, name in OF_README:
         table = tables[place, text]
-        changes = [table.change(name, key, when) for key in ('t2v_R1', 'v2t_R1', 'rsum')]
-        lines.append(_line(KINDS[place, text], _over(table, name), *changes))
+        keys = [(f'{way}_R1', when) for when in ('best', 'last') for way in ('t2v', 'v2t')]
+        keys += [('rsum', when) for when in ('best', 'last')]
+        if table.control(name):
+            cells = [table.change(name, key, when).short for key, when in keys]
+            lines.append(_line(KINDS[place, text], _over(table, name), *cells))
+        else:
+            cells = [f'{_mean(table.figures(name, w).values(), key):.1f}' for key, w in keys]
+            lines.append(_line(KINDS[place, text], f'*{NAMES[name]}: level*', *cells))
     return '\n'.join(lines)
+
+
+def recipe_table(tables: Sequence[Table], names: Iterable[str], whens: Sequence[str]) -> str:
+    """Levels of the recipe's rows and their change of rsum over InfoNCE, by set."""
+    columns = []
+    for table in tables:
+        title = SETS[table.name]
+        columns += [f'{title}: R@1 t2v / v2t', *(f'rsum, {when}' for when in whens)]
+    lines = _head(['', 'numbers an item', *columns])
+    for name in names:
+        cells = []
+        for table in tables:
+            rows = {
+                when: {s: x for s, x in table.figures(name, when).items() if s >= FIRST}
+                for when in whens
+            }
+            best = rows['best'].values()
+            keys = ('t2v_R1', 'v2t_R1') if len(best) >= LEAST else ()
+            cells.append(' / '.join(f'{_mean(best, key):.1f}' for key in keys))
+            for when in whens:
+                cells.append(_recipe_cell(table, name, when, rows[when]))
+        if any(cells):
+            lines.append(_line(_recipe_name(name), 128 * RECIPE[name], *cells))
+    return '\n'.join(lines)
+
+
+def _recipe_cell(table: Table, name: str, when: str, rows: Mapping[int, Row]) -> str:
+    """Mean rsum, and its change over InfoNCE with half the interval."""
+    if len(rows) < LEAST:
+        return ''
+    level = f'{_mean(rows.values(), "rsum"):.1f}'
+    if name == 'infonce':
+        return level
+    base = table.figures('infonce', when)
+    found = change([row['rsum'] - base[seed]['rsum'] for seed, row in rows.items()])
+    return f'{level} ({found.short})'
+
+
+def _recipe_name(name: str) -> str:
+    trained = name.removesuffix('_bank')
+    return NAMES[trained] + (' with a bank' if trained != name else '')
 
 
 def _head(columns: Sequence[str]) -> list[str]:
@@ -412,6 +496,9 @@ def blocks(rows: Sequence[Row]) -> dict[str, str]:
     found['short'], found['first'] = short_table(wide), first_table(wide)
     found['levels'] = level_table([*tables.values()])
     found['readme'] = readme_table(tables)
+    taught = [table for table in tables.values() if 'student' in table.runs]
+    found['recipe'] = recipe_table(taught, RECIPE, ('best', 'last'))
+    found['recipe-short'] = recipe_table(taught, SHORT_RECIPE, ('best',))
     found['shares'] = share_table()
     if ('S', 'both') in tables:
         from stronger_tables import stored_blocks

@@ -33,14 +33,23 @@ class Looks(Hook):
     Args:
         judge: a model -> its figure on val.
         looks: how often.
+        name: of the training, for a line at its begin and at each look; '': none.
     """
 
     priority = 'LOWEST'
 
-    def __init__(self, judge: Callable[[nn.Module], float], looks: int) -> None:
-        self.judge, self.looks = judge, looks
+    def __init__(self, judge: Callable[[nn.Module], float], looks: int, name: str = '') -> None:
+        self.judge, self.looks, self.name = judge, looks, name
         self.curve: list[tuple[int, float]] = []
         self.best: Optional[dict[str, Tensor]] = None
+
+    def before_train(self, runner: Runner) -> None:
+        steps = len(runner.train_dataloader)
+        self._say(f'{runner.max_epochs} epochs of {steps} steps, {runner.max_iters} in all')
+
+    def _say(self, line: str) -> None:
+        if self.name:
+            print(f'{self.name}: {line}', flush=True)
 
     def after_train_epoch(self, runner: Runner) -> None:
         epoch, epochs = runner.epoch + 1, runner.max_epochs
@@ -51,6 +60,7 @@ class Looks(Hook):
         if not self.curve or value > max(x for _, x in self.curve):
             self.best = copy.deepcopy(runner.model.state_dict())
         self.curve.append((epoch, value))
+        self._say(f'epoch {epoch} of {epochs}, val {value:.1f}')
 
 
 class Trained(NamedTuple):
@@ -81,6 +91,7 @@ def train(
     hooks: Any,
     work_dir: Path,
     by_part: bool = False,
+    name: str = '',
     own: Mapping[str, Any] = {},
 ) -> Trained:
     """Train a model on a dataset that is there already.
@@ -88,9 +99,10 @@ def train(
     Args:
         rates: of parameters by a part of their name, times ``rate``; such have no weight decay.
         by_part: a batch is of one environment of the dataset.
+        name: of the training in lines of progress; '': none.
         own: ``optim_wrapper`` and ``param_scheduler`` in place of the common ones and the rates.
     """
-    looks = Looks(judge, schedule.looks)
+    looks = Looks(judge, schedule.looks, name)
     start = time.time()
     warmup = max(1, round(0.1 * schedule.epochs))
     cfg = Config(

@@ -49,6 +49,35 @@ def test_a_set_of_ones_own_is_trained_tested_and_not_made_again(real, folder, mo
     assert (out / 'own_minilm.jsonl').read_text().splitlines() == lines
 
 
+def test_students_are_made_of_kept_members_and_compared(real, folder, monkeypatch, capsys):
+    out = folder.parent / 'results'
+    ask = ['--set', folder, '--only', 'infonce', 'student', 'wide', '--seeds', 0, 1, '--epochs', 2]
+    run(real, monkeypatch, *ask, '--results', out, '--transforms')
+    printed = capsys.readouterr().out
+    assert 'own: texts are 12 stored numbers each (captions.npz)' in printed
+    assert 'own student seed 9000: 2 epochs of 1 steps, 2 in all' in printed
+    kept = {path.stem for path in (folder.parent / 'work_dirs/real/members').glob('*.pth')}
+    members = {f'own_minilm_0.001_{seed + 1000 * n}' for seed in (0, 1) for n in range(3)}
+    assert members <= kept and kept - members <= {'own_minilm_0.002_0', 'own_minilm_0.002_1'}
+    rows = [json.loads(line) for line in (out / 'own_minilm.jsonl').read_text().splitlines()]
+    base = [row for row in rows if row['method'] == 'infonce']
+    rate = max((row for row in base if row['seed'] == 0), key=lambda row: row['val'])['rate']
+    of = {
+        name: {row['seed']: row['best']['rsum'] for row in rows if row['method'] == name}
+        for name in ('student', 'wide')
+    }
+    of['infonce'] = {row['seed']: row['best']['rsum'] for row in base if row['rate'] == rate}
+    for name in ('student', 'wide'):
+        mean = sum(of[name][seed] - of['infonce'][seed] for seed in (0, 1)) / 2
+        end = printed[printed.index('change over the control') :]
+        line = end[end.index(f'own {name}: ') :].splitlines()[1]
+        assert (
+            line.strip().replace('*', '').startswith(f'over infonce, 2 seeds: rsum {mean:+.1f} [')
+        )
+    run(real, monkeypatch, *ask, '--results', out, '--transforms')
+    assert len((out / 'own_minilm.jsonl').read_text().splitlines()) == len(rows)
+
+
 @pytest.mark.nightly
 def test_the_script_finds_its_modules_by_itself():
     script = ROOT / 'projects/lab/evidence/real/run.py'
@@ -79,6 +108,27 @@ def test_rows_of_every_kind_are_trained(real, place, name):
     place.schedule = real['training'].Schedule(2, batch=8, looks=1)
     row = real['run'].one(place, name, 0, 1e-3)
     assert row['best'] == row['last'] and 0 <= row['best']['rsum'] <= 600
+
+
+@pytest.mark.parametrize(
+    'name, kind, b2', [('arl', 'AdamW', 0.999), ('arl_own', 'BertAdam', 0.999)]
+)
+def test_the_optimizer_of_a_row(real, place, monkeypatch, name, kind, b2):
+    """The common one, or that of the row's config; what the runner has built."""
+    built = []
+
+    class Seen(real['training'].Runner):
+        def train(self):
+            model = super().train()
+            built.append(self.optim_wrapper.optimizer)
+            return model
+
+    monkeypatch.setattr(real['training'], 'Runner', Seen)
+    place.schedule = real['training'].Schedule(2, batch=8, looks=1)
+    real['run'].one(place, name, 0, 3e-4)
+    (optimizer,) = built
+    assert type(optimizer).__name__ == kind and optimizer.defaults['lr'] == 3e-4
+    assert {group['betas'][1] for group in optimizer.param_groups} == {b2}
 
 
 @pytest.mark.nightly

@@ -1,0 +1,14 @@
+# A CLIP2Video that learns from three on the planted corpus (docs/recipe.md).
+# tools/train.py trains c2v_planted.py with three other seeds, stores their vectors of
+# the training set, and trains the student.  Its vectors have the same size as theirs.
+_base_ = ['c2v_planted.py']
+
+before = {
+    f'member{n}': dict(config='c2v_planted.py', seed=1000 * n, export=True) for n in (1, 2, 3)
+}
+model = dict(
+    supervision=dict(
+        type='StoredTeachers', teachers={name: '{' + name + '}/teacher' for name in before}
+    ),
+    losses=dict(distillation=dict(type='KLDistillationLoss', temperature=4.0, loss_weight=4.0)),
+)
