@@ -403,9 +403,7 @@ def _of_part(
     both = _joined(score_tiles(texts, gallery), score_tiles(texts, further))
     part = fit_biases(fitted.transform, both, beside=beside, **options)
     biases, active = part.items, part.active
-    if fitted.transform == 'dual_softmax':  # its scores grow as the sum over the bank shrinks
-        shrunk = math.log(len(texts) / len(bank.texts))
-        biases = biases + fitted.options['temperature'] * shrunk
+    biases = part.how.of_a_part(biases, len(texts) / len(bank.texts))
     mine = biases[len(gallery) + place]
     wide = torch.cat([biases[: len(gallery)].expand(len(own), -1), mine], dim=1)
     if active is not None:

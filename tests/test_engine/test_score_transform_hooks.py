@@ -358,7 +358,7 @@ def test_db_norm_reads_the_stored_items(runner, evaluation, how):
 def test_bad_db_norm(runner, evaluation):
     with pytest.raises(ValueError, match='DBNormHook needs queries and items seen before'):
         hooks.DBNormHook(queries='test')
-    with pytest.raises(ValueError, match='temperature must be positive'):
+    with pytest.raises(ValueError, match='temperature must be a positive number'):
         hooks.DBNormHook(queries='train_queue', item_temperature=0)
     evaluation.model.similarity.exact = False
     with pytest.raises(ValueError, match='compares texts with videos only'):
@@ -368,7 +368,7 @@ def test_bad_db_norm(runner, evaluation):
 def test_bad_dbsn():
     with pytest.raises(ValueError, match='the test set has only its gallery'):
         hooks.DBSNHook(queries='test')
-    with pytest.raises(ValueError, match='iterations must be 1 or more'):
+    with pytest.raises(ValueError, match='iterations must be 1 to 100,000'):
         hooks.DBSNHook(queries='train_queue', iterations=0)
 
 

@@ -166,7 +166,7 @@ def test_what_does_not_fit_is_named():
     scores, bank, own, items = matrices()
     with pytest.raises(ValueError, match='bank_gallery has 8 bank queries, but bank has 9'):
         dbsn(scores, bank, bank_gallery=own[1:], temperature=0.1)
-    with pytest.raises(ValueError, match='iterations must be 1 or more'):
+    with pytest.raises(ValueError, match='iterations must be 1 to 100,000'):
         dbsn(scores, bank, bank_gallery=own, temperature=0.1, iterations=0)
     with pytest.raises(ValueError, match='bank_gallery .* has no gallery items'):
         dbsn(scores, bank, bank_gallery=own[:, :0], temperature=0.1)

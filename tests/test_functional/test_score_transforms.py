@@ -270,9 +270,9 @@ def test_hedged_scaling_takes_the_first_of_equals_and_no_more():
     'how, said',
     [
         (dict(first=0.1, strength=float('inf')), 'strength must be finite, not inf'),
-        (dict(first=float('nan'), strength=0.1), 'strength must be finite, not nan'),
+        (dict(first=float('nan'), strength=0.1), 'must be finite, not nan'),
         (dict(first=0.1, strength=0.2, share=0), r'share must lie in \(0, 1\], not 0'),
-        (dict(first=0.1, strength=0.2, places=0), 'places must be 1 to 5, .* not 0'),
+        (dict(first=0.1, strength=0.2, places=0), 'places must be 1 or more, not 0'),
         (dict(first=0.1, strength=0.2, places=6), 'places must be 1 to 5, .* not 6'),
     ],
 )
@@ -286,7 +286,7 @@ def test_bad_hedged_scaling(how, said):
     [
         (dict(strength=0.1, share=0.0), r'share must lie in \(0, 1\], not 0'),
         (dict(strength=0.1, share=1.1), r'share must lie in \(0, 1\], not 1.1'),
-        (dict(strength=float('nan')), 'strength must be finite, not nan'),
+        (dict(strength=float('nan')), 'must be finite, not nan'),
     ],
 )
 def test_bad_local_scaling(how, said):
@@ -416,9 +416,7 @@ def test_a_bank_of_another_gallery_is_named(transform):
 @pytest.mark.parametrize('function', [sinkhorn_scores, inverted_softmax, dual_softmax, qb_norm])
 @pytest.mark.parametrize('temperature', [0.0, -0.1, math.nan])
 def test_temperatures_that_are_not_positive_are_named(function, temperature):
-    with pytest.raises(
-        ValueError, match=f'temperature must be positive and finite, not {temperature}'
-    ):
+    with pytest.raises(ValueError, match=f'temperature must be positive.*, not {temperature}'):
         function(*matrices(), temperature=temperature)
 
 

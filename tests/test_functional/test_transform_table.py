@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 import torch
 
-from children import tool_file
+from children import ROOT, tool_file
 from mmvtr.apis.inferencer.transforms import check_transform
 from mmvtr.engine.checks.arguments import arguments_of
 from mmvtr.engine.transforms.score_transforms import TransformHook
@@ -139,9 +139,9 @@ def test_the_names():
         'csls',
         'local_scaling',
         'nnn',
+        'hedged_scaling',
         'dbsn',
         'db_norm',
-        'hedged_scaling',
         'sure_first',
     ]
     assert set(ADDITIVE) - set(OF_QUERIES) == {'dbsn', 'db_norm'}
@@ -202,3 +202,22 @@ def test_who_reads_the_row(name):
     one, two = (TRANSFORMS[name](x, bank, temperature=5.0, **needs) for x in (scores, other))
     moved = not torch.equal(one[0, 1:], two[0, 1:])
     assert moved == ('row' in TRANSFORMS[name].reads)
+
+
+INPUTS = dict(
+    bank='bank',
+    row='row',
+    bank_gallery='bank x items seen before',
+    item_bank='items seen before x gallery',
+)
+
+
+@pytest.mark.parametrize('name', OF_BANK)
+def test_the_page_has_its_row(name):
+    """The row is that of the class: docs/ncl.md, which says what to write otherwise."""
+    x = TRANSFORMS[name]
+    kept = 'no' if x.form != 'additive' else 'yes'
+    kept += ', with items seen before' * (kept == 'yes' and x.reads_items)
+    reads = ', '.join(INPUTS[one] for one in x.reads)
+    row = f'| `{name}` | {x.kind.source} | {x.kind.claim} | {reads} | {kept} |'
+    assert row in (ROOT / 'docs/ncl.md').read_text(), f'add to docs/ncl.md: {row}'

@@ -1,14 +1,14 @@
 """Hooks that normalise an evaluation's scores with earlier queries, and report both.
 
-Each wraps a row of :data:`.TRANSFORMS`; they process one direction at a time, and log the source of
-their queries.
+Each is derived from a row of :data:`.TRANSFORMS`; they process one direction at a time, and log
+the source of their queries.
 """
 
 from __future__ import annotations
 
 from inspect import Parameter, Signature, signature
 from types import MappingProxyType
-from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
@@ -25,7 +25,7 @@ from mmvtr.engine.transforms.stored_queries import (
     tiles_read,
 )
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
-from mmvtr.functional.transforms.score_transforms import checked_scores
+from mmvtr.functional.transforms.transform import checked_scores
 from mmvtr.functional.transforms.transform_table import (
     OF_BANK,
     TRANSFORMS,
@@ -104,8 +104,10 @@ class TransformHook(Hook):
 class ScoreTransformHook(TransformHook):
     """Base class of test-time transforms with a bank of queries.
 
-    For a transform of the table, ``default_name`` names it, and a hook without its own constructor
-    takes the table's options; for any other, implement :meth:`transform`.
+    :func:`hook_of` derives one of each transform of the table, named by ``default_name``; for any
+    other, implement :meth:`transform`.  The stored queries of the other kind serve as the item bank
+    of a transform that reads items, so ``queries='test'``, whose items are the gallery itself, is
+    refused there; ``db_norm`` needs a model with one vector per item.
 
     In text-to-video retrieval the queries are texts and the gallery is the evaluated videos; in
     video-to-text the reverse.  ``<name>/transductive`` = 1 if the transform has read the test
@@ -118,20 +120,18 @@ class ScoreTransformHook(TransformHook):
         bank_file: for ``queries='bank'``.
         temperature: temperature of the transform; None = the model's.
         name: name of its results, default the class's.
+        marginals: for a transform with ``bank_marginals``: ``'uniform'`` (paper), or
+            ``'per_video'``: a query has weight 1 / (number of queries of its training video), so
+            that a video with many captions counts once.
         **given: options of the transform (:data:`.TRANSFORMS`).
 
     Raises:
         ValueError: an unknown source, a bank without a file, an option of the transform that is
-            unknown or out of range; see :class:`TransformHook`.
+            unknown or out of range; ``marginals='test'``: how many queries each test item has is
+            its label; or ``'per_video'`` with the test queries; see :class:`TransformHook`.
         RuntimeError: (before a test, at a validation) no queries: nothing was ever pushed, or no
             queue hook.
     """
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        named = getattr(cls, 'default_name', None) in OF_BANK
-        if named and '__init__' not in vars(cls) and 'default_name' in vars(cls):
-            cls.__init__ = _constructor(cls)
 
     def __init__(
         self,
@@ -140,14 +140,19 @@ class ScoreTransformHook(TransformHook):
         bank_file: Optional[str] = None,
         temperature: Optional[float] = None,
         name: Optional[str] = None,
+        marginals: str = 'uniform',
         **given: Any,
     ) -> None:
+        check_marginals(marginals, queries)
         check_source(queries, SOURCES, bank_file=bank_file)
         check_temperature(temperature)
         super().__init__(name=name or self.default_name + ('_oracle' if queries == 'test' else ''))
         self.queries = self.source = queries
         self.bank_file = bank_file
-        self.temperature, self.given = temperature, given
+        self.temperature, self.given, self.marginals = temperature, given, marginals
+        takes = self._spec is not None and 'bank_marginals' in self._spec.options
+        if marginals != 'uniform' and not takes:
+            raise ValueError(f'{type(self).__name__} takes no marginals')
         if self.default_name in OF_BANK:
             checked_options(self.default_name, given)
             if queries == 'test' and self._spec.reads_items:
@@ -181,7 +186,11 @@ class ScoreTransformHook(TransformHook):
 
     def options(self, bank: Bank) -> dict[str, Any]:
         """Return the transform's options, without the temperature, for one direction."""
-        return dict(self.given)
+        if self.marginals == 'uniform':
+            return dict(self.given)
+        _, video, count = bank.video.unique(return_inverse=True, return_counts=True)
+        weights = 1.0 / (count[video].float() * len(count))
+        return dict(self.given, bank_marginals=weights)
 
     def transformed(self, runner: Runner, evaluation: Evaluation) -> Directed:
         stored = self._stored(runner)
@@ -262,21 +271,17 @@ def asked_again(stored: Mapping[str, Queries], evaluation: Evaluation) -> list[s
     return [said for said in found if said]
 
 
-def _constructor(kind: type) -> Callable[..., None]:
-    """Return a constructor with the base's signature and the table's options."""
-
-    def __init__(self: ScoreTransformHook, **given: Any) -> None:
-        super(kind, self).__init__(**given)
-
-    taken = [
-        Parameter(x.name, Parameter.KEYWORD_ONLY, default=x.default, annotation=x.type)
-        for x in TRANSFORMS[kind.default_name].described
-        if x.name not in ('temperature', 'bank_marginals')
-    ]
-    base = [x for x in signature(ScoreTransformHook.__init__).parameters.values()]
-    known = [x for x in base if x.kind is not Parameter.VAR_KEYWORD]
-    __init__.__signature__ = Signature([*known, *taken])
-    return __init__
+def check_marginals(marginals: str, queries: str) -> None:
+    """Raise ValueError unless queries of this source can have such weights."""
+    if marginals == 'test':
+        raise ValueError(
+            "marginals='test' would tell the transform how many queries each test item "
+            "matches, which are labels; take 'uniform', or 'per_video' of the training set"
+        )
+    if marginals not in ('uniform', 'per_video'):
+        raise ValueError(f"marginals must be 'uniform' or 'per_video', not {marginals!r}")
+    if marginals == 'per_video' and queries == 'test':
+        raise ValueError("marginals='per_video' weighs training queries, but queries is 'test'")
 
 
 def check_temperature(temperature: Optional[float]) -> None:
@@ -288,40 +293,6 @@ def check_temperature(temperature: Optional[float]) -> None:
 def temperature_of(given: Optional[float], evaluation: Evaluation) -> float:
     """Return the given temperature; None = the model's."""
     return float(evaluation.matrices['temperature']) if given is None else given
-
-
-class _MarginalsHook(ScoreTransformHook):
-    """Base class of hooks that can weight a bank's queries by their number per video.
-
-    Args:
-        marginals: ``'uniform'`` (paper), or ``'per_video'``: a query has weight 1 / (number of
-            queries of its training video), so that a video with many captions counts once.
-        **given: see :class:`ScoreTransformHook`.
-
-    Raises:
-        ValueError: ``marginals='test'``: how many queries each test item has is its label; or
-            ``'per_video'`` with the test queries.
-    """
-
-    def __init__(self, *, marginals: str = 'uniform', **given: Any) -> None:
-        super().__init__(**given)
-        if marginals == 'test':
-            raise ValueError(
-                "marginals='test' would tell the transform how many queries each test item "
-                "matches, which are labels; take 'uniform', or 'per_video' of the training set"
-            )
-        if marginals not in ('uniform', 'per_video'):
-            raise ValueError(f"marginals must be 'uniform' or 'per_video', not {marginals!r}")
-        if marginals == 'per_video' and self.queries == 'test':
-            raise ValueError("marginals='per_video' weighs training queries, but queries is 'test'")
-        self.marginals = marginals
-
-    def options(self, bank: Bank) -> dict[str, Any]:
-        if self.marginals == 'uniform':
-            return super().options(bank)
-        _, video, count = bank.video.unique(return_inverse=True, return_counts=True)
-        weights = 1.0 / (count[video].float() * len(count))
-        return dict(super().options(bank), bank_marginals=weights)
 
 
 @HOOKS.register_module()
@@ -358,72 +329,34 @@ class AutoHook(ScoreTransformHook):
         return f'{queries}; t2v {self._why["text"]}; v2t {self._why["video"]}'
 
 
-@HOOKS.register_module()
-class SinkhornHook(_MarginalsHook):
-    """NCL's test-time normalisation (Sec. 3.4): the bias of each gallery item from the queries."""
+def hook_of(spec: TransformSpec) -> type[ScoreTransformHook]:
+    """Return the registered hook of a transform, ``<label>Hook``, with its options."""
+    base = signature(ScoreTransformHook.__init__).parameters.values()
+    known = [x for x in base if x.kind is not Parameter.VAR_KEYWORD and x.name != 'marginals']
+    taken = [
+        Parameter(x.name, Parameter.KEYWORD_ONLY, default=x.default, annotation=x.type)
+        for x in spec.described
+        if x.name not in ('temperature', 'bank_marginals')
+    ]
+    if 'bank_marginals' in spec.options:
+        taken.append(
+            Parameter('marginals', Parameter.KEYWORD_ONLY, default='uniform', annotation='str')
+        )
+    name = f'{spec.kind.label}Hook'
 
-    default_name = 'sinkhorn'
+    def __init__(self: ScoreTransformHook, **given: Any) -> None:
+        ScoreTransformHook.__init__(self, **given)
 
-
-@HOOKS.register_module()
-class UnbalancedSinkhornHook(_MarginalsHook):
-    """Sinkhorn with unequal retrieval frequencies of the items (:func:`.unbalanced_sinkhorn`)."""
-
-    default_name = 'unbalanced_sinkhorn'
-
-
-@HOOKS.register_module()
-class InvertedSoftmaxHook(ScoreTransformHook):
-    """Inverted softmax (Smith et al., ICLR 2017): Sinkhorn with zero iterations."""
-
-    default_name = 'inverted_softmax'
-
-
-@HOOKS.register_module()
-class DualSoftmaxHook(ScoreTransformHook):
-    """Dual softmax (CAMoE): scores times their softmax over the queries."""
-
-    default_name = 'dual_softmax'
+    __init__.__signature__ = Signature([*known, *taken])
+    said = f'Hook of :func:`.{spec.function.__name__}` ({spec.kind.source}): {spec.kind.claim}.'
+    parts = dict(default_name=spec.kind.name, __init__=__init__, __doc__=said, __module__=__name__)
+    return HOOKS.register_module()(type(name, (ScoreTransformHook,), parts))
 
 
-@HOOKS.register_module()
-class QBNormHook(ScoreTransformHook):
-    """Querybank normalisation with the dynamic inverted softmax (Bogolin et al., CVPR 2022)."""
-
-    default_name = 'qb_norm'
-
-
-@HOOKS.register_module()
-class CSLSHook(ScoreTransformHook):
-    """Cross-domain similarity local scaling (Conneau et al., ICLR 2018)."""
-
-    default_name = 'csls'
-
-
-@HOOKS.register_module()
-class NNNHook(ScoreTransformHook):
-    """Nearest neighbour normalisation (Chowdhury et al., EMNLP 2024; :func:`.nnn`)."""
-
-    default_name = 'nnn'
-
-
-@HOOKS.register_module()
-class DBSNHook(ScoreTransformHook):
-    """Dual bank Sinkhorn normalisation (Pan et al., 2025; :func:`.dbsn`).
-
-    The stored queries of the other kind serve as the item bank, so ``queries='test'``, whose items
-    are the gallery itself, is rejected (ValueError).
-    """
-
-    default_name = 'dbsn'
-
-
-@HOOKS.register_module()
-class DBNormHook(ScoreTransformHook):
-    """Dual bank normalisation (Wang et al., 2023; :func:`.db_norm`), static or dynamic.
-
-    The item bank is that of :class:`DBSNHook`.  Its similarities with the gallery are inner
-    products, so the model needs one vector per item (ValueError at evaluation).
-    """
-
-    default_name = 'db_norm'
+#: Transforms whose hooks take further arguments (:mod:`.agreement`).
+OWN = ('local_scaling', 'hedged_scaling')
+globals().update(
+    (f'{TRANSFORMS[name].kind.label}Hook', hook_of(TRANSFORMS[name]))
+    for name in OF_BANK
+    if name not in OWN
+)

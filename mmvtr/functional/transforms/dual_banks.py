@@ -8,32 +8,34 @@ training set; it separates the two cases.
 from __future__ import annotations
 
 import math
-from typing import Optional
+from typing import Any, Mapping, Optional
 
 import torch
 from torch import Tensor
 
 from mmvtr.functional.similarities.tiles import ENTRIES, Tiles, as_tiles, reach, refuse_empty
-from mmvtr.functional.transforms.score_transforms import (
-    activation_set,
-    checked_scores,
-    times_exp,
-)
+from mmvtr.functional.transforms.score_transforms import activation_set, times_exp
 from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
+from mmvtr.functional.transforms.transform import (
+    Transform,
+    count,
+    rounds,
+    setting,
+    temperature,
+    transform,
+)
 from mmvtr.functional.values import arrays_too, at_least_float32, check_range
 
 __all__ = ['db_norm', 'dbsn', 'inverse_convolution', 'invgc']
 
 
-@arrays_too
-def dbsn(
-    scores: Tensor,
-    bank: Tensor | Tiles,
-    *,
-    bank_gallery: Tensor | Tiles,
-    temperature: float | Tensor,
-    iterations: int = 10,
-) -> Tensor:
+@transform(
+    'dbsn',
+    label='DBSN',
+    claim='Sinkhorn in which queries also have their own items',
+    source='Pan et al. 2025, arXiv 2508.02538',
+)
+class dbsn(Transform):
     """Return ``scores + b`` by dual bank Sinkhorn (DBSN; Pan et al. 2025, arXiv 2508.02538).
 
     Sinkhorn of the bank's queries with the gallery *and* the bank's own items, [K, N + M]: the mass
@@ -64,12 +66,28 @@ def dbsn(
             >>> dbsn(scores, bank, bank_gallery=own, temperature=0.1).argmax(1)
             tensor([0])
     """
-    scores, bank = checked_scores(scores, bank)
-    rows = dbsn_rows(bank, bank_gallery, temperature=temperature, iterations=iterations)
-    return scores + column_biases(bank, rows, temperature=temperature).to(scores)
+
+    reads = ('bank', 'bank_gallery')
+    temperature: float | Tensor = temperature()
+    iterations: int = rounds(10, least=1)
+
+    @classmethod
+    def prepared(cls, bank: Tiles) -> Tiles:
+        """Return the bank with codes for the rounds but one."""
+        return bank.coded()
+
+    def fit(self, bank: Tiles, **read: Tiles) -> tuple[Tensor, Optional[Tensor]]:
+        """Return item and row biases."""
+        how = dict(temperature=self.temperature, iterations=self.iterations)
+        rows = _dbsn_rows(bank, read['bank_gallery'], **how)
+        return self.further(bank, rows), rows
+
+    def further(self, bank: Tiles, rows: Optional[Tensor], **items: Tiles) -> Tensor:
+        """Return what the row biases give further items."""
+        return column_biases(bank, rows, temperature=self.temperature)
 
 
-def dbsn_rows(
+def _dbsn_rows(
     bank: Tensor | Tiles,
     bank_gallery: Tensor | Tiles,
     *,
@@ -88,13 +106,6 @@ def dbsn_rows(
 
     Raises:
         ValueError: see :func:`dbsn`.
-
-    Example:
-        Query 0 has an item of its own, and asks for less of the gallery. ::
-
-            >>> bank, own = torch.tensor([[0.8, 0.2], [0.2, 0.8]]), torch.tensor([[0.9], [0.1]])
-            >>> dbsn_rows(bank, own, temperature=0.5)
-            tensor([-0.5297, -0.2128])
     """
     bank = as_tiles(bank)
     own = as_tiles(bank_gallery)._replace(name='bank_gallery')
@@ -116,17 +127,13 @@ def dbsn_rows(
     return (rows / scale).log_softmax(0) * scale
 
 
-@arrays_too
-def db_norm(
-    scores: Tensor,
-    bank: Tensor | Tiles,
-    *,
-    item_bank: Tensor | Tiles,
-    temperature: float | Tensor,
-    item_temperature: Optional[float | Tensor] = None,
-    dynamic: bool = False,
-    neighbours: int = 1,
-) -> Tensor:
+@transform(
+    'db_norm',
+    label='DBNorm',
+    claim='items near to many queries or many items fall',
+    source='Wang et al. 2023, arXiv 2310.11612',
+)
+class db_norm(Transform):
     """Return scores by DBNorm (Wang et al. 2023, arXiv 2310.11612), static or dynamic.
 
     The product of two inverted softmaxes, DualIS, over the bank's queries g and over items h seen
@@ -148,7 +155,7 @@ def db_norm(
             with videos), or its tiles.
         temperature: T, which divides s and g; positive.
         item_temperature: U, which divides s and h; positive; None = 16 T times the ratio of the
-            items' :func:`.reach` to the bank's (:func:`own_share`): the items then have little
+            items' :func:`.reach` to the bank's (:func:`_own_share`): the items then have little
             influence, as a larger one loses ranks on real scores.
         dynamic: DualDIS.
         neighbours: number of best items of a bank row that are active, 1 to N; read if ``dynamic``.
@@ -171,27 +178,64 @@ def db_norm(
             >>> db_norm(scores, bank, **both, dynamic=True)
             tensor([[0.0069, 0.4000]])
     """
-    items = as_tiles(item_bank)._replace(name='item_bank')
-    second = item_temperature
-    if second is None:
-        second = own_share(temperature, bank, items)
-    raw, bank = checked_scores(scores, bank)
-    _, items = checked_scores(scores, items)
-    of_queries, of_items = (
-        column_biases(x, raw.new_zeros(x.shape[0]), temperature=t).to(raw)
-        for x, t in ((bank, temperature), (items, second))
+
+    reads = ('bank', 'row', 'item_bank')
+    temperature: float | Tensor = temperature()
+    item_temperature: Optional[float | Tensor] = setting(
+        None,
+        "units of scores; None: 16 times the share of the items' reach",
+        'be a positive number in units of scores',
+        lambda x: not isinstance(x, str) and 0 < float(x) < math.inf,
     )
-    t, u = (torch.as_tensor(x).to(raw) for x in (temperature, second))
-    both = (u * of_queries + t * of_items) / (t + u)
-    if not dynamic:
-        return raw + both
-    best = raw.argmax(1)
-    active, active_items = (
-        activation_set(x, k=neighbours).to(raw.device)[best][:, None] for x in (bank, items)
-    )
-    found = torch.where(active, times_exp(raw, (raw + of_queries) / t), raw)
-    found = torch.where(active_items, times_exp(raw, (raw + of_items) / u), found)
-    return torch.where(active & active_items, raw + both, found)
+    dynamic: bool = setting(False, 'bool', 'be True or False', lambda x: True)
+    neighbours: int = count(1, 'best items of a bank query')
+
+    @classmethod
+    def resolved(
+        cls, options: Mapping[str, Any], bank: Tiles, read: Mapping[str, Tiles]
+    ) -> dict[str, Any]:
+        """Return options with both temperatures in units of scores."""
+        found = super().resolved(options, bank, read)
+        if found['item_temperature'] is None:
+            found['item_temperature'] = _own_share(found['temperature'], bank, read['item_bank'])
+        return found
+
+    def check_fit(self) -> None:
+        """Raise ValueError for the dynamic form."""
+        if self.dynamic:
+            raise ValueError(
+                'the dynamic form of db_norm does not give one bias per item: call '
+                'mmvtr.functional.db_norm'
+            )
+
+    def biases(self, bank: Tiles, **items: Tiles) -> Tensor:
+        """Return the mean of both banks' biases, weighted by the other's temperature."""
+        of_queries, of_items = self._two(bank, items['item_bank'])
+        t, u = (
+            torch.as_tensor(x).to(of_queries) for x in (self.temperature, self.item_temperature)
+        )
+        return (u * of_queries + t * of_items.to(of_queries)) / (t + u)
+
+    def _two(self, bank: Tiles, items: Tiles) -> tuple[Tensor, Tensor]:
+        both = ((bank, self.temperature), (items, self.item_temperature))
+        return tuple(column_biases(x, torch.zeros(x.shape[0]), temperature=t) for x, t in both)
+
+    def __call__(self, scores: Tensor, bank: Tiles, **read: Tiles) -> Tensor:
+        """Return the static or the dynamic form."""
+        raw, items = scores, read['item_bank']
+        whole = raw + self.biases(bank, item_bank=items).to(raw)
+        if not self.dynamic:
+            return whole
+        of_queries, of_items = (x.to(raw) for x in self._two(bank, items))
+        t, u = (torch.as_tensor(x).to(raw) for x in (self.temperature, self.item_temperature))
+        best = raw.argmax(1)
+        active, active_items = (
+            activation_set(x, k=self.neighbours).to(raw.device)[best][:, None]
+            for x in (bank, items)
+        )
+        found = torch.where(active, times_exp(raw, (raw + of_queries) / t), raw)
+        found = torch.where(active_items, times_exp(raw, (raw + of_items) / u), found)
+        return torch.where(active & active_items, whole, found)
 
 
 #: Factor of the items' default temperature: the best of 1, 2, 4, 8, 16 on any five of six cells of
@@ -199,7 +243,7 @@ def db_norm(
 MILDER = 16
 
 
-def own_share(temperature: float | Tensor, bank: Tensor | Tiles, items: Tiles) -> float | Tensor:
+def _own_share(temperature: float | Tensor, bank: Tensor | Tiles, items: Tiles) -> float | Tensor:
     """Return :data:`MILDER` times a temperature, converted from the bank's reach to the items'.
 
     If the bank or the items have no reach it is not converted.
@@ -208,13 +252,6 @@ def own_share(temperature: float | Tensor, bank: Tensor | Tiles, items: Tiles) -
         temperature: divides scores of the bank; positive.
         bank: float [K, N], or its tiles.
         items: tiles of float [M, N].
-
-    Example:
-        ::
-
-            >>> bank, items = torch.tensor([[0.4, 0.2]]), torch.tensor([[0.1, 0.7]])
-            >>> round(own_share(0.1, bank, as_tiles(items)), 3)
-            4.8
     """
     of_bank, of_items = (reach(x) for x in (bank, items))
     own = of_items / of_bank if of_bank > 0 and of_items > 0 else 1.0

@@ -3,20 +3,32 @@
 Rows are queries, columns are the gallery, in one direction.  A *bank* of queries, scored against
 the same gallery, tells which items are retrieved too often; transformed scores are to be compared
 within a row.  A bank of test queries makes any of them transductive.
+
+Each class is a transform, and its name that of the function that :func:`.transform` makes of it.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Optional
+from typing import Any, ClassVar, Optional
 
 import torch
 from torch import Tensor
 
 from mmvtr.functional.metrics.first_places import first_places
-from mmvtr.functional.similarities.tiles import Tiles, as_tiles, refuse_empty, refuse_non_finite
-from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
-from mmvtr.functional.values import arrays_too, at_least_float32, check_range
+from mmvtr.functional.similarities.tiles import Tiles, as_tiles
+from mmvtr.functional.transforms.sinkhorn import Biases, column_biases, in_own_unit, sinkhorn
+from mmvtr.functional.transforms.transform import (
+    NEEDED,
+    Transform,
+    count,
+    number,
+    rounds,
+    setting,
+    temperature,
+    transform,
+)
+from mmvtr.functional.values import arrays_too
 
 __all__ = [
     'activation_set',
@@ -31,17 +43,64 @@ __all__ = [
     'unbalanced_sinkhorn',
 ]
 
+_EVEN = 'every item is found equally often by the bank'
+_SHARE = 'share of the mean of the nearest bank scores'
 
-@arrays_too
-def sinkhorn_scores(
-    scores: Tensor,
-    bank: Tensor | Tiles,
-    *,
-    temperature: float | Tensor,
-    iterations: int = 4,
-    tolerance: Optional[float] = None,
-    bank_marginals: Optional[Tensor] = None,
-) -> Tensor:
+
+def _weights() -> Any:
+    unit = 'weights of bank queries that sum to one; None: all alike'
+    return setting(None, unit, 'be a tensor or an array', lambda x: False)
+
+
+def _of_bank(default: float) -> Any:
+    return setting(default, 'of the bank queries, in (0, 1]', 'lie in (0, 1]', lambda x: 0 < x <= 1)
+
+
+class _Plan(Transform):
+    """Base class of :func:`.sinkhorn`'s variants: biases [N] from row biases [K].
+
+    A subclass has or fixes the options of :func:`.sinkhorn`.
+    """
+
+    temperature: float | Tensor = temperature()
+    iterations: ClassVar[Any]
+    tolerance: ClassVar[Any] = None
+    strictness: ClassVar[Any] = 1.0
+    bank_marginals: ClassVar[Any] = None
+
+    @classmethod
+    def prepared(cls, bank: Tiles) -> Tiles:
+        """Return the bank with codes for the rounds but one."""
+        return bank.coded()
+
+    def plan(self, bank: Tiles) -> Biases:
+        """Return the biases of rows [K] and columns [N]."""
+        return sinkhorn(
+            bank,
+            temperature=self.temperature,
+            iterations=self.iterations,
+            tolerance=self.tolerance,
+            row_marginals=self.bank_marginals,
+            strictness=self.strictness,
+        )
+
+    def fit(self, bank: Tiles, **read: Tiles) -> tuple[Tensor, Optional[Tensor]]:
+        """Return item and row biases."""
+        rows, columns = self.plan(bank)
+        unit = dict(temperature=self.temperature, strictness=self.strictness)
+        return in_own_unit(columns, bank, rows, **unit), rows
+
+    def further(self, bank: Tiles, rows: Optional[Tensor], **items: Tiles) -> Tensor:
+        """Return what the row biases give further items."""
+        return self.strictness * column_biases(bank, rows, temperature=self.temperature)
+
+    def __call__(self, scores: Tensor, bank: Tiles, **read: Tiles) -> Tensor:
+        """Return scores plus column biases."""
+        return scores + self.plan(bank).columns.to(scores)
+
+
+@transform('sinkhorn', label='Sinkhorn', claim=_EVEN, source='NCL, Park et al. 2022, Sec. 3.4')
+class sinkhorn_scores(_Plan):
     """Return ``scores + b``, with b from the bank: NCL at test time (Park et al. 2022, Sec. 3.4).
 
     Args:
@@ -66,20 +125,24 @@ def sinkhorn_scores(
             >>> sinkhorn_scores(scores, bank, temperature=0.1).argmax(1)
             tensor([0, 1])
     """
-    options = dict(temperature=temperature, iterations=iterations, tolerance=tolerance)
-    return _with_sinkhorn(scores, bank, row_marginals=bank_marginals, **options)
+
+    iterations: int = rounds(4)
+    tolerance: Optional[float] = setting(
+        None,
+        'relative error of the row marginals; None: all rounds',
+        'be positive',
+        lambda x: x > 0,
+    )
+    bank_marginals: Optional[Tensor] = _weights()
 
 
-@arrays_too
-def unbalanced_sinkhorn(
-    scores: Tensor,
-    bank: Tensor | Tiles,
-    *,
-    temperature: float | Tensor,
-    strictness: float = 0.8,
-    iterations: int = 10,
-    bank_marginals: Optional[Tensor] = None,
-) -> Tensor:
+@transform(
+    'unbalanced_sinkhorn',
+    label='UnbalancedSinkhorn',
+    claim='items that are found too often pay for it in part',
+    source='ours, of Chizat et al. 2018',
+)
+class unbalanced_sinkhorn(_Plan):
     """Return ``scores + b`` by Sinkhorn with relaxed column marginals: items may be found unevenly.
 
     A strict Sinkhorn forces every item to be found equally often, and so ranks right items low if
@@ -110,19 +173,19 @@ def unbalanced_sinkhorn(
             >>> unbalanced_sinkhorn(scores, bank, temperature=0.1, strictness=0.5).argmax(1)
             tensor([0, 1])
     """
-    options = dict(temperature=temperature, iterations=iterations, strictness=strictness)
-    return _with_sinkhorn(scores, bank, row_marginals=bank_marginals, **options)
+
+    strictness: float = setting(0.8, '0 (raw) to 1 (Sinkhorn)', 'be 0 to 1', lambda x: 0 <= x <= 1)
+    iterations: int = rounds(10)
+    bank_marginals: Optional[Tensor] = _weights()
 
 
-def _with_sinkhorn(scores: Tensor, bank: Tensor | Tiles, **options: Any) -> Tensor:
-    scores, bank = checked_scores(scores, bank)
-    return scores + sinkhorn(bank, **options).columns.to(scores)
-
-
-@arrays_too
-def inverted_softmax(
-    scores: Tensor, bank: Tensor | Tiles, *, temperature: float | Tensor
-) -> Tensor:
+@transform(
+    'inverted_softmax',
+    label='InvertedSoftmax',
+    claim='the bank asks for every item equally often',
+    source='Smith et al. 2017',
+)
+class inverted_softmax(_Plan):
     """Return scores by inverted softmax (Smith et al. 2017; QB-Norm's IS), in log form.
 
     ``s_ij - T logsumexp_k(g_kj / T)``: T times the log of the published
@@ -146,47 +209,21 @@ def inverted_softmax(
             >>> inverted_softmax(scores, bank, temperature=0.1)
             tensor([[-0.2313, -0.1002]])
     """
-    scores, bank = checked_scores(scores, bank)
-    return scores + _bank_biases(scores, bank, temperature)
+
+    iterations = 0
+
+    def __call__(self, scores: Tensor, bank: Tiles, **read: Tiles) -> Tensor:
+        """Return the published logarithm."""
+        return scores + _inverted(bank, self.temperature).to(scores)
 
 
-@arrays_too
-def qb_norm(
-    scores: Tensor, bank: Tensor | Tiles, *, temperature: float | Tensor, neighbours: int = 1
-) -> Tensor:
-    """Return scores by dynamic inverted softmax (QB-Norm, Bogolin et al. 2022).
-
-    :func:`inverted_softmax` for the queries whose best item is among the ``neighbours`` best of
-    some bank query; the others keep their raw scores.  Rows differ in scale: compare only within a
-    row.
-
-    Args:
-        scores: float [Q, N] of the queries asked.
-        bank: float [K, N] of the bank queries with the same items, or its tiles.
-        temperature: divides scores; positive.
-        neighbours: number of best items of a bank query that count, 1 to N.
-
-    Returns:
-        float [Q, N], float32 or better.
-
-    Raises:
-        ValueError: see :func:`sinkhorn_scores`, or ``neighbours`` out of range.
-
-    Example:
-        The bank's queries all find item 0: only the first query, which finds it too, changes. ::
-
-            >>> bank = torch.tensor([[0.9, 0.1], [0.8, 0.7]])
-            >>> qb_norm(torch.tensor([[0.7, 0.6], [0.2, 0.3]]), bank, temperature=0.1)
-            tensor([[-0.2313, -0.1002],
-                    [ 0.2000,  0.3000]])
-    """
-    scores, bank = checked_scores(scores, bank)
-    active = activation_set(bank, k=neighbours).to(scores.device)[scores.argmax(1)]
-    return torch.where(active[:, None], scores + _bank_biases(scores, bank, temperature), scores)
-
-
-@arrays_too
-def dual_softmax(scores: Tensor, bank: Tensor | Tiles, *, temperature: float | Tensor) -> Tensor:
+@transform(
+    'dual_softmax',
+    label='DualSoftmax',
+    claim='a match is the best of both directions',
+    source='CAMoE, Cheng et al. 2021',
+)
+class dual_softmax(Transform):
     """Return scores by dual softmax (CAMoE, Cheng et al. 2021), as its users apply it at test time.
 
     ``K s_ij exp(s_ij / T) / sum_k exp(g_kj / T)``: with the scores themselves as bank,
@@ -214,14 +251,85 @@ def dual_softmax(scores: Tensor, bank: Tensor | Tiles, *, temperature: float | T
             tensor([[1.1204, 0.0095],
                     [0.6041, 1.3336]])
     """
-    scores, bank = checked_scores(scores, bank)
-    biases = _bank_biases(scores, bank, temperature)
-    exponent = (scores + biases) / torch.as_tensor(temperature).to(scores)
-    return times_exp(scores, exponent) * bank.shape[0]
+
+    form = 'row'
+    temperature: float | Tensor = temperature()
+
+    def biases(self, bank: Tiles, **items: Tiles) -> Tensor:
+        """Return those of the inverted softmax."""
+        return _inverted(bank, self.temperature)
+
+    def changed(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
+        """Return scores times the softmax over the bank, without the factor K."""
+        return times_exp(raw, (raw + items) / torch.as_tensor(self.temperature).to(raw))
+
+    def of_a_part(self, items: Tensor, share: float) -> Tensor:
+        """Return biases as of the whole bank: scores grow as the sum over the bank shrinks."""
+        return items + self.temperature * math.log(share)
+
+    def __call__(self, scores: Tensor, bank: Tiles, **read: Tiles) -> Tensor:
+        """Return the published product."""
+        return super().__call__(scores, bank) * bank.shape[0]
 
 
-@arrays_too
-def csls(scores: Tensor, bank: Tensor | Tiles, *, neighbours: int = 10) -> Tensor:
+@transform(
+    'qb_norm',
+    label='QBNorm',
+    claim='inverted softmax where a hub would be found',
+    source='Bogolin et al. 2022',
+)
+class qb_norm(Transform):
+    """Return scores by dynamic inverted softmax (QB-Norm, Bogolin et al. 2022).
+
+    :func:`inverted_softmax` for the queries whose best item is among the ``neighbours`` best of
+    some bank query; the others keep their raw scores.  Rows differ in scale: compare only within a
+    row.
+
+    Args:
+        scores: float [Q, N] of the queries asked.
+        bank: float [K, N] of the bank queries with the same items, or its tiles.
+        temperature: divides scores; positive.
+        neighbours: number of best items of a bank query that count, 1 to N.
+
+    Returns:
+        float [Q, N], float32 or better.
+
+    Raises:
+        ValueError: see :func:`sinkhorn_scores`, or ``neighbours`` out of range.
+
+    Example:
+        The bank's queries all find item 0: only the first query, which finds it too, changes. ::
+
+            >>> bank = torch.tensor([[0.9, 0.1], [0.8, 0.7]])
+            >>> qb_norm(torch.tensor([[0.7, 0.6], [0.2, 0.3]]), bank, temperature=0.1)
+            tensor([[-0.2313, -0.1002],
+                    [ 0.2000,  0.3000]])
+    """
+
+    reads = ('bank', 'row')
+    form = 'gated'
+    temperature: float | Tensor = temperature()
+    neighbours: int = count(1, 'best items of a bank query')
+
+    def biases(self, bank: Tiles, **items: Tiles) -> Tensor:
+        """Return those of the inverted softmax."""
+        return _inverted(bank, self.temperature)
+
+    def active(self, bank: Tiles) -> Tensor:
+        """Return the items that are among the best of a bank query."""
+        return activation_set(bank, k=self.neighbours)
+
+    def changed(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
+        """Return scores plus biases where the best item is active, else raw scores."""
+        best = raw.argmax(1, keepdim=True)
+        gate = active.to(raw.device).expand_as(raw).gather(1, best)[:, 0]
+        return torch.where(gate[:, None], raw + items, raw)
+
+
+@transform(
+    'csls', label='CSLS', claim='items near to many queries fall', source='Conneau et al. 2018'
+)
+class csls(Transform):
     """Return ``2 s_ij - r_i - r_j``: cross-domain similarity local scaling (Conneau et al. 2018).
 
     r_j is the mean of the ``neighbours`` highest bank scores of item j, r_i that of as many highest
@@ -245,17 +353,29 @@ def csls(scores: Tensor, bank: Tensor | Tiles, *, neighbours: int = 10) -> Tenso
             >>> csls(torch.tensor([[0.7, 0.65]]), bank, neighbours=1)
             tensor([[-0.2000, -0.1000]])
     """
-    scores, bank = checked_scores(scores, bank)
-    _check_k(neighbours, bank.shape[0], 'bank queries')
-    _check_k(neighbours, scores.shape[1], 'gallery items')
-    own = scores.topk(neighbours, dim=1).values.mean(1, keepdim=True)
-    return 2 * scores - own - nearest_mean(bank, neighbours).to(scores)
+
+    reads = ('bank', 'row')
+    neighbours: int = count(10, 'bank queries')
+
+    def biases(self, bank: Tiles, **items: Tiles) -> Tensor:
+        """Return half of -r_j, for scores that are not doubled."""
+        return -0.5 * _nearest_mean(bank, self.neighbours)
+
+    def __call__(self, scores: Tensor, bank: Tiles, **read: Tiles) -> Tensor:
+        """Return the published sum."""
+        items = self.biases(bank).to(scores)
+        check_neighbours(self.neighbours, scores.shape[1], 'gallery items')
+        own = scores.topk(self.neighbours, dim=1).values.mean(1, keepdim=True)
+        return 2 * scores - own + 2 * items
 
 
-@arrays_too
-def local_scaling(
-    scores: Tensor, bank: Tensor | Tiles, *, strength: float = 0.5, share: float = 0.05
-) -> Tensor:
+@transform(
+    'local_scaling',
+    label='LocalScaling',
+    claim='CSLS with a share of the bank',
+    source='ours, of CSLS',
+)
+class local_scaling(Transform):
     """Return scores minus a multiple of each item's mean score with its nearest bank queries.
 
         s_ij - strength * r_j
@@ -286,16 +406,19 @@ def local_scaling(
             >>> local_scaling(torch.tensor([[0.8, 0.3]]), bank, strength=0.5, share=0.5)
             tensor([[0.4000, 0.2000]])
     """
-    scores, bank = checked_scores(scores, bank)
-    check_local_scaling(strength, share)
-    k = max(1, round(share * bank.shape[0]))
-    return scores - strength * nearest_mean(bank, k).to(scores)
+
+    strength: float = number(0.5, f'{_SHARE}, of either sign')
+    share: float = _of_bank(0.05)
+
+    def biases(self, bank: Tiles, **items: Tiles) -> Tensor:
+        """Return -strength times r_j."""
+        return -self.strength * _nearest_share(bank, self.share)
 
 
-@arrays_too
-def nnn(
-    scores: Tensor, bank: Tensor | Tiles, *, neighbours: int = 16, alpha: float = 0.75
-) -> Tensor:
+@transform(
+    'nnn', label='NNN', claim='items near to many queries fall', source='Chowdhury et al. 2024'
+)
+class nnn(Transform):
     """Return ``s_ij - alpha * r_j``: nearest neighbour normalisation (NNN; Chowdhury et al. 2024).
 
     r_j is the mean of item j's ``neighbours`` highest bank scores: :func:`local_scaling` with a
@@ -322,23 +445,22 @@ def nnn(
             >>> nnn(torch.tensor([[0.8, 0.3]]), bank, neighbours=2, alpha=0.5)
             tensor([[0.4000, 0.2000]])
     """
-    scores, bank = checked_scores(scores, bank)
-    _check_k(neighbours, bank.shape[0], 'bank queries')
-    if not math.isfinite(alpha):
-        raise ValueError(f'alpha must be finite, not {alpha}')
-    return scores - alpha * nearest_mean(bank, neighbours).to(scores)
+
+    neighbours: int = count(16, 'bank queries')
+    alpha: float = number(0.75, _SHARE)
+
+    def biases(self, bank: Tiles, **items: Tiles) -> Tensor:
+        """Return -alpha times r_j."""
+        return -self.alpha * _nearest_mean(bank, self.neighbours)
 
 
-@arrays_too
-def hedged_scaling(
-    scores: Tensor,
-    bank: Tensor | Tiles,
-    *,
-    first: float,
-    strength: float,
-    places: int = 1,
-    share: float = 0.05,
-) -> Tensor:
+@transform(
+    'hedged_scaling',
+    label='HedgedScaling',
+    claim='what is true of many first, then what is specific',
+    source='ours',
+)
+class hedged_scaling(Transform):
     """Return scores by :func:`local_scaling` with one strength for the first places, another below.
 
         1. the ``places`` highest of s_ij - first * r_j, in that order
@@ -374,11 +496,22 @@ def hedged_scaling(
             >>> local_scaling(scores, bank, strength=0.6).argsort(1, descending=True)
             tensor([[2, 1, 0]])
     """
-    scores, bank = checked_scores(scores, bank)
-    for one in (first, strength):
-        check_local_scaling(one, share)
-    near = nearest_mean(bank, max(1, round(share * bank.shape[0]))).to(scores)
-    return first_places(scores - strength * near, scores - first * near, places=places)
+
+    reads = ('bank', 'row')
+    form = 'row'
+    first: float = number(NEEDED, 'as strength, of the first places')
+    strength: float = number(NEEDED, f'{_SHARE}, of either sign')
+    places: int = count(1, 'items')
+    share: float = _of_bank(0.05)
+
+    def biases(self, bank: Tiles, **items: Tiles) -> Tensor:
+        """Return -r_j."""
+        return -_nearest_share(bank, self.share)
+
+    def changed(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
+        """Return the list that begins with the leaders."""
+        leaders = raw + self.first * items
+        return first_places(raw + self.strength * items, leaders, places=self.places)
 
 
 def times_exp(scores: Tensor, exponent: Tensor) -> Tensor:
@@ -393,7 +526,7 @@ def times_exp(scores: Tensor, exponent: Tensor) -> Tensor:
     return scores * (exponent - exponent.amax(1, keepdim=True).clamp_min(0)).exp()
 
 
-def nearest_mean(bank: Tensor | Tiles, neighbours: int) -> Tensor:
+def _nearest_mean(bank: Tensor | Tiles, neighbours: int) -> Tensor:
     """Return the mean of the highest bank scores of each item, [N].
 
     Args:
@@ -402,36 +535,10 @@ def nearest_mean(bank: Tensor | Tiles, neighbours: int) -> Tensor:
 
     Raises:
         ValueError: ``neighbours`` out of range, a score that is not finite.
-
-    Example:
-        ::
-
-            >>> nearest_mean(torch.tensor([[0.9, 0.1], [0.7, 0.2]]), 1)
-            tensor([0.9000, 0.2000])
     """
     tiles = as_tiles(bank)
-    _check_k(neighbours, tiles.shape[0], 'bank queries')
+    check_neighbours(neighbours, tiles.shape[0], 'bank queries')
     return tiles.finite().per_column(lambda tile: tile.topk(neighbours, dim=0).values.mean(0))
-
-
-def check_local_scaling(strength: float, share: float) -> None:
-    """Raise ValueError if arguments of :func:`local_scaling` are out of range.
-
-    Args:
-        strength: of either sign, a number.
-        share: of a bank, a number.
-
-    Raises:
-        ValueError: a strength that is not finite, a share outside (0, 1].
-
-    Example:
-        ::
-
-            >>> check_local_scaling(-0.15, 0.05)
-    """
-    if not math.isfinite(strength):
-        raise ValueError(f'strength must be finite, not {strength}')
-    check_range('(0, 1]', share=share)
 
 
 @arrays_too
@@ -452,58 +559,29 @@ def activation_set(bank: Tensor | Tiles, *, k: int = 1) -> Tensor:
             tensor([ True, False])
     """
     bank = as_tiles(bank)
-    _check_k(k, bank.shape[1], 'gallery items')
+    check_neighbours(k, bank.shape[1], 'gallery items')
     items = bank.finite().best(k)[1]
     active = torch.zeros(bank.shape[1], dtype=torch.bool, device=items.device)
     active[items.flatten()] = True
     return active
 
 
-def _bank_biases(scores: Tensor, bank: Tiles, temperature: float | Tensor) -> Tensor:
-    """Return -T logsumexp_k(g_kj / T), [N]."""
-    biases = column_biases(bank, torch.zeros(bank.shape[0]), temperature=temperature)
-    return biases.to(scores)
-
-
-def checked_scores(scores: Tensor, bank: Tensor | Tiles) -> tuple[Tensor, Tiles]:
-    """Return scores in float32 or better and tiles of the bank; raise ValueError unless they fit.
-
-    Args:
-        scores: float [Q, N].
-        bank: float [K, N], or its tiles.
-
-    Raises:
-        ValueError: see :func:`sinkhorn_scores`; scores of the bank are checked when they are used.
+def check_neighbours(k: int, available: int, what: str) -> None:
+    """Raise ValueError unless a number, 0-dim, is 1 to the number available.
 
     Example:
         ::
 
-            >>> checked_scores(torch.eye(2), torch.ones(3, 4))
-            Traceback (most recent call last):
-            ValueError: bank covers 4 gallery items, but the scores cover 2
+            >>> check_neighbours(2, 3, 'bank queries')
     """
-    bank, own = as_tiles(bank)._replace(name='bank'), as_tiles(scores)
-    refuse_empty(bank)
-    if own.shape[1] != bank.shape[1]:
-        raise ValueError(
-            f'bank covers {bank.shape[1]} gallery items, but the scores cover {own.shape[1]}'
-        )
-    refuse_non_finite(scores)
-    _refuse_constant(bank)
-    return at_least_float32(scores), bank
-
-
-def _refuse_constant(tiles: Tiles) -> None:
-    """Raise ValueError if all scores are equal; mostly one tile is read."""
-    if tiles.shape[0] * tiles.shape[1] < 2:
-        return
-    value = tiles.columns(slice(0, 1))[0, 0]
-    if all((tile == value).all() for _, tile in tiles.parts()):
-        raise ValueError(
-            f'{tiles.name} {list(tiles.shape)} is all one value ({value.item():g}): nothing to rank'
-        )
-
-
-def _check_k(k: int, available: int, what: str) -> None:
     if not 1 <= k <= available:
         raise ValueError(f'neighbours must be 1 to {available}, the number of {what}, not {k}')
+
+
+def _inverted(bank: Tiles, temperature: float | Tensor) -> Tensor:
+    """Return -T logsumexp_k(g_kj / T), [N]."""
+    return column_biases(bank, torch.zeros(bank.shape[0]), temperature=temperature)
+
+
+def _nearest_share(bank: Tiles, share: float) -> Tensor:
+    return _nearest_mean(bank, max(1, round(share * bank.shape[0])))

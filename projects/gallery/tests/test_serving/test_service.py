@@ -278,6 +278,7 @@ def test_what_is_refused(client, folder, place):
     ):
         status, said = asked(**body)
         assert status == 422 and words in said, (body, said)
+    assert len(client.search(text='x')['hits']) == 7  # 12, or all
     assert asked(like='nobody', k=1) == (404, "1 ids are not in the store, e.g. ['nobody']")
     assert client.error(*ask, b'{"text": ')[0] == 422
     most = 8 * 2**20

@@ -1,0 +1,487 @@
+"""A test-time transform is one object: options, what it reads, formula and source.
+
+:func:`transform` makes a function of ``mmvtr.functional`` of the class and adds it to
+:data:`TRANSFORMS`, from which hooks, inferencer, galleries, tools and :func:`.fit_biases` take it.
+"""
+
+from __future__ import annotations
+
+import math
+from inspect import Parameter, Signature
+from typing import Any, Callable, ClassVar, Mapping, NamedTuple, Optional
+
+import torch
+from torch import Tensor
+
+from mmvtr.functional.similarities.tiles import (
+    Tiles,
+    as_tiles,
+    reach,
+    refuse_empty,
+    refuse_non_finite,
+)
+from mmvtr.functional.transforms.sinkhorn import MOST
+from mmvtr.functional.values import arrays_too, at_least_float32
+
+#: Value of an option that must be given.
+NEEDED = Parameter.empty
+#: Default temperature: a share of the bank's :func:`.reach`.
+TEMPERATURE = '20%'
+#: Inputs of items seen before.
+ITEM_INPUTS = ('bank_gallery', 'item_bank')
+
+
+class Option(NamedTuple):
+    """One option of a transform.
+
+    Attributes:
+        name: its name.
+        type: its annotation in the class.
+        default: 0-dim, a number; :data:`NEEDED` if it is required.
+        unit: meaning of its numbers.
+        words: the allowed values, in words.
+        fits: whether a value is allowed.
+    """
+
+    name: str
+    type: str
+    default: Any
+    unit: str
+    words: str
+    fits: Callable[[Any], bool]
+
+    def checked(self, value: Any) -> Any:
+        """Return a value as Python's number or a tensor, after checking it.
+
+        Raises:
+            ValueError: it is not allowed.
+        """
+        if value is None:
+            return None
+        if getattr(value, 'ndim', None) == 0 and hasattr(value, 'item'):
+            learned = isinstance(value, Tensor) and value.requires_grad
+            value = value if learned else value.item()
+        elif hasattr(value, 'ndim') and self.type == 'Optional[Tensor]':
+            return torch.as_tensor(value)
+        try:
+            good = isinstance(value, bool) == (self.type == 'bool') and bool(self.fits(value))
+        except (TypeError, ValueError, OverflowError, RuntimeError):  # a text; int() of NaN
+            good = False
+        if not good:
+            raise ValueError(f'{self.name} must {self.words}, not {str(value)[:80]!s}')
+        return value
+
+
+def setting(default: Any, unit: str, words: str, fits: Callable[[Any], bool]) -> Any:
+    """Return an option for the body of a transform's class, see :class:`Option`.
+
+    Example:
+        ::
+
+            >>> setting(0.5, 'share of the mean', 'be finite', lambda x: True).default
+            0.5
+    """
+    return Option('', '', default, unit, words, fits)
+
+
+def _share_of(temperature: Any) -> tuple[float, bool]:
+    """Return a temperature as a number, and whether it is a share of the reach, such as ``'20%'``.
+
+    Args:
+        temperature: 0-dim, a number, or a text that ends in ``%``.
+
+    Raises:
+        ValueError: neither, or not positive and finite.
+    """
+    share = isinstance(temperature, str) and temperature.endswith('%')
+    try:
+        value = float(temperature[:-1]) / 100 if share else float(temperature)
+    except (TypeError, ValueError):
+        value = -1.0
+    plain = share or not isinstance(temperature, (bool, str))
+    if not (plain and 0 < value < math.inf):
+        raise ValueError(
+            f"temperature must be positive, or a positive share of the reach such as '20%', not "
+            f'{str(temperature)[:80]!r}'
+        )
+    return value, share
+
+
+def _temperature(value: Any) -> bool:
+    return bool(_share_of(value))
+
+
+def count(default: Any, unit: str) -> Any:
+    """Return an option that is a number of queries, items or places, 0-dim, from 1.
+
+    Example:
+        ::
+
+            >>> count(10, 'bank queries').default
+            10
+    """
+    return setting(default, unit, 'be 1 or more', lambda x: x >= 1 and x == int(x))
+
+
+def rounds(default: int, least: int = 0) -> Any:
+    """Return an option that is a number of iterations, 0-dim.
+
+    Example:
+        ::
+
+            >>> rounds(4).default
+            4
+    """
+    words = f'be {least} to {MOST:,}'
+    return setting(default, 'rounds', words, lambda x: least <= x <= MOST and x == int(x))
+
+
+def number(default: Any, unit: str) -> Any:
+    """Return an option that is any finite number, 0-dim.
+
+    Example:
+        ::
+
+            >>> number(0.75, 'share').default
+            0.75
+    """
+    return setting(default, unit, 'be finite', math.isfinite)
+
+
+def temperature() -> Any:
+    """Return the option that divides scores, 0-dim; its default is :data:`TEMPERATURE`.
+
+    Example:
+        ::
+
+            >>> temperature().default
+            '20%'
+    """
+    unit = "units of scores, or a share of the bank's reach such as '20%'"
+    words = "be positive, or a positive share of the reach such as '20%'"
+    return setting(TEMPERATURE, unit, words, _temperature)
+
+
+class Transform:
+    """A test-time transform with its options as attributes: the base class.
+
+    A subclass declares options (:func:`setting`), and defines :meth:`biases`; see ``nnn``.
+
+    Attributes:
+        name: its name at all doors.
+        label: its name in front of ``Hook``.
+        claim: its purpose.
+        source: its publication.
+        reads: further inputs: ``'bank'``, scores [K, N] of queries seen before; ``'row'``, the
+            query's scores with the rest of the gallery; ``'truth'`` [Q, N], the probability that
+            items are true (:func:`expected_truth`); ``'bank_gallery'``, scores [K, M] of the bank
+            with items seen before, and ``'item_bank'``, scores [M, N] of these with the gallery,
+            each a keyword of its name.
+        form: ``'additive'``: score + b_j, the same b_j for all queries, so that one more dimension
+            of a vector holds it; ``'gated'``: score + b_j for some queries, depending on their best
+            item, the raw score for the others; ``'row'``: a function of the whole row.
+
+    Example:
+        ::
+
+            >>> from mmvtr.functional.transforms.transform import TRANSFORMS
+            >>> @transform('half_of_the_mean', label='HalfMean', claim='', source='ours')
+            ... class half_of_the_mean(Transform):
+            ...     share: float = number(0.5, 'of the mean bank score')
+            ...
+            ...     def biases(self, bank, **items):
+            ...         return -self.share * bank.per_column(lambda tile: tile.mean(0))
+            >>> half_of_the_mean(torch.eye(2), torch.tensor([[1.0, 0.0], [0.6, 0.2]]), share=1.0)
+            tensor([[ 0.2000, -0.1000],
+                    [-0.8000,  0.9000]])
+            >>> del TRANSFORMS['half_of_the_mean']
+    """
+
+    name: ClassVar[str]
+    label: ClassVar[str]
+    claim: ClassVar[str]
+    source: ClassVar[str]
+    reads: ClassVar[tuple[str, ...]] = ('bank',)
+    form: ClassVar[str] = 'additive'
+    described: ClassVar[list[Option]] = []
+
+    def __init__(self, **options: Any) -> None:
+        vars(self).update(options)
+
+    # -- what a transform defines -------------------------------------------------------------
+
+    def biases(self, bank: Tiles, **items: Tiles) -> Tensor:
+        """Return the bias of each item, float [N], of scores [K, N]; it depends on no other item.
+
+        Args:
+            bank: scores of the bank with these items.
+            **items: ``item_bank`` [M, N], if it reads it.
+        """
+        raise NotImplementedError(f'{self.name} must define biases()')
+
+    def fit(self, bank: Tiles, **read: Tiles) -> tuple[Tensor, Optional[Tensor]]:
+        """Return the item biases [N], and row biases [K] from which further items get theirs."""
+        return self.biases(bank, **_items(read)), None
+
+    def further(self, bank: Tiles, rows: Optional[Tensor], **items: Tiles) -> Tensor:
+        """Return the biases of further items, float [n], of scores [K, n]."""
+        return self.biases(bank, **items)
+
+    def active(self, bank: Tiles) -> Optional[Tensor]:
+        """Return for a gated transform the items whose finders are changed, bool [N]."""
+        return None
+
+    def changed(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
+        """Return transformed scores [Q, N] of raw scores, item biases and active items."""
+        return raw + items
+
+    def __call__(self, scores: Tensor, bank: Tiles, **read: Tiles) -> Tensor:
+        """Return what the function of this name returns, [Q, N]."""
+        items = self.fit(bank, **read)[0].to(scores)
+        return self.changed(scores, items, self.active(bank))
+
+    def of_a_part(self, items: Tensor, share: float) -> Tensor:
+        """Return biases fitted to a share of the bank, comparable with those of all of it."""
+        return items
+
+    def check_fit(self) -> None:
+        """Raise ValueError if options give no bias of each item."""
+
+    @classmethod
+    def prepared(cls, bank: Tiles) -> Tiles:
+        """Return the bank for several passes: each score is kept if it is read more than once."""
+        return bank.kept() if 'temperature' in cls.options() or cls.form == 'gated' else bank
+
+    @classmethod
+    def resolved(
+        cls, options: Mapping[str, Any], bank: Tiles, read: Mapping[str, Tiles]
+    ) -> dict[str, Any]:
+        """Return options whose shares are in units of scores."""
+        found = dict(options)
+        if 'temperature' in found:
+            found['temperature'] = _in_units(found['temperature'], bank)
+        return found
+
+    # -- what is derived ----------------------------------------------------------------------
+
+    @classmethod
+    def options(cls) -> dict[str, Any]:
+        """Return names and defaults of its options; :data:`NEEDED` for required ones."""
+        return {x.name: x.default for x in cls.described}
+
+    @classmethod
+    def checked(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all options: the given ones, and the defaults of the others (None = the default).
+
+        Raises:
+            ValueError: an unknown option, a missing one without a default, or out of range.
+        """
+        unknown = sorted({*given} - {*cls.options()})
+        if unknown:
+            raise ValueError(f'{cls.name} takes {sorted(cls.options())}, not {unknown[0]!r}')
+        found = {}
+        for one in cls.described:
+            value = one.default if given.get(one.name) is None else given[one.name]
+            if value is NEEDED:
+                raise ValueError(f'{cls.name} needs {one.name}=')
+            found[one.name] = one.checked(value)
+        return found
+
+
+class TransformSpec(NamedTuple):
+    """A row of the table of transforms: the class [Q, N] -> [Q, N] and its function.
+
+    Example:
+        ::
+
+            >>> from mmvtr.functional.transforms.transform_table import TRANSFORMS
+            >>> bank, scores = torch.tensor([[0.9, 0.1], [0.8, 0.7]]), torch.tensor([[0.7, 0.6]])
+            >>> TRANSFORMS['csls'](scores, bank, temperature=0.1, neighbours=1)  # no temperature
+            tensor([[-0.2000, -0.2000]])
+            >>> TRANSFORMS['unbalanced_sinkhorn'].options['strictness']
+            0.8
+    """
+
+    kind: type[Transform]
+    function: Callable[..., Tensor]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What it reads, see :class:`Transform`."""
+        return self.kind.reads
+
+    @property
+    def form(self) -> str:
+        """How it changes scores, see :class:`Transform`."""
+        return self.kind.form
+
+    @property
+    def described(self) -> list[Option]:
+        """Its options, with types, defaults and units."""
+        return self.kind.described
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Names and defaults of its options; :data:`NEEDED` for those in :attr:`needs`."""
+        return self.kind.options()
+
+    @property
+    def reads_items(self) -> bool:
+        """Whether it reads items seen before, beside queries."""
+        return bool({*ITEM_INPUTS} & {*self.reads})
+
+    @property
+    def needs(self) -> set[str]:
+        """Names of options without a default."""
+        return {name for name, default in self.options.items() if default is NEEDED}
+
+    def __call__(self, scores: Tensor, read: Tensor | Tiles, **options: Any) -> Tensor:
+        """Return transformed scores [Q, N].
+
+        Args:
+            scores: float [Q, N].
+            read: the bank, or the truth.
+            **options: options of the function, and its further inputs, by name; a ``temperature``
+                is dropped if it has none.
+
+        Raises:
+            ValueError: see the function.
+        """
+        if 'temperature' not in self.options:
+            options.pop('temperature', None)
+        return self.function(scores, read, **options)
+
+
+#: All transforms by name, in the order of their definitions.
+TRANSFORMS: dict[str, TransformSpec] = {}
+
+
+def transform(
+    name: str, *, label: str, claim: str, source: str, function: Optional[Callable] = None
+) -> Callable[[type], Callable[..., Tensor]]:
+    """Return a decorator that adds a class to :data:`TRANSFORMS` and returns its function.
+
+    Args:
+        name, label, claim, source: see :class:`Transform`.
+        function: a function [Q, N] -> [Q, N] that exists already.
+
+    Example:
+        ::
+
+            >>> transform('mine', label='Mine', claim='', source='').__name__
+            'add'
+    """
+
+    def add(kind: type[Transform]) -> Callable[..., Tensor]:
+        kind.name, kind.label, kind.claim, kind.source = name, label, claim, source
+        kind.described = [
+            x._replace(name=option, type=_named(of.__annotations__[option]))
+            for of in reversed(kind.__mro__)
+            for option, x in vars(of).items()
+            if isinstance(x, Option)
+        ]
+        made = function or _function(kind)
+        TRANSFORMS[name] = TransformSpec(kind, made)
+        return made
+
+    return add
+
+
+def _function(kind: type[Transform]) -> Callable[..., Tensor]:
+    """Return the function of a transform, with a signature, for arrays too."""
+    inputs = [x for x in kind.reads if x in ITEM_INPUTS]
+    keyword, place = Parameter.KEYWORD_ONLY, Parameter.POSITIONAL_OR_KEYWORD
+    taken = Signature(
+        [
+            Parameter('scores', place, annotation='Tensor'),
+            Parameter('bank', place, annotation='Tensor | Tiles'),
+            *(Parameter(x, keyword, annotation='Tensor | Tiles') for x in inputs),
+            *(
+                Parameter(x.name, keyword, default=x.default, annotation=x.type)
+                for x in kind.described
+            ),
+        ],
+        return_annotation='Tensor',
+    )
+
+    def function(*args: Any, **given: Any) -> Tensor:
+        bound = taken.bind(*args, **given).arguments
+        scores, bank = checked_scores(bound.pop('scores'), bound.pop('bank'))
+        read = {x: as_tiles(bound.pop(x))._replace(name=x) for x in inputs}
+        if 'item_bank' in read:
+            checked_scores(scores, read['item_bank'], 'item_bank')
+        options = kind.resolved(kind.checked(bound), bank, read)
+        return kind(**options)(scores, bank, **read)
+
+    function.__name__ = function.__qualname__ = kind.__name__
+    function.__module__, function.__doc__ = kind.__module__, kind.__doc__
+    function.__signature__ = taken
+    function.__annotations__ = {x.name: x.annotation for x in taken.parameters.values()}
+    function.__annotations__['return'] = 'Tensor'
+    return arrays_too(function)
+
+
+def _named(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else annotation.__name__
+
+
+def _items(read: Mapping[str, Tiles]) -> dict[str, Tiles]:
+    return {x: y for x, y in read.items() if x == 'item_bank'}
+
+
+def _in_units(value: Any, bank: Tiles) -> Any:
+    """Return a temperature in units of scores [K, N]; a share such as '20%' is of their reach.
+
+    Raises:
+        ValueError: a share, although all items score alike.
+    """
+    share, relative = _share_of(value)
+    if not relative:
+        return value
+    found = share * reach(bank)
+    if not found > 0:
+        raise ValueError('all items score alike with the bank: nothing to rank, and the reach is 0')
+    return found
+
+
+def checked_scores(
+    scores: Tensor, bank: Tensor | Tiles, name: str = 'bank'
+) -> tuple[Tensor, Tiles]:
+    """Return scores in float32 or better and tiles of the bank; raise ValueError unless they fit.
+
+    Args:
+        scores: float [Q, N].
+        bank: float [K, N], or its tiles.
+        name: name of the bank in errors.
+
+    Raises:
+        ValueError: a score that is not finite, a constant bank, an empty bank or gallery, a bank
+            of another gallery; scores of the bank are checked when they are used.
+
+    Example:
+        ::
+
+            >>> checked_scores(torch.eye(2), torch.ones(3, 4))
+            Traceback (most recent call last):
+            ValueError: bank covers 4 gallery items, but the scores cover 2
+    """
+    bank, own = as_tiles(bank)._replace(name=name), as_tiles(scores)
+    refuse_empty(bank)
+    if own.shape[1] != bank.shape[1]:
+        raise ValueError(
+            f'{name} covers {bank.shape[1]} gallery items, but the scores cover {own.shape[1]}'
+        )
+    refuse_non_finite(scores)
+    _refuse_constant(bank)
+    return at_least_float32(scores), bank
+
+
+def _refuse_constant(tiles: Tiles) -> None:
+    """Raise ValueError if all scores are equal; mostly one tile is read."""
+    if tiles.shape[0] * tiles.shape[1] < 2:
+        return
+    value = tiles.columns(slice(0, 1))[0, 0]
+    if all((tile == value).all() for _, tile in tiles.parts()):
+        raise ValueError(
+            f'{tiles.name} {list(tiles.shape)} is all one value ({value.item():g}): nothing to rank'
+        )
