@@ -17,9 +17,9 @@ from children import ROOT
 from sweeps import Sweep
 
 PAPERS = ('dvtr', 'ncl', 'uatvr', 'arl', 'causal')
-#: Name of a page -> its text.
 #: Names options of other people's codes, none of ours.
 VALUES = ROOT / 'docs/reproduce/values.md'
+#: Name of a page -> its text.
 PAGES = {
     path.relative_to(ROOT / 'docs').with_suffix('').as_posix(): path.read_text()
     for path in (
