@@ -18,11 +18,13 @@ from sweeps import Sweep
 
 PAPERS = ('dvtr', 'ncl', 'uatvr', 'arl', 'causal')
 #: Name of a page -> its text.
+#: Names options of other people's codes, none of ours.
+VALUES = ROOT / 'docs/reproduce/values.md'
 PAGES = {
     path.relative_to(ROOT / 'docs').with_suffix('').as_posix(): path.read_text()
     for path in (
         ROOT / 'docs/papers.md',
-        *sorted((ROOT / 'docs/reproduce').glob('*.md')),
+        *sorted(set((ROOT / 'docs/reproduce').glob('*.md')) - {VALUES}),
         *(ROOT / f'docs/{name}.md' for name in PAPERS),
     )
 }
