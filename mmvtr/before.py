@@ -8,7 +8,7 @@ A config's ``before`` lists them, in their order, and its other values name thei
     )
     model = dict(belief=dict(halves=['{half0}/best.pth', ...]))
 
-Keys of a row: ``config``, a file beside this one, a path or the name of one of the package's own;
+Keys of a row: ``config``, a file beside this one, a path, or one of the package's own by name;
 ``options``, config changes as for ``--cfg-options``, in which earlier rows can be named; ``seed``,
 added to the training's; ``export``, store the train set's vectors as logits in ``{NAME}/teacher``
 (``tools/export_teacher.py``); ``folder``, by default ``NAME`` in the training's folder.
@@ -24,6 +24,8 @@ from mmvtr.hints import nearest
 
 #: Keys of a row.
 KEYS = ('config', 'options', 'seed', 'export', 'folder')
+#: Beginning of a string that is in a row's folder.
+NAME = re.compile(r'\{([A-Za-z_]\w*)\}')
 
 
 class Row(NamedTuple):
@@ -50,12 +52,20 @@ def rows_of(cfg: Any) -> list[Row]:
     """Return the rows of a config whose folders are named (:func:`name_folders`)."""
     rows = []
     for name, row in (cfg.get('before') or {}).items():
-        beside = Path(cfg.filename or '').parent / row['config']
-        config = str(beside) if beside.is_file() else row['config']
+        config = _file_of(row['config'], Path(cfg.filename or '').parent)
         options = dict(row.get('options') or {})
         more = {key: row[key] for key in ('seed', 'export') if key in row}
         rows.append(Row(name, config, Path(row['folder']), options, **more))
     return rows
+
+
+def _file_of(config: str, folder: Path) -> str:
+    """Return the file of a row's config beside another one, else what it names."""
+    beside = folder / config
+    if beside.is_file() or Path(config).is_file():
+        return str(beside if beside.is_file() else config)
+    own = config.removeprefix('mmvtr::')
+    return own if '/' in own else own.removesuffix('.py')
 
 
 def name_folders(cfg: Any) -> None:
@@ -72,10 +82,10 @@ def name_folders(cfg: Any) -> None:
     folders: dict[str, str] = {}
     for name, row in rows.items():
         _check(name, row)
-        row.update(_named(row, folders))
+        row.update(named(row, folders))
         folders[name] = row.setdefault('folder', str(Path(cfg.work_dir) / name))
     for key in [key for key in cfg if key != 'before']:
-        found = _named(cfg[key], folders)
+        found = named(cfg[key], folders)
         if found != cfg[key]:
             cfg[key] = found
 
@@ -97,17 +107,29 @@ def _check(name: str, row: Any) -> None:
             )
 
 
-def _named(value: Any, folders: Mapping[str, str]) -> Any:
-    """Return a value, or all inside a dict or list, with folders in place of names."""
+def named(value: Any, folders: Mapping[str, str]) -> Any:
+    """Return a value, or all inside a dict or list, with folders in place of names.
+
+    Raises:
+        ValueError: a string that begins with ``{NAME}`` of no folder.
+    """
     if isinstance(value, Mapping):
-        return type(value)({key: _named(one, folders) for key, one in value.items()})
+        return type(value)({key: named(one, folders) for key, one in value.items()})
     if isinstance(value, (list, tuple)):
-        return type(value)(_named(one, folders) for one in value)
-    match = re.match(r'\{([A-Za-z_]\w*)\}', value) if isinstance(value, str) else None
+        return type(value)(named(one, folders) for one in value)
+    match = NAME.match(value) if isinstance(value, str) else None
     if match is None:
         return value
     if match[1] not in folders:
-        raise ValueError(
-            f'{value[:80]!r} names no row of before that precedes{nearest(match[1], folders)}'
-        )
+        raise ValueError(f'{value[:80]!r} names no row that precedes{nearest(match[1], folders)}')
     return folders[match[1]] + value[match.end() :]
+
+
+def names_in(value: Any) -> set[str]:
+    """Return the names at the beginnings of all strings in nested dicts and lists."""
+    if isinstance(value, Mapping):
+        value = [*value.values()]
+    if isinstance(value, (list, tuple)):
+        return {name for one in value for name in names_in(one)}
+    match = NAME.match(value) if isinstance(value, str) else None
+    return set() if match is None else {match[1]}

@@ -17,12 +17,14 @@ from children import ROOT, config_path
 from sweeps import Sweep
 
 PAPERS = ('dvtr', 'ncl', 'uatvr', 'arl', 'causal')
+#: Names options of other people's codes, none of ours.
+VALUES = ROOT / 'docs/reproduce/values.md'
 #: Name of a page -> its text.
 PAGES = {
     path.relative_to(ROOT / 'docs').with_suffix('').as_posix(): path.read_text()
     for path in (
         ROOT / 'docs/papers.md',
-        *sorted((ROOT / 'docs/reproduce').glob('*.md')),
+        *sorted(set((ROOT / 'docs/reproduce').glob('*.md')) - {VALUES}),
         *(ROOT / f'docs/{name}.md' for name in PAPERS),
     )
 }

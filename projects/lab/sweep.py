@@ -34,11 +34,13 @@ from sweeps import (
     check_sweep,
     checkpoint_name,
     heading,
+    needed_by,
     read_sweep,
     row_of,
     source_of,
     sweep_names,
     table,
+    with_folders,
 )
 
 #: Config key of the batch size per process.
@@ -108,7 +110,7 @@ def choose(sweep: Sweep, only: Optional[list[str]]) -> list[Run]:
     unknown = [name for name in only if name not in known]
     if unknown:
         raise ValueError(f'{sweep.name} has no run {unknown[0]!r:.80}; it has {", ".join(known)}')
-    needed = {*only, *(one for name in only for one in known[name].of)}
+    needed = needed_by(sweep, only)
     return [run for run in sweep.runs if run.name in needed]
 
 
@@ -191,6 +193,7 @@ def command_of(
 ) -> list[Any]:
     """Return the command line of a run."""
     folder, tools = place(work, run, seed), tool_folder()
+    run = with_folders(run, {one.name: str(place(work, one, seed)) for one in sweep.runs})
     written = run.written()
     amp = ['--amp', args.amp] if args.amp else []
     if run.of:

@@ -11,11 +11,13 @@ A sweep is a config file (``configs/sweeps/``)::
         dict(name='tau .07', printed=[323.0]),
     ]
 
-A run trains ``config`` (its own, if it has one) with its ``options``.  With ``of='NAME'`` it trains
+A run trains ``config`` (its own, if it has one) with its ``options``. With ``of='NAME'`` it trains
 nothing: it tests the checkpoint of that run, or of several (a list) together, with its options;
-without options it reads that run's results whose keys begin with ``prefix`` (``'member_0/'``).
-``seeds`` of a run is added to its seeds; ``printed`` holds the paper's values of the metrics, None
-= not printed.  Names that begin with an underscore are ignored.
+without options it reads that run's results whose keys begin with ``prefix`` (``'member_0/'``). An
+option that begins with ``'{NAME}'`` gets the folder of an earlier run of the same seed, as in a
+config's ``before``: ``'{half0}/best.pth'``. ``seeds`` of a run is added to its seeds; ``printed``
+holds the paper's values of the metrics, None = not printed. Names that begin with an underscore are
+ignored.
 """
 
 from __future__ import annotations
@@ -23,10 +25,11 @@ from __future__ import annotations
 import re
 import statistics
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence, Union
 
 from mmengine.config import Config
 
+from mmvtr.before import named, names_in
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.engine.checks.schedule_checks import accumulated
@@ -156,12 +159,30 @@ def read_sweep(
         )
         if made.folder in {other.folder for other in runs}:
             raise ValueError(f'{where}: a second run by the name {made.name[:80]!r}')
-        unknown = [name for name in of if name not in {other.name for other in runs}]
+        before = {other.name for other in runs}
+        unknown = [name for name in of if name not in before]
         if unknown:
             raise ValueError(f'{where}: of={unknown[0]!r:.80}: no run before it has that name')
+        unknown = sorted(names_in(made.options) - before)
+        if unknown:
+            raise ValueError(f'{where}: no run before it has the name of {{{unknown[0][:80]}}}')
         runs.append(made)
     about = {key: given[key] for key in ('paper', 'table', 'section', 'about', 'metrics')}
     return Sweep(path.stem, **about, runs=tuple(runs), note=given.get('note', ''))
+
+
+def with_folders(run: Run, folders: Mapping[str, str]) -> Run:
+    """Return a run whose options have the folders of other runs in place of their names."""
+    return run._replace(options=named(run.options, folders))
+
+
+def needed_by(sweep: Sweep, names: Iterable[str]) -> set[str]:
+    """Return the names of some runs, and of all whose checkpoints or files they read."""
+    needed = {*names}
+    for run in reversed(sweep.runs):
+        if run.name in needed:
+            needed |= {*run.of, *names_in(run.options)}
+    return needed
 
 
 def check_sweep(sweep: Sweep) -> None:

@@ -1,11 +1,12 @@
 """The environments that are tried: what is found, what the page says, and a job that can fail."""
 
 import sys
+from argparse import Namespace
 
 import pytest
 
 from children import ROOT
-from environments import job, run
+from environments import job, run, whole
 
 
 def test_this_python_is_found():
@@ -60,3 +61,21 @@ def test_the_job_fails_where_there_are_no_clips(tmp_path):
 def test_lowest_dependencies_on_this_python():
     tried = run.attempt(sys.executable, 'lowest')
     assert tried.failure is None
+
+
+def test_which_pythons_test_the_whole():
+    known = {(3, 10): 'a', sys.version_info[:2]: 'this', (3, 99): 'c'}
+    for options, expected in (
+        ({'newest', 'this'}, ['c', 'this']),
+        ({'lowest'}, ['a']),
+        ({'all', 'newest'}, list(known.values())),
+    ):
+        names = ('all', 'newest', 'this', 'lowest')
+        args = Namespace(**{name: name in options for name in names})
+        assert whole.chosen(known, args) == expected
+
+
+def test_the_ending_of_the_tests_is_read():
+    line = '= 3 failed, 11029 passed, 15 skipped in 1025.11s (0:17:05) ='
+    assert whole.ENDING.search(line)[0] == '3 failed, 11029 passed, 15 skipped in 1025.11s'
+    assert whole.ENDING.search('7 passed in 0.1s') and not whole.ENDING.search('....  [ 71%]')

@@ -49,6 +49,7 @@ FAMILIES = (
             *('hgr_epic_rmv_one', 'mmt_msrvtt', 'egonce_clip_epic_scene', 'egovlp_mm_clip_epic'),
             *('own_clip4clip', 'dvtr_ce_msrvtt_full', 'cmgsd_ce_msrvtt_full'),
             *('teachtext_ce_msrvtt_full', 'moee_msrvtt_full', 'causal_taco_youcook2'),
+            'student_c2v_msrvtt',
         )
     ),
 )

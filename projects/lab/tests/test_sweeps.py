@@ -54,6 +54,25 @@ def test_options_are_read(name):
     assert '|---' in table(sweep, {})
 
 
+def test_a_run_reads_the_files_of_another(main, folder):
+    """Of the same seed; a row that is asked for brings those along that it reads."""
+    runs = """runs = [
+        dict(name='half', options={'model.temperature.init': 0.06}),
+        dict(name='other'),
+        dict(name='whole', options={'load_from': '{half}/epoch_1.pth'}),
+        dict(name='last', options={'custom_keys': ['{whole}/a', '{half}/b']}),
+    ]"""
+    text = SMALL.format(config='c.py')
+    (folder / 's.py').write_text(text[: text.index('runs = ')] + runs)
+    printed, _ = main('--dry', '--only', 'last', '--seeds', '3')
+    half, whole, last = printed.splitlines()
+    assert 'w/half_3' in half and whole.endswith('load_from=w/half_3/epoch_1.pth')
+    assert '[w/whole_3/a,w/half_3/b]' in last
+    (folder / 's.py').write_text(text[: text.index('runs = ')] + runs.replace('{whole}', '{last}'))
+    with pytest.raises(SystemExit, match='no run before it has the name of {last}'):
+        main('--dry')
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Write a sweep of a small config, and make its folder the current one."""

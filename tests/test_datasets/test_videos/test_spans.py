@@ -149,7 +149,7 @@ def test_pictures_that_begin_late(tmp_path, suffix):
     check(path, begin, 8, abs=PRIMED)
 
 
-@pytest.mark.parametrize('suffix', CONTAINERS.keys() - {'ogv'})  # counts frames of VP8
+@pytest.mark.parametrize('suffix', [x for x in CONTAINERS if x != 'ogv'])  # counts frames of VP8
 def test_slides(tmp_path, suffix):
     path = write(tmp_path / f'x.{suffix}', SLIDES)
     with av.open(path) as container:

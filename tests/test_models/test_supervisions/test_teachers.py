@@ -22,6 +22,7 @@ from mmvtr.models.supervisions.teachers import FrozenTeachers, StoredTeachers
 from mmvtr.models.target import Annotation, Target
 from mmvtr.models.temperature import Temperature
 from mmvtr.registry import MODELS
+from mmvtr.storage.arrays import write_arrays
 from mmvtr.structures import Embedding
 
 T, V = 7, 5
@@ -255,6 +256,59 @@ def test_stored_vectors_teach_as_frozen_models_do():
         for mine, theirs in zip(stored(kind), expected):
             for name, x in theirs.items():
                 torch.testing.assert_close(mine[name].to(x), x, rtol=0, atol=within, msg=name)
+
+
+def write_folders(folder):
+    """The vectors of the batch, each id once, in another order."""
+    _, samples = make_batch()
+    for name in ('one', 'two'):
+        (folder / name).mkdir()
+        for side in ('text', 'video'):
+            ids, rows = samples[f'{side}_ids'][::-1], samples[f'{side}_vectors'][name].flip(0)
+            write_arrays(folder / name / f'{side}.npz', ids=np.array(ids), vectors=rows.numpy())
+    return {name: str(folder / name) for name in ('one', 'two')}
+
+
+def test_vectors_of_a_folder_are_those_of_the_pipelines(tmp_path):
+    folders = write_folders(tmp_path)
+    for videos, texts in ((slice(0, V), slice(0, T)), (slice(0, 2), slice(0, 0))):
+        inputs, samples = make_batch(videos, texts)
+        expected = run(make_student('stored'), (inputs, samples)) if len(samples['text_ids']) else 0
+        bare = {key: x for key, x in samples.items() if not key.endswith('_vectors')}
+        loss = KLDistillationLoss(temperature=2.0, loss_weight=3.0)
+        model = make_model(StoredTeachers(teachers=folders, temperatures=(0.5, 2.0)), loss=loss)
+        model.init_weights()
+        if expected:
+            same(run(model, (inputs, bare)), expected)
+        else:
+            assert model(inputs, bare, mode='loss')['loss_distillation'] == 0
+
+
+@pytest.mark.parametrize(
+    ('arrays', 'message'),
+    [
+        (dict(ids=['t0'], vectors=np.ones((2, 3), 'f4')), r'ids \[1\] and vectors \[2, 3\], exp'),
+        (dict(ids=['t0', 't0'], vectors=np.ones((2, 3), 'f2')), "the id 't0' comes twice"),
+        (dict(ids=['t0', 't1'], vectors=np.ones((2, 3), int)), 'vectors must be float, not int64'),
+        (dict(ids=['a', 'b'], vectors=np.array([[1.0], [np.nan]])), "of 'b' is not finite"),
+        (dict(ids=['a', 'b']), "has no array 'vectors'"),
+    ],
+)
+def test_folders_that_are_refused(tmp_path, arrays, message):
+    folders = write_folders(tmp_path)
+    write_arrays(tmp_path / 'two/text.npz', **{key: np.array(x) for key, x in arrays.items()})
+    with pytest.raises(ValueError, match=f'two/text.npz.*{message}'):
+        StoredTeachers(teachers=folders).init_weights()
+
+
+def test_a_folder_without_a_file_or_without_an_item(tmp_path):
+    folders = write_folders(tmp_path)
+    write_arrays(tmp_path / 'two/text.npz', ids=np.array(['t0']), vectors=np.ones((1, 5), 'f2'))
+    with pytest.raises(ValueError, match=r"two/text.npz: no vector of 't1' \(6 of 7 in this batch"):
+        make_model(StoredTeachers(teachers=folders))(*make_batch(), mode='loss')
+    (tmp_path / 'one/video.npz').unlink()
+    with pytest.raises(FileNotFoundError, match='one/video.npz'):
+        make_model(StoredTeachers(teachers=folders)).init_weights()
 
 
 def test_batches_without_a_text_or_a_video():

@@ -559,7 +559,7 @@ def test_without_an_engine_nothing_starts(options, needs, extra, tmp_path):
 
 
 @pytest.mark.parametrize('logits', [False, True])
-@pytest.mark.parametrize('kind', ['npy', 'hdf5'])
+@pytest.mark.parametrize('kind', ['npy', 'hdf5', 'npz'])
 def test_a_model_teaches_another_by_its_vectors(folder, tool, tmp_path, kind, logits):
     """From the tool to the target of a student: the scores of the model that was exported."""
     flags = ['--logits', '--half'] if logits else []
@@ -567,16 +567,16 @@ def test_a_model_teaches_another_by_its_vectors(folder, tool, tmp_path, kind, lo
         'export_teacher.py', 'config.py', 'bare.pth', '--out', tmp_path, '--format', kind, *flags
     )
     assert '6 texts of the train set, 2 numbers of a whole item' in printed
-    suffix = '.h5' if kind == 'hdf5' else ''
+    suffix = dict(npy='', hdf5='.h5', npz='.npz')[kind]
     assert sorted(path.name for path in tmp_path.iterdir()) == [f'text{suffix}', f'video{suffix}']
     model, cfg = load_retriever('config.py', 'bare.pth', device='cpu')
     dataset = cfg.train_dataloader.dataset
-    for side in ('text', 'video'):
+    for side in ('text', 'video') if kind != 'npz' else ():
         load = dict(type='LoadVectors', side=side, stores=dict(me=f'{tmp_path}/{side}{suffix}'))
         dataset[f'{side}_pipeline'].append(load)
     dataset = DATASETS.build(dataset)
     batch = collate_retrieval([dataset[i] for i in (4, 1, 2)])
-    supervision = StoredTeachers(teachers=['me'])
+    supervision = StoredTeachers(teachers={'me': tmp_path} if kind == 'npz' else ['me'])
     levels = supervision.own_levels({}, batch['data_samples'], torch.device('cpu'))
     target, _ = supervision(*levels, Target(torch.eye(3, dtype=torch.bool)))
     train = encode_set(model, dict(as_tested(cfg, 'train')))
