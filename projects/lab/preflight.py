@@ -311,6 +311,8 @@ def costs(
     batches = math.ceil(steps * cfg.train_dataloader.batch_size / joint)
     said = f'about {batches * epochs:,}: {epochs} epochs of {batches:,}, by the {by}'
     rows.append(('steps', said))
+    if cfg.get('before'):
+        rows.append(('before', f'{", ".join(cfg.before)} are trained first, each about as long'))
     flops = towers.flops * share + rest.flops.of(share, joint)
     computed = batches * epochs * flops / (args.tflops * 1e12) / 3600
     read, how = reading(cfg, batches * epochs * joint, args.gpus)
@@ -358,7 +360,7 @@ def protocol(cfg: Config) -> str:
 def paper(name: str) -> str:
     """Return the numbers that a paper reports for this config."""
     found: Optional[str] = None
-    for path in sorted((config_folder() / 'metafiles').glob('*.yml')):
+    for path in sorted(config_folder().glob('*/metafile.yml')):
         for model in yaml.safe_load(path.read_text())['Models']:
             if model['Name'] == name:
                 metrics = {k: v for k, v in model['Results'][0]['Metrics'].items() if k != 'ours'}

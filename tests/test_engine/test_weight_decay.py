@@ -117,7 +117,7 @@ def test_an_optimizer_without_decay_has_one_group():
 def test_the_default_of_an_optimizer_is_for_matrices_alone_too():
     model = Model()
     found = settings(model, build(model, dict(type='mmvtr.BertAdam', lr=0.1)))
-    assert found['old.linear.weight'] == (0.1, 0.2) and found['old.linear.bias'] == (0.1, 0.0)
+    assert found['old.linear.weight'] == (0.1, 0.01) and found['old.linear.bias'] == (0.1, 0.0)
     optimizer = build(model, dict(type='Adam'), custom_keys={'old': dict(lr_mult=0.5)})
     assert settings(model, optimizer)['old.linear.bias'][0] == pytest.approx(5e-4)
     build(model, dict(type='LBFGS'))  # has one group of one rate, and no decay

@@ -117,6 +117,7 @@ def _stored_vectors(supervision: ConfigDict) -> Optional[dict[str, list[str]]]:
         return {side: [supervision.get('name', 'guide')] for side in sides}
     names = list(supervision.get('teachers', ()))
     if names:
+        supervision.teachers = names  # simulated items bring their vectors along
         return dict(text=names, video=names)
     return dict(text=[supervision.sentences]) if supervision.get('sentences') else None
 

@@ -55,7 +55,8 @@ RECIPE = dict(
     ensemble_bank=3,
 )
 #: Those of README.
-SHORT_RECIPE = ('infonce', 'infonce_bank', 'student', 'student_bank', 'wide', 'ensemble')
+SHORT_RECIPE = ('infonce', 'infonce_bank', 'student', 'student_bank', 'self_distilled')
+SHORT_RECIPE += ('wide', 'ensemble')
 #: First seed of the recipe's rows (PLAN.md), whose trainings of InfoNCE are members.
 FIRST = 20
 Row = Mapping[str, Any]
@@ -68,6 +69,7 @@ NAMES = {
     'student': 'student of three',
     'student_over_wide': 'student of three',
     'student_over_ensemble': 'student of three',
+    'student_over_one': 'student of three',
     'self_distilled': 'student of one',
     'student_of_five': 'student of five',
     'student_of_softmaxes': "student of three's mean softmax",
@@ -162,6 +164,7 @@ BASELINES = (
 ALSO = dict(
     student_over_wide=('student', 'wide'),
     student_over_ensemble=('student', 'ensemble'),
+    student_over_one=('student', 'self_distilled'),
     ncl_same_bank=('ncl', 'sinkhorn'),
     crossed_over_early=('dvtr_crossed', 'dvtr_early'),
     crossed_over_ensemble=('dvtr_crossed', 'ensemble'),
