@@ -23,12 +23,10 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from config_files import config_file
 from mmengine.config import Config
 
 from mmvtr.command_line import Parser, count, tool
 from mmvtr.reasons import reason
-from mmvtr.utils import config_names
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Exit statuses of a rehearsal, in words.
@@ -138,7 +136,8 @@ def keep(folder: Path, new: dict[str, dict]) -> None:
 def configs() -> list[Path]:
     """Return the configs of real trainings, including variants, but not those of minutes."""
     left_out = ('planted', 'captions', 'zeroshot')
-    found = sorted(ROOT / config_file(name) for name in config_names())
+    found = sorted((ROOT / 'configs').rglob('*.py'), key=lambda path: path.stem)
+    found = [path for path in found if path.parent.name not in ('_base_', 'sweeps')]
     return [path for path in found if not any(word in path.stem for word in left_out)]
 
 

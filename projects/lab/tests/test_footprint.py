@@ -98,4 +98,4 @@ def test_behind_towers():
     ],
 )
 def test_towers_that_are_not_counted(name, left):
-    assert uncounted(load_config(str(ROOT / f'configs/{name}.py'))) == left
+    assert uncounted(load_config(name)) == left

@@ -246,7 +246,7 @@ def test_a_card_that_is_too_small(run):
 )
 def test_other_sets_say_where_their_files_are_from(tool, config, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    rows, cfg = [], load_config(str(ROOT / f'configs/{config}.py'))
+    rows, cfg = [], load_config(config)
     _, to_do = tool['files'](cfg, rows, [])
     assert to_do and all(said.startswith('MISSING') for part, said in rows if part)
     layout = DATASETS.get(cfg.train_dataloader.dataset.type).layout
