@@ -6,13 +6,3 @@ model = dict(
     temperature=dict(init=0.01, learnable=True),
     losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
 )
-
-# What the paper states for this model on all sets (Sec. V-A.2).
-preset_frames12 = {
-    f'{part}_dataloader.dataset.{key}': value
-    for part in ('train', 'test')
-    for key, value in {
-        'video_pipeline.0.num_frames': 12,
-        'text_pipeline.0.context_length': 32,
-    }.items()
-}

@@ -20,19 +20,3 @@ model = dict(
 )
 train_dataloader = _base_.by_length
 default_hooks = dict(checkpoint=dict(save_best='relevance/avg_nDCG'))
-
-# The control: parts of the same sizes, drawn at random.
-preset_random = {
-    'train_dataloader.dataset.records.environments': dict(
-        _delete_=True, type='RandomSplit', like=dict(type='LengthSplit', parts=2)
-    ),
-    'shortcuts.parts': [
-        'model.copies',
-        'train_dataloader.dataset.records.environments.like.parts',
-    ],
-}
-# The paper's "failure method" (App. C.4): both members start from one HGR trained on all clips,
-# which hgr_epic.py makes.
-preset_finetuned = {
-    'custom_hooks': [dict(type='mmvtr.MembersHook', start='work_dirs/hgr_epic/epoch_100.pth')]
-}

@@ -3,19 +3,3 @@ _base_ = ['hgr_msrvtt_full.py', '_base_/causal_msrvtt.py']
 
 model = dict(_delete_=True, type='mmvtr.BackdoorRetriever', member=_base_.model, copies=2)
 train_dataloader = _base_.by_length
-# Of the members.
-preset_ran = dict(
-    _delete_=True,
-    **{key.replace('model.', 'model.member.'): value for key, value in _base_.preset_ran.items()},
-)
-preset_ranp = dict(
-    _delete_=True,
-    **{key.replace('model.', 'model.member.'): value for key, value in _base_.preset_ranp.items()},
-)
-preset_ranp_all = dict(
-    _delete_=True,
-    **{
-        key.replace('model.', 'model.member.'): value
-        for key, value in _base_.preset_ranp_all.items()
-    },
-)

@@ -14,6 +14,3 @@ model = dict(
 )
 
 train_cfg = dict(max_epochs=10)  # warm-up over the first 10 % (NCL App. B)
-
-# Its own 5 epochs (DVTR Tab. VI), tested without NCL's queue.
-preset_5e = {'train_cfg.max_epochs': 5, 'custom_hooks': []}

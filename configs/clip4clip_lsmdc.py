@@ -1,4 +1,4 @@
-# CLIP4Clip (meanP) on LSMDC.  DVTR Tab. VII has seqTransf: `+seqtransf`.
+# CLIP4Clip (meanP) on LSMDC.  DVTR Tab. VII has seqTransf: clip4clip/clip4clip_lsmdc_seqtransf.py.
 _base_ = [
     '_base_/lsmdc.py',
     '_base_/schedule_clip_5e.py',

@@ -11,9 +11,3 @@ model = dict(losses=dict(contrastive=dict(type='ContrastiveLoss')))
 # 3 epochs without warm-up (NCL App. B).
 train_cfg = dict(max_epochs=3)
 param_scheduler = [dict(type='mmvtr.WarmupCosineLR', warmup=0.0, by_epoch=False)]
-
-# Its own schedule.
-preset_5e = {
-    'train_cfg.max_epochs': 5,
-    'param_scheduler': [dict(type='mmvtr.WarmupCosineLR', warmup=0.1, by_epoch=False)],
-}

@@ -9,13 +9,3 @@ optim_wrapper = dict(
     paramwise_cfg=dict(custom_keys=dict(heads=dict(lr_mult=0.2), supervision=dict(lr_mult=1000.0)))
 )
 default_hooks = dict(eta=dict(type='mmvtr.EtaMonitorHook'))
-
-# What the paper states for this model on all sets (Sec. V-A.2).
-preset_frames12 = {
-    f'{part}_dataloader.dataset.{key}': value
-    for part in ('train', 'test')
-    for key, value in {
-        'video_pipeline.0.num_frames': 12,
-        'text_pipeline.0.context_length': 32,
-    }.items()
-}

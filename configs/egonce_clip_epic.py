@@ -24,8 +24,3 @@ model = dict(
     temperature=dict(_delete_=True, type='Temperature', init=0.05),
 )
 default_hooks = dict(checkpoint=dict(save_best='relevance/avg_nDCG'))
-# Scene-aware negatives (EgoVLP Sec. 3.2): 64 clips a batch, each joined by another one of its
-# recording that begins within a minute.  An epoch has twice the steps.
-preset_scene = {
-    'train_dataloader.batch_sampler': dict(type='mmvtr.SceneBatchSampler', window=60.0),
-}

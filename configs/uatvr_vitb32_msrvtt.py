@@ -1,5 +1,5 @@
 # UATVR over CLIP ViT-B/32 on MSR-VTT 1k-A (UATVR Tab. 6).
-_base_ = ['_base_/schedule_clip_5e.py', '_base_/msrvtt_1ka.py', '_base_/uatvr_parts.py']
+_base_ = ['_base_/schedule_clip_5e.py', '_base_/msrvtt_1ka.py', '_base_/uatvr_vitb32.py']
 
 train_dataloader = dict(batch_size=64)
 test_evaluator = [dict(type='mmvtr.RetrievalMetric'), dict(type='mmvtr.UncertaintyMetric')]

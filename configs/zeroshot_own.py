@@ -12,15 +12,3 @@ of_the_set = {
     if name != 'batch'
 }
 shortcuts = dict(_delete_=True, **of_the_set, **_base_.zeroshot_shortcuts)
-preset_st = {'shortcuts': of_the_set}
-# A model on an embedding server (docs/encoders.md), with mmvtr-gallery:
-#     MMVTR_EMBEDDINGS_URL=http://HOST:PORT/v1 python tools/test.py configs/zeroshot_own+remote.py
-preset_remote = {
-    **_base_.preset_st,
-    'custom_imports': dict(imports=['mmvtr_gallery.remote'], allow_failed_imports=False),
-    'model': dict(
-        data_preprocessor=_base_.embedder.data_preprocessor,
-        encoder=dict(_delete_=True, type='RemoteEncoder', model='Qwen/Qwen3-VL-Embedding-2B'),
-    ),
-    'shortcuts': dict(_base_.preset_st.shortcuts, **of_the_set, style=['model.encoder.style']),
-}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import gc
 import os
 import re
 import signal
@@ -19,19 +18,12 @@ from typing import Any, Callable, Mapping, Optional, Sequence
 from mmvtr.reasons import reason
 from mmvtr.values import Written
 
-#: Thresholds of the garbage collector, Python's own and while a tool starts.
-USUAL, STARTING = gc.get_threshold(), (50_000, 20, 100)
-#: An option of a tool: lower-case words after two hyphens.
-OPTION = re.compile(r'--[a-z]+(-[a-z]+)*(=.*)?', re.DOTALL)
-
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that reads a word with a leading hyphen as a value unless it is an option.
+    """An argument parser with the options that tools share, and errors of one sentence.
 
-    A word is an option if the tool declares it, if it abbreviates a declared one, or if it looks
-    like one: two hyphens and lower-case words.  So ids (``-4wsuPCjDBc_5_15``), paths and queries
-    can be given as they are; a value that looks like an option is given as ``--delete=--name`` or
-    after ``--``.  A declared option written with one hyphen (``-k``) is an error, not a value.
+    A value with a leading hyphen, such as the id ``-4wsuPCjDBc_5_15``, is given as everywhere:
+    ``--delete=-4wsuPCjDBc_5_15``, or after ``--``.
 
     Args:
         description: the tool's description, its module docstring.
@@ -108,24 +100,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> Any:
         """Exit with status 2 and a one-sentence message."""
+        if re.search(r'expected (at least )?one argument$|^unrecognized arguments: -[^-]', message):
+            message += "; a value with a leading '-' is given as --OPTION=-VALUE, or after --"
         self.exit(2, f'error: {message} ({self.prog} --help)\n')
-
-    def _parse_optional(self, arg_string: str) -> Any:  # argparse asks: an option, or a value?
-        if arg_string[:1] != '-' or self._means_option(arg_string):
-            return super()._parse_optional(arg_string)
-        return None
-
-    def _means_option(self, word: str) -> bool:
-        declared = self._option_string_actions
-        name = word.partition('=')[0]
-        if name in declared or OPTION.fullmatch(word):
-            return True
-        if not re.fullmatch(r'-[a-z]+(-[a-z]+)*', name):
-            return False
-        near = [option for option in declared if option.startswith(f'-{name}')]
-        if near:
-            self.error(f'{name}: {near[0]} has two hyphens')
-        return False
 
 
 class Settings(argparse.Action):
@@ -225,8 +202,7 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
     """Turn an error that a user can fix into a one-sentence exit (:mod:`mmvtr.reasons`).
 
     Ctrl-C exits silently with status 130.  A script prints what its console cannot write, such as
-    a name on one that is not UTF-8, as escapes (``\\u732b``).  Garbage is collected rarely until
-    :func:`started`: imports of torch and open_clip make 400,000 objects, none of them garbage.
+    a name on one that is not UTF-8, as escapes (``\\u732b``).
 
     Raises:
         SystemExit: status 1 and the sentence.
@@ -236,9 +212,6 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         if main.__module__ == '__main__' and getattr(sys.stdout, 'errors', '') == 'strict':
             sys.stdout.reconfigure(errors='backslashreplace')  # as stderr is
-        usual = gc.get_threshold()
-        if main.__module__ == '__main__':
-            gc.set_threshold(*STARTING)
         try:
             return main(*args, **kwargs)
         except KeyboardInterrupt:
@@ -262,21 +235,8 @@ def tool(main: Callable[..., Any]) -> Callable[..., Any]:
             ending = SystemExit(f'error: {message}')
             ending.reported = True  # one tool runs another, and the outer one meets it again
             raise ending from error
-        finally:
-            gc.set_threshold(*usual)
 
     return run
-
-
-def started() -> None:
-    """End the start of a tool: collect garbage as usual, but none of what was imported so far.
-
-    Otherwise every full collection, and the end of the process, would traverse these objects again.
-    It does nothing outside a starting tool (:func:`tool`).
-    """
-    if gc.get_threshold() == STARTING:
-        gc.freeze()
-        gc.set_threshold(*USUAL)
 
 
 def _reports(error: BaseException, message: str) -> bool:

@@ -19,14 +19,16 @@ from importlib import import_module
 from typing import Any, Iterator, Optional, Union
 
 from mmengine import registry as roots
+from mmengine.config.utils import MODULE2PACKAGE
 from mmengine.registry import DefaultScope
 from mmengine.registry import Registry as MMEngineRegistry
 
-import mmvtr.late  # noqa: F401 - mmengine imports less
-import mmvtr.presets  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
 from mmvtr.hints import unregistered
 
 SCOPE = 'mmvtr'
+# mmengine's table of the packages that it reads `PACKAGE::CONFIG` from.  A module in place of the
+# distribution: mmengine looks for that beside its metadata, where an editable install has nothing.
+MODULE2PACKAGE.setdefault(SCOPE, __name__)
 
 
 class Registry(MMEngineRegistry):

@@ -13,9 +13,7 @@ from typing import Any, Callable, Optional
 from mmengine import registry
 from mmengine.config import Config
 
-import mmvtr.presets  # noqa: F401 - mmengine's readers of configs know `mmvtr::`
 from mmvtr.before import name_folders
-from mmvtr.presets import is_config_file, read_config  # noqa: F401 - users know them by utils
 from mmvtr.registry import (  # noqa: F401 - users know them by this module
     forget_pretrained,
     register_all_modules,
@@ -93,26 +91,33 @@ def _folder_of(name: str, holds: str) -> Path:
 
 def config_names() -> list[str]:
     """Return the names of the package's own configs, as :func:`named_config` takes them, sorted."""
-    return sorted(path.stem for path in config_folder().glob('*.py'))
+    return sorted(_config_files())
+
+
+def _config_files() -> dict[str, Path]:
+    """Return the package's own configs by name: those at the top, and the variants in folders."""
+    folder = config_folder()
+    files = [*folder.glob('*.py'), *folder.glob('*/*.py')]
+    return {file.stem: file for file in files if file.parent.name not in ('_base_', 'sweeps')}
 
 
 def named_config(name: str) -> Path:
     """Return the file of one of the package's own configs.
 
     Args:
-        name: the file's name, without folder and suffix, and its presets (:func:`read_config`):
-            ``'dvtr_c2v_msrvtt'``, ``'dvtr_c2v_msrvtt+triplet'``.
+        name: the file's name, without folder and suffix: ``'dvtr_c2v_msrvtt'`` and, of the folder
+            ``dvtr``, ``'dvtr_c2v_msrvtt_triplet'``.
 
     Raises:
         ValueError: there is no such config (close names are listed).
         FileNotFoundError: the package has no configs.
     """
-    names = config_names()
-    if name.partition('+')[0] not in names:
-        near = difflib.get_close_matches(name, names, n=3)
-        hint = f'; near it: {", ".join(near)}' if near else f', only {len(names)} others'
+    files = _config_files()
+    if name not in files:
+        near = difflib.get_close_matches(name, files, n=3)
+        hint = f'; near it: {", ".join(near)}' if near else f', only {len(files)} others'
         raise ValueError(f'mmvtr has no config {name[:80]!r}{hint}')
-    return config_folder() / f'{name}.py'
+    return files[name]
 
 
 def load_config(
@@ -121,8 +126,7 @@ def load_config(
     """Return a config file with the command line's changes, ready for a Runner.
 
     Args:
-        path: the file (:func:`read_config`: with presets), or the name of one of the package's own
-            (:func:`named_config`).
+        path: the file, or the name of one of the package's own (:func:`named_config`).
         options: changes, ``{'model.width': 8}``.  A name in the config's ``shortcuts`` stands for
             all keys that are listed there, and ``NAME.more`` for ``more`` of each of them.  A
             :class:`~mmvtr.values.Written` is converted to its key's type (:func:`typed`).
@@ -138,7 +142,7 @@ def load_config(
     os.environ.setdefault('GOMP_SPINCOUNT', '2000')
     file = _file_or_name(path)
     try:
-        cfg = OnceFormatted.of(read_config(file))
+        cfg = OnceFormatted.of(Config.fromfile(file))
         _merge(cfg, options or {})
         cfg.work_dir = work_dir or cfg.get('work_dir') or str(Path('work_dirs', Path(path).stem))
         name_folders(cfg)
@@ -281,12 +285,12 @@ def _file_or_name(path: str) -> Path:
         SystemExit: there is no such file, and no config of the package of that name.
     """
     file, hint = Path(path), ''
-    if is_config_file(file):
+    if file.is_file():
         return file
     try:
         if file.name == path and not file.suffix:  # a bare name such as own_clip4clip
             return named_config(path)
-        if file.stem.partition('+')[0] in config_names():
+        if file.stem in config_names():
             hint = f'; mmvtr has one of its own by the name {file.stem}'
     except (ValueError, FileNotFoundError) as error:
         hint = f'; {error}'

@@ -14,6 +14,8 @@ from typing import Any, Callable, Mapping
 
 from serve_tools import PRELOADED, settle
 
+from mmvtr.utils import named_config
+
 ROOT = Path(__file__).resolve().parents[1]
 #: In the names of configs that train whole within minutes, on the planted corpus or on captions
 #: alone: they need no rehearsal, and no paper has a row to put beside theirs.
@@ -41,7 +43,12 @@ def tool_file(name: str) -> Path:
 def config_file(name: str) -> Path:
     """The file of a config of the package, or of the laboratory's."""
     own = ROOT / f'projects/lab/configs/{name}.py'
-    return own if own.is_file() else ROOT / f'configs/{name}.py'
+    return own if own.is_file() else named_config(name).resolve()
+
+
+def config_path(name: str) -> str:
+    """Its path from the root."""
+    return str(config_file(name).relative_to(ROOT))
 
 
 def in_child(log: Path, function: Callable, *args: Any, **kwargs: Any) -> int:

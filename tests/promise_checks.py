@@ -20,11 +20,11 @@ import torch
 from mmengine.config import Config
 
 import miniatures
-from children import ROOT, tool_file
+from children import ROOT, config_file, config_path, tool_file
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.registry import DATASETS, MODELS
-from mmvtr.utils import forget_pretrained, is_config_file, load_config, register_all_modules
+from mmvtr.utils import config_names, forget_pretrained, load_config, register_all_modules
 from paper_figures import FIGURES
 from promises import DRAWN, Command, columns, headings, table_of, table_of_sweep
 from small_configs import as_it_is, run_small, small_config, small_towers
@@ -53,8 +53,8 @@ CONFIG = {
 CHECKPOINTS = {
     'DVTR.pth': 'dvtr_c2v_planted_features',
     'BASELINE.pth': 'c2v_planted_features',
-    'SHORT.pth': 'hgr_epic+short',
-    'LONG.pth': 'hgr_epic+long',
+    'SHORT.pth': 'hgr_epic_short',
+    'LONG.pth': 'hgr_epic_long',
 }
 #: Tables whose configs serve others, too, and choose by those: the page says the option.
 CHOSEN_BY_AN_OPTION = {('Frame length (causal intervention)', '7')}
@@ -92,7 +92,7 @@ class Room(NamedTuple):
         if not (place / 'last_checkpoint').is_file():
             reader = READERS.get(tool, small_config)
             options = ['--best-on-test'] if config == 'uatvr_planted_features' else []
-            given = (f'configs/{config}.py', *options)
+            given = (config_path(config), *options)
             code, said = run_small(self.folder, 'train.py', *given, reader=reader)
             assert code == 0, said[-2000:]
         best = place / 'best.pth'
@@ -190,7 +190,7 @@ def check_read(command: Command, tools: dict[str, Any]) -> None:
     """
     args = parsed(command, tools)
     for config in command.configs:
-        assert is_config_file(ROOT / f'configs/{config}.py'), f'{command.place}: no {config}'
+        assert config_file(config).is_file(), f'{command.place}: no {config}'
     if command.tool == 'sweep.py' and args.sweep:
         known = {run.name for run in read_sweep(args.sweep, config=args.config).runs}
         assert set(args.only or ()) <= known, command.line
@@ -213,7 +213,7 @@ def check_read(command: Command, tools: dict[str, Any]) -> None:
 @functools.cache
 def whole(config: str, options: tuple[tuple[str, Any], ...] = ()) -> Config:
     """A config with options, which something reads."""
-    cfg = load_config(str(ROOT / f'configs/{config}.py'), dict(options))
+    cfg = load_config(str(config_file(config)), dict(options))
     check_config(cfg, dict(options))
     return cfg
 
@@ -304,7 +304,7 @@ def filled(command: Command, room: Room) -> list[str]:
     for word in words:
         stem = word.removesuffix('.pth')
         if word == 'CONFIG':
-            made.append(f'configs/{config}.py')
+            made.append(config_path(config))
         elif word == 'CHECKPOINT':
             of = command.configs[0] if command.configs else config
             made.append(room.trained(of, tool))
@@ -313,7 +313,7 @@ def filled(command: Command, room: Room) -> list[str]:
         elif re.fullmatch(r'epoch_\d+\.pth', word):
             kept = room.trained(command.configs[0], tool)
             made.append(f'{Path(kept).parent}/{word}')
-        elif word.endswith('.pth') and is_config_file(ROOT / f'configs/{stem}.py'):
+        elif word.endswith('.pth') and stem in config_names():
             made.append(room.trained(stem, tool))
         elif word == 'FILE.bank':
             made.append(bank(room))
@@ -331,7 +331,7 @@ def filled(command: Command, room: Room) -> list[str]:
 
 def action(config: str) -> list[str]:
     """Verb and noun of an action that the train and the test set of a miniature have."""
-    cfg = small_config(str(ROOT / f'configs/{config}.py'))
+    cfg = small_config(str(config_file(config)))
     found = [
         {
             action
@@ -346,7 +346,7 @@ def action(config: str) -> list[str]:
 def bank(room: Room) -> str:
     """A bank of a trained config's queries."""
     config = CONFIG['export_index.py']
-    given = (f'configs/{config}.py', room.trained(config, 'export_index.py'), '--out', 'train.bank')
+    given = (config_path(config), room.trained(config, 'export_index.py'), '--out', 'train.bank')
     if not (room.folder / 'train.bank').is_file():
         code, printed = room.run('export_bank.py', *given)
         assert code == 0, printed[-2000:]
@@ -357,7 +357,7 @@ def gallery(room: Room) -> str:
     """A gallery of a trained config."""
     config = CONFIG['export_index.py']
     if not (room.folder / 'gallery').is_dir():
-        given = (f'configs/{config}.py', room.trained(config, 'export_index.py'))
+        given = (config_path(config), room.trained(config, 'export_index.py'))
         code, printed = room.run('export_index.py', *given, '--out', 'gallery')
         assert code == 0, printed[-2000:]
     return 'gallery'
@@ -435,7 +435,7 @@ def names_what_is_left(done: Done) -> None:
             words = shlex.split(line)
             tool = words[1].rpartition('/')[2]
             if reader is as_it_is and tool != 'test.py':
-                config = f'configs/{Path(words[2]).stem}.py'
+                config = config_path(Path(words[2]).stem)
                 read = Command('sweep', '', ('python', f'tools/{tool}', config, *words[3:]))
                 check_read(read, {})
             elif reader is small_config and tool == 'test.py':
@@ -478,7 +478,7 @@ def counts(done: Done) -> None:
     assert {'M parameters', 's a step'} < set(heads), done.told
     register_all_modules()
     for config in done.command.configs:
-        cfg = small_towers(str(ROOT / f'configs/{config}.py'))
+        cfg = small_towers(str(config_file(config)))
         forget_pretrained(cfg.model)
         with torch.device('meta'):
             built = sum(p.numel() for p in MODELS.build(cfg.model).parameters()) / 1e6

@@ -13,13 +13,13 @@ from fnmatch import fnmatch
 from itertools import product
 from typing import Iterator, NamedTuple
 
-from children import ROOT
+from children import ROOT, config_path
 from sweeps import Sweep
 
 PAPERS = ('dvtr', 'ncl', 'uatvr', 'arl', 'causal')
-#: Name of a page -> its text.
 #: Names options of other people's codes, none of ours.
 VALUES = ROOT / 'docs/reproduce/values.md'
+#: Name of a page -> its text.
 PAGES = {
     path.relative_to(ROOT / 'docs').with_suffix('').as_posix(): path.read_text()
     for path in (
@@ -42,12 +42,16 @@ MAIN = {
     **dict.fromkeys(('papers', 'index', 'NCL', 'ncl'), 'ncl_clip4clip_activitynet'),
     **dict.fromkeys(('DVTR', 'dvtr'), 'dvtr_c2v_msrvtt'),
     **dict.fromkeys(('UATVR', 'uatvr'), 'uatvr_vitb16_msrvtt'),
-    **dict.fromkeys(('ARL', 'arl'), 'arl_tvr_i3d+paper'),
+    **dict.fromkeys(('ARL', 'arl'), 'arl_tvr_i3d_paper'),
     **dict.fromkeys(('Frame length (causal intervention)', 'causal'), 'causal_hgr_epic'),
 }
 
 #: Tools of the laboratory that pages promise as those in ``tools/``.
 LAB, LAB_TOOLS = 'projects/lab/', ('cost', 'figures', 'preflight', 'sweep', 'token_attention')
+
+
+#: A config's file, and its name.
+CONFIG = re.compile(r'configs/(?:\w+/)?(\w+)\.py')
 
 
 class Command(NamedTuple):
@@ -77,14 +81,14 @@ class Command(NamedTuple):
     @property
     def configs(self) -> list[str]:
         """Names of the configs that it is given."""
-        return [w[8:-3] for w in self.words if re.fullmatch(r'configs/[\w+]+\.py', w)]
+        return [found[1] for found in map(CONFIG.fullmatch, self.words) if found]
 
 
 #: What no test runs, and why: patterns of command lines.
 NOT_RUN = {
     r'(git|pip|wget|tar|unzip|mkdir|cd|find) ': 'fetches and places what is not here',
     r'python (tools|projects/lab)/[\w/]+\.py$': 'a tool that is named: nothing to work on',
-    r'python tools/train\.py configs/NAME$': 'what `train` stands for',
+    r'python tools/train\.py NAME$': 'what `train` stands for',
     r'python projects/lab/sweep\.py NAME$': 'what `sweep` stands for',
     r'python projects/lab/figures\.py CONFIG .*NAME$': 'what `figure` stands for',
     r'(OMP_NUM_THREADS=1 )?python projects/lab/(?!cost|figures|preflight|sweep)': 'a study, too',
@@ -96,7 +100,7 @@ _OPTION = '--cfg-options'
 
 
 def _with(options: str, *names: str) -> list[str]:
-    return [f'python tools/train.py configs/{name}.py {_OPTION} {options}' for name in names]
+    return [f'python tools/train.py {config_path(name)} {_OPTION} {options}' for name in names]
 
 
 _GALLERY = 'mmvtr export_index CONFIG CHECKPOINT --out DIR --transform'
@@ -110,9 +114,9 @@ WHOLE = {
     '--tflops': ['python projects/lab/preflight.py configs/dvtr_c2v_msrvtt.py --tflops 60'],
     '--best-on-test': ['python tools/train.py CONFIG --best-on-test'],
     f'{_OPTION} model.supervision.negatives_below=0.4': _with(
-        'model.supervision.negatives_below=0.4', 'hgr_epic+ranp', 'hgr_msrvtt+ranp'
+        'model.supervision.negatives_below=0.4', 'hgr_epic_ranp', 'hgr_msrvtt_ranp'
     )
-    + _with('model.member.supervision.negatives_below=0.4', 'causal_hgr_epic+ranp'),
+    + _with('model.member.supervision.negatives_below=0.4', 'causal_hgr_epic_ranp'),
     f'{_OPTION} model.belief.type=Belief': _with('model.belief.type=Belief', 'dvtr_hit_msvd'),
     f'{_OPTION} model.supervision.floor=0.4': _with(
         'model.supervision.floor=0.4', 'dvtr_c2v_msrvtt', 'dvtr_hit_msvd'
@@ -138,7 +142,7 @@ WHOLE = {
         'arl_tvr_i3d',
     ),
     f'{_OPTION} default_hooks.checkpoint.save_best=relevance/avg_nDCG': [
-        f'python tools/train.py configs/{name}.py --best-on-test '
+        f'python tools/train.py {config_path(name)} --best-on-test '
         f'{_OPTION} default_hooks.checkpoint.save_best=relevance/avg_nDCG'
         for name in ('mmt_msrvtt', 'causal_mmt_msrvtt', 'taco_youcook2', 'causal_taco_youcook2')
     ],
@@ -146,7 +150,7 @@ WHOLE = {
         'model.supervision.frame_negatives=hardest', 'arl_tvr_i3d'
     ),
     'train_dataloader.dataset.records.environments.opposite=True': _with(
-        'train_dataloader.dataset.records.environments.opposite=True', 'hgr_epic+rmv_one'
+        'train_dataloader.dataset.records.environments.opposite=True', 'hgr_epic_rmv_one'
     ),
     'length_bias.py --equal-shares': [
         f'python tools/analysis_tools/length_bias.py configs/hgr_{name}.py --out DIR --equal-shares'
@@ -173,7 +177,7 @@ LIKE_A_COMMAND = re.compile(
     r'(python|bash|mmvtr|train|test|sweep|figure|git|pip|OMP_NUM_THREADS=1) |.*(^|\s)--[a-z]|'
     r'\S+\.(py|sh) |model\.[\w.]+=|model\.[\w.]+\{|train_dataloader\.[\w.]+=|supervision\.[\w.]+='
 )
-_NAMES = re.compile(r'[\w{},*+]+\.py')
+_NAMES = re.compile(r'[\w{},*]+\.py')
 
 
 def commands() -> list[Command]:
@@ -257,7 +261,7 @@ class _Reader:
             raise ValueError(f'{self.place}: neither a command nor a piece of one: {piece!r}')
 
     def on(self, name: str) -> Command:
-        return self.command(['python', f'tools/{self.verb}.py', f'configs/{name}.py'])
+        return self.command(['python', f'tools/{self.verb}.py', config_path(name)])
 
     def figure(self, piece: str, after: str) -> Iterator[Command]:
         _, name, *more = piece.split()
@@ -268,10 +272,10 @@ class _Reader:
             weights = ['as-built', '--random-weights'] if built else ['epoch_1.pth', 'epoch_2.pth']
         else:
             weights = [f'{config}.pth']
-        line = ['python', 'projects/lab/figures.py', f'configs/{config}.py', *weights]
+        line = ['python', 'projects/lab/figures.py', config_path(config), *weights]
         line += ['--out', 'DIR', '--figure', name, *more]
         if more and more[-1] == '--against':
-            line += [f'configs/{other}.py', f'{other}.pth']
+            line += [config_path(other), f'{other}.pth']
         if 'as-built' in more:
             line.append('--random-weights')
         yield self.command(line)
@@ -282,7 +286,7 @@ class _Reader:
             words = ['python', f'tools/{words[1]}.py', *words[2:]]
         if words[1] == 'tools/train.py' and 'CONFIG' in words:
             name = MAIN[self.place.partition(', ')[0].removeprefix('reproduce/')]
-            words = [f'configs/{name}.py' if word == 'CONFIG' else word for word in words]
+            words = [config_path(name) if word == 'CONFIG' else word for word in words]
         return Command(self.page, self.place, tuple(words))
 
 

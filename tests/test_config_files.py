@@ -1,14 +1,18 @@
-"""Bases of configs: each is there, and those that bring the runtime have all of it."""
+"""Files of configs: their bases and their tables, and that any OpenMMLab tool reads them."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from itertools import product
+from pathlib import Path
 
+import pytest
+import yaml
 from mmengine.config import Config
 
 from children import ROOT
-from mmvtr.presets import PRESET, read_config
 from mmvtr.utils import config_names
 
 
@@ -30,13 +34,6 @@ def test_bases_that_bring_the_runtime_have_all_of_it():
         assert {'train_cfg', 'optim_wrapper', 'param_scheduler'} <= set(schedule)
 
 
-INDEX = [
-    [re.findall('`([^`]+)`', cell) for cell in line.split('|')[2:4]]
-    for line in (ROOT / 'configs/README.md').read_text().splitlines()
-    if line.startswith('| ') and '`' in line
-]
-
-
 def spelt_out(pattern):
     """``'a_{b,c}'`` -> ``['a_b', 'a_c']``."""
     parts = [part.split(',') for part in re.split('[{}]', pattern)]
@@ -44,30 +41,45 @@ def spelt_out(pattern):
 
 
 def test_the_index_has_each_config_once():
-    assert sorted(name for row, _ in INDEX for one in row for name in spelt_out(one)) == (
-        config_names()
-    )
+    """Of configs/README.md, those that no folder has."""
+    rows = (ROOT / 'configs/README.md').read_text().split('\n|---')[1].splitlines()[1:]
+    cells = [re.findall('`([^`]+)`', row.split('|')[2]) for row in rows]
+    names = sorted(name for cell in cells for one in cell for name in spelt_out(one))
+    found = sorted(path.stem for path in (ROOT / 'configs').glob('*.py'))
+    assert names == found, f'configs/README.md: {set(names) ^ set(found)}'
 
 
-def test_the_index_has_each_preset_at_its_configs():
-    """But for those of the schedule, which half of the configs have."""
-    left = {'adam', 'bert_adam', 'tau01'}
-    every = set()
-    for row, presets in INDEX:
-        found = set()
-        for name in (name for one in row for name in spelt_out(one)):
-            keys = Config.fromfile(ROOT / f'configs/{name}.py')
-            found |= {key.removeprefix(PRESET) for key in keys if key.startswith(PRESET)}
-        assert set(presets) <= found, row
-        every |= found
-    assert every - left == {preset for _, presets in INDEX for preset in presets}
+FOLDERS = sorted(path.parent for path in (ROOT / 'configs').glob('*/metafile.yml'))
 
 
-def test_several_presets_apply_in_their_order(tmp_path):
-    """The last one has the last word, and the config is called as it was asked for."""
-    text = 'x = 0\npreset_one = dict(x=1, y=1)\npreset_two = dict(x=2)\n'
-    (tmp_path / 'c.py').write_text(text)
-    for name, x in (('c+one+two', 2), ('c+two+one', 1), ('c', 0)):
-        cfg = read_config(tmp_path / f'{name}.py')
-        assert cfg.x == x and cfg.get('y') == (1 if 'one' in name else None)
-        assert cfg.filename == str(tmp_path / f'{name}.py')
+@pytest.mark.parametrize('folder', FOLDERS, ids=lambda path: path.name)
+def test_the_table_of_a_folder_has_its_variants_and_the_rows_of_its_metafile(folder):
+    text = (folder / 'README.md').read_text()
+    listed = re.findall(r'^\| \[`(\w+)`\]\((\S+)\)', text, flags=re.MULTILINE)
+    models = yaml.safe_load((folder / 'metafile.yml').read_text())['Models']
+    rows = {model['Name'] for model in models} | {path.stem for path in folder.glob('*.py')}
+    assert sorted(name for name, _ in listed) == sorted(rows), folder / 'README.md'
+    for name, file in listed:
+        assert Path(file).stem == name and (folder / file).is_file(), f'{folder}: {file}'
+
+
+def test_every_folder_of_variants_has_a_metafile_and_each_name_is_one_file():
+    files = [path for path in (ROOT / 'configs').rglob('*.py')]
+    files = [path for path in files if path.parent.name not in ('_base_', 'sweeps')]
+    assert sorted(path.stem for path in files) == config_names()
+    folders = {path.parent for path in files} - {ROOT / 'configs'}
+    assert folders <= set(FOLDERS)
+
+
+def test_plain_mmengine_reads_every_config():
+    """Before mmvtr is imported, and without a trace of it."""
+    code = """
+import sys
+from pathlib import Path
+from mmengine.config import Config
+for path in map(Path, sys.argv[1:]):
+    Config.fromfile(path, import_custom_modules=False)
+assert not [name for name in sys.modules if name.split('.')[0] == 'mmvtr']
+"""
+    files = sorted((ROOT / 'configs').rglob('*.py'))
+    subprocess.run([sys.executable, '-c', code, *map(str, files)], check=True)

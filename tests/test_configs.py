@@ -2,7 +2,6 @@
 
 import ast
 import copy
-import re
 from functools import cache
 from pathlib import Path
 
@@ -10,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from mmengine.hub import get_config
+from mmengine.config import Config
 from mmengine.optim import build_optim_wrapper
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from children import config_file
 from mmvtr import registry
 from mmvtr.datasets import collate_retrieval
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
@@ -23,14 +23,13 @@ from mmvtr.engine.launch.training import choose_on_test
 from mmvtr.engine.transforms.score_transforms import TransformHook
 from mmvtr.registry import bare_name
 from mmvtr.storage import write_plain
-from mmvtr.utils import load_config, read_config, register_all_modules
+from mmvtr.utils import config_names, load_config, register_all_modules
 
 FOLDER = Path(__file__).parents[1] / 'configs'
 #: Rows of the metafiles: their values are papers'.  A further config is held to what all are.
-INDEX = [yaml.safe_load(path.read_text()) for path in FOLDER.glob('metafiles/*.yml')]
+INDEX = [yaml.safe_load(path.read_text()) for path in FOLDER.glob('*/metafile.yml')]
 NAMES = {model['Name'] for file in INDEX for model in file['Models']}
-#: Files, and rows with presets.
-ALL = sorted({*FOLDER.glob('*.py'), *(FOLDER / f'{name}.py' for name in NAMES)})
+ALL = [config_file(name) for name in config_names()]
 CONFIGS = [path for path in ALL if 'zeroshot' not in path.stem]  # what is trained
 REAL = [path for path in CONFIGS if path.stem in NAMES]
 
@@ -76,14 +75,14 @@ def without_downloads(model):
 
 
 #: Of tests that change nothing of it: to read all configs takes seconds.
-config_of = cache(read_config)
+config_of = cache(Config.fromfile)
 
 
 @cache
 def on_meta(path):
     """The model of a config, without memory; rows that differ elsewhere alone share one: do not
     change it."""
-    return built_on_meta(repr(without_downloads(read_config(path).model).to_dict()))
+    return built_on_meta(repr(without_downloads(Config.fromfile(path).model).to_dict()))
 
 
 class NoInit(TorchFunctionMode):
@@ -103,8 +102,8 @@ def built_on_meta(model):
 
 
 def parts_of(path):
-    """The words of a config's name, and its presets."""
-    return re.split('[_+]', path.stem)
+    """The words of a config's name."""
+    return path.stem.split('_')
 
 
 def family(path):
@@ -114,7 +113,7 @@ def family(path):
 
 @pytest.mark.parametrize('path', CONFIGS, ids=lambda path: path.stem)
 def test_config(path):
-    cfg, model = read_config(path), on_meta(path)
+    cfg, model = Config.fromfile(path), on_meta(path)
     model = getattr(model, 'members', [model])[0]
     assert (model.losses or model.objectives) and model.encoder.dim > 0
     for split in ('train', 'val', 'test'):
@@ -183,7 +182,7 @@ def test_a_training_step_on_the_planted_corpus(path, tmp_path_factory, monkeypat
     """From features of a tiny corpus to a gradient, with all that a method reads of its dataset."""
     register_all_modules()
     monkeypatch.chdir(tmp_path_factory.getbasetemp())
-    cfg = read_config(path)
+    cfg = Config.fromfile(path)
     dataset = cfg.train_dataloader.dataset
     small = dict(num_train=8, num_val=1, num_test=1)
     dataset.update(small)
@@ -199,7 +198,8 @@ def test_a_training_step_on_the_planted_corpus(path, tmp_path_factory, monkeypat
     store_teachers(dataset, generator)
     dataset = registry.DATASETS.build(dataset)
     for teacher in cfg.model.get('supervision', {}).get('members', ()):
-        control = registry.MODELS.build(get_config(teacher.config).model)
+        teacher.config = str(FOLDER.parent / teacher.config)  # tools run in the root
+        control = registry.MODELS.build(Config.fromfile(teacher.config).model)
         write_plain(dict(state_dict=control.state_dict()), teacher.checkpoint)
     model = registry.MODELS.build(cfg.model)
     items = [dataset[i] for i in range(len(dataset))]
@@ -233,7 +233,7 @@ def test_one_process_has_the_batch_that_the_rate_is_for(path):
 @pytest.mark.parametrize('path', REAL, ids=lambda path: path.stem)
 def test_short_trainings(path):
     """Warm-ups are shares of a training."""
-    cfg = read_config(path)
+    cfg = Config.fromfile(path)
     cfg.train_cfg.max_epochs = 1
     check_warmup(cfg)
 
@@ -336,7 +336,7 @@ def test_values_of_dvtr(path):
 
 def test_values_of_neighborretr():
     """The defaults of the official code's arguments."""
-    cfg = read_config('configs/neighborretr_clip4clip_msrvtt.py')
+    cfg = Config.fromfile('configs/neighborretr_clip4clip_msrvtt.py')
     (loss,) = cfg.model.losses.values()
     assert loss == dict(type='NeighborRetrLoss')
     loss, judge = registry.MODELS.build(loss), registry.MODELS.build(cfg.model.supervision)
@@ -365,7 +365,7 @@ def test_values_of_xpool(path):
 
 @pytest.mark.parametrize('row', ['msrvtt', 'msrvtt_full', 'msvd', 'vatex', 'activitynet', 'lsmdc'])
 def test_a_baseline_differs_from_dvtr_in_debiasing_and_temperature(row):
-    one, other = (read_config(FOLDER / f'{m}_{row}.py') for m in ('c2v', 'dvtr_c2v'))
+    one, other = (Config.fromfile(config_file(f'{m}_{row}')) for m in ('c2v', 'dvtr_c2v'))
     for cfg in (one, other):
         for key in ('temperature', 'supervision', 'heads'):
             cfg.model.pop(key, None)
@@ -378,8 +378,8 @@ def test_a_baseline_differs_from_dvtr_in_debiasing_and_temperature(row):
 def test_only_jointly_do_the_heads_move_the_encoders(path):
     """Algorithm 1, line 7, and no other config: gradients of the uncertainty module's losses."""
     register_all_modules()
-    cfg = read_config(path)
-    small = read_config(path.with_name('dvtr_c2v_planted_features.py'))
+    cfg = Config.fromfile(path)
+    small = Config.fromfile(FOLDER / 'dvtr_c2v_planted_features.py')
     cfg.model.encoder = small.model.encoder  # which costs nothing
     if {'ce', 'hit'} & set(parts_of(path)):  # whose scores are of other levels
         cfg.model.losses, cfg.model.head_reads = {}, 'global'
@@ -413,16 +413,20 @@ def test_only_jointly_do_the_heads_move_the_encoders(path):
     assert all(weight < 1 for weight in weights) == joint
 
 
+#: Words of names that are data sets.
+SETS = ('msrvtt', 'msvd', 'activitynet', 'lsmdc', 'didemo', 'vatex')
+
+
 @of_families('ncl', 'clip4clip', 'ssb')
 def test_values_of_ncl(path):
     """NCL App. B and C: epochs, lengths, 4 iterations, queues of 16,384, scale 15 on SSB."""
     cfg = config_of(path)
     parts = parts_of(path)
     own_schedule = '5e' in parts  # CLIP4Clip's, where NCL has tuned it
-    dataset, loader = path.stem.partition('+')[0].split('_')[-1], cfg.train_dataloader
+    dataset, loader = next(part for part in parts if part in SETS), cfg.train_dataloader
     tuned = 'seqtransf' not in parts and not own_schedule
     long = dataset in ('activitynet', 'didemo')
-    length = (64, 64) if long else dict(ssb=(30, 32)).get(parts[-2], (12, 32))
+    length = (64, 64) if long else (30, 32) if 'ssb' in parts else (12, 32)
     if 'mmt' in parts:  # our own: MMT's numbers stay
         assert cfg.model.temperature.init == 0.07 and cfg.train_cfg.max_epochs == 9
         return
@@ -489,7 +493,7 @@ NCL = [path.stem for path in REAL if family(path) == 'ncl']
 @pytest.mark.parametrize('name', NCL)
 def test_ncl_and_its_baseline_are_tested_alike(name):
     """Tab. 5 and Fig. 2-3: train queue, control, oracle, errors; only the loss differs."""
-    cfg, baseline = (read_config(FOLDER / f'{stem}.py') for stem in (name, name[len('ncl_') :]))
+    cfg, baseline = (Config.fromfile(FOLDER / f'{stem}.py') for stem in (name, name[len('ncl_') :]))
     for one in (cfg, baseline):
         hooks = {bare_name(hook): hook for hook in one.custom_hooks}
         assert hooks['QueryQueueHook'].size == 16384

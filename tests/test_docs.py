@@ -20,7 +20,7 @@ from mmvtr import registry
 from mmvtr.__main__ import OF_GALLERY, tools
 from mmvtr.functional import contrastive, dataset_uncertainty, multi_instance, sinkhorn
 from mmvtr.models.blocks import whole_needed
-from mmvtr.utils import read_config, register_all_modules
+from mmvtr.utils import register_all_modules
 
 PAGES = [
     *(ROOT / name for name in ('README.md', 'CONTRIBUTING.md')),
@@ -28,13 +28,14 @@ PAGES = [
     *sorted((ROOT / 'docs/tutorials').glob('*.md')),
     *sorted((ROOT / 'docs/reproduce').glob('*.md')),
     *sorted((ROOT / 'projects').rglob('*.md')),
+    *sorted((ROOT / 'configs').rglob('*.md')),
 ]
 #: Where a path of a page may start, and of which the project's own files do.
 STARTS = (ROOT, *(ROOT / x for x in ('mmvtr', 'docs', 'projects/gallery', 'projects/lab')))
 #: A user's data and results lie beside the project: git's ignored folders are not the project's.
 IGNORED = {line.strip('/') for line in (ROOT / '.gitignore').read_text().split()}
 OWN = {path.name for start in STARTS for path in start.iterdir() if path.is_dir()} - IGNORED
-PATH = re.compile(r'(?<![\w/])((?:[\w./*+-]|\{[^}`]*\})+\.(py|sh|md|png|json))\b(?:: ([\w, ]+)`)?')
+PATH = re.compile(r'(?<![\w/])((?:[\w./*-]|\{[^}`]*\})+\.(py|sh|md|png|json))\b(?:: ([\w, ]+)`)?')
 FOLDER = re.compile(r'(?<![\w./{}<-])((?:[a-z]\w*/)+)(?![\w.*{<-])')
 DOTTED = re.compile(r'\bmmvtr(?:\.\w+)+')
 LINK = re.compile(r'\]\(([^)#:]+)(?:#[^)]*)?\)')
@@ -56,26 +57,11 @@ def spelt_out(pattern: str) -> list[str]:
 
 @cache
 def files_of(pattern: str) -> list[Path]:
-    """A path from the root or the package; a bare name is a file anywhere in them.
-
-    ``NAME+PRESET.py`` is the config's file, where that has the preset.
-    """
-    if '+' in pattern:
-        stem, *presets = pattern.removesuffix('.py').split('+')
-        return [path for path in files_of(f'{stem}.py') if has_presets(path, tuple(presets))]
+    """A path from the root or the package; a bare name is a file anywhere in them."""
     if '/' in pattern:
         return [path for start in STARTS for path in start.glob(pattern)]
     folders = ('configs', 'docs', 'mmvtr', 'projects', 'tests', 'tools')
     return [path for folder in folders for path in (ROOT / folder).rglob(pattern)]
-
-
-def has_presets(path: Path, names: tuple[str, ...]) -> bool:
-    """Whether a config has some presets."""
-    try:
-        read_config(path.with_stem('+'.join([path.stem, *names])))
-    except ValueError:
-        return False
-    return True
 
 
 def defined(path: Path) -> set[str]:
@@ -202,17 +188,17 @@ def test_links(page):
 
 def test_what_is_not_there_is_found():
     text = """`models/losses/matrix.py: MatrixLoss, ContrastiveLoss`,
-    `functional/losses/ranking.py`, tools/train.py, `hgr_epic+{long,short, ...}.py`,
+    `functional/losses/ranking.py`, tools/train.py, `hgr_epic_{long,short, ...}.py`,
     configs/arl_tvr_*.py, models/encoders/,
     docs/arl.md, `data/x.json`, a.json"""
     assert unknown_paths(text) == []
     text = """`models/losses.py`, `models/losses/matrix.py: MatrixLoss, Matrix`, tools/x.sh,
-    `hgr_epic+{long,tall}.py`, configs/arl_none_*.py, `models/nothing/`, docs/nothing.md"""
+    `hgr_epic_{long,tall}.py`, configs/arl_none_*.py, `models/nothing/`, docs/nothing.md"""
     assert unknown_paths(text) == [
         'models/losses.py',
         'models/losses/matrix.py: Matrix',
         'tools/x.sh',
-        'hgr_epic+tall.py',
+        'hgr_epic_tall.py',
         'configs/arl_none_*.py',
         'docs/nothing.md',
         'models/nothing/',

@@ -78,10 +78,14 @@ def test_a_source_distribution_gives_the_same_wheel(installed, tmp_path):
 
 
 def test_names_of_mmengines_hub(installed, tmp_path):
-    """From a wheel: real, planted and base configs, by a name that mmengine's own way refuses."""
-    names = ('dvtr_c2v_planted', 'dvtr_c2v_msrvtt', '_base_/c2v_tiny', 'causal_hgr_epic')
+    """From a wheel: real, planted and base configs, by mmengine's own way, which has to know us."""
+    names = (
+        *('_base_/../dvtr_c2v_planted', 'dvtr/dvtr_c2v_msrvtt_triplet', '_base_/c2v_tiny'),
+        'causal/causal_hgr_epic_ran',
+    )
     printed = installed.run(tmp_path, 'python', '-c', NAMES, *names).splitlines()
-    before, module, *found = [line for line in printed if line.startswith(('before', '/'))]
+    told = ('before', str(installed.site))
+    before, module, *found = [line for line in printed if line.startswith(told)]
     assert before == 'before: mmengine does not support to load mmvtr config.'
     assert module == str(installed.site / 'mmvtr' / '__init__.py')
     kinds = ('VideoTextRetriever',) * 3 + ('BackdoorRetriever',)
@@ -92,18 +96,18 @@ def test_names_of_mmengines_hub(installed, tmp_path):
 
 def test_names_in_a_checkout(tmp_path):
     """As of an editable install: by way of the links, also with values of the base."""
-    own = get_config('mmvtr::dvtr_c2v_planted.py')
+    own = get_config('mmvtr::_base_/../dvtr_c2v_planted.py')
     assert own.to_dict() == Config.fromfile(ROOT / 'configs/dvtr_c2v_planted.py').to_dict()
     path = tmp_path / 'mine.py'
     path.write_text(
-        "_base_ = ['mmvtr::_base_/causal.py', 'mmvtr::c2v_planted.py']\n"
+        "_base_ = ['mmvtr::_base_/causal.py', 'mmvtr::_base_/../c2v_planted.py']\n"
         "model = dict(_delete_=True, type='mmvtr.BackdoorRetriever', member=_base_.model)\n"
         'batch = {{_base_.train_dataloader.batch_size}}\n'
     )
     cfg = Config.fromfile(path)
     assert cfg.model.member.encoder.type == 'CLIP2Video' and cfg.batch == 64
-    with pytest.raises(FileNotFoundError, match=r'configs/nothing\.py'):
-        get_config('mmvtr::nothing.py')
+    with pytest.raises(FileNotFoundError, match=r'configs/_base_/nothing\.py'):
+        get_config('mmvtr::_base_/nothing.py')
     with pytest.raises(AssertionError, match='does not support to load mmnone config'):
         get_config('mmnone::_base_/nothing.py')
 

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 import yaml
+from mmengine.config import Config
 
-from children import ROOT
-from mmvtr.utils import read_config
+from children import ROOT, config_file
 
 INDEX = yaml.safe_load((ROOT / 'model-index.yml').read_text())
 FILES = {path: yaml.safe_load((ROOT / path).read_text()) for path in INDEX['Import']}
@@ -18,8 +18,8 @@ def test_each_row_has_its_config_once():
     found = Counter(model['Name'] for file in FILES.values() for model in file['Models'])
     assert max(found.values()) == 1
     for name in found:
-        read_config(ROOT / f'configs/{name}.py')
-    written = {f'configs/metafiles/{path.name}' for path in (ROOT / 'configs').glob('*/*.yml')}
+        Config.fromfile(config_file(name))
+    written = {str(path.relative_to(ROOT)) for path in (ROOT / 'configs').glob('*/metafile.yml')}
     assert written == set(FILES)
 
 
@@ -36,8 +36,8 @@ def test_collections(path):
 def test_numbers_say_where_they_are_from(path):
     known = {collection['Name'] for collection in FILES[path]['Collections']}
     for model in FILES[path]['Models']:
-        file = f'configs/{model["Name"].partition("+")[0]}.py'
-        assert model['Config'] == file and model['In Collection'] in known
+        assert ROOT / model['Config'] == config_file(model['Name'])
+        assert model['In Collection'] in known
         assert 'Weights' not in model  # we have none to give
         (result,) = model['Results']
         metrics = dict(result['Metrics'])

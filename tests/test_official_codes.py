@@ -192,7 +192,7 @@ def test_a_wrong_value_is_found():
     """The comparison that passed over an optimizer's second beta, an offset and a start."""
     places = {
         'mssl_tvr_i3d': ('optim_wrapper/optimizer/betas/1', 0.98),
-        'uatvr_vitb16_msrvtt+official+bert_adam': (
+        'uatvr_vitb16_msrvtt_official_bert_adam': (
             'train_dataloader/dataset/video_pipeline/0/sampling',
             'per_second',
         ),

@@ -16,7 +16,7 @@ FIGURE = (
     'python projects/lab/figures.py configs/ncl_clip4clip_msvd.py as-built '
     '--random-weights --out DIR --figure ncl7'
 )
-COST = 'python projects/lab/cost.py configs/uatvr_vitb16_msrvtt+ti.py'
+COST = 'python projects/lab/cost.py configs/uatvr/uatvr_vitb16_msrvtt_ti.py'
 NCL = 'python tools/train.py configs/ncl_clip4clip_msvd.py --best-on-test'
 
 
@@ -180,7 +180,8 @@ def test_an_option_that_the_tool_has_not_got(option, tmp_path, monkeypatch):
             'retrieval/rsum',
         ),
         (
-            'python tools/train.py configs/uatvr_vitb16_msrvtt+postprocessed.py --best-on-test',
+            'python tools/train.py configs/uatvr/uatvr_vitb16_msrvtt_postprocessed.py '
+            '--best-on-test',
             'UATVR, Tab. 6',
             'retrieval/rsum',
         ),

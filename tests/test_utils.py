@@ -11,7 +11,6 @@ from mmvtr import utils
 from mmvtr.utils import (
     forget_pretrained,
     load_config,
-    read_config,
     register_all_modules,
 )
 from mmvtr.values import Written
@@ -71,55 +70,13 @@ def test_a_shortcut_reaches_into_what_it_stands_for(tmp_path):
         load_config(str(path), {'columns.video': 'b', 'one.columns.video': 'b'})
 
 
-PRESETS = """
-preset_small = {'model.width': 2, 'model.rate': None}
-deep = 'model.layers.deep'
-preset_deep = {'model.layers': dict(_delete_=True, deep=8), 'shortcuts': dict(d=[deep])}
-model = dict(width=4, rate=dict(lr=0.1), layers=dict(flat=1))
-"""
-
-
-def test_a_preset_is_part_of_a_configs_name(tmp_path, monkeypatch):
-    (tmp_path / 'some.py').write_text(PRESETS)
-    monkeypatch.chdir(tmp_path)
-    plain = load_config('some.py')
-    assert plain.model == dict(width=4, rate=dict(lr=0.1), layers=dict(flat=1))
-    assert not [key for key in plain if key.startswith('preset')]
-    cfg = load_config('some+small.py')
-    assert cfg.model == dict(width=2, rate=None, layers=dict(flat=1))
-    assert (cfg.work_dir, cfg.filename) == ('work_dirs/some+small', 'some+small.py')
-    (tmp_path / 'dumped+small.py').write_text(cfg.pretty_text)  # as a run does
-    assert load_config('dumped+small.py').model == cfg.model
-    both = load_config('some+small+deep.py', {'model.width': 3, 'd': 9})
-    assert both.model == dict(width=3, rate=None, layers=dict(deep=9))
-
-
-def test_a_preset_of_a_base(tmp_path):
-    (tmp_path / 'some.py').write_text(
-        "model = dict(width=1, rate=3)\npreset_small = {'model.width': 2}\n"
-    )
-    (tmp_path / 'mine.py').write_text("_base_ = ['some+small.py']\nmodel = dict(rate=5)\n")
-    (tmp_path / 'slip.py').write_text("_base_ = ['some+smal.py']\n")
-    assert read_config(tmp_path / 'mine.py').to_dict() == dict(model=dict(width=2, rate=5))
-    with pytest.raises(ValueError, match="some.py has no preset 'smal', it has small"):
-        read_config(tmp_path / 'slip.py')
-
-
-def test_a_preset_that_is_not_there_is_told_with_those_that_are(tmp_path):
-    (tmp_path / 'some.py').write_text(PRESETS)
-    (tmp_path / 'none.py').write_text('model = dict(width=4)\n')
-    with pytest.raises(SystemExit, match="some.py has no preset 'smal', it has small, deep"):
-        load_config(str(tmp_path / 'some+smal.py'))
-    with pytest.raises(SystemExit, match="none.py has no preset 'small', it has none"):
-        load_config(str(tmp_path / 'none+small.py'))
-    with pytest.raises(SystemExit, match='other.small.py does not exist'):
-        load_config(str(tmp_path / 'other+small.py'))
-
-
-def test_presets_of_the_packages_own_configs_by_name():
-    cfg = load_config('c2v_msrvtt+triplet')
-    assert [*cfg.model.losses] == ['triplet'] and cfg.work_dir == 'work_dirs/c2v_msrvtt+triplet'
-    assert load_config('dvtr_c2v_msrvtt+adam').optim_wrapper.optimizer.type == 'Adam'
+def test_a_variant_by_its_name_alone():
+    cfg = load_config('c2v_msrvtt_triplet')
+    assert [*cfg.model.losses] == ['triplet'] and cfg.work_dir == 'work_dirs/c2v_msrvtt_triplet'
+    with pytest.raises(SystemExit, match='near it: .*dvtr_c2v_msrvtt_triplet'):
+        load_config('dvtr_c2v_msrvtt+triplet')
+    with pytest.raises(SystemExit, match='has one of its own by the name c2v_msrvtt_triplet'):
+        load_config('configs/c2v_msrvtt_triplet.py')  # it is in the folder clip2video
 
 
 def test_work_dir(config):
@@ -200,7 +157,10 @@ def test_forget_pretrained():
 
 def test_the_configs_of_a_checkout_and_of_a_wheel(tmp_path, monkeypatch):
     assert utils.named_config('dvtr_c2v_msrvtt').samefile(ROOT / 'configs/dvtr_c2v_msrvtt.py')
-    assert 'clip2video' not in utils.config_names() and 'own_dvtr_c2v' in utils.config_names()
+    variant = ROOT / 'configs/dvtr/dvtr_c2v_msrvtt_triplet.py'
+    assert utils.named_config('dvtr_c2v_msrvtt_triplet').samefile(variant)
+    assert {'own_dvtr_c2v', 'hgr_epic_ran'} <= {*utils.config_names()}
+    assert not {'c2v_vitb16', 'uatvr_tab1'} & {*utils.config_names()}  # a base and a sweep
     package = tmp_path / 'lib/mmvtr'
     (tmp_path / 'lib/configs').mkdir(parents=True)  # another project's
     monkeypatch.setattr(utils, '__file__', str(package / 'utils.py'))

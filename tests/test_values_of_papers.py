@@ -5,11 +5,12 @@ import csv
 import numpy as np
 import pytest
 import torch
+from mmengine.config import Config
 
 from children import config_file
 from mmvtr import registry
 from mmvtr.datasets.record_transforms import without
-from mmvtr.utils import load_config, read_config, register_all_modules
+from mmvtr.utils import load_config, register_all_modules
 from sweeps import read_sweep
 from tests.test_configs import CONFIGS, family, of_families, without_downloads
 
@@ -34,7 +35,7 @@ def built(cfg):
 @of_families('arl')
 def test_values_of_arl(path):
     """A few epochs of warm-up of 100; frames have a rule of their own, within the margin."""
-    cfg = read_config(path)
+    cfg = Config.fromfile(path)
     assert cfg.train_cfg.max_epochs == 100
     supervision = cfg.model.supervision
     assert supervision.warmup_epochs == 5 and 'warmup' not in supervision
@@ -55,7 +56,7 @@ def test_values_of_arl(path):
 @pytest.mark.parametrize('dataset', ['tvr', 'activitynet'])
 def test_the_papers_thresholds_differ_in_nothing_else(dataset, features):
     """Tab. 1 and 2."""
-    ours, paper = (read_config(CONFIG[f'arl_{dataset}_{features}{x}']) for x in ('', '+paper'))
+    ours, paper = (Config.fromfile(CONFIG[f'arl_{dataset}_{features}{x}']) for x in ('', '_paper'))
     arl = built(paper).supervision
     assert all(b.spread == b.u_spread == b.frame_u_spread == 0 for b in arl.branches.values())
     for key in ('rule', 'cap', 'u_spread'):
@@ -102,7 +103,7 @@ def test_gmmformer_on_tvr_begins_with_hard_negatives_at_epoch_30():
 def test_rows_of_arl_that_are_a_change_of_another(name):
     """On CLIP-L/14 all but the features is as on I3D; DL-DKD differs from ++ in its labels."""
     if name.startswith('dldkd'):
-        soft, hard = load(name), load(f'{name}+hard')
+        soft, hard = load(name), load(f'{name}_hard')
         for branch in ('inherit_nce', 'explore_nce'):
             assert hard.model.losses[branch].pop('alpha') == 1
             assert hard.model.losses[branch].pop('alpha_floor') == 1
@@ -126,12 +127,12 @@ def model_of(cfg):
 
 
 @pytest.mark.parametrize(
-    'path', [p for n, p in CONFIG.items() if '+ranp' in n], ids=lambda p: p.stem
+    'path', [p for n, p in CONFIG.items() if '_ranp' in n and 'hgr' in n], ids=lambda p: p.stem
 )
 def test_values_of_ranp(path):
     """The frame-length paper's threshold, the official one in the official balance: one relevance,
     two triplets of one weight."""
-    model = model_of(read_config(path))
+    model = model_of(Config.fromfile(path))
     threshold = 0.4 if path.stem.endswith('all') else 0.2
     assert model.supervision == dict(type='RelevanceSupervision', negatives_below=threshold)
     losses = model.losses
@@ -151,10 +152,10 @@ def test_ranp_on_the_planted_corpus_in_the_official_balance():
 
 
 @pytest.mark.parametrize(
-    'path', [p for n, p in CONFIG.items() if n.endswith('+ran')], ids=lambda p: p.stem
+    'path', [p for n, p in CONFIG.items() if n.endswith('_ran')], ids=lambda p: p.stem
 )
 def test_values_of_ran(path):
-    model = model_of(read_config(path))
+    model = model_of(Config.fromfile(path))
     assert model.supervision.negatives_below == 0.75 and [*model.losses] == ['triplet']
 
 
@@ -167,7 +168,7 @@ def test_graphs_found_by_rules_have_edges(dataset):
 
 
 def test_msrvtt_full_in_its_three_parts():
-    cfg = load('causal_hgr_msrvtt_full+ranp')
+    cfg = load('causal_hgr_msrvtt_full_ranp')
     loaders = [cfg[f'{part}_dataloader'] for part in ('train', 'val', 'test')]
     assert [x.dataset.split for x in loaders] == ['full_train', 'full_val', 'full_test']
     assert {x.batch_size for x in loaders} == {64}
@@ -243,7 +244,7 @@ def test_the_papers_parts(name, folder, sizes, shared):
 
 
 def test_a_start_from_the_full_model_is_that_of_its_config():
-    cfg, full = load('causal_hgr_epic+finetuned'), load('hgr_epic')
+    cfg, full = load('causal_hgr_epic_finetuned'), load('hgr_epic')
     (hook,) = cfg.custom_hooks
     assert hook.start == f'{full.work_dir}/epoch_{full.train_cfg.max_epochs}.pth'
     assert cfg.model.member == full.model
@@ -257,7 +258,7 @@ def test_rmvone_is_the_papers(shared):
             if (row['verb_class'], row['noun_class']) == ('0', '54'):
                 lengths.append(int(row['stop_frame']) - int(row['start_frame']))
     for opposite, mean in ((False, 302.30), (True, 64.49)):
-        how = load('hgr_epic+rmv_one').train_dataloader.dataset.records.environments
+        how = load('hgr_epic_rmv_one').train_dataloader.dataset.records.environments
         removal = registry.TASK_UTILS.build({**how, 'opposite': opposite, 'test': Clips([305.5])})
         left = removal.assign(Clips(lengths).videos)[0][:95] == 0
         assert len(lengths) == 95 and left.sum() == 43
@@ -281,7 +282,7 @@ class Clips:
 
 
 def test_scene_aware_batches_of_egovlp():
-    cfg, plain = load('egonce_clip_epic+scene'), load('egonce_clip_epic')
+    cfg, plain = load('egonce_clip_epic_scene'), load('egonce_clip_epic')
     loader = cfg.train_dataloader
     assert loader.pop('batch_sampler') == dict(type='mmvtr.SceneBatchSampler', window=60.0)
     assert loader == plain.train_dataloader and loader.batch_size == 128

@@ -48,11 +48,3 @@ model = dict(
     ),
 )
 custom_hooks = [dict(type='mmvtr.AmbiguityHook'), dict(type='mmvtr.MomentsHook')]
-
-# The paper's thresholds: tau_s is the mean score of annotated pairs, tau_u the mean of their u,
-# for pairs and frames, and sets have any size.
-preset_paper = {
-    'model.supervision.rule': 'mean',
-    'model.supervision.cap': None,
-    'model.supervision.u_spread': 0.0,
-}

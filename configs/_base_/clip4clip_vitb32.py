@@ -17,5 +17,3 @@ model = dict(
     similarity=dict(type='CosineSimilarity'),
     temperature=dict(type='Temperature', init=0.01, learnable=True),
 )
-# seqTransf: a transformer of 4 layers from CLIP's text tower.
-preset_seqtransf = {'model.encoder.aggregator': 'transformer', 'model.encoder.temporal_layers': 4}

@@ -72,11 +72,3 @@ model = dict(
         )
     ),
 )
-
-# DL-DKD: 0/1 labels in both contrasts, as the ICCV paper and ARL Tab. 1 have it, in place of
-# the soft ones of DL-DKD++.
-preset_hard = {
-    f'model.losses.{name}_nce.{key}': 1.0
-    for name in ('inherit', 'explore')
-    for key in ('alpha', 'alpha_floor')
-}

@@ -32,21 +32,3 @@ model = dict(
     ),
     losses=dict(contrastive=dict(type='ContrastiveLoss', reads=('global', 'aligned'))),
 )
-
-# The debiased triplet loss: Eq. 12 with margin .5 (Sec. V-A.2, Tab. X and XII).
-preset_triplet = {
-    'model.losses': dict(
-        _delete_=True,
-        triplet=dict(type='RankingLoss', reads=('global', 'aligned'), margin=0.5),
-    )
-}
-# Algorithm 1 with its line 7: the losses of the uncertainty module (Eq. 8, 11) move the
-# encoders, too, in the dose that the weights give.  K of Eq. 8 (Tab. XI) says something only
-# here.
-preset_joint = {
-    'model.supervision.match_weight': 0.1,
-    'model.supervision.align_weight': 0.1,
-    'model.detach_heads': False,
-}
-# PCME's match probability as the uncertainty (Tab. IX).
-preset_pcme = {'model.heads.type': 'PCMEGaussianHead', 'model.supervision.type': 'PCMESupervision'}

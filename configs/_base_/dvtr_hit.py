@@ -18,5 +18,3 @@ model = dict(
     ),
 )
 optim_wrapper = dict(paramwise_cfg=dict(custom_keys={'supervision': dict(lr_mult=500.0)}))
-# PCME's match probability as the uncertainty (Tab. IX).
-preset_pcme = {'model.heads.type': 'PCMEGaussianHead', 'model.supervision.type': 'PCMESupervision'}

@@ -52,7 +52,3 @@ model = dict(
     ),
 )
 custom_hooks = [dict(type='mmvtr.MomentsHook')]
-
-# As its code has it: the Gaussian windows over frames span the padding of a batch, so that a
-# score depends on the longest video beside its own.  Official weights need it.
-preset_official = {'model.encoder.padded_windows': True}

@@ -27,38 +27,3 @@ optim_wrapper = dict(
 )
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=100, val_interval=1)
 auto_scale_lr = dict(enable=False, base_batch_size=64)  # clips a step, over all processes
-
-# What is relevant but not annotated is no negative.
-# RAN (Falcon et al., ICIAP 2022).  Threshold .75 as the official configs and the frame-length
-# paper (Sec. 4) have it.
-preset_ran = {
-    'model.supervision': dict(type='RelevanceSupervision', negatives_below=0.75),
-    # Over all anchors, as the official code: one whose batch is all relevant counts as 0.
-    'model.losses.triplet.average': 'anchors',
-}
-# RANP: on top of RAN a second triplet, of the first one's weight, that pulls the hardest
-# relevant pair.  Relevant is what RAN leaves out, so one threshold serves both: .20 as the
-# frame-length paper has it (Sec. 4); the official configs have .4 on EPIC, .4 or .1 on MSR-VTT:
-# `--cfg-options model.supervision.negatives_below=0.4`.
-preset_ranp = {
-    'model.supervision': dict(type='RelevanceSupervision', negatives_below=0.2),
-    'model.losses': dict(
-        triplet=dict(average='anchors'),
-        relevant=dict(type='RelevantRankingLoss', threshold=None, margin=0.2, loss_weight=2.0),
-    ),
-}
-# RANP without hard negatives: both triplets on all of them (the official configs "NoHN"), and
-# with their threshold.
-preset_ranp_all = {
-    'model.supervision': dict(type='RelevanceSupervision', negatives_below=0.4),
-    'model.losses': dict(
-        triplet=dict(negatives='all', average='entries'),
-        relevant=dict(
-            type='RelevantRankingLoss',
-            threshold=None,
-            margin=0.2,
-            loss_weight=2.0,
-            negatives='all',
-        ),
-    ),
-}

@@ -48,9 +48,3 @@ optim_wrapper = dict(
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=40, val_interval=1)
 param_scheduler = [dict(type='mmvtr.WarmupCosineLR', warmup=0.1, by_epoch=False)]
 auto_scale_lr = dict(enable=False, base_batch_size=128)  # pairs a step, over all processes
-
-# Triplets of each level and direction (DVTR Eq. 1; over DVTR Eq. 12: Tab. X), whose negatives are
-# the keys of the bank.
-preset_triplet = {
-    f'model.losses.{side}': dict(type='RankingLoss', margin=0.5) for side in ('t2v', 'v2t')
-}

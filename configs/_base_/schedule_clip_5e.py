@@ -2,7 +2,8 @@
 # state 1e-7 for CLIP and 1e-4 for new modules.  1e-7 belongs to codes that hold CLIP's weights in
 # fp16, where it moves them far more than its name says (docs/dvtr.md).  With fp32 weights, as here,
 # 1e-6 is what trains.  `--amp` computes in bfloat16 and leaves the weights in fp32.  With what
-# default_runtime.py says.
+# default_runtime.py says.  The optimizers that papers and codes name: dvtr/dvtr_c2v_msrvtt_adam.py
+# and dvtr/dvtr_c2v_msrvtt_bert_adam.py.
 default_scope = 'mmvtr'
 
 default_hooks = dict(
@@ -51,26 +52,6 @@ optim_wrapper = dict(
         },
     ),
 )
-# As DVTR (on CLIP2Video), NCL and UATVR name it, at the values of its own paper, as they state
-# none, and without decay and clip.  Rates are as above (docs/dvtr.md).
-preset_adam = {
-    'optim_wrapper.optimizer.type': 'Adam',
-    'optim_wrapper.optimizer.betas': (0.9, 0.999),
-    'optim_wrapper.optimizer.eps': 1e-8,
-    'optim_wrapper.optimizer.weight_decay': 0.0,
-    'optim_wrapper.clip_grad': None,
-}
-# CLIP4Clip's and UATVR's code.
-preset_bert_adam = {
-    'optim_wrapper.optimizer.type': 'mmvtr.BertAdam',
-    'optim_wrapper.optimizer.betas': (0.9, 0.98),
-    'optim_wrapper.optimizer.eps': 1e-6,
-    'optim_wrapper.optimizer.weight_decay': 0.2,
-    'optim_wrapper.optimizer.max_grad_norm': 1.0,  # of each parameter, beside clip_grad
-}
-# The control of a comparison: DVTR's fixed temperature, or CLIP's own that learns.
-preset_tau07 = {'model.temperature.init': 0.07, 'model.temperature.learnable': False}
-preset_tau01 = {'model.temperature.init': 0.01, 'model.temperature.learnable': True}
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=5, val_interval=1)
 # In shares of the run.
 param_scheduler = [dict(type='mmvtr.WarmupCosineLR', warmup=0.1, by_epoch=False)]

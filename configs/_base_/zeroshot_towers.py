@@ -52,24 +52,11 @@ embedder_reads = dict(
     text_pipeline=[dict(type='TextBytes')],
 )
 embedder_shortcuts = dict(
+    transform=['default_hooks.transform.type'],
+    queries=['default_hooks.transform.queries'],
     model=['model.encoder.model'],
     frames=['test_dataloader.dataset.video_pipeline.0.num_frames'],
     sampling=['test_dataloader.dataset.video_pipeline.0.sampling'],
     text_prompt=['model.encoder.text_prompt'],
     video_prompt=['model.encoder.video_prompt'],
-)
-preset_st = {
-    'model': embedder,
-    'test_dataloader.batch_size': 8,
-    'test_dataloader.dataset': embedder_reads,
-    'shortcuts': dict(
-        _delete_=True,
-        **{key: zeroshot_shortcuts[key] for key in ('transform', 'queries')},
-        **embedder_shortcuts,
-    ),
-}
-# Other towers of open_clip.
-preset_vitl14, preset_siglip2, preset_pe = (
-    {'model.encoder': encoders[key], 'test_dataloader.dataset': reads[key]}
-    for key in ('vitl14', 'siglip2', 'pe')
 )

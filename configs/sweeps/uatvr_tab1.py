@@ -15,18 +15,28 @@ runs = [
         config='clip4clip_seqtransf_vitb16_msrvtt.py',
         printed=[47.1, 74.1, 81.8, 2.0, 14.9],
     ),
-    dict(name='TI', config='uatvr_vitb16_msrvtt+ti.py', printed=[48.4, 74.2, 83.3, 2.0, 14.1]),
-    dict(name='+ DSA', config='uatvr_vitb16_msrvtt+dsa.py', printed=[49.6, 75.5, 84.9, 2.0, 12.5]),
-    dict(name='+ DUA', config='uatvr_vitb16_msrvtt+dua.py', printed=[50.1, 75.8, 84.6, 1.5, 12.8]),
+    dict(
+        name='TI', config='uatvr/uatvr_vitb16_msrvtt_ti.py', printed=[48.4, 74.2, 83.3, 2.0, 14.1]
+    ),
+    dict(
+        name='+ DSA',
+        config='uatvr/uatvr_vitb16_msrvtt_dsa.py',
+        printed=[49.6, 75.5, 84.9, 2.0, 12.5],
+    ),
+    dict(
+        name='+ DUA',
+        config='uatvr/uatvr_vitb16_msrvtt_dua.py',
+        printed=[50.1, 75.8, 84.6, 1.5, 12.8],
+    ),
     dict(name='+ KL (UATVR)', printed=[50.8, 76.3, 85.5, 1.0, 12.4]),
     dict(
         name='+ DUA, soft contrast',
-        config='uatvr_vitb16_msrvtt+dua+soft.py',
+        config='uatvr/uatvr_vitb16_msrvtt_dua_soft.py',
         printed=[50.0, 75.8, 83.9, 1.5, 12.9],
     ),
     dict(
         name='+ KL, soft contrast',
-        config='uatvr_vitb16_msrvtt+soft.py',
+        config='uatvr/uatvr_vitb16_msrvtt_soft.py',
         printed=[50.6, 75.9, 84.9, 1.0, 12.8],
     ),
 ]

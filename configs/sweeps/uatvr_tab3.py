@@ -1,7 +1,7 @@
 # UATVR Tab. 3: number of extra tokens.
 paper, table, section = 'UATVR', 'Tab. 3', '4.2'
 about = 'number of extra tokens, MSR-VTT 1k-A, ViT-B/16'
-config = 'uatvr_vitb16_msrvtt+dsa.py'
+config = 'uatvr/uatvr_vitb16_msrvtt_dsa.py'
 metrics = {
     'retrieval/t2v_R1': 't2v R@1',
     'retrieval/t2v_R5': 't2v R@5',

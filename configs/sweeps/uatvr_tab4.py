@@ -17,7 +17,11 @@ _counts = [
     (9, [None] * 5),  # printed without numbers
 ]
 runs = [
-    dict(name='none', config='uatvr_vitb16_msrvtt+dsa.py', printed=[49.6, 75.5, 84.9, 2.0, 12.5])
+    dict(
+        name='none',
+        config='uatvr/uatvr_vitb16_msrvtt_dsa.py',
+        printed=[49.6, 75.5, 84.9, 2.0, 12.5],
+    )
 ]
 runs += [
     dict(name=f'K = {k}', options={'model.objectives.dua.num_samples': k}, printed=printed)

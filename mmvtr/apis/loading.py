@@ -16,13 +16,12 @@ from mmengine.registry import init_default_scope
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from mmvtr.command_line import started
 from mmvtr.engine.checks.config_checks import refuse_unknown
 from mmvtr.engine.launch.zero_shot import admit_random, refuse_random
 from mmvtr.engine.loop.facts import trainings_of
 from mmvtr.registry import MODELS
 from mmvtr.storage.weights import check_weights, read_checkpoint
-from mmvtr.utils import forget_pretrained, read_config
+from mmvtr.utils import forget_pretrained
 
 
 def load_retriever(
@@ -59,7 +58,7 @@ def load_retriever(
             >>> videos = encode_videos(model, cfg, ['one.mp4', 'two.mp4'])
             >>> scores = vectors(model, texts.levels) @ vectors(model, videos.levels).t()
     """
-    cfg = copy.deepcopy(config) if isinstance(config, Config) else read_config(config)
+    cfg = copy.deepcopy(config) if isinstance(config, Config) else Config.fromfile(config)
     if checkpoint is not None:
         if not os.path.isfile(checkpoint):  # check before building a model in vain
             raise FileNotFoundError(f'checkpoint {checkpoint} does not exist')
@@ -78,7 +77,6 @@ def load_retriever(
         model.trainings = trainings_of(content, checkpoint)
     elif not random_weights:
         refuse_random(model, cfg)
-    started()
     return model.to(device or get_device()).eval(), cfg
 
 

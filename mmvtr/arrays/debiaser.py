@@ -60,6 +60,8 @@ WAITING = 'not fitted: there is no gallery yet'
 class Debiaser:
     """A gallery with the biases that a bank gives its items.
 
+    One thread may change it while others search, export or save: these see it before or after.
+
     Args:
         transform: ``'auto'`` (:func:`mmvtr.arrays.choose`, by the bank alone), None = raw, or a
             name of the table of transforms that reads a bank (docs/arrays.md lists them).
@@ -187,7 +189,8 @@ class Debiaser:
     def bare(self, device: Union[str, torch.device] = 'cpu') -> Debiaser:
         """Return a copy on a device without the gallery, which holds only the part of the bank that
         biases of further items are computed from."""
-        made, bank, fitted = copy.copy(self), self._state.bank, self._state.fitted
+        made = copy.copy(self)
+        _, _, bank, fitted, _, _ = made._state
         if bank is not None:
             bank = dataclasses.replace(bank.to(device), pairs=None)
             if fitted is None or not TRANSFORMS[fitted.transform].reads_items:
@@ -195,7 +198,7 @@ class Debiaser:
         if fitted is not None:
             rows = None if fitted.rows is None else fitted.rows.to(device)
             fitted = fitted._replace(items=torch.zeros(0), rows=rows)
-        made._state = self._state._replace(gallery=None, ids=None, bank=bank, fitted=fitted)
+        made._state = made._state._replace(gallery=None, ids=None, bank=bank, fitted=fitted)
         return made
 
     @torch.no_grad()
@@ -258,9 +261,7 @@ class Debiaser:
 
     @property
     def why_(self) -> str:
-        calibration = self._state.calibration
-        added = '' if calibration is None else calibration.added(len(self))
-        return '; '.join(filter(None, [self._state.why, added]))
+        return self._state.said
 
     @property
     def transform_(self) -> Optional[str]:
@@ -359,7 +360,7 @@ class Debiaser:
             hubs=hubs_of(raw.cpu(), places, len(gallery), look),
             transform=None if fitted is None else fitted.transform,
             options={} if fitted is None else dict(fitted.options),
-            why='; '.join(filter(None, [self.why_, _asked_before(state, queries)])),
+            why='; '.join(filter(None, [state.said, _asked_before(state, queries)])),
         )
 
     @torch.no_grad()
@@ -372,15 +373,16 @@ class Debiaser:
         Raises:
             ValueError: a transform without the additive form, or another token-wise geometry.
         """
-        gallery = self._there().gallery
-        self._check_additive()
+        one = copy.copy(self)  # of one state
+        gallery = one._there().gallery
+        one._check_additive()
         if self.geometry in SIDES:
-            return engine_items(gallery.unit(), self.biases_)
+            return engine_items(gallery.unit(), one.biases_)
         found = np.empty((len(gallery), gallery.width + 1), dtype=np.float32)
         for start in range(0, len(gallery), 2**14):
             part = slice(start, start + 2**14)
             found[part, :-1] = gallery.unit(part).cpu().numpy()
-        found[:, -1] = self.biases_.cpu().numpy()
+        found[:, -1] = one.biases_.cpu().numpy()
         return found
 
     def query(self, texts: Array, *, debiased: bool = True) -> Union[np.ndarray, list[np.ndarray]]:
@@ -396,9 +398,10 @@ class Debiaser:
     def save(self, folder: Any) -> None:
         """Write the fitted transform without the gallery, or the bank if there is no gallery yet
         (:mod:`mmvtr.arrays.saved`)."""
-        if self.why_ != WAITING:
-            self._there()
-        saved.save(self, folder)
+        one = copy.copy(self)  # of one state
+        if one.why_ != WAITING:
+            one._there()
+        saved.save(one, folder)
 
     @classmethod
     def load(cls, folder: Any, videos: Array, *, ids: Any = None) -> Debiaser:

@@ -12,8 +12,8 @@ from mmvtr.functional.transforms.item_biases import ItemBiases
 
 
 class State(NamedTuple):
-    """What a Debiaser was given and has fitted; a change replaces it as a whole, so that a search
-    in another thread sees the one or the other.
+    """What a Debiaser was given and has fitted; a change replaces it as a whole, so that a search,
+    export or save in another thread sees it before or after the change.
 
     Attributes:
         gallery: N items; None = not there.
@@ -30,3 +30,11 @@ class State(NamedTuple):
     fitted: Optional[ItemBiases] = None
     calibration: Optional[ListChances] = None
     why: str = 'not fitted'
+
+    @property
+    def said(self) -> str:
+        """What was chosen and why, and how many items the calibration has not seen."""
+        added = ''
+        if self.calibration is not None and self.gallery is not None:
+            added = self.calibration.added(len(self.gallery))
+        return '; '.join(filter(None, [self.why, added]))

@@ -1,6 +1,5 @@
 """Everything around a training step: hooks, loops, optimizers, checkpoints."""
 
-from mmvtr import late  # noqa: F401 - mmengine imports less
 from mmvtr.engine.hooks.ambiguity_hook import AmbiguityHook
 from mmvtr.engine.hooks.basic import (
     BrokenVideoHook,

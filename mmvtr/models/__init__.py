@@ -2,7 +2,6 @@
 
 # ruff: noqa: F403 - own_names() finds what each part offers
 
-from mmvtr import late  # imports less than mmengine does
 from mmvtr.models.backdoor import BackdoorRetriever
 from mmvtr.models.cascade import CascadeRetriever
 from mmvtr.models.combined import CombinedSupervision

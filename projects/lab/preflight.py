@@ -360,7 +360,7 @@ def protocol(cfg: Config) -> str:
 def paper(name: str) -> str:
     """Return the numbers that a paper reports for this config."""
     found: Optional[str] = None
-    for path in sorted((config_folder() / 'metafiles').glob('*.yml')):
+    for path in sorted(config_folder().glob('*/metafile.yml')):
         for model in yaml.safe_load(path.read_text())['Models']:
             if model['Name'] == name:
                 metrics = {k: v for k, v in model['Results'][0]['Metrics'].items() if k != 'ours'}

@@ -23,11 +23,12 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import yaml
+from config_files import config_file
 from mmengine.config import Config
 
 from mmvtr.command_line import Parser, count, tool
 from mmvtr.reasons import reason
+from mmvtr.utils import config_names
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Exit statuses of a rehearsal, in words.
@@ -135,13 +136,9 @@ def keep(folder: Path, new: dict[str, dict]) -> None:
 
 
 def configs() -> list[Path]:
-    """Return the configs of real trainings, including presets, but not those of minutes."""
+    """Return the configs of real trainings, including variants, but not those of minutes."""
     left_out = ('planted', 'captions', 'zeroshot')
-    files = [
-        yaml.safe_load(path.read_text()) for path in (ROOT / 'configs').glob('metafiles/*.yml')
-    ]
-    rows = {ROOT / f'configs/{model["Name"]}.py' for file in files for model in file['Models']}
-    found = sorted({*(ROOT / 'configs').glob('*.py'), *rows})
+    found = sorted(ROOT / config_file(name) for name in config_names())
     return [path for path in found if not any(word in path.stem for word in left_out)]
 
 

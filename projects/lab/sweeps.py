@@ -37,7 +37,7 @@ from mmvtr.engine.hooks.members import fuse_config
 from mmvtr.engine.loop.facts import BEST, differing
 from mmvtr.evaluation.results import Results, refuse_other_test
 from mmvtr.hints import nearest
-from mmvtr.utils import config_folder, is_config_file, load_config
+from mmvtr.utils import config_folder, load_config
 from mmvtr.values import part, written
 
 #: Keys of a sweep and of a run.
@@ -324,7 +324,7 @@ def _spread(values: Sequence[float]) -> str:
 def _near_sweep(path: Path, config: str) -> str:
     """Return a config's path beside the sweep's folder if there is one, else ``config``."""
     near = path.parent.parent / config
-    return str(near) if is_config_file(near) and not is_config_file(config) else config
+    return str(near) if near.is_file() and not Path(config).is_file() else config
 
 
 def _check_keys(

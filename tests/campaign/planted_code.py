@@ -470,23 +470,10 @@ FAULTS = {
         'test_engine/test_sharded.py',
     ),
     # -- configs and their values --
-    'imports of a preset are left out': _fault(
-        'presets.py',
-        "if 'custom_imports' in preset:",
-        'if False:',
-        'test_configs.py',
-        'test_config_files.py',
-    ),
-    'presets apply in the reverse order': _fault(
-        'presets.py',
-        "    for name in names:\n        if f'{PRESET}{name}' not in cfg:",
-        "    for name in reversed(names):\n        if f'{PRESET}{name}' not in cfg:",
-        'test_config_files.py',
-    ),
-    'a config forgets the preset in its name': _fault(
-        'presets.py',
-        "        cfg.__dict__['_filename'] = str(path)",
-        '        pass',
+    'variants are not found by name': _fault(
+        'utils.py',
+        "[*folder.glob('*.py'), *folder.glob('*/*.py')]",
+        "[*folder.glob('*.py')]",
         'test_config_files.py',
     ),
     'None is another value than none': _fault(

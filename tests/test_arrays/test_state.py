@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import mmvtr
-from mmvtr.arrays.inputs import Bank
+from mmvtr.arrays.inputs import Bank, Vectors
 from mmvtr.arrays.list_chances import ListChances
 from mmvtr.arrays.state import State
 from mmvtr.functional.transforms.item_biases import ItemBiases
@@ -168,6 +168,27 @@ def test_searches_beside_changes():
     for x in threads:
         x.join()
     assert not wrong
+
+
+@pytest.mark.parametrize('call', ['as_vectors', 'save', 'search'])
+def test_a_change_in_the_midst_is_not_seen(call, tmp_path, monkeypatch):
+    one = fitted('sinkhorn', None, VIDEOS[:100]).calibrate()
+    before, why, unit = one.as_vectors(), one.why_, Vectors.unit
+
+    def changed(gallery, *part):
+        monkeypatch.setattr(Vectors, 'unit', unit)
+        one.add(VIDEOS[100:], ids=[f'v{i}' for i in range(100, 130)])
+        return unit(gallery, *part)
+
+    monkeypatch.setattr(Vectors, 'unit', changed)
+    if call == 'as_vectors':
+        assert np.array_equal(one.as_vectors(), before)
+    elif call == 'search':
+        assert one.search(TEXTS, 3).why == why
+    else:
+        one.save(tmp_path)
+        assert np.array_equal(mmvtr.Debiaser.load(tmp_path, VIDEOS[:100]).as_vectors(), before)
+    assert len(one) == 130
 
 
 def test_changed_takes_arrays():

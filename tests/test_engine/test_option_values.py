@@ -73,7 +73,7 @@ def test_a_path_a_split_and_a_column_stay_as_they_are_typed(text):
         ('dvtr_c2v_planted', 'model.temperature.init', '1', 1.0),
         ('dvtr_c2v_planted', 'randomness.seed', '10', 10),
         ('uatvr_vitb32_msrvtt', 'model.similarity.weights', 'None', None),
-        ('zeroshot_own+siglip2', 'transform', 'SinkhornHook', 'SinkhornHook'),
+        ('zeroshot_own_siglip2', 'transform', 'SinkhornHook', 'SinkhornHook'),
     ],
 )
 def test_what_the_key_holds(config, key, text, value):

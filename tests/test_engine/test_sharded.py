@@ -263,7 +263,7 @@ def test_small_layers_are_not_cut():
 
 
 CONFIG = """
-_base_ = 'mmvtr::clip4clip_planted.py'
+_base_ = 'mmvtr::_base_/../clip4clip_planted.py'
 corpus = dict(num_train=12, num_val=8, num_test=8)
 loader = dict(num_workers=0, persistent_workers=False)
 train_dataloader = dict(batch_size=6, dataset=corpus, **loader)

@@ -221,3 +221,11 @@ def test_the_page_has_its_row(name):
     reads = ', '.join(INPUTS[one] for one in x.reads)
     row = f'| `{name}` | {x.kind.source} | {x.kind.claim} | {reads} | {kept} |'
     assert row in (ROOT / 'docs/ncl.md').read_text(), f'add to docs/ncl.md: {row}'
+
+
+@pytest.mark.parametrize('name', OF_BANK)
+def test_a_wrong_call_names_the_function(name):
+    function = TRANSFORMS[name].function
+    for given in (dict(bank=torch.eye(3), no_option=1), {}):
+        with pytest.raises(TypeError, match=rf'^{function.__name__}\(\) '):
+            function(torch.eye(3), **given)

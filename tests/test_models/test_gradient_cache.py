@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from mmengine.config import Config
 from mmengine.optim import OptimWrapper
 from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
@@ -11,13 +12,13 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 
+from children import config_file
 from mmvtr.models import gradient_cache
 from mmvtr.models.backdoor import BackdoorRetriever
 from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.supervisions.arl import ARLSupervision
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding
-from mmvtr.utils import read_config
 from simulation.simulated import simulate
 from simulation.simulated_model import NARROW
 
@@ -25,18 +26,18 @@ CONFIGS = Path(__file__).resolve().parents[2] / 'configs'
 
 #: One of each kind of encoder, head, supervision, objective and loss.
 KINDS = [
-    *('arl_tvr_clip', 'causal_hgr_msrvtt+ranp', 'dvtr_c2v_msrvtt', 'ncl_clip4clip_msrvtt'),
+    *('arl_tvr_clip', 'causal_hgr_msrvtt_ranp', 'dvtr_c2v_msrvtt', 'ncl_clip4clip_msrvtt'),
     'uatvr_vitb16_msrvtt',
     *(
         pytest.param(name, marks=pytest.mark.nightly)
         for name in (
             *(
-                'clip4clip_msrvtt+seqtransf',
-                'uatvr_vitb16_msrvtt+dua+soft',
-                'dvtr_c2v_msrvtt_full+pcme',
+                'clip4clip_msrvtt_seqtransf',
+                'uatvr_vitb16_msrvtt_dua_soft',
+                'dvtr_c2v_msrvtt_full_pcme',
             ),
             *('egonce_clip_epic', 'gmmformer_tvr_i3d', 'mmt_msrvtt', 'mssl_charades_i3d'),
-            *('ncl_ssb_msrvtt', 'uatvr_vitb16_msrvtt+official'),
+            *('ncl_ssb_msrvtt', 'uatvr_vitb16_msrvtt_official'),
         )
     ),
 ]
@@ -47,7 +48,7 @@ class Case:
 
     def __init__(self, name):
         init_default_scope('mmvtr')
-        cfg, _ = simulate(read_config(CONFIGS / f'{name}.py'), NARROW)
+        cfg, _ = simulate(Config.fromfile(config_file(name)), NARROW)
         loader = cfg.train_dataloader
         loader.batch_size, loader.num_workers = 7, 0
         loader.pop('persistent_workers', None)
@@ -277,7 +278,7 @@ def test_members_take_it_from_the_whole():
 @pytest.mark.nightly
 def test_peak_memory_falls_with_the_part():
     torch.manual_seed(0)
-    cfg = read_config(CONFIGS / 'dvtr_c2v_planted.py')
+    cfg = Config.fromfile(CONFIGS / 'dvtr_c2v_planted.py')
     init_default_scope('mmvtr')
     model = MODELS.build(cfg.model).train()
     batch = batch_of(32)

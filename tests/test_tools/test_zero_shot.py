@@ -8,23 +8,21 @@ import numpy as np
 import open_clip
 import pytest
 import torch
+from mmengine.config import Config
 from PIL import Image
 
-from children import ROOT, run_tool
+from children import ROOT, config_file, run_tool
 from mmvtr import registry
 from mmvtr.apis import load_retriever
 from mmvtr.datasets import read_frames
 from mmvtr.engine.launch.zero_shot import pretrained_parts, untrained_parts
 from mmvtr.storage import write_plain
-from mmvtr.utils import load_config, read_config, register_all_modules
+from mmvtr.utils import load_config, register_all_modules
 
-FILES = sorted((ROOT / 'configs').glob('zeroshot_*.py'))
+FILES = sorted((ROOT / 'configs').rglob('zeroshot_*.py'))
+FILES = [path for path in FILES if path.parent.name != '_base_']
 #: Those of an embedder as a whole are tested elsewhere (tests/test_models/test_embedders).
-TOWERS = [
-    path.with_stem(f'{path.stem}{tower}')
-    for path in FILES
-    for tower in ('', '+vitl14', '+siglip2', '+pe')
-]
+TOWERS = [path for path in FILES if not path.stem.endswith(('_st', '_remote'))]
 
 CONFIG = f"""
 _base_ = ['{ROOT}/configs/_base_/default_runtime.py', '{ROOT}/configs/_base_/zeroshot_towers.py']
@@ -294,7 +292,7 @@ def test_config(path):
     names = {encoder.frames.model, encoder.text.model, resize.model, tokenize.model}
     assert len(names) == 1 and (load.num_frames, load.sampling) == (12, 'per_second')
     (name,) = names
-    tag = read_config(path).model.encoder.frames.pretrained
+    tag = Config.fromfile(path).model.encoder.frames.pretrained
     assert tag in open_clip.list_pretrained_tags_by_model(name)
     assert registry.TRANSFORMS.build(resize).size
     for part in ('train', 'val'):
@@ -313,7 +311,7 @@ def test_configs_of_three_sets():
     assert sets >= {'msrvtt', 'msvd', 'vatex', 'lsmdc', 'own'}
 
 
-OWN = [ROOT / f'configs/zeroshot_own{preset}.py' for preset in ('', '+pe', '+st', '+remote')]
+OWN = [config_file(f'zeroshot_own{variant}') for variant in ('', '_pe', '_st', '_remote')]
 
 
 @pytest.mark.parametrize('path', OWN, ids=lambda path: path.stem)
@@ -321,7 +319,7 @@ def test_all_of_your_own_table(path):
     """The shortcuts of own.py reach the one set that there is; none names a set that is gone."""
     if path.stem.endswith('remote'):
         pytest.importorskip('mmvtr_gallery')
-    cfg = read_config(path)
+    cfg = Config.fromfile(path)
     options = dict.fromkeys(('table', 'videos', 'missing', 'on_broken', 'split_seed'), 'x')
     assert options.keys() < cfg.shortcuts.keys() and 'batch' not in cfg.shortcuts
     dataset = load_config(str(path), options | {'columns.text': 'txt'}).test_dataloader.dataset

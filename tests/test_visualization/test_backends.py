@@ -4,8 +4,7 @@ import json
 import sqlite3
 
 import pytest
-
-from mmvtr.engine.launch.runner import LateVisualizer
+from mmengine.visualization import Visualizer
 
 
 @pytest.mark.nightly
@@ -24,7 +23,7 @@ def test_four_backends_beside_each_other(tmp_path, monkeypatch):
         WandbVisBackend=dict(init_kwargs=dict(mode='offline', project='retrieval')),
         MLflowVisBackend=dict(tracking_uri='sqlite:///mlflow.db'),  # MLflow 3 refuses files
     )
-    visualizer = LateVisualizer(
+    visualizer = Visualizer(
         vis_backends=[dict(type=name, **more.get(name, {})) for name in names],
         save_dir=str(tmp_path),
     )

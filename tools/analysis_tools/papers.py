@@ -72,7 +72,7 @@ def flat(states: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 @functools.cache
 def _facts(config: str) -> dict[str, Any]:
-    return facts_of(load_config(str(CONFIGS / f'{config}.py')))
+    return facts_of(load_config(config))
 
 
 def facts_of(cfg: Config) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Optional
 from mmengine.config import Config
 
 from mmvtr.apis.pretrained import Saved, is_repo_id, local_folder, read_saved
-from mmvtr.utils import is_config_file, named_config, read_config
+from mmvtr.utils import named_config
 
 
 def named_model(model: Any) -> tuple[Config, Optional[Saved]]:
@@ -33,7 +33,7 @@ def named_model(model: Any) -> tuple[Config, Optional[Saved]]:
             'model: the name of a config, a config, its file, a saved folder or an id of the hub '
             f'expected, found a {type(model).__name__}'
         )
-    elif is_config_file(model):
+    elif os.path.isfile(model):
         cfg = _read(str(model))
     elif os.path.isdir(model):
         saved = read_saved(model)
@@ -55,7 +55,7 @@ def named_model(model: Any) -> tuple[Config, Optional[Saved]]:
 
 def _read(path: str) -> Config:
     try:
-        return read_config(path)
+        return Config.fromfile(path)
     except Exception as error:  # configs are code and can raise anything
         reason = f'{type(error).__name__}: {str(error)[:200]}'
         raise ValueError(f'config {path[-200:]} cannot be read: {reason}') from error

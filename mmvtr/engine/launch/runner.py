@@ -6,13 +6,9 @@ import copy
 import inspect
 import logging
 import platform
-import sys
 from collections import Counter
-from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Iterable, Iterator, Optional, Sequence, Union
+from typing import Any, Iterable, Optional, Sequence, Union
 
 import torch
 from mmengine.dist import is_main_process
@@ -20,10 +16,8 @@ from mmengine.logging import MMLogger
 from mmengine.optim import OptimWrapper
 from mmengine.runner import LogProcessor, Runner
 from mmengine.runner.checkpoint import CheckpointLoader
-from mmengine.visualization import Visualizer
 from torch import nn
 
-from mmvtr.command_line import started
 from mmvtr.engine.checks.key_checks import default_hooks
 from mmvtr.engine.checks.schedule_checks import fit_warmup
 from mmvtr.engine.launch.console import RowsLogProcessor, consoles, file_only, raise_on_full_disk
@@ -79,7 +73,6 @@ class ToolRunner(Runner):
         self.logger.info(f'log, environment and hooks: {logs}')
         self.logger.info(f'merged config: {Path(self.work_dir, name)}')
         self.logger.info(f'{machine()}, seed {self.seed}')
-        started()
 
     def build_logger(self, *args: Any, **kwargs: Any) -> MMLogger:
         """Build mmengine's logger, silent on the console until the Runner is built."""
@@ -109,22 +102,6 @@ class ToolRunner(Runner):
         if isinstance(logger, dict) and bare_name(logger) == 'LoggerHook':
             hooks['logger'] = dict(logger, type='mmvtr.TimedLoggerHook')
         super().register_default_hooks(hooks)
-
-    def build_visualizer(self, visualizer: Any = None) -> Visualizer:
-        """Build mmengine's visualizer, which imports matplotlib only when something is drawn."""
-        if visualizer is None:
-            visualizer = dict(vis_backends=[dict(type='LocalVisBackend')])
-        if isinstance(visualizer, dict) and bare_name(visualizer) in ('', 'Visualizer'):
-            ours = ('type', '_scope_')
-            options = {name: value for name, value in visualizer.items() if name not in ours}
-            return LateVisualizer.get_instance(
-                **{'name': self._experiment_name, 'save_dir': self._log_dir, **options}
-            )
-        return super().build_visualizer(visualizer)
-
-    def _log_env(self, env_cfg: Any) -> None:
-        with named_only('torchvision'):
-            super()._log_env(env_cfg)
 
     def build_model(self, model: Union[nn.Module, dict[str, Any]]) -> nn.Module:
         """Build the datasets and the model; unreadable data end the tool with one sentence.
@@ -335,60 +312,3 @@ def _in_brackets(parts: Iterable[str]) -> str:
     named = [part for part in parts if part]
     more = f' and {len(named) - 4} more' if len(named) > 4 else ''
     return f' ({", ".join(named[:4])}{more})' if named else ''
-
-
-@contextmanager
-def named_only(*packages: str) -> Iterator[None]:
-    """Temporarily replace packages not yet imported by modules that have only a version.
-
-    Args:
-        packages: names of modules and distributions; packages that are not installed are skipped.
-    """
-    stands = []
-    for name in packages:
-        if name not in sys.modules:
-            try:
-                found = version(name)
-            except PackageNotFoundError:
-                continue
-            module = sys.modules[name] = ModuleType(name)
-            module.__version__ = found
-            stands.append(name)
-    try:
-        yield
-    finally:
-        for name in stands:
-            del sys.modules[name]
-
-
-class LateVisualizer(Visualizer):
-    """mmengine's Visualizer whose matplotlib figure is created when something is drawn on it."""
-
-    _FIGURE = ('fig_save_canvas', 'fig_save', 'ax_save', 'dpi')
-
-    def __init__(self, name: str = 'visualizer', image: Any = None, **kwargs: Any) -> None:
-        super().__init__(name, None, **kwargs)
-        for part in self._FIGURE:
-            del self.__dict__[part]
-        if image is not None:
-            self.set_image(image)
-
-    def _initialize_fig(self, fig_cfg: Any) -> tuple[Any, ...]:
-        return None, _NoFigure(), None
-
-    def __getattr__(self, name: str) -> Any:  # called for missing attributes only
-        if name not in self._FIGURE:
-            raise AttributeError(f'{type(self).__name__} has no attribute {name!r}')
-        found = super()._initialize_fig(self.fig_save_cfg)
-        self.fig_save_canvas, self.fig_save, self.ax_save = found
-        self.dpi = self.fig_save.get_dpi()
-        return self.__dict__[name]
-
-
-class _NoFigure:
-    def get_dpi(self) -> None:
-        """Return None: there is no figure yet."""
-
-
-# Hooks request the instance from mmengine's class.
-LateVisualizer._instance_dict = Visualizer._instance_dict

@@ -183,8 +183,8 @@ def column_biases(
     """Return the column biases for fixed row biases: one half-step of Sinkhorn-Knopp.
 
     ``b_j = temperature * (log c_j - logsumexp_i((s_ij + a_i) / temperature))``.  A column's bias
-    A column's bias depends on that column only, so further gallery items get theirs without a new
-    fit of the others.  For the row biases of :func:`sinkhorn` these are its column biases up to one
+    depends on that column only, so further gallery items get theirs without a new fit of the
+    others.  For the row biases of :func:`sinkhorn` these are its column biases up to one
     constant.
 
     Args:

@@ -405,7 +405,10 @@ def _function(kind: type[Transform]) -> Callable[..., Tensor]:
     )
 
     def function(*args: Any, **given: Any) -> Tensor:
-        bound = taken.bind(*args, **given).arguments
+        try:
+            bound = taken.bind(*args, **given).arguments
+        except TypeError as error:
+            raise TypeError(f'{kind.__name__}() {error}') from None
         scores, bank = checked_scores(bound.pop('scores'), bound.pop('bank'))
         read = {x: as_tiles(bound.pop(x))._replace(name=x) for x in inputs}
         if 'item_bank' in read:

@@ -22,7 +22,6 @@ from mmvtr.models.blocks import BlockSupervision, Pairs
 from mmvtr.models.similarities.cosine import token_levels
 from mmvtr.models.supervisions.stored_vectors import PREFIX, stored_levels
 from mmvtr.models.target import Filled, Target, from_classes
-from mmvtr.presets import is_config_file, read_config
 from mmvtr.registry import MODELS, forget_pretrained
 from mmvtr.storage.arrays import read_arrays
 from mmvtr.storage.weights import check_weights, read_checkpoint
@@ -266,7 +265,7 @@ class FrozenTeachers(Teachers):
 
     Args:
         members: N retrievers that read the same frames and words as the student.  Each is a dict of
-            ``config`` (a config file of its training, or ``mmvtr::NAME.py`` of this library) and
+            ``config`` (a config file of its training, or ``mmvtr::FOLDER/NAME.py``) and
             ``checkpoint``, or a built retriever.
         temperatures: see :class:`Teachers`, or ``'own'``: the temperature of each member.
         average: see :class:`Teachers`.
@@ -399,9 +398,9 @@ def frozen(k: int, member: Union[dict, nn.Module]) -> nn.Module:
 def _config(k: int, name: str) -> Config:
     if '::' in name:
         return get_config(name)
-    if not is_config_file(name):
+    if not Path(name).is_file():
         raise FileNotFoundError(f'teacher {k}: no such config: {name[-200:]}')
-    return read_config(name)
+    return Config.fromfile(name)
 
 
 def _prefix(k: int) -> str:

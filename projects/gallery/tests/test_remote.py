@@ -176,7 +176,7 @@ def test_test_export_and_search_by_a_server(stub, tmp_path, write_video):
     (tmp_path / 'own.csv').write_text('video,text\nv0.mp4,a dog\nv1.mp4,a cat\nv2.mp4,a cow\n')
     where = dict(environ={'MMVTR_EMBEDDINGS_URL': stub.url + '/'})
     options = ['frames=2', 'table=own.csv', 'videos=clips', 'test_dataloader.num_workers=0']
-    config = ROOT / 'configs/zeroshot_own+remote.py'
+    config = ROOT / 'configs/zeroshot/zeroshot_own_remote.py'
     code, printed = run_tool(tmp_path, 'test.py', config, '--cfg-options', *options, **where)
     assert code == 0, printed[-2000:]
     assert '| remote Qwen/' in ' '.join(printed.split())

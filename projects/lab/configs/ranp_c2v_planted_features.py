@@ -1,5 +1,5 @@
 # RANP: RAN and a second triplet loss that pulls the hardest relevant pair, with one threshold for
-# both, as in hgr_msrvtt+ranp.py.
+# both, as in hgr_msrvtt_ranp.py.
 _base_ = [
     '../../../configs/_base_/schedule_planted.py',
     '../../../configs/_base_/planted_features.py',

@@ -9,7 +9,7 @@ _base_ = [
     '../../../configs/_base_/c2v_features.py',
 ]
 
-control = 'mmvtr::c2v_planted_features_triplet.py'
+control = 'configs/c2v_planted_features_triplet.py'
 model = dict(
     losses=dict(
         triplet=dict(type='RankingLoss', reads=('global', 'aligned'), margin=0.2),

@@ -4,7 +4,7 @@
 #     --work-dir work_dirs/teachers_ce/$seed --cfg-options randomness.seed=$seed; done
 _base_ = ['../../../configs/ce_planted_experts.py']
 
-control = 'mmvtr::ce_planted_experts.py'
+control = 'configs/ce_planted_experts.py'
 model = dict(
     supervision=dict(
         type='FrozenTeachers',

@@ -16,7 +16,7 @@ from mmvtr.storage import write_atomically
 from simulation.simulated_model import NARROW
 
 #: Config keys that a training reads; others concern display, logging, tests, file locations,
-#: presets, and variables of the config itself.
+#: variants, and variables of the config itself.
 _READ = (
     *('model', 'data_preprocessor', 'train_dataloader', 'optim_wrapper', 'param_scheduler'),
     *('train_cfg', 'default_hooks', 'custom_hooks', 'randomness', 'load_from', 'auto_scale_lr'),

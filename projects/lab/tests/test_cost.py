@@ -86,7 +86,7 @@ def small(config):
 @pytest.mark.parametrize(
     'config',
     [
-        'uatvr_vitb16_msrvtt+ti',
+        'uatvr_vitb16_msrvtt_ti',
         'dvtr_c2v_msvd',
         'ncl_clip4clip_activitynet',
         'hgr_youcook2',

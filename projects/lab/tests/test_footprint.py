@@ -92,7 +92,7 @@ def test_behind_towers():
     [
         ('dvtr_hit_msrvtt', ['TransformersText']),
         ('mmt_msrvtt', ['TransformersText']),
-        ('dvtr_c2v_msrvtt+bert', ['TransformersText']),
+        ('dvtr_c2v_msrvtt_bert', ['TransformersText']),
         ('dvtr_c2v_msrvtt', []),
         ('causal_hgr_epic', []),
     ],

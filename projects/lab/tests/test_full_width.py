@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from mmengine.config import Config
 from mmengine.optim import build_optim_wrapper
 
+from children import config_file
 from mmvtr.registry import MODELS
-from mmvtr.utils import read_config, register_all_modules
+from mmvtr.utils import register_all_modules
 from simulation.simulated_model import retrievers
 
 ROOT = Path(__file__).parents[3]
@@ -19,11 +21,11 @@ FAMILIES = (
     *(
         pytest.param(name, marks=pytest.mark.nightly)
         for name in (
-            *('dvtr_c2v_msrvtt', 'dvtr_c2v_msrvtt+bert', 'ssb_msrvtt', 'moee_msrvtt_full'),
+            *('dvtr_c2v_msrvtt', 'dvtr_c2v_msrvtt_bert', 'ssb_msrvtt', 'moee_msrvtt_full'),
             'uatvr_vitb16_msrvtt',
             *('clip4clip_msrvtt', 'mmt_msrvtt', 'gmmformer_tvr_i3d', 'mssl_tvr_i3d'),
             *('dvtr_hit_msvd', 'dvtr_ce_msrvtt_full', 'taco_msrvtt', 'xpool_msrvtt', 'dldkd_tvr'),
-            *('causal_hgr_epic+ranp', 'egonce_clip_epic'),
+            *('causal_hgr_epic_ranp', 'egonce_clip_epic'),
         )
     ),
 )
@@ -98,7 +100,7 @@ def batch(model) -> dict:
 @pytest.mark.parametrize('name', FAMILIES)
 def test_one_step_at_full_width(name):
     register_all_modules()
-    cfg = read_config(ROOT / 'configs' / f'{name}.py')
+    cfg = Config.fromfile(config_file(name))
     without_weights(cfg.model)
     torch.manual_seed(0)
     with torch.no_grad():

@@ -237,7 +237,7 @@ def test_a_card_that_is_too_small(run):
         'dvtr_c2v_vatex',
         'uatvr_vitb16_didemo',
         'c2v_lsmdc',
-        'arl_tvr_clip+paper',
+        'arl_tvr_clip_paper',
         'arl_activitynet_i3d',
         'arl_charades_clip',
         'causal_hgr_epic',
@@ -258,7 +258,7 @@ def test_other_sets_say_where_their_files_are_from(tool, config, tmp_path, monke
 def test_all_files_are_named(tool, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = []
-    tool['files'](load_config(str(ROOT / 'configs/arl_tvr_clip+paper.py')), rows, [])
+    tool['files'](load_config(str(ROOT / 'configs/arl/arl_tvr_clip_paper.py')), rows, [])
     train = ' '.join(said for _, said in rows[:2])
     for name in (
         'TextData/tvr{train,test}.caption.txt',
@@ -273,7 +273,7 @@ def test_numbers_of_papers(tool):
     paper = tool['paper']
     assert paper('dvtr_c2v_msrvtt').startswith('reported (DVTR, Table III): t2v R@1 52, ')
     assert paper('causal_hgr_epic').endswith('mAP avg 41.58')
-    assert paper('dvtr_c2v_msrvtt+bert') == 'reported: no number found'
+    assert paper('dvtr_c2v_msrvtt_bert') == 'reported: no number found'
     assert paper('mine') == 'no number is known of this config'
 
 

@@ -15,12 +15,13 @@ import pytest
 import torch
 from mmengine.config import Config
 
+from children import config_file
 from mmvtr.datasets.sampling.samplers import EnvironmentBatchSampler
 from mmvtr.functional.uncertainty.ambiguity import ambiguous_set
 from mmvtr.models.supervisions.dvtr import relative_uncertainty
 from mmvtr.models.target import Target
 from mmvtr.registry import bare_name
-from mmvtr.utils import load_config, read_config
+from mmvtr.utils import load_config
 from rehearsal.expectations import Check, check
 from rehearsal.judge import _of_supervision, judge
 from rehearsal.pictures import draw, panel, spans_decades
@@ -40,12 +41,12 @@ ROOT = Path(__file__).parents[3]
 TINY = Size(width=16, batch=4, frames=8, layers=1)
 FAMILIES = (
     *('dvtr_c2v_msrvtt', 'ncl_clip4clip_msvd', 'uatvr_vitb16_msrvtt', 'arl_tvr_i3d'),
-    *('causal_hgr_epic+ranp', 'own_dvtr_c2v', 'own_clip4clip_features', 'dvtr_hit_msvd'),
+    *('causal_hgr_epic_ranp', 'own_dvtr_c2v', 'own_clip4clip_features', 'dvtr_hit_msvd'),
     *(
         pytest.param(name, marks=pytest.mark.nightly)
         for name in (
-            *('dvtr_c2v_msrvtt+bert', 'ncl_ssb_msrvtt', 'gmmformer_tvr_i3d', 'mssl_charades_i3d'),
-            *('hgr_epic+rmv_one', 'mmt_msrvtt', 'egonce_clip_epic+scene', 'egovlp_mm_clip_epic'),
+            *('dvtr_c2v_msrvtt_bert', 'ncl_ssb_msrvtt', 'gmmformer_tvr_i3d', 'mssl_charades_i3d'),
+            *('hgr_epic_rmv_one', 'mmt_msrvtt', 'egonce_clip_epic_scene', 'egovlp_mm_clip_epic'),
             *('own_clip4clip', 'dvtr_ce_msrvtt_full', 'cmgsd_ce_msrvtt_full'),
             *('teachtext_ce_msrvtt_full', 'moee_msrvtt_full', 'causal_taco_youcook2'),
             'student_c2v_msrvtt',
@@ -63,7 +64,7 @@ def one_thread():
 
 
 def config(name: str, **options) -> Config:
-    cfg = read_config(ROOT / 'configs' / f'{name}.py')
+    cfg = Config.fromfile(config_file(name))
     cfg.merge_from_dict(options)
     return cfg
 
@@ -131,7 +132,7 @@ def test_what_counts_items_of_a_batch_shrinks_with_it():
 
 
 def test_members_that_start_from_a_checkpoint_start_untrained():
-    made, notes = simulate(config('causal_hgr_epic+finetuned'), TINY)
+    made, notes = simulate(config('causal_hgr_epic_finetuned'), TINY)
     assert 'members that start untrained in place of work_dirs/hgr_epic/epoch_100.pth' in notes
     assert [hook.start for hook in made.custom_hooks if bare_name(hook) == 'MembersHook'] == [None]
 
@@ -290,7 +291,7 @@ def test_a_relevance_that_calls_everything_relevant_is_caught(monkeypatch, kinds
             'simulation.dataset._classify',
             lambda records, facts: [record.update(alike) for record in records],
         )
-    one = named(config('hgr_epic+ran'), SMALL, steps=2)['relevant pairs']
+    one = named(config('hgr_epic_ran'), SMALL, steps=2)['relevant pairs']
     assert one.passed is (kinds is None), one.said
 
 
@@ -384,7 +385,7 @@ def test_swapped_thresholds_of_the_ambiguous_sets_are_caught(monkeypatch):
     [
         ('egonce_clip_epic', {}, ''),
         ('egonce_clip_epic', {'train_dataloader.batch_size': 16}, 'further'),
-        ('hgr_epic+ranp', {'model.losses.relevant.loss_weight': 0.01}, 'loss relevant'),
+        ('hgr_epic_ranp', {'model.losses.relevant.loss_weight': 0.01}, 'loss relevant'),
     ],
 )
 def test_a_term_without_a_part_in_the_gradient_is_caught(name, options, low):

@@ -119,9 +119,9 @@ def test_own_captions_are_read_to_the_last_token_of_the_tower(name):
 
 
 def test_other_towers_read_their_own_number_of_tokens():
-    lengths = {'': 77, '+vitl14': 77, '+pe': 32, '+siglip2': 64}
-    for preset, length in lengths.items():
-        (step,) = load_config(f'zeroshot_own{preset}').test_dataloader.dataset.text_pipeline
+    lengths = {'': 77, '_vitl14': 77, '_pe': 32, '_siglip2': 64}
+    for tower, length in lengths.items():
+        (step,) = load_config(f'zeroshot_own{tower}').test_dataloader.dataset.text_pipeline
         assert 'context_length' not in step  # the model's own, see OpenCLIPTokenize
         assert _own_length(step['model']) == length
 

@@ -139,7 +139,7 @@ def test_a_config_evaluates_an_embedder_by_its_name(tmp_path, write_video, model
         'test_dataloader.num_workers=0', 'text_prompt=the ',
     ]  # fmt: skip
     code, printed = run_tool(
-        tmp_path, 'test.py', ROOT / 'configs/zeroshot_own+st.py', '--cfg-options', *options
+        tmp_path, 'test.py', ROOT / 'configs/zeroshot/zeroshot_own_st.py', '--cfg-options', *options
     )
     assert code == 0, printed[-2000:]
     line = re.search(r'^protocol: .*(?:\n {10}.*)*', printed, flags=re.MULTILINE)[0]
@@ -157,7 +157,7 @@ def test_a_config_evaluates_an_embedder_by_its_name(tmp_path, write_video, model
 def test_all_of_it_is_pretrained(name, model):
     options = dict(model='some/embedder', transform='SinkhornHook', queries='test', frames=8)
     register_all_modules()
-    cfg = load_config(str(ROOT / f'configs/zeroshot_{name}+st.py'), options)
+    cfg = load_config(f'zeroshot_{name}_st', options)
     assert cfg.model.encoder.model == 'some/embedder'
     assert registry.HOOKS.build(cfg.default_hooks.transform).source == 'test'
     assert cfg.test_dataloader.dataset.video_pipeline[0].num_frames == 8

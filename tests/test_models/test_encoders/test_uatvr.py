@@ -22,7 +22,7 @@ from mmvtr.models import (
     VideoTextRetriever,
 )
 from mmvtr.registry import MODELS
-from mmvtr.utils import load_config, read_config, register_all_modules
+from mmvtr.utils import load_config, register_all_modules
 from tests.test_models.test_encoders.test_clip2video import (
     CLIP,
     DIM,
@@ -339,7 +339,7 @@ def test_evaluation_runs_each_transformer_once_an_item(tmp_path, shared):
 
 def build(name, changes=None):
     register_all_modules()
-    cfg = read_config(config_file(name))
+    cfg = Config.fromfile(config_file(name))
     cfg.merge_from_dict({f'model.{key}': value for key, value in (changes or {}).items()})
     for tower in (cfg.model.encoder.frames, cfg.model.encoder.text):
         tower.pop('pretrained', None)
@@ -351,7 +351,7 @@ def build(name, changes=None):
     'control, method',
     [
         ('ti_planted_features', 'uatvr_planted_features'),
-        ('uatvr_vitb16_msrvtt+ti', 'uatvr_vitb16_msrvtt'),
+        ('uatvr_vitb16_msrvtt_ti', 'uatvr_vitb16_msrvtt'),
     ],
 )
 def test_the_control_differs_in_tokens_and_heads_only(control, method):
@@ -385,18 +385,18 @@ FILES = [
     for path in sorted(CONFIGS.glob('uatvr_*.py'))
     if not any(word in path.stem for word in WITHIN_MINUTES)
 ]
-PARTS = ('ti', 'dsa', 'dua', 'soft', 'dua+soft', 'dua+soft_sum', 'official', 'postprocessed')
-ROWS = [*FILES, *(CONFIGS / f'uatvr_vitb16_msrvtt+{part}.py' for part in PARTS)]
+PARTS = ('ti', 'dsa', 'dua', 'soft', 'dua_soft', 'dua_soft_sum', 'official', 'postprocessed')
+ROWS = [*FILES, *(config_file(f'uatvr_vitb16_msrvtt_{part}') for part in PARTS)]
 
 
 @pytest.mark.parametrize('config', ROWS, ids=lambda path: path.stem)
 def test_paper_values(config):
     """UATVR Sec. 4.1 and Tab. 3-4, and the parts that Tab. 2 counts."""
-    cfg = read_config(config)
+    cfg = Config.fromfile(config)
     encoder, objectives = cfg.model.encoder, cfg.model.objectives
     official = 'official' in config.stem
     assert cfg.model.similarity.weights == 'uatvr'
-    row = next((part for part in ('ti', 'dsa', 'dua') if f'+{part}' in config.stem), '')
+    row = next((part for part in ('ti', 'dsa', 'dua') if f'_msrvtt_{part}' in config.stem), '')
     extra = dict(ti=(0, 0)).get(row, (2, 2) if official else (3, 2))
     assert (encoder.extra_frames, encoder.extra_words) == extra
     if row in ('ti', 'dsa'):
@@ -428,13 +428,13 @@ PRINTED = {'similarity.weights': None, 'heads.type': 'GaussianHead'}
     'name, changes, millions',
     [
         ('clip4clip_seqtransf_vitb16_msrvtt', {}, 162.3),
-        ('uatvr_vitb16_msrvtt+ti', {}, 162.8),
-        ('uatvr_vitb16_msrvtt+dsa', {}, 162.8),
-        ('uatvr_vitb16_msrvtt+dua', {}, 164.9),
-        ('uatvr_vitb16_msrvtt+dua+soft', {}, 164.9),
-        ('uatvr_vitb16_msrvtt+soft', {}, 164.9),
+        ('uatvr_vitb16_msrvtt_ti', {}, 162.8),
+        ('uatvr_vitb16_msrvtt_dsa', {}, 162.8),
+        ('uatvr_vitb16_msrvtt_dua', {}, 164.9),
+        ('uatvr_vitb16_msrvtt_dua_soft', {}, 164.9),
+        ('uatvr_vitb16_msrvtt_soft', {}, 164.9),
         ('uatvr_vitb16_msrvtt', {}, 164.9),
-        ('uatvr_vitb16_msrvtt+official', {}, 164.9),
+        ('uatvr_vitb16_msrvtt_official', {}, 164.9),
         ('uatvr_vitb16_msrvtt', PRINTED, 163.3),
     ],
 )
@@ -453,11 +453,11 @@ def test_planted_rows_are_as_printed():
         assert (cfg.encoder.extra_frames, cfg.encoder.extra_words) == (3, 2)
 
 
-@pytest.mark.parametrize('row', ['', '+ti', '+official'])
+@pytest.mark.parametrize('row', ['', '_ti', '_official'])
 @pytest.mark.parametrize('count', [4, 20])
 def test_one_key_sets_the_number_of_frames(row, count):
     """Tab. 5."""
-    cfg = load_config(str(CONFIGS / f'uatvr_vitb16_msrvtt{row}.py'), dict(num_frames=count))
+    cfg = load_config(str(config_file(f'uatvr_vitb16_msrvtt{row}')), dict(num_frames=count))
     for loader in (cfg.train_dataloader, cfg.test_dataloader):
         assert loader.dataset.video_pipeline[0].num_frames == count
     assert cfg.model.encoder.max_frames == count
@@ -472,5 +472,5 @@ def test_one_key_sets_the_number_of_samples():
         ]
         == 3
     )
-    cfg = load_config(str(CONFIGS / 'uatvr_vitb16_msrvtt+official.py'), dict(num_samples=3))
+    cfg = load_config(str(config_file('uatvr_vitb16_msrvtt_official')), dict(num_samples=3))
     assert [cfg.model.objectives[name].num_samples for name in ('dua', 'kl')] == [3, 3]

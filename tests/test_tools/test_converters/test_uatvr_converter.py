@@ -10,9 +10,11 @@ import open_clip
 import pytest
 import torch
 import torch.nn.functional as F
+from mmengine.config import Config
 
+from children import config_file
 from mmvtr.registry import MODELS
-from mmvtr.utils import read_config, register_all_modules
+from mmvtr.utils import register_all_modules
 from official_checkpoints.conversion import clip_config, convert_checkpoint, official_retriever
 from tests.test_models.test_encoders.test_clip2video import lengths
 from tests.test_tools.test_converters.test_converters import DIM, LONG_CLIP, from_keys, official
@@ -207,7 +209,7 @@ def test_official_key_list(shared):
 def test_the_config_takes_it_strictly(vit):
     state, batch = small(), padded_batch(50)
     register_all_modules()
-    cfg = read_config(CONFIGS / f'uatvr_{vit}_msrvtt+official.py').model
+    cfg = Config.fromfile(config_file(f'uatvr_{vit}_msrvtt_official')).model
     for tower in (cfg.encoder.frames, cfg.encoder.text):
         tower.update(model=LONG_CLIP, pretrained=None)
     cfg.encoder.update(temporal_layers=2, position_rows=40)

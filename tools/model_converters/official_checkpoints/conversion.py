@@ -94,8 +94,8 @@ def convert_checkpoint(
     Returns:
         ``encoder.*`` and ``temperature.log_scale``, in float32; for UATVR also ``heads.*``,
         ``similarity.*`` and ``objectives.*.step`` = 0: the model of
-        ``configs/uatvr_vitb{16,32}_msrvtt+official.py``; for CE also ``losses.ranking.step`` = 0:
-        the model of ``configs/_base_/ce.py`` with ``sequential`` and ``padded``.
+        ``configs/uatvr/uatvr_vitb{16,32}_msrvtt_official.py``; for CE also ``losses.ranking.step``
+        = 0: the model of ``configs/_base_/ce.py`` with ``sequential`` and ``padded``.
 
     Raises:
         RuntimeError: weights that are not finite, or names with different wrapper prefixes.

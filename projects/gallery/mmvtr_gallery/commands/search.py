@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Optional
 
@@ -32,11 +33,12 @@ BELOW = '        below this, probably nothing here'
 def parse_args() -> argparse.Namespace:
     parser = Parser(__doc__)
     add = parser.add_argument
+    several = partial(add, nargs='+', action='extend', default=[])
     add('index', metavar='DIR', help='folder of the gallery, or its URL')
     add('texts', nargs='*', type=query, metavar='TEXT', help='what to search for')
     add('--k', type=int, default=10, help='videos per text (default: 10)')
-    add('--add', nargs='+', default=[], metavar='VIDEO', help='files to add first, for good')
-    add('--delete', nargs='+', default=[], metavar='ID', help='videos to remove first, for good')
+    several('--add', metavar='VIDEO', help='files to add first, for good')
+    several('--delete', metavar='ID', help='videos to remove first, for good')
     add('--refit', metavar='TEXTS', help='find new biases from the texts of a file, one per line')
     add(
         '--transform',
@@ -49,8 +51,8 @@ def parse_args() -> argparse.Namespace:
         '--undo', action='store_true', help='take the last change back; a second --undo restores it'
     )
     add('--suspects', metavar='TEXTS', help='list videos that texts of most kinds find')
-    add('--quarantine', nargs='+', default=[], metavar='ID', help='leave videos out of searches')
-    add('--release', nargs='+', default=[], metavar='ID', help='let searches find them again')
+    several('--quarantine', metavar='ID', help='leave videos out of searches')
+    several('--release', metavar='ID', help='let searches find them again')
     add(
         '--min-precision',
         type=float,

@@ -30,7 +30,6 @@ from mmvtr.datasets import VideoTextDataset, collate_retrieval
 from mmvtr.datasets.annotation_values import Place, name_of
 from mmvtr.datasets.tables.rows import times_in
 from mmvtr.engine.loop.evaluation import encode_batch
-from mmvtr.utils import read_config
 
 FLOATS = pa.list_(pa.float32())
 #: Schema of a table of rows.
@@ -71,7 +70,7 @@ class Reader:
     """
 
     def __init__(self, config: Union[str, Path, Config]) -> None:
-        self.cfg = config if isinstance(config, Config) else read_config(config)
+        self.cfg = config if isinstance(config, Config) else Config.fromfile(config)
         if self.cfg.get('custom_imports'):  # another process may have read the config
             import_modules_from_strings(**self.cfg.custom_imports)
         init_default_scope(self.cfg.get('default_scope', 'mmvtr'))

@@ -78,7 +78,7 @@ def test_a_gallery_of_before_that_keeps_no_items(dbsn, folder):
 
 def test_an_embedding_server_that_nobody_has_named(tmp_path, monkeypatch):
     """At the start; and where the name goes later, as the service's own fault."""
-    cfg = load_config(ROOT / 'configs/zeroshot_own+remote.py', dict(frames=2))
+    cfg = load_config(ROOT / 'configs/zeroshot/zeroshot_own_remote.py', dict(frames=2))
     place, variable = tmp_path / 'store', 'MMVTR_EMBEDDINGS_URL'
     with embedding_stub.running() as stub:
         monkeypatch.setenv(variable, stub.url)

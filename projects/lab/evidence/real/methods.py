@@ -160,10 +160,10 @@ METHODS: dict[str, Method] = {
     'student_of_five': _student(5),
     'student_of_softmaxes': _student(3, average='softmaxes'),
     'student_wide': _student(3, wide=3),
-    'triplet_05': Method('c2v_msrvtt+triplet', control='', once='MJ'),
-    'triplet_hardest': Method('hgr_msrvtt_full+ran', control='', parts=('losses',), once=ALL),
+    'triplet_05': Method('c2v_msrvtt_triplet', control='', once='MJ'),
+    'triplet_hardest': Method('hgr_msrvtt_full_ran', control='', parts=('losses',), once=ALL),
     'triplet_02': Method(
-        'c2v_msrvtt+triplet', control='', change={f'{HINGE}.margin': 0.2}, once=ALL
+        'c2v_msrvtt_triplet', control='', change={f'{HINGE}.margin': 0.2}, once=ALL
     ),
     # DVTR
     'dvtr': Method('dvtr_c2v_msrvtt'),
@@ -178,8 +178,8 @@ METHODS: dict[str, Method] = {
     ),
     'dvtr_crossed': _crossed('CrossFittedBelief'),
     'dvtr_crossed_permuted': _crossed('PermutedCrossFittedBelief'),
-    'dvtr_triplet': Method('dvtr_c2v_msrvtt+triplet', control='triplet_05', once='MJ'),
-    'dvtr_pcme': Method('dvtr_c2v_msrvtt_full+pcme', once=ALL),
+    'dvtr_triplet': Method('dvtr_c2v_msrvtt_triplet', control='triplet_05', once='MJ'),
+    'dvtr_pcme': Method('dvtr_c2v_msrvtt_full_pcme', once=ALL),
     'oracle': Method('oracle_c2v_planted_features', parts=LOSS, sets='J', reads=('truth',)),
     'oracle_wrong': Method(
         'oracle_c2v_planted_features', parts=LOSS, sets='J', reads=('wrong_truth',)
@@ -221,8 +221,8 @@ METHODS: dict[str, Method] = {
     'pcmepp': Method('pcmepp_clip_msrvtt', own_temperature=True, once='MJ'),
     'prolip': Method('prolip_clip_msrvtt', own_temperature=True, once='MJ'),
     # margins, classes, teachers
-    'ran': Method('hgr_msrvtt_full+ran', 'triplet_hardest', LOSS, reads=('classes',), once=ALL),
-    'ranp': Method('hgr_msrvtt_full+ranp', 'triplet_hardest', LOSS, reads=('classes',), once=ALL),
+    'ran': Method('hgr_msrvtt_full_ran', 'triplet_hardest', LOSS, reads=('classes',), once=ALL),
+    'ranp': Method('hgr_msrvtt_full_ranp', 'triplet_hardest', LOSS, reads=('classes',), once=ALL),
     'cmgsd': Method(
         'cmgsd_ce_msrvtt_full',
         'triplet_02',
@@ -245,7 +245,7 @@ METHODS: dict[str, Method] = {
     ),
     # tokens: T is M with a vector of each word
     'pooled': Method(
-        'uatvr_vitb16_msrvtt+ti',
+        'uatvr_vitb16_msrvtt_ti',
         control='',
         parts=('losses',),
         sets='T',
@@ -254,7 +254,7 @@ METHODS: dict[str, Method] = {
         encoder=PLAIN,
     ),
     'ti': Method(
-        'uatvr_vitb16_msrvtt+ti',
+        'uatvr_vitb16_msrvtt_ti',
         'pooled',
         change={'similarity.dim': DIM},
         sets='T',
@@ -263,7 +263,7 @@ METHODS: dict[str, Method] = {
         encoder=PLAIN,
     ),
     'dsa': Method(
-        'uatvr_vitb16_msrvtt+dsa',
+        'uatvr_vitb16_msrvtt_dsa',
         'ti',
         change={'similarity.dim': DIM},
         sets='T',
@@ -299,11 +299,11 @@ METHODS: dict[str, Method] = {
     ),
     'best_frame': Method(**{**NO_AMBIGUITY, 'control': ''}),
     'arl': Method(**ARL),
-    'arl_paper': Method(**{**ARL, 'config': 'arl_activitynet_i3d+paper'}),
+    'arl_paper': Method(**{**ARL, 'config': 'arl_activitynet_i3d_paper'}),
     'best_frame_own': Method(**{**NO_AMBIGUITY, **OWN, 'control': ''}),
     'arl_own': Method(**{**ARL, **OWN, 'control': 'best_frame_own'}),
     'arl_paper_own': Method(
-        **{**ARL, **OWN, 'control': 'best_frame_own', 'config': 'arl_activitynet_i3d+paper'}
+        **{**ARL, **OWN, 'control': 'best_frame_own', 'config': 'arl_activitynet_i3d_paper'}
     ),
 }
 

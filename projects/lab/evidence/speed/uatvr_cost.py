@@ -14,11 +14,12 @@ import time
 from typing import Callable
 
 import torch
+from mmengine.config import Config
 from torch import nn
 
 from mmvtr.models.towers.open_clip import OpenCLIPFrames
 from mmvtr.registry import MODELS
-from mmvtr.utils import read_config, register_all_modules
+from mmvtr.utils import named_config, register_all_modules
 
 
 class StoredWords(nn.Module):
@@ -45,7 +46,7 @@ def seconds(step: Callable[[], None], repeats: int, device: str) -> float:
 
 def model_step(name: str, batch: int, device: str) -> Callable[[], None]:
     """A step of a config's model on stored tower outputs."""
-    cfg = read_config(f'configs/{name}.py').model
+    cfg = Config.fromfile(named_config(name)).model
     cfg.encoder.frames = dict(type='FeatureFrames', in_dim=512)
     cfg.encoder.text = StoredWords()
     model = MODELS.build(cfg).to(device)
@@ -90,12 +91,12 @@ def main() -> None:
     times = {
         name: seconds(model_step(name, args.batch, args.device), args.repeats, args.device)
         for name in (
-            'uatvr_vitb16_msrvtt+ti',
+            'uatvr_vitb16_msrvtt_ti',
             'uatvr_vitb16_msrvtt',
-            'uatvr_vitb16_msrvtt+official',
+            'uatvr_vitb16_msrvtt_official',
         )
     }
-    base = times['uatvr_vitb16_msrvtt+ti']
+    base = times['uatvr_vitb16_msrvtt_ti']
     print(f'ViT-B/32 on {args.batch} x 12 frames, extrapolated: {tower:.1f} s')
     for name, value in times.items():
         extra = f'{100 * (value - base) / tower:.1f} % of the tower more' if value != base else ''

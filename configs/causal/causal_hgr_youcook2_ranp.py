@@ -1,0 +1,10 @@
+# Causal intervention on frame length, members of HGR with RANP, YouCook2.
+_base_ = ['../causal_hgr_youcook2.py']
+
+relevant = dict(type='RelevantRankingLoss', threshold=None, margin=0.2, loss_weight=2.0)
+model = dict(
+    member=dict(
+        supervision=dict(type='RelevanceSupervision', negatives_below=0.2),
+        losses=dict(triplet=dict(average='anchors'), relevant=relevant),
+    )
+)

@@ -1,0 +1,5 @@
+# CLIP2Video on LSMDC at DVTR's fixed temperature of .07: differs from dvtr_c2v_lsmdc.py by
+# debiasing alone (docs/dvtr.md).
+_base_ = ['../c2v_lsmdc.py']
+
+model = dict(temperature=dict(init=0.07, learnable=False))

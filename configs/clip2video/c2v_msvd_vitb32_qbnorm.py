@@ -1,0 +1,16 @@
+# CLIP2Video over its own backbone on MSVD with QB-Norm, whose numbers stand beside the raw ones, as
+# qb_norm/retrieval/...
+_base_ = ['../c2v_msvd.py']
+
+model = dict(
+    encoder=dict(
+        frames=dict(model='ViT-B-32-quickgelu', grad_checkpointing=False),
+        text=dict(model='ViT-B-32-quickgelu'),
+    )
+)
+custom_hooks = [
+    dict(type='mmvtr.QueryQueueHook', size=16384),
+    # beta of QB-Norm's code
+    dict(type='mmvtr.QBNormHook', queries='train_queue', temperature=1 / 20),
+]
+default_hooks = dict(checkpoint=dict(save_best='qb_norm/retrieval/rsum'))

@@ -1,0 +1,6 @@
+# DVTR on HiT with triplets (Eq. 12, Tab. X) on MSR-VTT Full: one of each level and direction, whose
+# negatives are the keys of the bank.
+_base_ = ['../dvtr_hit_msrvtt_full.py']
+
+triplet = dict(type='RankingLoss', margin=0.5)
+model = dict(losses=dict(t2v=triplet, v2t=triplet))
