@@ -64,8 +64,7 @@ def _file_of(config: str, folder: Path) -> str:
     beside = folder / config
     if beside.is_file() or Path(config).is_file():
         return str(beside if beside.is_file() else config)
-    own = config.removeprefix('mmvtr::')
-    return own if '/' in own else own.removesuffix('.py')
+    return config if '/' in config else config.removesuffix('.py')
 
 
 def name_folders(cfg: Any) -> None:

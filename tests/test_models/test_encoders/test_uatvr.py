@@ -472,5 +472,5 @@ def test_one_key_sets_the_number_of_samples():
         ]
         == 3
     )
-    cfg = load_config(str(CONFIGS / 'uatvr_vitb16_msrvtt_official.py'), dict(num_samples=3))
+    cfg = load_config(str(config_file('uatvr_vitb16_msrvtt_official')), dict(num_samples=3))
     assert [cfg.model.objectives[name].num_samples for name in ('dua', 'kl')] == [3, 3]
