@@ -1,6 +1,7 @@
 """Print where configs differ from the official codes that they follow, and why.
 
-    python tools/analysis_tools/official_codes.py
+    python tools/analysis_tools/official_codes.py             # all codes
+    python tools/analysis_tools/official_codes.py UATVR CE    # some
 
 The table is markdown, from ``configs/official_codes.yml``, which lists every argument of their
 optimizers, schedules, samplers, augmentations and initialisers; tests hold it against the configs.
@@ -63,8 +64,15 @@ def _said(value: Any) -> str:
 
 @tool
 def main() -> None:
-    Parser(__doc__).parse_args()
     listed = yaml.safe_load(FILE.read_text())
+    names = [code['code'] for code in listed['codes']]
+    parser = Parser(__doc__)
+    add = parser.add_argument
+    add('codes', nargs='*', metavar='CODE', help=f'which: {", ".join(names)} (default: all)')
+    args = parser.parse_args()
+    if unknown := sorted({*args.codes} - {*names}):
+        parser.error(f'no code {unknown[0]!r}: there are {", ".join(names)}')
+    listed['codes'] = [x for x in listed['codes'] if x['code'] in (args.codes or names)]
     print(table(listed), count(listed), sep='\n\n')
 
 
