@@ -520,3 +520,18 @@ def test_a_test_set_without_pipelines_of_its_own(joined):
     cfg.test_dataloader = dict(dataset=several if joined else dict(type='MSRVTTDataset'))
     with pytest.raises(ValueError, match='has no video_pipeline or text_pipeline'):
         as_data(cfg)
+
+
+def test_counts_of_words_are_in_the_folder(tmp_path):
+    """The training set, which nobody else has, is not needed."""
+    (tmp_path / 'counts.json').write_text('{"captions": 1, "counts": {"oil": 1}}')
+    cfg = Config.fromfile(ROOT / 'configs/taco_msrvtt.py')
+    step = cfg.test_dataloader.dataset.text_pipeline[1]
+    step.counted, step['counted_file'] = None, str(tmp_path / 'counts.json')
+    data, files = as_data(cfg)
+    (tmp_path / 'files').mkdir()
+    for place, source in files.items():
+        (tmp_path / place).write_text(source.read_text())
+    read = from_data(data, tmp_path, name='the folder').test_dataloader.dataset.text_pipeline[1]
+    assert read.counted_file == str(tmp_path / 'files/counts.json')
+    assert TRANSFORMS.build(read).table.counts == dict(oil=1)
