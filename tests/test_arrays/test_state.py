@@ -192,6 +192,19 @@ def test_a_change_in_the_midst_is_not_seen(call, tmp_path, monkeypatch):
     assert len(one) == 130
 
 
+@pytest.mark.parametrize('more', ['x', 0.5, np.int64(7), np.str_('x'), ('a', 1), frozenset('a')])
+def test_ids_come_back_as_they_were_or_are_refused(more, tmp_path):
+    ids = [more, *map(str, range(59))]
+    one = mmvtr.fit(VIDEOS[:60], BANK, 'csls', ids=ids)
+    if isinstance(more, (tuple, frozenset)):
+        with pytest.raises(TypeError, match='texts or numbers to be saved'):
+            one.save(tmp_path)
+        assert not [*tmp_path.iterdir()]
+    else:
+        one.save(tmp_path)
+        assert mmvtr.Debiaser.load(tmp_path, VIDEOS[:60])._state.ids.tolist() == ids
+
+
 def test_changed_takes_arrays():
     one = fitted('sinkhorn', None)
     scores = RANDOM.normal(size=(3, 130)).astype('f4')
