@@ -144,6 +144,11 @@ class _Reader:
                 dataset[key] = [
                     self.part(x, f'{key}[{i}]', TRANSFORMS, scopes) for i, x in numbered
                 ]
+        if not dataset:  # sets of several have them inside
+            raise ValueError(
+                f'{self.name} has no {" or ".join(PIPELINES)} in test_dataloader.dataset: the '
+                'test set must be one set, whose pipelines say how texts and videos are read'
+            )
         loader: dict[str, Any] = dict(dataset=dataset)
         if given.get('collate_fn') is not None:
             where = 'test_dataloader.collate_fn'

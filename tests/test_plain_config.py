@@ -24,7 +24,7 @@ from mmvtr.apis.pretrained import from_pretrained, read_saved, save_pretrained
 from mmvtr.apis.pretrained.transfer import load_saved
 from mmvtr.datasets.sampling.collate import collate_of
 from mmvtr.models.towers.transformers_weights import load_transformer
-from mmvtr.plain_config import OF_ROOT, _of_a_project, from_data
+from mmvtr.plain_config import OF_ROOT, _of_a_project, as_data, from_data
 from mmvtr.registry import (
     FUNCTIONS,
     MODELS,
@@ -509,3 +509,29 @@ def test_attention_of_a_repository_is_not_fetched(tmp_path, asked):
     for model in (given, str(tmp_path)):
         with pytest.raises((ValueError, RuntimeError), match="attention 'stranger/kernels', which"):
             load_transformer(model)
+
+
+@pytest.mark.parametrize('joined', [True, False])
+def test_a_test_set_without_pipelines_of_its_own(joined):
+    """Nobody could read with what would be written."""
+    cfg = Config.fromfile(ROOT / 'configs/c2v_msrvtt.py')
+    one = cfg.test_dataloader.dataset.to_dict()
+    several = dict(type='ConcatDataset', datasets=[one, one])
+    cfg.test_dataloader = dict(dataset=several if joined else dict(type='MSRVTTDataset'))
+    with pytest.raises(ValueError, match='has no video_pipeline or text_pipeline'):
+        as_data(cfg)
+
+
+def test_counts_of_words_are_in_the_folder(tmp_path):
+    """The training set, which nobody else has, is not needed."""
+    (tmp_path / 'counts.json').write_text('{"captions": 1, "counts": {"oil": 1}}')
+    cfg = Config.fromfile(ROOT / 'configs/taco_msrvtt.py')
+    step = cfg.test_dataloader.dataset.text_pipeline[1]
+    step.counted, step['counted_file'] = None, str(tmp_path / 'counts.json')
+    data, files = as_data(cfg)
+    (tmp_path / 'files').mkdir()
+    for place, source in files.items():
+        (tmp_path / place).write_text(source.read_text())
+    read = from_data(data, tmp_path, name='the folder').test_dataloader.dataset.text_pipeline[1]
+    assert read.counted_file == str(tmp_path / 'files/counts.json')
+    assert TRANSFORMS.build(read).table.counts == dict(oil=1)

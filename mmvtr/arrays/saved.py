@@ -40,7 +40,7 @@ def save(debiaser: Any, folder: Union[str, Path]) -> None:
     """Write a fitted Debiaser; a file appears only when it is complete.
 
     Raises:
-        TypeError: ids that json cannot hold.
+        TypeError: ids other than texts and numbers.
         OSError: the folder cannot be written.
     """
     from mmvtr.storage import naming, write_tensors, write_text  # imports safetensors
@@ -115,7 +115,7 @@ def text_of(debiaser: Any, held: dict[str, Tensor]) -> str:
     """Return a Debiaser's fields other than tensors, as json.
 
     Raises:
-        TypeError: ids that json cannot hold.
+        TypeError: ids other than texts and numbers.
     """
     _, ids, bank, fitted, chances, why = debiaser._state
     told = None
@@ -130,15 +130,21 @@ def text_of(debiaser: Any, held: dict[str, Tensor]) -> str:
         options={k: x for k, x in debiaser.options.items() if not isinstance(x, Tensor)},
         why=why,
         fitted=told,
-        ids=None if ids is None else ids.tolist(),
+        ids=None if ids is None else _plain_ids(ids),
         given=None if bank is None else bank.given,
         temperature=None if chances is None else chances.temperature,
         content={name: list(x.shape) for name, x in held.items()},
     )
-    try:
-        return json.dumps(facts, indent=1)
-    except TypeError as error:
-        raise TypeError(f'ids must be texts or whole numbers to be saved: {error}') from error
+    return json.dumps(facts, indent=1)
+
+
+def _plain_ids(ids: np.ndarray) -> list[Any]:
+    """Return ids as json gives them back."""
+    plain = [x.item() if isinstance(x, np.generic) else x for x in ids.tolist()]
+    for x in plain:
+        if not isinstance(x, (str, int, float)):
+            raise TypeError(f'ids must be texts or numbers to be saved, not {x!r:.80}')
+    return plain
 
 
 def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: Path) -> Any:

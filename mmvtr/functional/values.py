@@ -71,7 +71,7 @@ def arrays_too(function: Function, *, mapped: bool = False) -> Function:
                     f'{function.__name__}: {name} must be a numpy array or a torch tensor, not '
                     f'{kind.__name__}: give {CONVERSIONS[module].format(name)}'
                 )
-            refuse_unreadable(one, name)
+            refuse_unreadable(one, name, numbers=False)
         arrays = [*filter(_is_array, given.values())]
         if mapped:
             return _back(function(*args, **kwargs), arrays) if arrays else function(*args, **kwargs)
@@ -83,13 +83,14 @@ def arrays_too(function: Function, *, mapped: bool = False) -> Function:
     return called
 
 
-def refuse_unreadable(x: Any, name: str) -> None:
+def refuse_unreadable(x: Any, name: str, *, numbers: bool = True) -> None:
     """Raise TypeError if a tensor or an array has no plain matrix of numbers.
 
     Args:
         x: anything; a tensor [...] must be dense and on a device, an array [...] without masked
             entries.
         name: its name in the message.
+        numbers: whether it must hold numbers; a tensor on the meta device has a shape alone.
 
     Example:
         ::
@@ -106,7 +107,7 @@ def refuse_unreadable(x: Any, name: str) -> None:
             wrong = f'quantized tensor: give {name}.dequantize()'
         elif x.layout is not torch.strided:
             wrong = f'{str(x.layout).partition(".")[2]} tensor: give {name}.to_dense()'
-        elif x.is_meta and type(x) in (Tensor, torch.nn.Parameter):
+        elif numbers and x.is_meta:
             wrong = 'tensor on the meta device, which holds no numbers'
     elif _is_array(x) and getattr(x, 'mask', None) is not None and x.mask.any():
         wrong = f'masked array: give the rows without masked entries, or {name}.filled(...)'

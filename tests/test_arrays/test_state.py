@@ -117,19 +117,20 @@ def test_add_keeps_the_calibration_and_says_what_it_has_not_seen(name):
     assert 'after the calibration' not in one.calibrate().why_
 
 
-def test_stores_keep_it_and_say_so(tmp_path, capsys):
+def test_stores_keep_it_and_say_so(tmp_path, monkeypatch):
     pytest.importorskip('faiss')
     created = pytest.importorskip('mmvtr_gallery.store').create_store
+    said = []
+    monkeypatch.setattr(
+        'mmvtr_gallery.store.protocol.print_log', lambda text, *_: said.append(text)
+    )
     with created(tmp_path / 's', 12) as store:
         store.add([str(i) for i in range(100)], VIDEOS[:100])
         store.refit(ASKED, items=SEEN, transform='nnn', paired=True, chances=True, fewer=True)
         before = store.list_chances
         store.add([str(i) for i in range(100, 130)], VIDEOS[100:])
         assert store.list_chances is before and before.items == 100
-        assert (
-            '23% of the items were added after the calibration of P(right)'
-            in capsys.readouterr().out
-        )
+        assert '23% of the items were added after the calibration of P(right)' in said[-1]
 
 
 @pytest.mark.parametrize('call', ['fit', 'refit', 'add'])
@@ -189,6 +190,19 @@ def test_a_change_in_the_midst_is_not_seen(call, tmp_path, monkeypatch):
         one.save(tmp_path)
         assert np.array_equal(mmvtr.Debiaser.load(tmp_path, VIDEOS[:100]).as_vectors(), before)
     assert len(one) == 130
+
+
+@pytest.mark.parametrize('more', ['x', 0.5, np.int64(7), np.str_('x'), ('a', 1), frozenset('a')])
+def test_ids_come_back_as_they_were_or_are_refused(more, tmp_path):
+    ids = [more, *map(str, range(59))]
+    one = mmvtr.fit(VIDEOS[:60], BANK, 'csls', ids=ids)
+    if isinstance(more, (tuple, frozenset)):
+        with pytest.raises(TypeError, match='texts or numbers to be saved'):
+            one.save(tmp_path)
+        assert not [*tmp_path.iterdir()]
+    else:
+        one.save(tmp_path)
+        assert mmvtr.Debiaser.load(tmp_path, VIDEOS[:60])._state.ids.tolist() == ids
 
 
 def test_changed_takes_arrays():

@@ -214,6 +214,7 @@ DOORS = {
 }
 #: Who reads the plan of a training from its config: to check, build, simulate or estimate it.
 PLANS = (
+    'mmvtr/engine/launch/before.py',  # trainings that come before one
     'mmvtr/engine/loop/resuming.py',  # builds the schedule that goes on
     *('mmvtr/engine/checks/', 'mmvtr/engine/launch/training.py'),
     'tools/train.py',

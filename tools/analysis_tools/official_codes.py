@@ -1,6 +1,7 @@
 """Print where configs differ from the official codes that they follow, and why.
 
-    python tools/analysis_tools/official_codes.py
+    python tools/analysis_tools/official_codes.py             # all codes
+    python tools/analysis_tools/official_codes.py UATVR CE    # some
 
 The table is markdown, from ``configs/official_codes.yml``, which lists every argument of their
 optimizers, schedules, samplers, augmentations and initialisers; tests hold it against the configs.
@@ -31,7 +32,7 @@ def arguments(listed: dict[str, Any]) -> Iterator[Argument]:
 
 
 def table(listed: dict[str, Any]) -> str:
-    """Return the markdown table of arguments that differ, a reason a row."""
+    """Return the markdown table of arguments that differ, by reason."""
     found: dict[str, dict[tuple, list[str]]] = {name: {} for name in listed['reasons']}
     for code, _, name, one in arguments(listed):
         if 'why' in one:
@@ -39,10 +40,9 @@ def table(listed: dict[str, Any]) -> str:
             found[one['why']].setdefault(value, []).append(code)
     lines = ['| codes | argument | the code | here | why |', '|' + 5 * '---|']
     for reason, values in found.items():
-        cells = [list(dict.fromkeys(code for codes in values.values() for code in codes))]
-        cells += [list(column) for column in zip(*values)]
-        text = (('; '.join if len(cells[1]) > 1 else ', '.join)(cell) for cell in cells)
-        lines.append(f'| {" | ".join(text)} | {listed["reasons"][reason]} |')
+        for n, (value, codes) in enumerate(values.items()):
+            why = 'as above' if n else listed['reasons'][reason]
+            lines.append(f'| {", ".join(dict.fromkeys(codes))} | {" | ".join(value)} | {why} |')
     return '\n'.join(lines)
 
 
@@ -51,8 +51,8 @@ def count(listed: dict[str, Any]) -> str:
     found = [(len(configs), 'why' in one) for _, configs, _, one in arguments(listed)]
     differ, values = sum(why for _, why in found), sum(n for n, _ in found)
     return (
-        f'{len(found)} arguments of {len(listed["codes"])} codes are listed, {values} values of '
-        f'configs: {len(found) - differ} are equal, {differ} differ for a reason.'
+        f'{len(found)} arguments of {len(listed["codes"])} codes are compared with {values} values '
+        f'in configs: {len(found) - differ} are equal, {differ} differ for a reason.'
     )
 
 
@@ -64,8 +64,15 @@ def _said(value: Any) -> str:
 
 @tool
 def main() -> None:
-    Parser(__doc__).parse_args()
     listed = yaml.safe_load(FILE.read_text())
+    names = [code['code'] for code in listed['codes']]
+    parser = Parser(__doc__)
+    add = parser.add_argument
+    add('codes', nargs='*', metavar='CODE', help=f'which: {", ".join(names)} (default: all)')
+    args = parser.parse_args()
+    if unknown := sorted({*args.codes} - {*names}):
+        parser.error(f'no code {unknown[0]!r}: there are {", ".join(names)}')
+    listed['codes'] = [x for x in listed['codes'] if x['code'] in (args.codes or names)]
     print(table(listed), count(listed), sep='\n\n')
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from pathlib import Path
-from typing import Any, Iterable, Mapping, NamedTuple, Union
+from typing import Any, Iterable, Mapping, NamedTuple, Optional
 
 import torch
 from mmcv.transforms import BaseTransform
@@ -81,28 +81,41 @@ class TokensOfInterest(BaseTransform):
 
     Args:
         counted: the captions from which idf is computed: the config of the training set (only its
-            annotations are read), or a json file (:meth:`WordTable.read`). The same for every
-            split: there is no default, since the captions of a test set must not be counted.
+            annotations are read). The same for every split: there is no default, since the captions
+            of a test set must not be counted.
+        counted_file: their counts in place of them, a json file (:meth:`WordTable.read`), which a
+            model folder can hold.
         length: maximum tokens of a text, ``max_length`` of the tokenizer.
         method: tagger, ``'rules'`` or ``'spacy'`` (the paper's), see
             :func:`~mmvtr.datasets.words.part_of_speech.tag`.
 
     Raises:
-        ValueError: ``length`` below 1, an unknown method, a malformed file; (called) no spans, or
+        ValueError: not one of ``counted`` and ``counted_file``; ``length`` below 1, an unknown
+            method, a malformed file; (called) no spans, or
             more than ``length`` tokens.
         FileNotFoundError: no such file.
         ImportError: spaCy is not installed.
     """
 
     def __init__(
-        self, *, counted: Union[dict[str, Any], str], length: int, method: Method = 'rules'
+        self,
+        *,
+        counted: Optional[dict[str, Any]] = None,
+        counted_file: Optional[str] = None,
+        length: int,
+        method: Method = 'rules',
     ) -> None:
+        if (counted is None) == (counted_file is None) or isinstance(counted, str):
+            raise ValueError(
+                'TokensOfInterest: counted=dict(...), the training set, or '
+                f"counted_file='FILE.json' expected, got {counted!r:.80} and {counted_file!r:.80}"
+            )
         if length < 1:
             raise ValueError(f'TokensOfInterest: length must be at least 1, not {length}')
         tag('', method)  # fails early if spaCy is missing
         self.length, self.method = length, method
-        if isinstance(counted, str):
-            self.table = WordTable.read(Path(counted))
+        if counted_file is not None:
+            self.table = WordTable.read(Path(counted_file))
         else:
             self.table = WordTable.of(text['text'] for text in read_annotations(counted).texts)
 

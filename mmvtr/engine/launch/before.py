@@ -32,8 +32,8 @@ from mmvtr.signals import check_writable
 from mmvtr.storage import write_text
 from mmvtr.values import part, written
 
-#: File in a row's folder that says what was trained there; written when the training is finished.
-DONE = 'command.json'
+#: File in a row's folder that says what is trained there, and whether that is finished.
+RECORD = 'command.json'
 #: Reads a config file with options, for a work folder: :func:`mmvtr.utils.load_config`.
 Load = Callable[..., Config]
 #: Folder of a row's stored vectors.
@@ -93,22 +93,27 @@ def train_row(
     command = command_of(row, args, seed)
     content = load(row.config, row.options, str(row.folder)).pretty_text
     made = dict(command=command, config=hashlib.sha1(content.encode()).hexdigest())
-    done, first = row.folder / DONE, rank_of_launch() == 0
-    if resume and done.is_file():
-        if json.loads(done.read_text()) == made:
+    record, first = row.folder / RECORD, rank_of_launch() == 0
+    if resume and record.is_file():
+        known = json.loads(record.read_text())
+        finished = known.pop('finished')
+        if known != made and (finished or latest_checkpoint(row.folder) is not None):
+            raise SystemExit(
+                f'error: {row.folder} holds a training by another command or config ({record}): '
+                'remove that folder, or give another --work-dir'
+            )
+        if finished:
             if first:
                 print(f'{said}: finished, in {row.folder}', flush=True)
             return
-        raise SystemExit(
-            f'error: {row.folder} holds a training by another command or config ({done}): remove '
-            'that folder, or give another --work-dir'
-        )
     if first:
         print(f'{said}: {row.config}, in {row.folder}', flush=True)
         shutil.rmtree(row.folder / TEACHER, ignore_errors=True)
+        row.folder.mkdir(parents=True, exist_ok=True)
+        write_text(record, json.dumps(dict(made, finished=False)) + '\n')
     call(tool, *command, *(['--resume'] if resume else []), environment=own_group())
     if first:
-        write_text(done, json.dumps(made) + '\n')
+        write_text(record, json.dumps(dict(made, finished=True)) + '\n')
 
 
 def command_of(row: Row, args: argparse.Namespace, seed: int) -> list[str]:

@@ -130,7 +130,7 @@ def _dbsn_rows(
 @transform(
     'db_norm',
     label='DBNorm',
-    claim='items near to many queries or many items fall',
+    claim='items near many queries or many items are lowered',
     source='Wang et al. 2023, arXiv 2310.11612',
 )
 class db_norm(Transform):

@@ -43,7 +43,7 @@ __all__ = [
     'unbalanced_sinkhorn',
 ]
 
-_EVEN = 'every item is found equally often by the bank'
+_EVEN = 'the bank finds every item equally often'
 _SHARE = 'share of the mean of the nearest bank scores'
 
 
@@ -139,8 +139,8 @@ class sinkhorn_scores(_Plan):
 @transform(
     'unbalanced_sinkhorn',
     label='UnbalancedSinkhorn',
-    claim='items that are found too often pay for it in part',
-    source='ours, of Chizat et al. 2018',
+    claim='items found too often are lowered, in part',
+    source='ours, after Chizat et al. 2018',
 )
 class unbalanced_sinkhorn(_Plan):
     """Return ``scores + b`` by Sinkhorn with relaxed column marginals: items may be found unevenly.
@@ -182,7 +182,7 @@ class unbalanced_sinkhorn(_Plan):
 @transform(
     'inverted_softmax',
     label='InvertedSoftmax',
-    claim='the bank asks for every item equally often',
+    claim='scores of an item are normalised over the bank',
     source='Smith et al. 2017',
 )
 class inverted_softmax(_Plan):
@@ -220,7 +220,7 @@ class inverted_softmax(_Plan):
 @transform(
     'dual_softmax',
     label='DualSoftmax',
-    claim='a match is the best of both directions',
+    claim='scores are weighted by the softmax over the bank',
     source='CAMoE, Cheng et al. 2021',
 )
 class dual_softmax(Transform):
@@ -275,7 +275,7 @@ class dual_softmax(Transform):
 @transform(
     'qb_norm',
     label='QBNorm',
-    claim='inverted softmax where a hub would be found',
+    claim='inverted softmax, only where the first item is a hub',
     source='Bogolin et al. 2022',
 )
 class qb_norm(Transform):
@@ -327,7 +327,7 @@ class qb_norm(Transform):
 
 
 @transform(
-    'csls', label='CSLS', claim='items near to many queries fall', source='Conneau et al. 2018'
+    'csls', label='CSLS', claim='items near many queries are lowered', source='Conneau et al. 2018'
 )
 class csls(Transform):
     """Return ``2 s_ij - r_i - r_j``: cross-domain similarity local scaling (Conneau et al. 2018).
@@ -372,8 +372,8 @@ class csls(Transform):
 @transform(
     'local_scaling',
     label='LocalScaling',
-    claim='CSLS with a share of the bank',
-    source='ours, of CSLS',
+    claim='CSLS, to an adjustable degree',
+    source='ours, after CSLS',
 )
 class local_scaling(Transform):
     """Return scores minus a multiple of each item's mean score with its nearest bank queries.
@@ -416,7 +416,7 @@ class local_scaling(Transform):
 
 
 @transform(
-    'nnn', label='NNN', claim='items near to many queries fall', source='Chowdhury et al. 2024'
+    'nnn', label='NNN', claim='items near many queries are lowered', source='Chowdhury et al. 2024'
 )
 class nnn(Transform):
     """Return ``s_ij - alpha * r_j``: nearest neighbour normalisation (NNN; Chowdhury et al. 2024).
@@ -457,7 +457,7 @@ class nnn(Transform):
 @transform(
     'hedged_scaling',
     label='HedgedScaling',
-    claim='what is true of many first, then what is specific',
+    claim='general items first, then specific ones',
     source='ours',
 )
 class hedged_scaling(Transform):

@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import math
-from inspect import Parameter, Signature
-from typing import Any, Callable, ClassVar, Mapping, NamedTuple, Optional
+from inspect import Parameter, Signature, formatannotation, get_annotations
+from typing import Any, Callable, ClassVar, Iterator, Mapping, NamedTuple, Optional
 
 import torch
 from torch import Tensor
@@ -374,12 +374,7 @@ def transform(
 
     def add(kind: type[Transform]) -> Callable[..., Tensor]:
         kind.name, kind.label, kind.claim, kind.source = name, label, claim, source
-        kind.described = [
-            x._replace(name=option, type=_named(of.__annotations__[option]))
-            for of in reversed(kind.__mro__)
-            for option, x in vars(of).items()
-            if isinstance(x, Option)
-        ]
+        kind.described = [*_described(kind)]
         made = function or _function(kind)
         TRANSFORMS[name] = TransformSpec(kind, made)
         return made
@@ -424,8 +419,22 @@ def _function(kind: type[Transform]) -> Callable[..., Tensor]:
     return arrays_too(function)
 
 
-def _named(annotation: Any) -> str:
-    return annotation if isinstance(annotation, str) else annotation.__name__
+def _described(kind: type[Transform]) -> Iterator[Option]:
+    """Yield the options of a class, with names and types; those of its bases come first."""
+    classes = kind.__mro__
+    names = (x for of in reversed(classes) for x, one in vars(of).items() if type(one) is Option)
+    for name in dict.fromkeys(names):
+        option = getattr(kind, name)
+        if isinstance(option, Option):  # a subclass may fix it
+            hints = (get_annotations(of).get(name) for of in classes)
+            yield option._replace(name=name, type=_written(next(filter(None, hints), Any)))
+
+
+def _written(annotation: Any) -> str:
+    """Return an annotation as it is written."""
+    if isinstance(annotation, str):
+        return annotation
+    return formatannotation(annotation).replace('torch.', '')
 
 
 def _items(read: Mapping[str, Tiles]) -> dict[str, Tiles]:

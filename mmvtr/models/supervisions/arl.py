@@ -216,7 +216,7 @@ class ARLSupervision(nn.Module):
             )
         if exchange and len(levels) != 2:
             raise ValueError(f'exchange needs two levels, got {tuple(levels)}')
-        apply_strategy(strategy, *torch.zeros(2, 1, 1, dtype=torch.bool, device='cpu'))
+        apply_strategy(strategy, *torch.zeros(2, 1, 1).bool())
         spreads = dict(spread=spread, u_spread=u_spread, frame_u_spread=frame_u_spread)
         self.branches = nn.ModuleDict({level: Branch(dim, **spreads) for level in levels})
         self.register_buffer('ready', torch.zeros((), dtype=torch.bool))

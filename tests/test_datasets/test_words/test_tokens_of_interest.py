@@ -47,7 +47,7 @@ def test_idf_counts_captions_and_is_not_below_zero(counted):
 def test_pieces_inherit_the_idf_of_their_word(bert, counted):
     text = dict(text_id='a', text='Chop the ONION, fry the oil')
     text = HFTokenize(bert, max_length=12, spans=True).transform(text)
-    text = TokensOfInterest(counted=counted, length=12).transform(text)
+    text = TokensOfInterest(counted_file=counted, length=12).transform(text)
     # [CLS] chop the on ##ion [UNK = ,] fry the oil [SEP]
     onion, fry, oil = (math.log(5 / n) for n in (2, 3, 4))
     raw = torch.tensor([0, onion, 0, onion, onion, 0, fry, 0, oil, 0, 0, 0])
@@ -58,7 +58,9 @@ def test_pieces_inherit_the_idf_of_their_word(bert, counted):
 
 def test_weights_of_what_is_cut_off_go_to_the_rest(bert, counted):
     text = HFTokenize(bert, max_length=4, spans=True).transform(dict(text='fry the oil'))
-    interest = TokensOfInterest(counted=counted, length=4).transform(text)['text_extra']['interest']
+    interest = TokensOfInterest(counted_file=counted, length=4).transform(text)['text_extra'][
+        'interest'
+    ]
     assert interest.tolist() == [0, 1, 0, 0]
 
 
@@ -66,7 +68,7 @@ def test_a_text_without_a_token_of_interest_weighs_nothing(tmp_path, counted):
     vocab = tmp_path / 'vocab.txt'
     vocab.write_text('\n'.join(sorted({word for c in CAPTIONS for word in words(c)} | {'here'})))
     tokenize = WordTokenize(str(vocab), spans=True)
-    interest = TokensOfInterest(counted=counted, length=32)
+    interest = TokensOfInterest(counted_file=counted, length=32)
     found = {
         text: interest.transform(tokenize.transform(dict(text=text)))['text_extra']['interest']
         for text in ('the here', 'fry the oil')
@@ -105,18 +107,21 @@ def test_a_malformed_table(tmp_path, content, said):
     path = tmp_path / 'counts.json'
     path.write_text(content)
     with pytest.raises(ValueError, match=said) as error:
-        TokensOfInterest(counted=str(path), length=8)
+        TokensOfInterest(counted_file=str(path), length=8)
     assert 'counts.json' in str(error.value)
 
 
 def test_what_it_refuses(bert, counted):
-    interest = TokensOfInterest(counted=counted, length=3)
+    interest = TokensOfInterest(counted_file=counted, length=3)
     with pytest.raises(ValueError, match='spans=True'):
         interest.transform(dict(text='fry', token_ids=[2, 9, 3]))
     with pytest.raises(ValueError, match="text 'x' has 4 tokens, length is 3"):
         tokenize = HFTokenize(bert, spans=True)
         interest.transform(tokenize.transform(dict(text_id='x', text='fry oil')))
     with pytest.raises(ValueError, match='length must be at least 1'):
-        TokensOfInterest(counted=counted, length=0)
+        TokensOfInterest(counted_file=counted, length=0)
+    for given in ({}, dict(counted=counted), dict(counted={}, counted_file=counted)):
+        with pytest.raises(ValueError, match="counted_file='FILE.json' expected"):
+            TokensOfInterest(length=3, **given)
     with pytest.raises(ValueError, match='method'):
-        TokensOfInterest(counted=counted, length=3, method='guess')
+        TokensOfInterest(counted_file=counted, length=3, method='guess')

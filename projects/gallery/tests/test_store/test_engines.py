@@ -197,7 +197,7 @@ def small(request, tmp_path_factory):
         (lambda s: s.search(QUERIES, filter={'split': {'min': 1}}), 'bounds are min and max of a'),
         (lambda s: s.search(QUERIES, filter={'views': []}), '0 values, expected 1 to'),
         (lambda s: s.search(QUERIES, filter='views'), 'a mapping column -> value expected'),
-        (lambda s: s.refit(BANK, temperature=0), "temperature must be positive, .* not '0'"),
+        (lambda s: s.refit(BANK, temperature=0), 'temperature must be positive, .* not 0'),
         (lambda s: s.refit(BANK[:, :3], temperature=1), r'refit: the store holds vectors \[N, 20'),
         (lambda s: s.refit(BANK, transform='csls', temperature=1), r"csls takes \['neighbours'\]"),
         (lambda s: s.refit(BANK, transform='qb_norm'), "one of .*, not 'qb_norm'"),

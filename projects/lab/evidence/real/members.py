@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -12,6 +13,7 @@ from sets import write_store
 from training import Trained, encode
 
 from mmvtr.registry import MODELS
+from mmvtr.storage import write_atomically
 
 #: Seeds of the members of seed s: s, s + APART ...; a student's own is none of them.
 APART, STUDENT = 1000, 9000
@@ -23,19 +25,17 @@ def seeds_of(count: int, seed: int) -> list[int]:
 
 
 def member(place: Any, rate: float, seed: int) -> Trained:
-    """A training of InfoNCE, made once and kept in work_dirs/real/members."""
-    from run import WORK, fit
+    """A training of InfoNCE, made once and kept beside the data that it has read."""
+    from run import fit
 
     method = METHODS['infonce']
-    path = WORK / 'members' / f'{place.name}_{place.text}_{rate:g}_{seed}.pth'
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = place.folder / f'{_name(place, rate, seed)}.pth'
     config = model_of(method, place.about, place.text)
     if not path.exists():
         data = dataset(place.folder, 'train', place.text)
         trained = fit(place, 'infonce', config, data, rate, seed)
         kept = trained._replace(model=trained.model.state_dict())._asdict()
-        torch.save(kept, path.with_suffix('.part'))
-        path.with_suffix('.part').rename(path)
+        write_atomically(path, lambda file: torch.save(kept, file))
     kept = torch.load(path, weights_only=True)
     model = MODELS.build(config)
     model.load_state_dict(kept['model'])
@@ -46,7 +46,7 @@ def teachers(place: Any, rate: float, seeds: Sequence[int]) -> tuple[str, ...]:
     """Store each member's logits as vectors; returns the names by which a dataset reads them."""
     names = []
     for seed in seeds:
-        name = f'member_{place.text}_{rate:g}_{seed}'
+        name = _name(place, rate, seed)
         paths = [place.folder / f'{name}_{side}.h5' for side in ('text', 'video')]
         names.append(name)
         if all(path.exists() for path in paths):
@@ -63,8 +63,13 @@ def teachers(place: Any, rate: float, seeds: Sequence[int]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _name(place: Any, rate: float, seed: int) -> str:
+    """Name of a member: all that it depends on beside the data."""
+    return f'member_{place.text}_{place.schedule.epochs}_{rate:g}_{seed}'
+
+
 def _whole(path: Path, arrays: dict[str, Any]) -> None:
     """Write a store under its name only when it is complete."""
-    part = path.with_suffix('.part')
+    part = path.with_suffix(f'.{os.getpid()}.part')  # jobs may store the same
     write_store(part, arrays)
     part.rename(path)
