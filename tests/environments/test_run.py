@@ -44,6 +44,8 @@ def test_the_page_names_releases_that_were_tried():
     assert {'lowest', 'newest'} == {cell.split()[-1] for cell in rows['']}
     for line in run.option('install_requires').split('\n'):
         name, _, floor = line.partition('>=')
+        if '<' in line:  # setuptools, of which mmengine needs pkg_resources: any that has it
+            continue
         lowest = [cell for cell, of in zip(rows[name], rows['']) if 'lowest' in of]
         assert any(cell.startswith(floor.split(',')[0]) for cell in lowest), line
 
@@ -64,7 +66,7 @@ def test_lowest_dependencies_on_this_python():
 
 
 def test_which_pythons_test_the_whole():
-    known = {(3, 10): 'a', sys.version_info[:2]: 'this', (3, 99): 'c'}
+    known = {(3, 9): 'a', sys.version_info[:2]: 'this', (3, 99): 'c'}
     for options, expected in (
         ({'newest', 'this'}, ['c', 'this']),
         ({'lowest'}, ['a']),

@@ -7,7 +7,7 @@ import re
 import pytest
 import torch
 
-from children import ROOT, run_tool
+from children import ROOT, config_file, run_tool
 
 CONFIG = ROOT / 'configs' / 'dvtr_c2v_msrvtt.py'
 TEST = ['video9770', 'video9771', 'video9772']
@@ -41,9 +41,9 @@ for name in ('train', 'test'):
     ]
 
 
-def run(folder, *options, name='tiny'):
-    (folder / 'tiny.py').write_text(TINY.format(config=CONFIG))
-    return run_tool(folder, 'train.py', f'{name}.py', '--cfg-options', *OPTIONS, *options)
+def run(folder, *options, config=CONFIG):
+    (folder / 'tiny.py').write_text(TINY.format(config=config))
+    return run_tool(folder, 'train.py', 'tiny.py', '--cfg-options', *OPTIONS, *options)
 
 
 def write(folder, videos, sentences, train, pairs, write_video):
@@ -143,13 +143,13 @@ def test_twenty_steps_with_another_optimizer(tmp_path, write_video, asked, kind,
     batch = ['train_dataloader.batch_size=2', 'auto_scale_lr.base_batch_size=2']
     code, printed = run(
         tmp_path, *batch, 'train_cfg.max_epochs=10', 'train_cfg.val_interval=10',
-        name=f'tiny+{asked}',
+        config=config_file(f'dvtr_c2v_msrvtt_{asked}'),
     )  # fmt: skip
     said = ' '.join(printed.split())
     assert code == 0 and re.search(rf'optimizer {kind}, lr .*\b0\.0001 \(\d+ parameters', said), (
         printed
     )
-    saved = torch.load(tmp_path / f'work_dirs/tiny+{asked}/epoch_10.pth', weights_only=False)
+    saved = torch.load(tmp_path / 'work_dirs/tiny/epoch_10.pth', weights_only=False)
     groups = saved['optimizer']['param_groups']
     assert saved['meta']['iter'] == 20
     for key, value in values.items():
