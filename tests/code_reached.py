@@ -6,7 +6,6 @@ Knows nothing of what components declare. An argument is followed through assign
 
 import ast
 import inspect
-import sys
 import textwrap
 from functools import cache
 from importlib import import_module
@@ -194,7 +193,7 @@ class _Walk(ast.NodeVisitor):
 
     def _resolve(self, node):
         """What a call calls, as far as its module says."""
-        scope = vars(sys.modules[self.function.__module__])
+        scope = self.function.__globals__
         if isinstance(node, ast.Name):
             local = (
                 inspect.unwrap(scope.get(node.id)) if node.id in scope else self._imported(node.id)
