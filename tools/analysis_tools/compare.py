@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -26,7 +26,15 @@ from torch import Tensor
 
 from mmvtr.command_line import Parser, output_file, tool
 from mmvtr.evaluation import JudgedMetric, RetrievalMetric
-from mmvtr.evaluation.paired import Paired, holm, paired
+from mmvtr.evaluation.differences import (
+    RESOLVED,
+    Difference,
+    Measured,
+    as_dict,
+    corrected,
+    difference,
+    differences_csv,
+)
 from mmvtr.evaluation.results import read_about, refuse_other_test
 from mmvtr.storage import write_text
 from mmvtr.structures import Directed, Relation
@@ -41,31 +49,6 @@ from score_files.reading import (
 )
 
 RECALLS = (1, 5, 10)
-RESOLVED = ('better', 'worse')
-
-
-class Row(NamedTuple):
-    """The comparison of a system with the baseline in one metric.
-
-    Attributes:
-        system, metric: their names.
-        base, own: means of baseline and system.
-        test: result of the paired test.
-        p: corrected p.
-    """
-
-    system: str
-    metric: str
-    base: float
-    own: float
-    test: Paired
-    p: float
-
-    def verdict(self, level: float) -> str:
-        """Return 'better' or 'worse' if p is below ``level``, else 'not resolved'."""
-        if self.p >= level or not self.test.mean:
-            return 'not resolved'
-        return 'better' if self.test.mean > 0 else 'worse'
 
 
 def parse_args() -> argparse.Namespace:
@@ -93,7 +76,12 @@ def parse_args() -> argparse.Namespace:
         metavar='P',
         help='a corrected p below it resolves a difference (default: 0.05)',
     )
-    add('--out', type=output_file, metavar='FILE.json', help='write all numbers to this file')
+    add(
+        '--out',
+        type=output_file,
+        metavar='FILE',
+        help='write all numbers to this .json or .csv file',
+    )
     add(
         '--plot',
         type=output_file,
@@ -114,7 +102,10 @@ def main() -> None:
     print('\n'.join([describe(args, relation, rows), *heading]))
     print(f'\n{table(rows, args.level)}\n\n{summary(rows, args.level)}')
     if args.out:
-        write_text(args.out, json.dumps(as_json(rows, args), indent=2) + '\n')
+        if args.out.suffix == '.csv':
+            write_text(args.out, differences_csv(rows, level=args.level))
+        else:
+            write_text(args.out, json.dumps(as_json(rows, args), indent=2) + '\n')
     if args.plot:
         plot(args.plot, rows, args.level)
 
@@ -222,22 +213,28 @@ def clusters(positives: Tensor) -> tuple[np.ndarray, np.ndarray]:
     return of_all[: len(positives)], of_all[len(positives) :]
 
 
-def compare(values: Mapping[str, Mapping[str, Tensor]], relation: Relation, by: str) -> list[Row]:
+def compare(
+    values: Mapping[str, Mapping[str, Tensor]], relation: Relation, by: str
+) -> list[Difference]:
     """Return each system's comparison with the first one; metrics without values are dropped."""
     base, *others = values
-    groups = clusters(relation.positives) if by == 'video' else (None, None)
-    found = []
-    for name in others:
-        for key, own in values[name].items():
-            theirs, of = values[base][key].numpy(), groups['v2t' in key]
-            test = paired(own.numpy(), theirs, of)
-            if test is not None:
-                found.append(Row(name, key, float(np.nanmean(theirs)), 0.0, test, 1.0))
-    corrected = holm([row.test.p for row in found])
-    return [r._replace(own=r.base + r.test.mean, p=p) for r, p in zip(found, corrected)]
+    groups = clusters(relation.positives) if by == 'video' else None
+
+    def measured(name: str, key: str) -> Measured:
+        queries = values[name][key].numpy()
+        mean = float(np.nanmean(queries)) if (queries == queries).any() else np.nan
+        of = () if groups is None else (groups['v2t' in key],)
+        return Measured({0: mean}, {0: (queries,)}, of)
+
+    found = [
+        difference(name, key, measured(name, key), measured(base, key))
+        for name in others
+        for key in values[name]
+    ]
+    return corrected(row for row in found if row is not None and row.queries)
 
 
-def describe(args: argparse.Namespace, relation: Relation, rows: Sequence[Row]) -> str:
+def describe(args: argparse.Namespace, relation: Relation, rows: Sequence[Difference]) -> str:
     texts, videos = relation.positives.shape
     drawn = 'videos with their texts' if args.by == 'video' else 'queries'
     return (
@@ -247,25 +244,24 @@ def describe(args: argparse.Namespace, relation: Relation, rows: Sequence[Row]) 
     )
 
 
-def table(rows: Sequence[Row], level: float) -> str:
+def table(rows: Sequence[Difference], level: float) -> str:
     """Return the comparisons as a text table."""
     head = 'system metric base own difference interval gained lost queries p corrected verdict'
     lines = [head.split()]
     for row in rows:
-        test = row.test
         lines.append(
             [
                 row.system,
                 row.metric,
                 f'{row.base:.1f}',
                 f'{row.own:.1f}',
-                f'{test.mean:+.2f}',
-                f'{test.low:+.2f}..{test.high:+.2f}',
-                f'{test.gained}',
-                f'{test.lost}',
-                f'{test.queries}',
-                f'{test.p:.4f}',
+                f'{row.mean:+.2f}',
+                f'{row.low:+.2f}..{row.high:+.2f}',
+                f'{row.gained}',
+                f'{row.lost}',
+                f'{row.queries}',
                 f'{row.p:.4f}',
+                f'{row.corrected:.4f}',
                 row.verdict(level),
             ]
         )
@@ -276,7 +272,7 @@ def table(rows: Sequence[Row], level: float) -> str:
     )
 
 
-def summary(rows: Sequence[Row], level: float) -> str:
+def summary(rows: Sequence[Difference], level: float) -> str:
     """Return one sentence per system."""
     lines = []
     for name in dict.fromkeys(row.system for row in rows):
@@ -290,32 +286,21 @@ def summary(rows: Sequence[Row], level: float) -> str:
     return '\n'.join(lines)
 
 
-def as_json(rows: Sequence[Row], args: argparse.Namespace) -> dict[str, Any]:
+def as_json(rows: Sequence[Difference], args: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for row in rows:
-        numbers = {**row.test._asdict(), 'base': row.base, 'own': row.own, 'corrected_p': row.p}
-        numbers['verdict'] = row.verdict(args.level)
-        found.setdefault(row.system, {})[row.metric] = numbers
+        found.setdefault(row.system, {})[row.metric] = as_dict(row, level=args.level)
     about = dict(baseline=str(args.files[0]), by=args.by, level=args.level, systems=found)
     return about
 
 
-def plot(path: Path, rows: Sequence[Row], level: float) -> None:
+def plot(path: Path, rows: Sequence[Difference], level: float) -> None:
     """Draw differences with their intervals, and the numbers of queries gained and lost."""
     # Import here: only needed with a plot.
-    from drawings.difference_rows import Difference, differences
     from mmvtr.visualization import save
+    from mmvtr.visualization.difference_rows import difference_rows
 
-    several = len({row.system for row in rows}) > 1
-    drawn = [
-        Difference(
-            f'{row.system}  {row.metric}' if several else row.metric,
-            *(row.test.mean, row.test.low, row.test.high, row.test.gained, row.test.lost),
-            row.verdict(level),
-        )
-        for row in rows
-    ]
-    save(differences(drawn, title='' if several else rows[0].system), path)
+    save(difference_rows(rows, level=level), path)
 
 
 if __name__ == '__main__':
