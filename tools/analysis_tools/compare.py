@@ -35,6 +35,7 @@ from mmvtr.evaluation.differences import (
     difference,
     differences_csv,
 )
+from mmvtr.evaluation.queries import Queries, groups
 from mmvtr.evaluation.results import read_about, refuse_other_test
 from mmvtr.storage import write_text
 from mmvtr.structures import Directed, Relation
@@ -98,7 +99,7 @@ def main() -> None:
     heading = beside(args.files)
     relation, systems = load_all(args)
     values = {name: by_query(args, scores, relation) for name, scores in systems.items()}
-    rows = compare(values, relation, args.by)
+    rows = compare(values)
     print('\n'.join([describe(args, relation, rows), *heading]))
     print(f'\n{table(rows, args.level)}\n\n{summary(rows, args.level)}')
     if args.out:
@@ -186,52 +187,44 @@ def in_order(path: Path, scores: Tensor, file: ScoreFile, ids: Ids) -> Tensor:
     return scores.where(listed, scores[listed].min() - 1)
 
 
-def by_query(args: argparse.Namespace, scores: Directed, relation: Relation) -> dict[str, Tensor]:
-    """Return the value of each metric for each query."""
+def by_query(args: argparse.Namespace, scores: Directed, relation: Relation) -> Queries:
+    """Return the values of each query, by default for each R@K and measure of judged pairs."""
     metric = RetrievalMetric(recall_at=RECALLS, v2t_protocols=('max_over_captions',))
     values = metric.by_query(scores, relation)
+    default = [key for key in values if key.partition('_')[2].startswith('R')]
     if args.judgments:
         pairs = read_judgments(args.judgments, (relation.text_ids, relation.video_ids))
         judged = JudgedMetric(pairs, at_least=args.at_least, k=(1,))
         found = judged.by_query(scores, relation)
         values.update({f'judged_{key}': x for key, x in found.items() if 'share' not in key})
+        default += [key for key in values if key.startswith('judged_')]
     unknown = sorted(set(args.metrics or ()) - values.keys())
     if unknown:
         raise ValueError(
             f'--metrics: {unknown[0]!r:.80} does not exist; there are {", ".join(values)}'
         )
-    return {key: x for key, x in values.items() if key in (args.metrics or values)}
+    texts, videos = groups(relation.positives)
+    if args.by == 'query':
+        texts, videos = torch.arange(len(texts)), torch.arange(len(videos)) + len(texts)
+    kept = {key: x for key, x in values.items() if key in (args.metrics or default)}
+    return Queries(kept, dict(t2v=texts, v2t=videos))
 
 
-def clusters(positives: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Return group numbers, int64 [T] and [V], of the components connected by annotated pairs."""
-    from scipy.sparse import bmat, csr_matrix
-    from scipy.sparse.csgraph import connected_components
-
-    pairs = csr_matrix(positives.numpy())
-    _, of_all = connected_components(bmat([[None, pairs], [pairs.T, None]]), directed=False)
-    return of_all[: len(positives)], of_all[len(positives) :]
-
-
-def compare(
-    values: Mapping[str, Mapping[str, Tensor]], relation: Relation, by: str
-) -> list[Difference]:
+def compare(found: Mapping[str, Queries]) -> list[Difference]:
     """Return each system's comparison with the first one; metrics without values are dropped."""
-    base, *others = values
-    groups = clusters(relation.positives) if by == 'video' else None
+    base, *others = found
 
     def measured(name: str, key: str) -> Measured:
-        queries = values[name][key].numpy()
-        mean = float(np.nanmean(queries)) if (queries == queries).any() else np.nan
-        of = () if groups is None else (groups['v2t' in key],)
-        return Measured({0: mean}, {0: (queries,)}, of)
+        arrays, of = found[name].parts(key)
+        total = sum(np.nanmean(x) if (x == x).any() else np.nan for x in arrays)
+        return Measured({0: float(total)}, {0: arrays}, of)
 
-    found = [
+    rows = [
         difference(name, key, measured(name, key), measured(base, key))
         for name in others
-        for key in values[name]
+        for key in found[name].values
     ]
-    return corrected(row for row in found if row is not None and row.queries)
+    return corrected(row for row in rows if row is not None and row.queries)
 
 
 def describe(args: argparse.Namespace, relation: Relation, rows: Sequence[Difference]) -> str:

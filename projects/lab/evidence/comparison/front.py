@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
-
 from comparison.columns import FOUND, TRUTH, heading
 from comparison.files import OWN, Row
 from comparison.kinds import Condition, Method

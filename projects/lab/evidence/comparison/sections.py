@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Callable, Mapping, Sequence
 
-
 from comparison.columns import (
     DETECTION,
     PAIRED,

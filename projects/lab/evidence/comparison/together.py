@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from typing import Mapping, NamedTuple, Optional, Sequence
 
-
 from comparison.columns import FOUND, TRUTH, heading
 from comparison.files import MATCHED, OWN, Row
 from comparison.general import LAST, LATER, UNUSED
