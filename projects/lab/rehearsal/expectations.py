@@ -221,14 +221,16 @@ def uncertainty(model: ConfigDict, narrow: Part) -> Iterator[Check]:
         for kind in ('positive', 'negative')
     )
     least = 1e-12  # a mean of probabilities may be 0
-    told = [math.log(max(p, least) / max(n, least)) for p, n in zip(positive, negative)]
-    then = [one for share, one in zip(ramp, told) if share > 0]
-    if then:
+    learnt = [math.log(max(p, least) / max(n, least)) for p, n in zip(positive, negative)]
+    begins = next((step for step, share in enumerate(ramp) if share > 0), None)
+    if begins is not None and learnt:
+        tenth = max(1, len(learnt) // 10)  # one batch alone differs from the next by LEARNT
+        first, then = (statistics.fmean(learnt[at : at + tenth]) for at in (0, begins))
         yield Check(
             'weights wait for the heads',
-            then[0] - told[0] >= LEARNT,
-            f'log of the match probability of positives over that of negatives is {then[0]:.2f} '
-            f'when the ramp begins, {told[0]:.2f} at the start (at least {LEARNT:g} more)',
+            then - first >= LEARNT,
+            f'log of the match probability of positives over that of negatives is {then:.2f} '
+            f'when the ramp begins, {first:.2f} at the start (at least {LEARNT:g} more)',
         )
 
 

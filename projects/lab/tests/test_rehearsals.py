@@ -417,7 +417,7 @@ def test_a_match_probability_that_has_come_to_nothing_is_no_crash():
 
 @pytest.mark.parametrize('weight, alive', [(1e-4, True), (1e3, False)])
 def test_a_sigma_that_the_prior_has_taken_is_caught(weight, alive):
-    cfg = config('uatvr_vitb32_msrvtt', **SHORT, **{'train_dataloader.batch_size': 30_000})
+    cfg = config('uatvr_vitb32_msrvtt', **SHORT, **{'train_dataloader.batch_size': 4_000})
     cfg.model.objectives.kl.loss_weight = weight
     cfg.optim_wrapper.optimizer.lr = 0.1
     one = named(cfg, TINY)['sigma is alive']
