@@ -5,7 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any, Callable, Iterable, Mapping, Union
 
-from mmvtr.functional.transforms.transform_table import TRANSFORMS, UNITS, checked_options
+from mmvtr.functional.transforms.transform_table import (
+    MODEL,
+    TRANSFORMS,
+    UNITS,
+    checked_options,
+    with_model,
+)
 
 #: Option -> its short form.
 SHORT = dict(iterations='--iters')
@@ -61,7 +67,7 @@ def options_given(args: argparse.Namespace, transforms: Iterable[str]) -> dict[s
     named = [x for x in chosen if x != 'auto']  # which has no options
     found = {x: _of(given, TRANSFORMS[x].options) for x in named}
     for transform, options in found.items():
-        checked_options(transform, options)
+        checked_options(transform, with_model(options))
     return {x: found.get(x, {}) for x in chosen}
 
 
@@ -75,5 +81,5 @@ def _of(given: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
 
 
 def _temperature(word: str) -> Union[float, str]:
-    """Return a number, or the text of a percentage such as '20%' of the scores' range."""
-    return word if word.endswith('%') else float(word)
+    """Return a number, or a text: a share such as '20%', or 'model'."""
+    return word if word.endswith('%') or word == MODEL else float(word)

@@ -194,10 +194,10 @@ class VideoRetrievalInferencer(BaseInferencer):
                 (``cfg.train_dataloader.dataset``), from whose captions implications are learnt.
             calibration: gives each hit P(match) (docs/arrays.md); fitted on the scores that rank:
                 raw scores of this model, or those with this transform and bank.
-            **options: options of the transform, as in the table. The default ``temperature`` is the
-                model's; for ``'sure_first'`` it is a share of how far each
-                video's best score lies above its mean (a number given here is in score units), and
-                ``sure``, in [0, 1], is the minimum certainty of a first text.
+            **options: options of the transform, as in the table; ``temperature='model'`` is the
+                model's own. Of ``'sure_first'``: ``temperature``, in score units, by default a
+                share of how far each video's best score lies above its mean, and ``sure``, in
+                [0, 1], the minimum certainty of a first text.
 
         Raises:
             BrokenVideoError: a video cannot be read and ``on_broken='raise'``.

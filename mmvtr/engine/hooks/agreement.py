@@ -9,12 +9,7 @@ from mmengine.runner import Runner
 from torch import Tensor
 
 from mmvtr.datasets.video_text import VideoTextDataset
-from mmvtr.engine.hooks.score_transforms import (
-    Bank,
-    ScoreTransformHook,
-    TransformHook,
-    check_temperature,
-)
+from mmvtr.engine.hooks.score_transforms import Bank, ScoreTransformHook, TransformHook
 from mmvtr.engine.hooks.stored_queries import (
     captions_of,
     check_source,
@@ -95,7 +90,8 @@ class SureFirstHook(TransformHook):
         super().__init__(name=name)
         check_source(written, WRITTEN, bank_file=bank_file, name='written')
         check_range('[0, 1]', sure=sure)
-        check_temperature(temperature)
+        if temperature is not None:
+            check_range('(0, inf)', temperature=temperature)
         if places < 1:
             raise ValueError(f'places must be 1 or more, not {places}')
         self.captions = captions
@@ -173,7 +169,7 @@ class LocalScalingHook(ScoreTransformHook):
         t2v: strength for videos as items; 0 = raw scores.
         v2t: strength for texts as items; 0 = raw scores.
         share: share of the queries nearest to an item; None = the table's.
-        queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
+        queries, bank_file, name: see :class:`ScoreTransformHook`.
 
     Raises:
         ValueError: see :class:`ScoreTransformHook`; no strength in either direction.
@@ -213,7 +209,7 @@ class HedgedScalingHook(ScoreTransformHook):
         rest: strength that orders all others.
         places: number of texts ranked by ``first``; None = the table's.
         share: share of the queries nearest to a text; None = the table's.
-        queries, bank_file, temperature, name: see :class:`ScoreTransformHook`.
+        queries, bank_file, name: see :class:`ScoreTransformHook`.
 
     Raises:
         ValueError: see :class:`ScoreTransformHook`; (at evaluation) ``places`` above the number of

@@ -31,6 +31,7 @@ from mmvtr.functional.transforms.transform_table import (
     TRANSFORMS,
     TransformSpec,
     checked_options,
+    with_model,
 )
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Directed
@@ -118,12 +119,12 @@ class ScoreTransformHook(TransformHook):
             ``tools/export_bank.py`` wrote) or ``'test'``: all test queries at once, an oracle that
             no retrieval system has. There is no default and no fallback.
         bank_file: for ``queries='bank'``.
-        temperature: temperature of the transform; None = the model's.
         name: name of its results, default the class's.
         marginals: for a transform with ``bank_marginals``: ``'uniform'`` (paper), or
             ``'per_video'``: a query has weight 1 / (number of queries of its training video), so
             that a video with many captions counts once.
-        **given: options of the transform (:data:`.TRANSFORMS`).
+        **given: options of the transform (:data:`.TRANSFORMS`); ``temperature='model'`` is the
+            model's own.
 
     Raises:
         ValueError: an unknown source, a bank without a file, an option of the transform that is
@@ -138,30 +139,31 @@ class ScoreTransformHook(TransformHook):
         *,
         queries: str,
         bank_file: Optional[str] = None,
-        temperature: Optional[float] = None,
         name: Optional[str] = None,
         marginals: str = 'uniform',
         **given: Any,
     ) -> None:
         check_marginals(marginals, queries)
         check_source(queries, SOURCES, bank_file=bank_file)
-        check_temperature(temperature)
         super().__init__(name=name or self.default_name + ('_oracle' if queries == 'test' else ''))
         self.queries = self.source = queries
         self.bank_file = bank_file
-        self.temperature, self.given, self.marginals = temperature, given, marginals
+        self.given, self.marginals = given, marginals
         takes = self._spec is not None and 'bank_marginals' in self._spec.options
         if marginals != 'uniform' and not takes:
             raise ValueError(f'{type(self).__name__} takes no marginals')
         if self.default_name in OF_BANK:
-            checked_options(self.default_name, given)
+            checked_options(self.default_name, with_model(given))
             if queries == 'test' and self._spec.reads_items:
                 raise ValueError(
                     f'{type(self).__name__} needs queries and items seen before, but the test set '
                     "has only its gallery; take queries='train_queue' or 'bank'"
                 )
         elif given:
-            raise ValueError(f'{type(self).__name__} takes no {sorted(given)[0]!r}')
+            raise ValueError(
+                f'{type(self).__name__} takes no {sorted(given)[0]!r}, an option of one transform: '
+                'take the hook of that transform'
+            )
 
     @property
     def _spec(self) -> Optional[TransformSpec]:
@@ -172,20 +174,18 @@ class ScoreTransformHook(TransformHook):
         self._stored(runner)
 
     def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
-        """Return one direction's transformed scores [Q, N]."""
+        """Return one direction's transformed scores [Q, N]; the temperature is the model's."""
         if self._spec is None:
             raise NotImplementedError(f'{type(self).__name__} must define transform()')
         checked_scores(scores, bank.scores)
-        options = self.options(bank)
-        if 'temperature' in self._spec.options:
-            options['temperature'] = temperature
+        options = with_model(self.options(bank), temperature)
         if options.get('dynamic'):  # without a bias per item
             return self._spec(scores, bank.scores, **options, **bank.beside)
         fitted = Debiaser(self.default_name, **options)
         return fitted.fit_scores(bank.scores, beside=bank.beside).changed(scores)
 
     def options(self, bank: Bank) -> dict[str, Any]:
-        """Return the transform's options, without the temperature, for one direction."""
+        """Return the transform's options for one direction."""
         if self.marginals == 'uniform':
             return dict(self.given)
         _, video, count = bank.video.unique(return_inverse=True, return_counts=True)
@@ -195,7 +195,7 @@ class ScoreTransformHook(TransformHook):
     def transformed(self, runner: Runner, evaluation: Evaluation) -> Directed:
         stored = self._stored(runner)
         scores = evaluation.matrices['scores'].to(evaluation.device)
-        temperature = temperature_of(self.temperature, evaluation)
+        temperature = float(evaluation.matrices['temperature'])
         t2v = self._one_direction(scores, 'text', evaluation, stored, temperature)
         v2t = self._one_direction(scores.t(), 'video', evaluation, stored, temperature).t()
         again = [] if self.queries != 'bank' else asked_again(stored, evaluation)
@@ -242,14 +242,22 @@ class ScoreTransformHook(TransformHook):
     ) -> str:
         """Return a note for readers of the numbers."""
         if stored is None:
-            return f'queries: the test set itself (transductive), temperature {temperature:.4g}'
+            return f'queries: the test set itself (transductive){self._at(temperature)}'
         sizes = ', '.join(
             f'{len(queries.index)} {kind}s ({queries.distinct} distinct)'
             for kind, queries in stored.items()
         )
         source = 'train queue' if self.queries == 'train_queue' else self.bank_file
         kind = '; '.join(again) or 'inductive'
-        return f'queries: {source}, {sizes}; {kind}, temperature {temperature:.4g}'
+        return f'queries: {source}, {sizes}; {kind}{self._at(temperature)}'
+
+    def _at(self, temperature: float) -> str:
+        """Return the temperature of the transform in words, if it has one, given the model's."""
+        if self._spec is None or 'temperature' not in self._spec.options:
+            return ''
+        asked = with_model(self.given, temperature).get('temperature')
+        asked = self._spec.options['temperature'] if asked is None else asked
+        return f', temperature {asked}' if isinstance(asked, str) else f', temperature {asked:.4g}'
 
     def _warn_if_small(
         self, runner: Runner, evaluation: Evaluation, stored: Optional[dict[str, Queries]]
@@ -284,17 +292,6 @@ def check_marginals(marginals: str, queries: str) -> None:
         raise ValueError("marginals='per_video' weighs training queries, but queries is 'test'")
 
 
-def check_temperature(temperature: Optional[float]) -> None:
-    """Raise ValueError unless it is positive, or None."""
-    if temperature is not None and not temperature > 0:
-        raise ValueError(f'temperature must be positive or None, not {temperature}')
-
-
-def temperature_of(given: Optional[float], evaluation: Evaluation) -> float:
-    """Return the given temperature; None = the model's."""
-    return float(evaluation.matrices['temperature']) if given is None else given
-
-
 @HOOKS.register_module()
 class AutoHook(ScoreTransformHook):
     """Transform chosen from the table by the stored pairs, for each direction (docs/arrays.md).
@@ -311,11 +308,6 @@ class AutoHook(ScoreTransformHook):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        if self.temperature is not None:
-            raise ValueError(
-                "AutoHook takes no 'temperature', an option of one transform: take the hook of "
-                'that transform'
-            )
         self._why: dict[str, str] = {}
 
     def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
@@ -325,8 +317,7 @@ class AutoHook(ScoreTransformHook):
         return fitted.changed(scores)
 
     def _note(self, *given: Any) -> str:
-        queries = super()._note(*given).rpartition(', temperature')[0]
-        return f'{queries}; t2v {self._why["text"]}; v2t {self._why["video"]}'
+        return f'{super()._note(*given)}; t2v {self._why["text"]}; v2t {self._why["video"]}'
 
 
 def hook_of(spec: TransformSpec) -> type[ScoreTransformHook]:
@@ -336,7 +327,7 @@ def hook_of(spec: TransformSpec) -> type[ScoreTransformHook]:
     taken = [
         Parameter(x.name, Parameter.KEYWORD_ONLY, default=x.default, annotation=x.type)
         for x in spec.described
-        if x.name not in ('temperature', 'bank_marginals')
+        if x.name != 'bank_marginals'
     ]
     if 'bank_marginals' in spec.options:
         taken.append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping
+from typing import Any, Iterable, Mapping, Optional
 
 import mmvtr.functional.transforms.dual_banks  # noqa: F401 - its transforms are in the table
 import mmvtr.functional.transforms.score_transforms  # noqa: F401
@@ -40,6 +40,10 @@ FITTED = tuple(name for name in OF_BANK if not TRANSFORMS[name].needs)
 #: that read only queries, no items seen before.
 ADDITIVE = tuple(name for name in OF_BANK if TRANSFORMS[name].form == 'additive')
 OF_QUERIES = tuple(name for name in ADDITIVE if not TRANSFORMS[name].reads_items)
+
+
+#: Temperature of a transform at the doors that know a model: the model's own.
+MODEL = 'model'
 
 
 def _units() -> dict[str, str]:
@@ -94,3 +98,20 @@ def checked_options(transform: str, given: Mapping[str, Any]) -> dict[str, Any]:
             {'neighbours': 16, 'alpha': 0.5}
     """
     return transform_named(transform, OF_BANK).kind.checked(given)
+
+
+def with_model(options: Mapping[str, Any], temperature: Optional[float] = None) -> dict[str, Any]:
+    """Return options in which the temperature ``'model'`` is a model's own number.
+
+    Args:
+        options: of a transform.
+        temperature: the model's; None = not known yet, the default for checks of the others.
+
+    Example:
+        ::
+
+            >>> with_model(dict(temperature='model', iterations=2), 0.05)
+            {'temperature': 0.05, 'iterations': 2}
+    """
+    own = dict(temperature=temperature) if options.get('temperature') == MODEL else {}
+    return {**options, **own}

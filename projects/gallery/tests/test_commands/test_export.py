@@ -214,6 +214,7 @@ def test_index_ranks_as_the_transformed_scores(folder, tool, tmp_path, transform
         options += ['--bank', tmp_path / 'bank.pth', '--temperature', 0.05]
     else:
         bank = take(bank, slice(1, 4))
+        options += ['--temperature', 'model']
     printed = tool('export_index.py', 'config.py', 'trained.pth', '--out', tmp_path, *options)
     size, temperature = (6, 0.05) if source == 'bank' else (3, 0.2)
     assert f'{transform} with {size} texts ({size} distinct) of ' in printed

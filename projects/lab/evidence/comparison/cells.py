@@ -41,10 +41,14 @@ from mmvtr.utils import load_config
 
 QUEUE = 2048
 HOOKS = {
-    'sinkhorn': dict(type='SinkhornHook', queries='train_queue'),
-    'inverted_softmax': dict(type='InvertedSoftmaxHook', queries='train_queue'),
-    'sinkhorn_oracle': dict(type='SinkhornHook', queries='test'),
-    RELAXED: dict(type='UnbalancedSinkhornHook', queries='train_queue', name=RELAXED),
+    'sinkhorn': dict(type='SinkhornHook', queries='train_queue', temperature='model'),
+    'inverted_softmax': dict(
+        type='InvertedSoftmaxHook', queries='train_queue', temperature='model'
+    ),
+    'sinkhorn_oracle': dict(type='SinkhornHook', queries='test', temperature='model'),
+    RELAXED: dict(
+        type='UnbalancedSinkhornHook', queries='train_queue', temperature='model', name=RELAXED
+    ),
     LIFTED: dict(type='LocalScalingHook', queries='train_queue', v2t=-0.15, name=LIFTED),
     LOWERED: dict(type='LocalScalingHook', queries='train_queue', v2t=0.15, name=LOWERED),
 }
