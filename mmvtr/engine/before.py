@@ -335,7 +335,7 @@ def own_group() -> dict[str, str]:
     from torch.distributed import TCPStore
 
     store = TCPStore(environment['MASTER_ADDR'], int(environment['MASTER_PORT']), is_master=False)
-    key = f'mmvtr/engine/before/{environment.get("TORCHELASTIC_RESTART_COUNT", "0")}/{next(_GROUPS)}'
+    key = f'mmvtr/before/{environment.get("TORCHELASTIC_RESTART_COUNT", "0")}/{next(_GROUPS)}'
     if rank_of_launch() == 0:
         with socket.socket() as probe:
             probe.bind(('', 0))
