@@ -5,6 +5,7 @@ Knows torch and numpy, no config, no registry and no mmengine.
 
 from mmvtr.arrays.choice import Choice, choose
 from mmvtr.arrays.debiaser import Debiaser
+from mmvtr.arrays.generations import Behind, Stale
 from mmvtr.arrays.hubs import HubReport, Suspect, hub_report
 from mmvtr.arrays.list_chances import ListChances, judged_chances
 from mmvtr.arrays.retrieval import fit, retrieve
@@ -12,12 +13,14 @@ from mmvtr.arrays.searching import Hubs, Retrieved
 from mmvtr.arrays.tokens import Tokens
 
 __all__ = [
+    'Behind',
     'Choice',
     'Debiaser',
     'HubReport',
     'Hubs',
     'ListChances',
     'Retrieved',
+    'Stale',
     'Suspect',
     'Tokens',
     'choose',

@@ -140,7 +140,7 @@ def test_a_file_that_is_cut_or_of_another_version_is_refused(folder):
     tensors.write_bytes(content)
     for wrong, said in (
         (text[: len(text) // 2], 'damaged or cut'),
-        (text.replace('"version": 1', '"version": 2'), "of version '2'"),
+        (text.replace('"version": 2', '"version": 3'), "of version '3'"),
         (text.replace('"sinkhorn"', '"os.system"'), 'names an unknown transform'),
         (json.dumps(dict(version=1)), 'is not a Debiaser'),
     ):
