@@ -10,6 +10,7 @@ from mmvtr.arrays.hubs import HubReport, Suspect, hub_report
 from mmvtr.arrays.list_chances import ListChances, judged_chances
 from mmvtr.arrays.retrieval import fit, retrieve
 from mmvtr.arrays.searching import Hubs, Retrieved
+from mmvtr.arrays.sources import Rows, read_rows
 from mmvtr.arrays.tokens import Tokens
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     'Hubs',
     'ListChances',
     'Retrieved',
+    'Rows',
     'Stale',
     'Suspect',
     'Tokens',
@@ -27,5 +29,6 @@ __all__ = [
     'fit',
     'hub_report',
     'judged_chances',
+    'read_rows',
     'retrieve',
 ]

@@ -26,6 +26,7 @@ from mmvtr.arrays.inputs import (
     in_order,
     read_bank,
     read_ids,
+    read_items,
     read_vectors,
     score_tiles,
 )
@@ -119,16 +120,18 @@ class Debiaser:
         self._state = State()
 
     @torch.no_grad()
-    def fit(self, videos: Optional[Array], bank: Any = None, *, ids: Any = None) -> Debiaser:
+    def fit(self, videos: Any, bank: Any = None, *, ids: Any = None) -> Debiaser:
         """Fit the transform's biases to a gallery and a bank; return ``self``.
 
         Args:
-            videos: numpy or torch, float [N, D]; may be memory-mapped, and is not copied.  None:
-                the gallery is given later; the bank is kept, and :meth:`load` fits it to the
-                gallery.
+            videos: numpy or torch, float [N, D]; may be memory-mapped, and is not copied.  Or a
+                file of parquet, Arrow or npy, a table of Arrow or LanceDB, or a list of these
+                (:func:`mmvtr.arrays.read_rows`).  None: the gallery is given later; the bank is
+                kept, and :meth:`load` fits it to the gallery.
             bank: queries seen before, float [B, D], or ``(texts, videos)``, row i of both one pair;
-                equal rows count once; or a :class:`mmvtr.arrays.inputs.Bank`.  None: raw.
-            ids: one id a video; default row numbers.
+                equal rows count once; or a :class:`mmvtr.arrays.inputs.Bank`.  Files and tables are
+                read as those of the videos.  None: raw.
+            ids: one id a video; default those of a file or table, else row numbers.
 
         Raises:
             TypeError, ValueError: arrays that are not matrices of numbers of one width, ids that do
@@ -139,9 +142,8 @@ class Debiaser:
                 raise ValueError('there is neither a gallery nor a bank')
             self._state = State(bank=read_bank(bank, None, self.geometry), why=WAITING)
             return self
-        gallery = read_vectors(videos, 'videos', self.geometry)
-        before = self._state.generations
-        self._fit(State(gallery, read_ids(ids, len(gallery)), generations=before), bank)
+        gallery, named = read_items(videos, ids, self.geometry)
+        self._fit(State(gallery, named, generations=self._state.generations), bank)
         return self
 
     @torch.no_grad()
@@ -228,24 +230,23 @@ class Debiaser:
         return self
 
     @torch.no_grad()
-    def add(self, videos: Array, *, ids: Any = None) -> Debiaser:
+    def add(self, videos: Any, *, ids: Any = None) -> Debiaser:
         """Add items, with biases from the same bank; return ``self``.
 
         Other biases do not change, and a calibration is kept: :attr:`stale_` and :attr:`why_` say
         how many items came after the fit and after the calibration.
 
         Args:
-            videos: float [n, D].
+            videos: float [n, D], or a source, see :meth:`fit`.
             ids: their ids; required if the gallery has ids.
 
         Raises:
             TypeError, ValueError: see :meth:`fit`; an id that exists already.
         """
         state = self._with_items()
-        further = read_vectors(videos, 'videos', self.geometry)
-        if (ids is None) != (state.ids is None):
+        further, new = read_items(videos, ids, self.geometry)
+        if (new is None) != (state.ids is None):
             raise ValueError('ids must be given for all videos or for none')
-        new = read_ids(ids, len(further))
         self._state = self._changed(state, None, further, new)
         return self
 
@@ -264,21 +265,19 @@ class Debiaser:
         return self
 
     @torch.no_grad()
-    def update(self, videos: Array, *, ids: Any) -> Debiaser:
+    def update(self, videos: Any, *, ids: Any = None) -> Debiaser:
         """Replace the vectors of items, as a removal and an addition in one change; return
         ``self``.  The items are the last ones then.
 
         Args:
-            videos: float [n, D].
-            ids: the items' ids.
+            videos, ids: see :meth:`add`; the gallery must have ids.
 
         Raises:
             TypeError, ValueError: see :meth:`add` and :meth:`remove`.
         """
         state = self._with_items()
-        further = read_vectors(videos, 'videos', self.geometry)
-        named = read_ids(ids, len(further))
-        self._state = self._changed(state, self._gone(state, ids), further, named)
+        further, named = read_items(videos, ids, self.geometry)
+        self._state = self._changed(state, self._gone(state, named), further, named)
         return self
 
     def calibrate(self) -> Debiaser:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from mmvtr.arrays.sources import is_source, read_rows
 from mmvtr.arrays.tokens import SIDES, late_pairs, late_products, read_mask
 from mmvtr.arrays.vectors import Part, Vectors, float32, writable
 from mmvtr.functional.similarities.distinct import row_groups
@@ -140,6 +141,31 @@ def read_vectors(array: Any, name: str, geometry: Geometry = 'cosine') -> Vector
     return Vectors((Part(array, lengths, weights),), geometry)
 
 
+def read_items(videos: Any, ids: Any, geometry: Geometry) -> tuple[Vectors, Optional[np.ndarray]]:
+    """Return items and their ids after checking them.
+
+    Args:
+        videos: see :func:`read_vectors`, or a source of :func:`.read_rows`.
+        ids: one id an item; default those of the source, else None = row numbers.
+        geometry: of the scores.
+
+    Raises:
+        FileNotFoundError, ImportError, TypeError, ValueError: see :func:`read_vectors`,
+            :func:`read_ids` and :func:`.read_rows`.
+    """
+    arrays = videos
+    if is_source(videos):
+        arrays, named = read_rows(videos)
+        ids = named if ids is None else ids
+    if not isinstance(arrays, tuple):
+        arrays = (arrays,)
+    gallery, *more = (read_vectors(one, 'videos', geometry) for one in arrays)
+    for one in more:
+        check_width(one, gallery.width, 'further videos')
+        gallery = gallery + one
+    return gallery, read_ids(ids, len(gallery))
+
+
 def why_unread(row: Any, geometry: Geometry) -> str:
     """Return why a row, float [D], cannot be read: its length is not one of :data:`LENGTHS_READ`.
 
@@ -169,7 +195,8 @@ def read_bank(bank: Any, width: Optional[int], geometry: Geometry = 'cosine') ->
 
     Args:
         bank: float [B, D], or a tuple or list of two such arrays, the second of which may be None;
-            or a :class:`Bank`.
+            or a :class:`Bank`.  Arrays may be sources of :func:`.read_rows`; a list of sources
+            is one array.
         width: D; None = the width of the texts.
         geometry: of the scores.
 
@@ -182,13 +209,15 @@ def read_bank(bank: Any, width: Optional[int], geometry: Geometry = 'cosine') ->
         if width not in (None, held):
             raise ValueError(f'bank texts have width {held}, the videos {width}')
         return bank
+    if is_source(bank):
+        bank = _whole(bank)
     if isinstance(bank, list) and not any(isinstance(x, (np.ndarray, Tensor)) for x in bank):
         read_vectors(bank, 'bank texts')  # its error says how to convert a list
     if not isinstance(bank, (tuple, list)):
         bank = (bank, None)
     if len(bank) != 2:
         raise ValueError(f'a bank must be texts or (texts, videos), not {len(bank)} arrays')
-    texts, videos = bank
+    texts, videos = (_whole(x) if is_source(x) else x for x in bank)
     if texts is None:
         raise ValueError('the bank has videos only: it needs texts, queries seen before')
     width = read_vectors(texts, 'bank texts', geometry).width if width is None else width
@@ -379,6 +408,12 @@ def own_products(queries: Tensor, items: Tensor, geometry: Geometry = 'cosine') 
 
 def _entries(queries: Tensor) -> int:
     return ENTRIES if queries.device.type == 'cpu' else GPU_ENTRIES
+
+
+def _whole(source: Any) -> np.ndarray:
+    """Return the vectors of a source in one array."""
+    found = read_rows(source).vectors
+    return np.concatenate(found) if isinstance(found, tuple) else found
 
 
 def _first(group: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.arrays.generations import Generations
-from mmvtr.arrays.inputs import GEOMETRIES, Bank, Vectors, read_ids, read_vectors
+from mmvtr.arrays.inputs import GEOMETRIES, Bank, Vectors, read_ids, read_items
 from mmvtr.arrays.list_chances import LENGTHS, ListChances
 from mmvtr.arrays.state import Absent, State
 from mmvtr.arrays.tokens import SIDES
@@ -89,14 +89,14 @@ def load(kind: type, folder: Union[str, Path], videos: Any = None, ids: Any = No
             )
         return made if videos is None else made.fit(videos, made.bank_, ids=ids)
     if videos is not None:
-        gallery = read_vectors(videos, 'videos', facts['geometry'])
-        made._state = _attached(made._state, gallery, ids, folder)
+        gallery, named = read_items(videos, ids, facts['geometry'])
+        made._state = _attached(made._state, gallery, named, folder)
     return made
 
 
-def _attached(state: State, gallery: Vectors, ids: Any, folder: Path) -> State:
+def _attached(state: State, gallery: Vectors, named: Optional[np.ndarray], folder: Path) -> State:
     """Return a state read from a folder with its gallery, in the order of the gallery."""
-    known, named = state.absent.traces, read_ids(ids, len(gallery))
+    known = state.absent.traces
     if state.ids is None or named is None:
         check_gallery(gallery, known, folder)
         named = state.ids if named is None else named
