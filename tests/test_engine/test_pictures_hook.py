@@ -13,9 +13,9 @@ from torch.nn.functional import cross_entropy
 import mmvtr.engine.hooks.pictures as pictures
 from mmvtr.engine.hooks.pictures import PICTURES, lacking
 from mmvtr.engine.hooks.pictures_hook import PicturesHook, figures, request_for
+from mmvtr.engine.hooks.score_transforms import SinkhornHook
 from mmvtr.engine.hooks.study import Study
-from mmvtr.engine.loop.evaluation import Encoded, Evaluation
-from mmvtr.engine.transforms.score_transforms import SinkhornHook
+from mmvtr.engine.loops.evaluation import Encoded, Evaluation
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.models.annotation import match
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity

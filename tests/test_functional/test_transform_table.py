@@ -10,7 +10,7 @@ import torch
 from children import ROOT, tool_file
 from mmvtr.apis.inferencer.transforms import check_transform
 from mmvtr.engine.checks.arguments import arguments_of
-from mmvtr.engine.transforms.score_transforms import TransformHook
+from mmvtr.engine.hooks.score_transforms import TransformHook
 from mmvtr.functional.transforms.item_biases import fit_biases
 from mmvtr.functional.transforms.transform_table import ADDITIVE, OF_BANK, OF_QUERIES, TRANSFORMS
 from mmvtr.registry import HOOKS

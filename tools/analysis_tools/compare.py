@@ -133,7 +133,7 @@ def beside(files: Sequence[Path]) -> list[str]:
         FileNotFoundError: no such file.
         ValueError: they were tested on different sets.
     """
-    from mmvtr.engine.loop.facts import differing
+    from mmvtr.engine.loops.facts import differing
 
     for path in files:
         if not path.is_file():

@@ -13,8 +13,8 @@ from mmvtr.apis.inferencer.inputs import Inputs
 from mmvtr.apis.inferencer.ranking import QUERIES, Items, Surely, check_items, flat_of
 from mmvtr.arrays import Debiaser
 from mmvtr.datasets import CaptionImplication
-from mmvtr.engine.transforms.query_queue import Queries
-from mmvtr.engine.transforms.stored_queries import (
+from mmvtr.engine.hooks.query_queue import Queries
+from mmvtr.engine.hooks.stored_queries import (
     OTHER,
     captions_of,
     pairs_known,

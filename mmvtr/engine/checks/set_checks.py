@@ -10,8 +10,8 @@ from mmengine.runner import Runner
 from torch.utils.data import Dataset
 
 from mmvtr.datasets.records import ids_hash
-from mmvtr.engine.loop.evaluation import bare
-from mmvtr.engine.loop.facts import trainings_of
+from mmvtr.engine.loops.evaluation import bare
+from mmvtr.engine.loops.facts import trainings_of
 from mmvtr.models.supervisions.cross_fitted import CrossFittedBelief
 from mmvtr.storage.weights import read_checkpoint
 
@@ -126,3 +126,24 @@ def check_halves(runner: Runner) -> None:
 
 def _other(ids: str, hashes: list[str]) -> str:
     return f', which is half {hashes.index(ids)}' if ids in hashes else ''
+
+
+def check_banks(runner: Runner) -> None:
+    """Raise if a memory bank is larger than an epoch of the training set.
+
+    A larger one would hold several keys of one item, from encoders an epoch apart.
+
+    Raises:
+        SystemExit: it is; states both sizes, and what to set.
+    """
+    model = bare(runner.model)
+    if not hasattr(model, 'banks'):
+        return
+    size = max(bank.size for bank in model.banks.values())
+    count = len(runner.train_dataloader.dataset)
+    if size > count:
+        raise SystemExit(
+            f'error: a memory bank of {size} keys is longer than an epoch of the training set, '
+            f'{count} items: it would hold the same items twice. Set model.bank_size to at most '
+            f'{count}, or better to half of it'
+        )

@@ -13,7 +13,7 @@ from mmvtr.datasets import collate_retrieval
 from mmvtr.datasets.records import class_table
 from mmvtr.engine.hooks.moments_hook import annotated, matches_of
 from mmvtr.engine.hooks.study import FigureRequest, Picture, Study, picture, table
-from mmvtr.engine.loop.evaluation import Evaluation, to_device
+from mmvtr.engine.loops.evaluation import Evaluation, to_device
 from mmvtr.functional.metrics.graded_relevance import class_overlap, class_relevance
 from mmvtr.functional.similarities.tiles import top_of_rows
 from mmvtr.models.target import Annotation, Target, judges, pushed

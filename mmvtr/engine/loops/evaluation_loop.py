@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from mmvtr.datasets.records import LENGTHS
 from mmvtr.datasets.sampling.collate import collate_of
-from mmvtr.engine.loop.evaluation import (
+from mmvtr.engine.loops.evaluation import (
     PRECISIONS,
     Encoded,
     Evaluation,
@@ -30,9 +30,9 @@ from mmvtr.engine.loop.evaluation import (
     encode_batch,
     to_device,
 )
-from mmvtr.engine.loop.facts import together
-from mmvtr.engine.loop.facts_of_run import name_of_set, trainings_in
-from mmvtr.engine.loop.protocol import (
+from mmvtr.engine.loops.facts import together
+from mmvtr.engine.loops.facts_of_run import name_of_set, trainings_in
+from mmvtr.engine.loops.protocol import (
     Part,
     checkpoint_in_words,
     counted,
@@ -43,7 +43,7 @@ from mmvtr.engine.loop.protocol import (
     part_of,
     precision,
 )
-from mmvtr.engine.loop.sharded import whole_layers
+from mmvtr.engine.loops.sharded import whole_layers
 from mmvtr.evaluation import (
     Metric,
     Report,

@@ -16,14 +16,14 @@ from torch import Tensor
 
 from mmvtr.arrays import Debiaser
 from mmvtr.arrays.choice import Pairs
-from mmvtr.engine.loop.evaluation import Evaluation
-from mmvtr.engine.transforms.query_queue import Queries
-from mmvtr.engine.transforms.stored_queries import (
+from mmvtr.engine.hooks.query_queue import Queries
+from mmvtr.engine.hooks.stored_queries import (
     check_source,
     pairs_known,
     stored_queries,
     tiles_read,
 )
+from mmvtr.engine.loops.evaluation import Evaluation
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
 from mmvtr.functional.transforms.transform import Transform, checked_scores
 from mmvtr.functional.transforms.transform_table import (
