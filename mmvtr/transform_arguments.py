@@ -5,7 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any, Callable, Iterable, Mapping, Union
 
-from mmvtr.functional.transforms.transform_table import TRANSFORMS, UNITS, checked_options
+from mmvtr.functional.transforms.transform_table import (
+    MODEL,
+    TRANSFORMS,
+    UNITS,
+    checked_options,
+    with_model,
+)
 
 #: Option -> its short form.
 SHORT = dict(iterations='--iters')
@@ -21,13 +27,12 @@ def add_options(parser: argparse.ArgumentParser, transforms: Iterable[str]) -> N
     defaults: dict[str, dict[str, Any]] = {}
     kinds: dict[str, Callable[[str], Any]] = {}
     for transform in transforms:
-        spec = TRANSFORMS[transform]
-        for option in spec.described:
+        for option in TRANSFORMS[transform].described:
             kind = next((x for x in (int, float) if x.__name__ in option.type), None)
             if kind is None:
                 continue
             kinds[option.name] = _temperature if option.name == 'temperature' else kind
-            needed = option.name in spec.needs
+            needed = option.name in TRANSFORMS[transform].needs
             defaults.setdefault(option.name, {})[transform] = 'needed' if needed else option.default
     for name, of in defaults.items():
         words = [f'--{name.replace("_", "-")}', *filter(None, [SHORT.get(name)])]
@@ -52,7 +57,7 @@ def options_given(args: argparse.Namespace, transforms: Iterable[str]) -> dict[s
     """
     chosen, given = list(dict.fromkeys(transforms)), numbers_given(args)
     for name in given:
-        takers = [x for x, spec in TRANSFORMS.items() if name in spec.options]
+        takers = [x for x, kind in TRANSFORMS.items() if name in kind.options]
         if not {*takers} & {*chosen}:
             names = ' and '.join(chosen) or 'no transform'
             raise ValueError(
@@ -61,7 +66,7 @@ def options_given(args: argparse.Namespace, transforms: Iterable[str]) -> dict[s
     named = [x for x in chosen if x != 'auto']  # which has no options
     found = {x: _of(given, TRANSFORMS[x].options) for x in named}
     for transform, options in found.items():
-        checked_options(transform, options)
+        checked_options(transform, with_model(options))
     return {x: found.get(x, {}) for x in chosen}
 
 
@@ -75,5 +80,5 @@ def _of(given: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
 
 
 def _temperature(word: str) -> Union[float, str]:
-    """Return a number, or the text of a percentage such as '20%' of the scores' range."""
-    return word if word.endswith('%') else float(word)
+    """Return a number, or a text: a share such as '20%', or 'model'."""
+    return word if word.endswith('%') or word == MODEL else float(word)

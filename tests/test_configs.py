@@ -19,8 +19,8 @@ from mmvtr import registry
 from mmvtr.datasets import collate_retrieval
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.engine.checks.schedule_checks import check_warmup
-from mmvtr.engine.launch.training import choose_on_test
-from mmvtr.engine.transforms.score_transforms import TransformHook
+from mmvtr.engine.hooks.score_transforms import TransformHook
+from mmvtr.engine.training import choose_on_test
 from mmvtr.registry import bare_name
 from mmvtr.storage import write_plain
 from mmvtr.utils import config_names, load_config, register_all_modules
@@ -198,7 +198,12 @@ def test_a_training_step_on_the_planted_corpus(path, tmp_path_factory, monkeypat
     store_teachers(dataset, generator)
     dataset = registry.DATASETS.build(dataset)
     for teacher in cfg.model.get('supervision', {}).get('members', ()):
-        teacher.config = str(FOLDER.parent / teacher.config)  # tools run in the root
+        teacher.config = str(
+            FOLDER / Path(teacher.config).name  # a training that comes before
+            if cfg.get('before')
+            else FOLDER.parent / teacher.config  # tools run in the root
+        )
+        Path(teacher.checkpoint).parent.mkdir(exist_ok=True)
         control = registry.MODELS.build(Config.fromfile(teacher.config).model)
         write_plain(dict(state_dict=control.state_dict()), teacher.checkpoint)
     model = registry.MODELS.build(cfg.model)

@@ -13,8 +13,8 @@ from mmvtr.apis.inferencer.inputs import Inputs
 from mmvtr.apis.inferencer.ranking import QUERIES, Items, Surely, check_items, flat_of
 from mmvtr.arrays import Debiaser
 from mmvtr.datasets import CaptionImplication
-from mmvtr.engine.transforms.query_queue import Queries
-from mmvtr.engine.transforms.stored_queries import (
+from mmvtr.engine.hooks.query_queue import Queries
+from mmvtr.engine.hooks.stored_queries import (
     OTHER,
     captions_of,
     pairs_known,
@@ -22,7 +22,7 @@ from mmvtr.engine.transforms.stored_queries import (
     read_training_set,
     tiles_read,
 )
-from mmvtr.functional.transforms.transform_table import TRANSFORMS
+from mmvtr.functional.transforms.transform_table import TRANSFORMS, with_model
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.functional.values import check_range
 
@@ -47,14 +47,14 @@ def check_transform(
         kind: kind of the gallery.
         bank: a file.
         captions: a training set, or its config.
-        options: options of the transform, including the temperature.
+        options: options of the transform.
 
     Raises:
         ValueError: an unknown transform or option, or one out of range; a transform without its
             inputs, or inputs without a transform; ``'sure_first'`` for videos.
     """
     if transform != SURE_FIRST:
-        Debiaser(transform, **options)  # rejects unknown options
+        Debiaser(transform, **with_model(options))  # rejects unknown options
     if transform == SURE_FIRST:
         sure_options(options)
         if kind != 'text':
@@ -188,7 +188,7 @@ def fitted_to_bank(
         bank: a file of tools/export_bank.py, whose queries are of the other kind.
         transform: ``'auto'`` or a name of the table: the same scores as those of the hook of that
             name with this bank.
-        options: options of the transform; the default temperature is the model's.
+        options: options of the transform; ``temperature='model'`` is the model's own.
 
     Raises:
         FileNotFoundError, RuntimeError: no such bank, or not a bank.
@@ -196,13 +196,11 @@ def fitted_to_bank(
     """
     if isinstance(gallery, Tensor):
         raise ValueError('a transform needs Encoded items as its gallery, not flat vectors')
-    spec = TRANSFORMS.get(transform)  # None: 'auto'
     device, asking = torch.device(model.data_preprocessor.device), OTHER[kind]
     stored = {one: queries.different() for one, queries in read_bank(bank).items()}
-    read = tiles_read(() if spec is None else spec.reads, model, device, asking, stored, gallery)
-    given = dict(options)
-    if spec is not None and 'temperature' in spec.options and given.get('temperature') is None:
-        given['temperature'] = model.temperature().item()
+    reads = () if transform == 'auto' else TRANSFORMS[transform].reads
+    read = tiles_read(reads, model, device, asking, stored, gallery)
+    given = with_model(options, model.temperature().item())
     pairs = pairs_known(model, device, asking, stored)
     found = Debiaser(transform, **given).fit_scores(read.pop('bank'), beside=read, pairs=pairs)
     if found.transform_ is None:

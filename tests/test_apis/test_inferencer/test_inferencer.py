@@ -17,7 +17,7 @@ from mmvtr.apis import load_retriever, vectors
 from mmvtr.apis.inferencer import RankingSample, VideoRetrievalInferencer
 from mmvtr.apis.inferencer.predictions import draw_sheet
 from mmvtr.datasets.videos.video_io import BrokenVideoError
-from mmvtr.engine.transforms.query_queue import Queries
+from mmvtr.engine.hooks.query_queue import Queries
 from mmvtr.functional.transforms.dual_banks import dbsn
 from mmvtr.functional.transforms.score_transforms import inverted_softmax, nnn
 from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
@@ -152,7 +152,8 @@ def test_a_transform_adds_a_bias_that_the_bank_gives(make, tmp_path, name):
     expected = dbsn(scores, scores[1:5], bank_gallery=scores[1:5, 1:5], temperature=0.1)
     expected = centred(expected, scores)
     assert_ranked(find(TEXTS, topk=5)['predictions'], expected, NAMES, topk=5)
-    find.set_gallery(TEXTS, kind='text', transform='inverted_softmax', bank=bank)
+    how = dict(transform='inverted_softmax', bank=bank, temperature='model')
+    find.set_gallery(TEXTS, kind='text', **how)
     temperature = model.temperature().item()
     expected = inverted_softmax(scores.t(), scores.t()[1:5], temperature=temperature)
     expected = centred(expected, scores.t())

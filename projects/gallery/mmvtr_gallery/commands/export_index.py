@@ -30,7 +30,7 @@ from mmengine.config import Config
 from mmengine.fileio import dump
 
 from mmvtr.command_line import Parser, output_folder, tool
-from mmvtr.functional.transforms.transform_table import ADDITIVE, TRANSFORMS
+from mmvtr.functional.transforms.transform_table import ADDITIVE, TRANSFORMS, with_model
 from mmvtr.storage import write_atomically
 from mmvtr.transform_arguments import add_options, options_given
 from mmvtr.utils import load_config
@@ -62,7 +62,7 @@ def parse_args() -> argparse.Namespace:
         action='store_true',
         help='also find how surely each place of a list is right, from the pairs of the bank',
     )
-    add_options(parser, ADDITIVE)  # default temperature: the model's
+    add_options(parser, ADDITIVE)
     add(
         '--split',
         choices=['train', 'val', 'test'],
@@ -160,7 +160,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
     check_installed(args.to)  # first, as nothing else works without it
 
     from mmvtr import apis
-    from mmvtr.engine.transforms.stored_queries import pairs_of
+    from mmvtr.engine.hooks.stored_queries import pairs_of
     from mmvtr_gallery.stored_model import refuse_own_weights
 
     queries = read_queries(args, 'text') if args.transform else None
@@ -168,7 +168,11 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
         refuse_own_weights(cfg)
     model, _ = apis.load_retriever(cfg, args.checkpoint)
     apis.refuse_without_vectors(model)
-    notes = said_of(args, model, queries)
+    options = {}
+    if queries is not None:
+        options = options_given(args, [args.transform])[args.transform]
+        options = with_model(options, model.temperature().item())
+    notes = said_of(args, queries, options)
     bank = None if queries is None else apis.vectors(model, queries.levels)
     seen, paired = None, args.transform == 'auto' or args.chances
     if queries is not None and (paired or TRANSFORMS[args.transform].reads_items):
@@ -204,7 +208,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
                 bank,
                 items=seen,
                 transform=args.transform,
-                **options_given(args, [args.transform])[args.transform],
+                **options,
                 sample=count,
                 device=model.data_preprocessor.device,
                 fewer=True,  # reported at the end
@@ -283,7 +287,7 @@ def keep_config(args: argparse.Namespace, cfg: Config, store: Any) -> None:
 def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, Iterator[dict]]:
     """Return the source of the vectors, and the rows to add: the videos of a split."""
     from mmvtr import apis
-    from mmvtr.engine.launch.launching import check_datasets
+    from mmvtr.engine.launching import check_datasets
 
     name = f'{args.split}_dataloader'
     loader = cfg[name] = apis.as_tested(cfg, args.split)
@@ -338,9 +342,9 @@ def stored(args: argparse.Namespace, model: Any) -> tuple[dict, Iterator[dict]]:
 
 def read_queries(args: argparse.Namespace, kind: str) -> Any:
     """Return the bank's texts or videos; raise ValueError if its source is missing."""
-    from mmvtr.engine.loop.checkpoint import read_checkpoint
-    from mmvtr.engine.transforms.query_queue import Queries
-    from mmvtr.engine.transforms.stored_queries import read_bank
+    from mmvtr.engine.hooks.query_queue import Queries
+    from mmvtr.engine.hooks.stored_queries import read_bank
+    from mmvtr.engine.loops.checkpoint import read_checkpoint
 
     if args.queries == 'bank':
         return read_bank(args.bank)[kind]
@@ -380,22 +384,22 @@ def replacing(where: Any, dim: int, about: dict[str, Any]) -> Iterator[Any]:
         yield store
 
 
-def said_of(args: argparse.Namespace, model: Any, queries: Optional[Any]) -> dict[str, Any]:
+def said_of(
+    args: argparse.Namespace, queries: Optional[Any], options: dict[str, Any]
+) -> dict[str, Any]:
     """Return the transform and the options that the gallery records with its biases."""
     import torch
 
     from mmvtr import apis
 
-    own = model.temperature().detach().item()
     if queries is None:
-        return dict(transform=None, temperature=own)  # the default of a later refit
-    given = options_given(args, [args.transform])[args.transform]
+        return dict(transform=None)
     notes = dict(
         transform=args.transform,
         queries=args.queries if args.bank is None else str(Path(args.bank).resolve()),
         num_queries=len(queries.index),
         distinct_queries=queries.distinct,
-        **{'temperature': own, **given},
+        **options,
     )
     sigmas = apis.sigmas(queries.levels)
     if sigmas is not None:  # reference distribution for the sigma of a later query
@@ -407,14 +411,18 @@ def said_of(args: argparse.Namespace, model: Any, queries: Optional[Any]) -> dic
 def describe(about: dict[str, Any]) -> str:
     if about['transform'] is None:
         return 'raw scores'
-    temperature = about['temperature']
-    if about['transform'] == 'auto':
-        temperature = 'as chosen'
-    told = temperature if isinstance(temperature, str) else f'{temperature:.4g}'
-    return (
+    known = dict(temperature='as chosen')
+    if about['transform'] != 'auto':
+        known = TRANSFORMS[about['transform']].options
+    said = (
         f'{about["transform"]} with {about["num_queries"]} texts ({about["distinct_queries"]} '
-        f'distinct) of {about["queries"]}, temperature {told}'
+        f'distinct) of {about["queries"]}'
     )
+    if 'temperature' not in known:
+        return said
+    temperature = about.get('temperature', known['temperature'])
+    at = temperature if isinstance(temperature, str) else f'{temperature:.4g}'
+    return f'{said}, temperature {at}'
 
 
 if __name__ == '__main__':

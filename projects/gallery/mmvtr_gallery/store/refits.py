@@ -85,8 +85,6 @@ class Refits:
             chances: given pairs, calibrate the probability that a place of a list is right
                 (:meth:`p_match`), if there are biases.
             **options: options of the transform; None = as in its last refit, initially the default.
-                A temperature defaults to that of the last refit with any transform, initially the
-                export's (``about['temperature']``).
 
         Returns:
             How much the ranking has changed.
@@ -141,13 +139,10 @@ class Refits:
         given = {name: x for name, x in given.items() if x is not None}
         if transform == 'auto':
             return transform, given
-        known = transform_named(transform, ADDITIVE).options
+        transform_named(transform, ADDITIVE)
         if 'bank_marginals' in given:
             raise ValueError('refit: a store keeps numbers, so bank_marginals cannot be given')
         before = options_of(last) if last.get('transform') == transform else {}
-        temperature = last.get('temperature') or self.about.get('temperature')
-        if 'temperature' in known and temperature is not None:
-            before['temperature'] = temperature
         options = {**before, **given}
         checked_options(transform, options)
         return transform, options

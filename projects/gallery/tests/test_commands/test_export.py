@@ -13,9 +13,9 @@ from children import ROOT, in_child, run_tool, tool_file
 from mmvtr.apis import as_tested, encode_set, encode_texts, encode_videos, load_retriever
 from mmvtr.datasets import collate_retrieval
 from mmvtr.datasets.videos.video_files import pictures_span
-from mmvtr.engine.transforms.query_queue import Queries
-from mmvtr.engine.transforms.score_transforms import SinkhornHook
-from mmvtr.engine.transforms.stored_queries import read_bank
+from mmvtr.engine.hooks.query_queue import Queries
+from mmvtr.engine.hooks.score_transforms import SinkhornHook
+from mmvtr.engine.hooks.stored_queries import read_bank
 from mmvtr.functional.transforms.dual_banks import dbsn
 from mmvtr.functional.transforms.score_transforms import (
     inverted_softmax,
@@ -214,6 +214,7 @@ def test_index_ranks_as_the_transformed_scores(folder, tool, tmp_path, transform
         options += ['--bank', tmp_path / 'bank.pth', '--temperature', 0.05]
     else:
         bank = take(bank, slice(1, 4))
+        options += ['--temperature', 'model']
     printed = tool('export_index.py', 'config.py', 'trained.pth', '--out', tmp_path, *options)
     size, temperature = (6, 0.05) if source == 'bank' else (3, 0.2)
     assert f'{transform} with {size} texts ({size} distinct) of ' in printed

@@ -243,7 +243,7 @@ def one(
     if method.crossed:
         from cross_fitted import halves
 
-        config['belief']['halves'] = halves(place, data, rate, seed)
+        config['teacher']['halves'] = halves(place, data, rate, seed)
     if name == 'infonce' or method.copies > 1:
         each = [member(place, rate, other, of) for other in seeds_of(method.copies, seed)]
     else:
