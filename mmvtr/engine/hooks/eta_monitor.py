@@ -31,7 +31,8 @@ class EtaMonitorHook(Hook):
     unannotated pairs that is true, for comparison with ``down_weighted_share``; and after each
     validation the match probability of val pairs beside that of training pairs.  If the first is
     much lower, the training pairs are memorised, including the false negatives, and their eta is
-    uninformative; it warns once (``model.teacher`` is the remedy, docs/dvtr.md; with it there is no warning).
+    uninformative; it warns once (``model.teacher`` is the remedy, docs/dvtr.md; with it there is no
+    warning).
 
     Args:
         gap: minimum excess of the match probability of positives over that of negatives.
