@@ -13,7 +13,6 @@ from typing import Any, Callable, Optional
 from mmengine import registry
 from mmengine.config import Config
 
-from mmvtr.before import name_folders
 from mmvtr.registry import (  # noqa: F401 - users know them by this module
     forget_pretrained,
     register_all_modules,
@@ -131,7 +130,7 @@ def load_config(
             all keys that are listed there, and ``NAME.more`` for ``more`` of each of them.  A
             :class:`~mmvtr.values.Written` is converted to its key's type (:func:`typed`).
         work_dir: default: the config's own, else ``work_dirs/<stem of path>``.  The folders of the
-            trainings that come before are in it (:mod:`mmvtr.before`).
+            trainings that come before are in it (:mod:`mmvtr.engine.before`).
 
     Raises:
         SystemExit: the file does not exist, or it or the options cannot be read; an option whose
@@ -145,7 +144,10 @@ def load_config(
         cfg = OnceFormatted.of(Config.fromfile(file))
         _merge(cfg, options or {})
         cfg.work_dir = work_dir or cfg.get('work_dir') or str(Path('work_dirs', Path(path).stem))
-        name_folders(cfg)
+        if cfg.get('before'):
+            from mmvtr.engine.before import name_folders  # imports torch
+
+            name_folders(cfg)
     except OptionError as error:
         raise SystemExit(f'error: config {path}: --cfg-options {error}') from error
     except Exception as error:  # configs are code and can raise anything

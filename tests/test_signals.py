@@ -14,7 +14,7 @@ import pytest
 import toy
 from children import ROOT, in_child, log_of, run_tool, start_tool
 from mmvtr.command_line import Parser, cfg_words
-from mmvtr.engine.loop.checkpoint import AtomicBackend, read_checkpoint
+from mmvtr.engine.loops.checkpoint import AtomicBackend, read_checkpoint
 from mmvtr.signals import Ending, check_writable, next_steps
 
 WORKERS = """

@@ -78,7 +78,7 @@ def main() -> None:
 def settings_of(cfg: Config, args: argparse.Namespace) -> Any:
     """Return how frames are stored, from the arguments and the config's video pipelines."""
     from mmvtr.datasets.videos.frame_store import Settings
-    from mmvtr.engine.launch.launching import LOADERS
+    from mmvtr.engine.launching import LOADERS
     from mmvtr.registry import bare_name
 
     steps = [step for name in filter(cfg.get, LOADERS) for step in cfg[name].dataset.video_pipeline]
@@ -98,7 +98,7 @@ def videos_of(cfg: Config) -> list[dict[str, Any]]:
     Raises:
         SystemExit: a dataset cannot be built, or two of them use one id for different clips.
     """
-    from mmvtr.engine.launch.launching import LOADERS, check_datasets
+    from mmvtr.engine.launching import LOADERS, check_datasets
 
     for name in filter(cfg.get, LOADERS):
         cfg[name].dataset.text_pipeline = []  # it would need vocabularies

@@ -54,7 +54,7 @@ def parse_args() -> argparse.Namespace:
 
 def apply_args(cfg: Config, args: argparse.Namespace) -> None:
     """Change the config according to the flags."""
-    from mmvtr.engine.launch import training  # takes seconds to import
+    from mmvtr.engine import training  # takes seconds to import
 
     if args.no_validate:
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
@@ -83,11 +83,11 @@ def main() -> None:
     cfg = load_config(args.config, args.cfg_options, args.work_dir)
     apply_args(cfg, args)
     if args.against:
-        from mmvtr.engine.launch.against import train_baseline
+        from mmvtr.engine.against import train_baseline
 
         train_baseline(cfg, args, Path(__file__), load_config)
     if cfg.get('before'):
-        from mmvtr.engine.launch.before import train_rows
+        from mmvtr.engine.before import train_rows
 
         train_rows(cfg, args, Path(__file__), load_config)
     with Ending(cfg.work_dir, sys.argv, launched=args.launcher != 'none') as ending:
@@ -99,7 +99,7 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
     """Train by a checked config, then test and print the table."""
     from mmengine.dist import is_main_process
 
-    from mmvtr.engine.launch import against, launching, training
+    from mmvtr.engine import against, launching, training
 
     training.check_training(cfg, args.cfg_options)
     launching.start_processes(cfg, args.launcher)

@@ -17,8 +17,8 @@ from mmvtr.datasets.records import check_texts
 from mmvtr.datasets.sampling.collate import collate_of
 from mmvtr.datasets.video_text import steps_of
 from mmvtr.datasets.words.cut_texts import count_cut, cut_tokens
-from mmvtr.engine.loop.evaluation import Encoded, encode_batch
-from mmvtr.engine.loop.evaluation_loop import joined
+from mmvtr.engine.loops.evaluation import Encoded, encode_batch
+from mmvtr.engine.loops.evaluation_loop import joined
 from mmvtr.progress import show_progress
 
 #: Name of the texts in errors.

@@ -34,7 +34,7 @@ from mmvtr.command_line import Parser, count, tool
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.datasets.folders import visible
 from mmvtr.engine.checks.schedule_checks import accumulated
-from mmvtr.engine.loop.protocol import frames_from
+from mmvtr.engine.loops.protocol import frames_from
 from mmvtr.registry import DATASETS, bare_name
 from mmvtr.utils import config_folder, load_config, register_all_modules
 from simulation.footprint import (

@@ -120,7 +120,7 @@ def carry_out(sweep: Sweep, run: Run, seed: int, work: Path, args: argparse.Name
     Raises:
         SystemExit: the command failed; says where its log is.
     """
-    from mmvtr.engine.launch.against import results_of
+    from mmvtr.engine.against import results_of
 
     folder = place(work, run, seed)
     if source_of(sweep, run) is not run:

@@ -29,12 +29,12 @@ from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence, Union
 
 from mmengine.config import Config
 
-from mmvtr.before import named, names_in
+from mmvtr.engine.before import named, names_in
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.engine.checks.schedule_checks import accumulated
 from mmvtr.engine.hooks.members import fuse_config
-from mmvtr.engine.loop.facts import BEST, differing
+from mmvtr.engine.loops.facts import BEST, differing
 from mmvtr.evaluation.results import Results, refuse_other_test
 from mmvtr.hints import nearest
 from mmvtr.utils import config_folder, load_config

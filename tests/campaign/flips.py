@@ -17,7 +17,7 @@ from mmengine.runner import Runner
 import children
 import toy
 from campaign.trial import Trial
-from mmvtr.engine.loop.checkpoint import latest_checkpoint, read_checkpoint
+from mmvtr.engine.loops.checkpoint import latest_checkpoint, read_checkpoint
 
 #: Of the digest that ends a file.
 DIGITS = 64

@@ -32,8 +32,8 @@ from mmvtr.datasets.formats.msvd import _with_ids
 from mmvtr.datasets.pickles import read_pickle
 from mmvtr.datasets.videos.feature_stores import NpyFolder
 from mmvtr.engine.hooks.members import MembersHook
-from mmvtr.engine.loop.checkpoint import read_checkpoint
-from mmvtr.engine.transforms.stored_queries import read_bank
+from mmvtr.engine.hooks.stored_queries import read_bank
+from mmvtr.engine.loops.checkpoint import read_checkpoint
 from mmvtr.models.backdoor import BackdoorRetriever
 from mmvtr.models.towers.features import WordVectors
 from mmvtr.models.towers.open_clip_weights import build_open_clip

@@ -84,7 +84,7 @@ FAULTS = {
         'test_dist.py',
     ),
     'a queue drops whole batches': _fault(
-        'engine/transforms/query_queue.py',
+        'engine/hooks/query_queue.py',
         '                self._parts.appendleft(oldest.last(self.size - self._length))\n'
         '                self._length = self.size\n',
         '                pass\n',
@@ -440,31 +440,31 @@ FAULTS = {
     ),
     # -- sharded models --
     'a sharded norm is local': _fault(
-        'engine/loop/sharded.py',
+        'engine/loops/sharded.py',
         'norms = [norm.full_tensor() if is_sharded(norm) else norm for norm in norms]',
         'norms = [norm.to_local() if is_sharded(norm) else norm for norm in norms]',
         'test_engine/test_sharded.py',
     ),
     'a loaded optimizer state is not cut': _fault(
-        'engine/loop/sharded.py',
+        'engine/loops/sharded.py',
         'optimizer.register_load_state_dict_post_hook(_cut_state)',
         'pass',
         'test_engine/test_sharded.py',
     ),
     'micro batches are not counted': _fault(
-        'engine/loop/sharded.py',
+        'engine/loops/sharded.py',
         'parts = [-(-count // (size or max(count, 1))) for count in counts]',
         'parts = [-(-count // max(count, 1)) for count in counts]',
         'test_engine/test_sharded.py',
     ),
     'processes begin with weights of their own': _fault(
-        'engine/loop/sharded.py',
+        'engine/loops/sharded.py',
         '            dist.broadcast(tensor, src=0)',
         '            pass',
         'test_engine/test_sharded.py',
     ),
     'float16 scales the loss of shards': _fault(
-        'engine/loop/sharded.py',
+        'engine/loops/sharded.py',
         "if hasattr(wrapper, 'loss_scaler'):",
         'if False:',
         'test_engine/test_sharded.py',
@@ -477,14 +477,14 @@ FAULTS = {
         'test_config_files.py',
     ),
     'None is another value than none': _fault(
-        'engine/loop/resume_rules.py',
+        'engine/loops/resume_rules.py',
         'if all(value is None or value is UNSET for value in (before, now)):',
         'if False:',
         'test_engine/test_resuming.py',
     ),
     # -- checkpoints and resuming --
     'the last step of an epoch lacks its gradients': _fault(
-        'engine/loop/checkpoint.py',
+        'engine/loops/checkpoint.py',
         'wrapper.initialize_count_status(runner.model, 0, len(runner.train_dataloader))',
         'pass',
         'test_engine/test_checkpoint.py',
@@ -492,7 +492,7 @@ FAULTS = {
         'test_engine/test_loops.py',
     ),
     "a killed run's best checkpoint is moved aside": _fault(
-        'engine/loop/earlier_runs.py',
+        'engine/loops/earlier_runs.py',
         'choice.epoch >= past.step:',
         'choice.epoch > past.step + 1:',
         'test_engine/test_earlier_runs.py',

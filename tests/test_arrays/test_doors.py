@@ -15,9 +15,9 @@ from children import ROOT
 from mmvtr.apis.inferencer.inputs import vector_inputs
 from mmvtr.apis.inferencer.ranking import Gallery, rank
 from mmvtr.apis.inferencer.transforms import check_transform, fitted_to_bank
-from mmvtr.engine.loop.evaluation import Encoded, Evaluation
-from mmvtr.engine.transforms import score_transforms
-from mmvtr.engine.transforms.query_queue import Queries
+from mmvtr.engine.hooks import score_transforms
+from mmvtr.engine.hooks.query_queue import Queries
+from mmvtr.engine.loops.evaluation import Encoded, Evaluation
 from mmvtr.functional.transforms.transform_table import (
     ADDITIVE,
     OF_BANK,

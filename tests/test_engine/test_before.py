@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from mmengine.config import Config
 
-from mmvtr.before import Row
-from mmvtr.engine.launch import before
+from mmvtr.engine import before
+from mmvtr.engine.before import Row
 
 FLAGS = ('no_validate', 'best_on_test', 'auto_scale_lr', 'deterministic', 'diff_rank_seed')
 ARGS = Namespace(launcher='none', amp=None, no_persistent_workers=False, **dict.fromkeys(FLAGS))

@@ -14,7 +14,7 @@ from mmengine.runner import Runner
 
 import toy
 from children import MP, in_child
-from mmvtr.engine.loop.checkpoint import (
+from mmvtr.engine.loops.checkpoint import (
     PlainCheckpointHook,
     check_weights,
     latest_checkpoint,

@@ -5,7 +5,7 @@ import torch
 from mmengine.config import Config
 
 from mmvtr.datasets import VideoTextDataset
-from mmvtr.engine.launch import launching as launch
+from mmvtr.engine import launching as launch
 
 
 @pytest.mark.parametrize('cuda', [True, False])

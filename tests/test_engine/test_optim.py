@@ -10,7 +10,7 @@ import torch
 from mmengine.optim import build_optim_wrapper
 from torch import nn
 
-from mmvtr.engine.loop.optim import (
+from mmvtr.engine.loops.optim import (
     AutocastOptimWrapper,
     BertAdam,
     Ranger,

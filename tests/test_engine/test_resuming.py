@@ -7,8 +7,8 @@ import torch
 
 import toy
 from children import ROOT, run_tool
-from mmvtr.engine.loop.checkpoint import latest_checkpoint, read_checkpoint
-from mmvtr.engine.loop.resume_rules import changes, table, values_of
+from mmvtr.engine.loops.checkpoint import latest_checkpoint, read_checkpoint
+from mmvtr.engine.loops.resume_rules import changes, table, values_of
 from tiny_sets import of_planted
 
 FIRST = 'work_dirs/toy_config/epoch_2.pth'

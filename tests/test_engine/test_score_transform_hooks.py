@@ -8,10 +8,10 @@ import torch
 from torch.nn.functional import normalize
 
 from mmvtr.engine import HedgedScalingHook, LocalScalingHook
-from mmvtr.engine.loop.evaluation import Encoded, Evaluation
-from mmvtr.engine.transforms import score_transforms as hooks
-from mmvtr.engine.transforms.query_queue import Queries, QueryQueueHook
-from mmvtr.engine.transforms.stored_queries import read_bank
+from mmvtr.engine.hooks import score_transforms as hooks
+from mmvtr.engine.hooks.query_queue import Queries, QueryQueueHook
+from mmvtr.engine.hooks.stored_queries import read_bank
+from mmvtr.engine.loops.evaluation import Encoded, Evaluation
 from mmvtr.evaluation import RetrievalMetric, SoftPositiveMetric, evaluate, transforms_table
 from mmvtr.functional.transforms import score_transforms as fn
 from mmvtr.functional.transforms.dual_banks import db_norm, dbsn

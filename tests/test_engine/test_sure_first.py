@@ -11,9 +11,9 @@ from torch.nn.functional import normalize
 
 from mmvtr.datasets import CaptionImplication, VideoTextDataset
 from mmvtr.engine import SureFirstHook
-from mmvtr.engine.loop.evaluation import Encoded, Evaluation
-from mmvtr.engine.transforms.query_queue import Queries, QueryQueueHook
-from mmvtr.engine.transforms.stored_queries import read_training_set
+from mmvtr.engine.hooks.query_queue import Queries, QueryQueueHook
+from mmvtr.engine.hooks.stored_queries import read_training_set
+from mmvtr.engine.loops.evaluation import Encoded, Evaluation
 from mmvtr.functional import expected_truth, sure_first
 from mmvtr.functional.metrics.first_places import SHARE
 from mmvtr.models.similarities.cosine import CosineSimilarity

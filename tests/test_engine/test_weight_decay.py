@@ -5,8 +5,8 @@ import torch
 from mmengine.optim import OptimWrapper, build_optim_wrapper
 from torch import nn
 
-from mmvtr.engine.launch.runner import groups_in_words
-from mmvtr.engine.loop.optim import decays
+from mmvtr.engine.loops.optim import decays
+from mmvtr.engine.runner import groups_in_words
 
 
 class Part(nn.Module):

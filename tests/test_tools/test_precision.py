@@ -8,7 +8,7 @@ import torch
 from mmengine.config import Config
 
 from children import tool_file
-from mmvtr.engine.launch.training import use_amp
+from mmvtr.engine.training import use_amp
 
 
 def config(**wrapper):

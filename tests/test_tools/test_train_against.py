@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from children import ROOT, free_port, in_child, run_tool
-from mmvtr.engine.launch import against, before
-from mmvtr.engine.loop.checkpoint import read_checkpoint
+from mmvtr.engine import against, before
+from mmvtr.engine.loops.checkpoint import read_checkpoint
 from mmvtr.evaluation.results import Results, write_results
 from mmvtr.utils import load_config
 from small_configs import _run, run_small, small_config

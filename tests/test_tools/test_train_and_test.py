@@ -13,8 +13,8 @@ import torch
 
 import toy
 from children import ROOT, free_port, run_tool
-from mmvtr.engine.loop.checkpoint import read_checkpoint
-from mmvtr.engine.loop.facts import choice_of
+from mmvtr.engine.loops.checkpoint import read_checkpoint
+from mmvtr.engine.loops.facts import choice_of
 from mmvtr.storage import FolderLock
 
 KILL = "custom_hooks = [dict(type='KillHook', at=70)]\n"  # in the third epoch

@@ -49,9 +49,9 @@ from mmvtr.apis.inferencer.transforms import (
     surely_of,
 )
 from mmvtr.apis.pretrained import load_saved, local_folder, push_to_hub, save_pretrained
+from mmvtr.engine.hooks.stored_queries import OTHER
 from mmvtr.engine.hooks.study import film_strip
-from mmvtr.engine.loop.evaluation import Encoded
-from mmvtr.engine.transforms.stored_queries import OTHER
+from mmvtr.engine.loops.evaluation import Encoded
 from mmvtr.functional.uncertainty.calibration import Calibration
 from mmvtr.storage import write_text
 from mmvtr.utils import config_names
@@ -178,7 +178,7 @@ class VideoRetrievalInferencer(BaseInferencer):
             gallery: videos: a folder of any depth, a list of files, or a dict id -> file (for a
                 config that reads features, a folder of npy files or a list of ids). Texts: a list,
                 or a dict id -> text. Or encoded items:
-                :class:`~mmvtr.engine.loop.evaluation.Encoded`, or flat vectors, float [N, D'].
+                :class:`~mmvtr.engine.loops.evaluation.Encoded`, or flat vectors, float [N, D'].
             kind: kind of the items, 'video' or 'text'.
             batch_size: items encoded at a time; default the config's.
             on_broken: for videos that cannot be read: 'raise', or 'skip' with a warning.

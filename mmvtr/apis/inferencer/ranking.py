@@ -12,8 +12,8 @@ from mmvtr.apis import refuse_without_vectors, vectors
 from mmvtr.apis.inferencer.inputs import Inputs
 from mmvtr.arrays import Debiaser
 from mmvtr.engine.hooks.moments_hook import matches_of
-from mmvtr.engine.loop.evaluation import Encoded, check_levels, score_tiles
-from mmvtr.engine.transforms.query_queue import Queries
+from mmvtr.engine.hooks.query_queue import Queries
+from mmvtr.engine.loops.evaluation import Encoded, check_levels, score_tiles
 from mmvtr.functional.metrics.first_places import expected_truth, sure_first
 from mmvtr.functional.similarities.distinct import asked_before
 from mmvtr.functional.similarities.tiles import Tiles, inner_products, top_of_rows

@@ -13,8 +13,8 @@ from mmvtr.apis.inferencer.inputs import Inputs
 from mmvtr.apis.inferencer.ranking import QUERIES, Items, Surely, check_items, flat_of
 from mmvtr.arrays import Debiaser
 from mmvtr.datasets import CaptionImplication
-from mmvtr.engine.transforms.query_queue import Queries
-from mmvtr.engine.transforms.stored_queries import (
+from mmvtr.engine.hooks.query_queue import Queries
+from mmvtr.engine.hooks.stored_queries import (
     OTHER,
     captions_of,
     pairs_known,
@@ -196,10 +196,10 @@ def fitted_to_bank(
     """
     if isinstance(gallery, Tensor):
         raise ValueError('a transform needs Encoded items as its gallery, not flat vectors')
-    spec = TRANSFORMS.get(transform)  # None: 'auto'
     device, asking = torch.device(model.data_preprocessor.device), OTHER[kind]
     stored = {one: queries.different() for one, queries in read_bank(bank).items()}
-    read = tiles_read(() if spec is None else spec.reads, model, device, asking, stored, gallery)
+    reads = () if transform == 'auto' else TRANSFORMS[transform].reads
+    read = tiles_read(reads, model, device, asking, stored, gallery)
     given = with_model(options, model.temperature().item())
     pairs = pairs_known(model, device, asking, stored)
     found = Debiaser(transform, **given).fit_scores(read.pop('bank'), beside=read, pairs=pairs)

@@ -14,7 +14,7 @@ from mmengine.dist import all_gather_object, get_rank
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
-from mmvtr.engine.loop.evaluation import Evaluation, bare
+from mmvtr.engine.loops.evaluation import Evaluation, bare
 from mmvtr.evaluation.results import write_about
 from mmvtr.functional.metrics.modality_gap import ModalityGap, modality_gap
 from mmvtr.hints import option
@@ -248,27 +248,6 @@ class ModalityGapHook(Hook):
         gap = modality_gap(flat(evaluation.texts.levels), flat(evaluation.videos.levels))
         for name, value in gap._asdict().items():
             evaluation.numbers[f'modality_gap/{name}'] = float(value)
-
-
-def check_banks(runner: Runner) -> None:
-    """Raise if a memory bank is larger than an epoch of the training set.
-
-    A larger one would hold several keys of one item, from encoders an epoch apart.
-
-    Raises:
-        SystemExit: it is; states both sizes, and what to set.
-    """
-    model = bare(runner.model)
-    if not hasattr(model, 'banks'):
-        return
-    size = max(bank.size for bank in model.banks.values())
-    count = len(runner.train_dataloader.dataset)
-    if size > count:
-        raise SystemExit(
-            f'error: a memory bank of {size} keys is longer than an epoch of the training set, '
-            f'{count} items: it would hold the same items twice. Set model.bank_size to at most '
-            f'{count}, or better to half of it'
-        )
 
 
 @HOOKS.register_module()

@@ -15,7 +15,7 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 
 from mmvtr.datasets import VideoTextDataset
-from mmvtr.engine.loop.evaluation import Encoded, Evaluation, bare, to_device
+from mmvtr.engine.loops.evaluation import Encoded, Evaluation, bare, to_device
 from mmvtr.functional.similarities.tiles import top_of_rows
 from mmvtr.models.similarities.best_frame import Matches
 from mmvtr.registry import HOOKS

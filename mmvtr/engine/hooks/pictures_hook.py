@@ -11,9 +11,9 @@ from mmengine.model import is_model_wrapper
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 
 from mmvtr.engine.hooks.pictures import PICTURES, check_pictures, lacking
+from mmvtr.engine.hooks.score_transforms import TransformHook
 from mmvtr.engine.hooks.study import FigureRequest, Study, drawn, refuse_unknown
-from mmvtr.engine.loop.evaluation import Evaluation
-from mmvtr.engine.transforms.score_transforms import TransformHook
+from mmvtr.engine.loops.evaluation import Evaluation
 from mmvtr.registry import HOOKS
 from mmvtr.visualization import canvas, save, show
 

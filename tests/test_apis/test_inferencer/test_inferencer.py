@@ -17,7 +17,7 @@ from mmvtr.apis import load_retriever, vectors
 from mmvtr.apis.inferencer import RankingSample, VideoRetrievalInferencer
 from mmvtr.apis.inferencer.predictions import draw_sheet
 from mmvtr.datasets.videos.video_io import BrokenVideoError
-from mmvtr.engine.transforms.query_queue import Queries
+from mmvtr.engine.hooks.query_queue import Queries
 from mmvtr.functional.transforms.dual_banks import dbsn
 from mmvtr.functional.transforms.score_transforms import inverted_softmax, nnn
 from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn

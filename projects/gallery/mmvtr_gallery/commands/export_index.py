@@ -160,7 +160,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
     check_installed(args.to)  # first, as nothing else works without it
 
     from mmvtr import apis
-    from mmvtr.engine.transforms.stored_queries import pairs_of
+    from mmvtr.engine.hooks.stored_queries import pairs_of
     from mmvtr_gallery.stored_model import refuse_own_weights
 
     queries = read_queries(args, 'text') if args.transform else None
@@ -287,7 +287,7 @@ def keep_config(args: argparse.Namespace, cfg: Config, store: Any) -> None:
 def encoded(args: argparse.Namespace, cfg: Config, model: Any) -> tuple[dict, Iterator[dict]]:
     """Return the source of the vectors, and the rows to add: the videos of a split."""
     from mmvtr import apis
-    from mmvtr.engine.launch.launching import check_datasets
+    from mmvtr.engine.launching import check_datasets
 
     name = f'{args.split}_dataloader'
     loader = cfg[name] = apis.as_tested(cfg, args.split)
@@ -342,9 +342,9 @@ def stored(args: argparse.Namespace, model: Any) -> tuple[dict, Iterator[dict]]:
 
 def read_queries(args: argparse.Namespace, kind: str) -> Any:
     """Return the bank's texts or videos; raise ValueError if its source is missing."""
-    from mmvtr.engine.loop.checkpoint import read_checkpoint
-    from mmvtr.engine.transforms.query_queue import Queries
-    from mmvtr.engine.transforms.stored_queries import read_bank
+    from mmvtr.engine.hooks.query_queue import Queries
+    from mmvtr.engine.hooks.stored_queries import read_bank
+    from mmvtr.engine.loops.checkpoint import read_checkpoint
 
     if args.queries == 'bank':
         return read_bank(args.bank)[kind]

@@ -242,7 +242,7 @@ def videos_of(cfg: Config) -> list[dict[str, Any]]:
 def build_model(cfg: Config, args: argparse.Namespace, device: str) -> Any:
     """Return the config's model; refuse a random requested tower without --random-weights."""
     from mmvtr.apis import load_retriever
-    from mmvtr.engine.launch.zero_shot import admit_random, refuse_random
+    from mmvtr.engine.checks.zero_shot import admit_random, refuse_random
 
     if args.random_weights:
         admit_random(cfg.model)
@@ -257,7 +257,7 @@ def build_datasets(cfg: Config, kind: str) -> list[Any]:
 
     Items of the other kind are not loaded: extracting texts needs no video files.
     """
-    from mmvtr.engine.launch.launching import LOADERS, check_datasets
+    from mmvtr.engine.launching import LOADERS, check_datasets
 
     pipelines = {'video_pipeline': [], 'text_pipeline': []}
     own = f'{kind}_pipeline'

@@ -61,7 +61,7 @@ def find(args: argparse.Namespace, cfg: Config) -> None:
 
     from mmvtr import apis
     from mmvtr.engine.hooks.moments_hook import find_moments, refuse_without_frames
-    from mmvtr.engine.loop.evaluation import to_device
+    from mmvtr.engine.loops.evaluation import to_device
     from mmvtr.registry import DATASETS
     from mmvtr_gallery.stored_model import decode_here
 

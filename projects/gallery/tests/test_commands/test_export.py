@@ -13,9 +13,9 @@ from children import ROOT, in_child, run_tool, tool_file
 from mmvtr.apis import as_tested, encode_set, encode_texts, encode_videos, load_retriever
 from mmvtr.datasets import collate_retrieval
 from mmvtr.datasets.videos.video_files import pictures_span
-from mmvtr.engine.transforms.query_queue import Queries
-from mmvtr.engine.transforms.score_transforms import SinkhornHook
-from mmvtr.engine.transforms.stored_queries import read_bank
+from mmvtr.engine.hooks.query_queue import Queries
+from mmvtr.engine.hooks.score_transforms import SinkhornHook
+from mmvtr.engine.hooks.stored_queries import read_bank
 from mmvtr.functional.transforms.dual_banks import dbsn
 from mmvtr.functional.transforms.score_transforms import (
     inverted_softmax,

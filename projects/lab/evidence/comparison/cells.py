@@ -31,8 +31,8 @@ from comparison.processes import run_tool
 from comparison.records import key_of, packed, put_record, read_records
 from first_names import without_scopes
 from mmvtr.datasets.planted_corpus.world import Knobs
-from mmvtr.engine.loop.evaluation import Encoded
-from mmvtr.engine.loop.evaluation_loop import relation_of
+from mmvtr.engine.loops.evaluation import Encoded
+from mmvtr.engine.loops.evaluation_loop import relation_of
 from mmvtr.functional.metrics.ranks import caption_max, rank_counts
 from mmvtr.functional.metrics.relevance import precision_at_1
 from mmvtr.registry import DATASETS, METRICS, bare_name

@@ -236,7 +236,7 @@ def one(place: Place, name: str, seed: int, rate: float, of: Any = model_of) -> 
     if method.crossed:
         from cross_fitted import halves
 
-        config['belief']['halves'] = halves(place, data, rate, seed)
+        config['teacher']['halves'] = halves(place, data, rate, seed)
     if name == 'infonce' or method.copies > 1:
         each = [member(place, rate, other) for other in seeds_of(method.copies, seed)]
     else:

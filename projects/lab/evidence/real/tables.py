@@ -14,9 +14,9 @@ from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from methods import METHODS
 from results import AIMS, RESULTS, read_rows
-from seed_statistics import student, student_p
 
 from mmvtr.evaluation.paired import holm
+from mmvtr.evaluation.seeds import of_seeds
 
 ROOT = Path(__file__).resolve().parents[4]
 SHARES = RESULTS / 'shares.json'
@@ -207,8 +207,8 @@ class Change(NamedTuple):
 
 def change(values: Sequence[float]) -> Change:
     """Of paired differences."""
-    low, high = student(values)
-    return Change(statistics.mean(values), low, high, student_p(values), len(values))
+    found = of_seeds(values)
+    return Change(found.mean, *found.interval, found.p, len(values))
 
 
 class Table:

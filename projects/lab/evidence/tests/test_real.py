@@ -275,7 +275,7 @@ def test_each_half_is_trained_alone_and_both_judge_the_whole(real, place, monkey
     config = real['methods'].model_of(
         real['methods'].METHODS['dvtr_crossed'], place.about, 'minilm'
     )
-    config['belief']['halves'] = paths
+    config['teacher']['halves'] = paths
     importlib.import_module('mmvtr.registry').MODELS.build(config).init_weights()
 
 

@@ -11,16 +11,15 @@ from mmengine.dist import barrier
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
+from mmvtr.engine import launching
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.metric_checks import check_metrics
 from mmvtr.engine.checks.schedule_checks import check_joint_batch, check_warmup, linear_rule
-from mmvtr.engine.checks.set_checks import check_halves, check_sizes
-from mmvtr.engine.hooks.basic import check_banks
-from mmvtr.engine.launch import launching
-from mmvtr.engine.launch.runner import ToolRunner
-from mmvtr.engine.loop.checkpoint import check_weights, latest_checkpoint, local_file
-from mmvtr.engine.loop.evaluation import bare
-from mmvtr.engine.loop.facts import trainings_of
+from mmvtr.engine.checks.set_checks import check_banks, check_halves, check_sizes
+from mmvtr.engine.loops.checkpoint import check_weights, latest_checkpoint, local_file
+from mmvtr.engine.loops.evaluation import bare
+from mmvtr.engine.loops.facts import trainings_of
+from mmvtr.engine.runner import ToolRunner
 from mmvtr.registry import bare_name
 from mmvtr.storage.weights import read_checkpoint, unwrapped
 

@@ -24,12 +24,12 @@ from mmengine.runner import EpochBasedTrainLoop, Runner
 from mmengine.runner.checkpoint import CheckpointLoader
 from torch import Tensor
 
-from mmvtr.engine.loop.earlier_runs import Past, make_room
-from mmvtr.engine.loop.evaluation import bare
-from mmvtr.engine.loop.evaluation_loop import on_rank_0
-from mmvtr.engine.loop.facts import BEST, Choice
-from mmvtr.engine.loop.facts_of_run import facts_of_run, wrappers_of
-from mmvtr.engine.loop.resume_rules import values_of
+from mmvtr.engine.loops.earlier_runs import Past, make_room
+from mmvtr.engine.loops.evaluation import bare
+from mmvtr.engine.loops.evaluation_loop import on_rank_0
+from mmvtr.engine.loops.facts import BEST, Choice
+from mmvtr.engine.loops.facts_of_run import facts_of_run, wrappers_of
+from mmvtr.engine.loops.resume_rules import values_of
 from mmvtr.registry import HOOKS
 from mmvtr.storage import leftovers, seal, write_atomically
 from mmvtr.storage.reader import ZIP
@@ -69,7 +69,7 @@ class PlainCheckpointHook(CheckpointHook):
     restored, and a resumed run first validates the resumed epoch if that is due and not known to
     have finished.
 
-    A file states the facts of its training (``meta['training']``, :mod:`mmvtr.engine.loop.facts`).
+    A file states the facts of its training (``meta['training']``, :mod:`mmvtr.engine.loops.facts`).
     The best checkpoint is ``best.pth``, and states why it was chosen (:class:`.Choice`,
     ``meta['chosen']``); a better one replaces it when complete.  Checkpoints of another training in
     the folder are moved to its subfolders ``earlier_1``, ``earlier_2`` ... before the first step.

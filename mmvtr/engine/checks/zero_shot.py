@@ -12,8 +12,8 @@ from mmengine.logging import print_log
 from mmengine.runner import Runner
 from torch import nn
 
-from mmvtr.engine.loop.evaluation import bare
-from mmvtr.engine.transforms.score_transforms import TransformHook
+from mmvtr.engine.hooks.score_transforms import TransformHook
+from mmvtr.engine.loops.evaluation import bare
 from mmvtr.models.towers.open_clip_weights import folder_weights
 from mmvtr.open_clip_configs import FOLDER
 from mmvtr.registry import bare_name

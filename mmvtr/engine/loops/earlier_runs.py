@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Iterable, NamedTuple, Optional, Union
 
-from mmvtr.engine.loop.facts import BEST, choice_of
+from mmvtr.engine.loops.facts import BEST, choice_of
 from mmvtr.storage import write_atomically
 from mmvtr.storage.weights import read_checkpoint
 

@@ -19,7 +19,7 @@ from mmengine.utils.dl_utils import set_multi_processing
 from torch import nn
 from torch.utils.data import Dataset
 
-from mmvtr.engine.loop.checkpoint import (
+from mmvtr.engine.loops.checkpoint import (
     check_weights,
     data_order,
     groups_in,
@@ -27,11 +27,11 @@ from mmvtr.engine.loop.checkpoint import (
     pointed_checkpoint,
     read_checkpoint,
 )
-from mmvtr.engine.loop.evaluation import bare
-from mmvtr.engine.loop.facts import Choice, choice_of, trainings_of
-from mmvtr.engine.loop.facts_of_run import state_trainings
-from mmvtr.engine.loop.resume_rules import RESCALED
-from mmvtr.engine.loop.resuming import changes_since, refusal
+from mmvtr.engine.loops.evaluation import bare
+from mmvtr.engine.loops.facts import Choice, choice_of, trainings_of
+from mmvtr.engine.loops.facts_of_run import state_trainings
+from mmvtr.engine.loops.resume_rules import RESCALED
+from mmvtr.engine.loops.resuming import changes_since, refusal
 from mmvtr.reasons import reason
 from mmvtr.registry import DATASETS, MODEL_WRAPPERS, bare_name
 from mmvtr.storage import FolderInUse, FolderLock

@@ -1,6 +1,6 @@
 """Facts of a test and its model that a result must state, for the protocol line.
 
-Those of the training are in :mod:`mmvtr.engine.loop.facts`.
+Those of the training are in :mod:`mmvtr.engine.loops.facts`.
 """
 
 from __future__ import annotations

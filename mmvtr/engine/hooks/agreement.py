@@ -9,14 +9,14 @@ from mmengine.runner import Runner
 from torch import Tensor
 
 from mmvtr.datasets.video_text import VideoTextDataset
-from mmvtr.engine.loop.evaluation import Evaluation
-from mmvtr.engine.transforms.score_transforms import Bank, ScoreTransformHook, TransformHook
-from mmvtr.engine.transforms.stored_queries import (
+from mmvtr.engine.hooks.score_transforms import Bank, ScoreTransformHook, TransformHook
+from mmvtr.engine.hooks.stored_queries import (
     captions_of,
     check_source,
     read_training_set,
     stored_queries,
 )
+from mmvtr.engine.loops.evaluation import Evaluation
 from mmvtr.functional.metrics.first_places import (
     SHARE,
     expected_truth,

@@ -1,6 +1,6 @@
 """Facts of a training, stored in every checkpoint and repeated in every result.
 
-Written into ``meta['training']`` by :func:`~mmvtr.engine.loop.facts_of_run.facts_of_run`, read by
+Written into ``meta['training']`` by :func:`~mmvtr.engine.loops.facts_of_run.facts_of_run`, read by
 :func:`trainings_of` alone.  Facts that a checkpoint lacks (a converted official one, an older one)
 are None and called unknown: they are never taken from the present config.
 """

@@ -17,14 +17,13 @@ from typing import Optional, Sequence
 
 from mmengine.config import Config
 
-from mmvtr.before import Row
 from mmvtr.command_line import cfg_words
+from mmvtr.engine import launching
+from mmvtr.engine.before import Load, Row, divided, train_row
 from mmvtr.engine.checks.config_checks import check_config
-from mmvtr.engine.launch import launching
-from mmvtr.engine.launch.before import Load, divided, train_row
-from mmvtr.engine.launch.runner import RESULTS
-from mmvtr.engine.loop.facts import differing
-from mmvtr.engine.loop.facts_of_run import name_of_set
+from mmvtr.engine.loops.facts import differing
+from mmvtr.engine.loops.facts_of_run import name_of_set
+from mmvtr.engine.runner import RESULTS
 from mmvtr.evaluation.results import Results, refuse_other_test, results_from
 from mmvtr.evaluation.table import comparison_table
 from mmvtr.signals import check_writable

@@ -11,7 +11,7 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 
 from mmvtr.dist import gather_rows
-from mmvtr.engine.loop.evaluation import bare
+from mmvtr.engine.loops.evaluation import bare
 from mmvtr.functional.similarities.distinct import asked_before, distinct_rows
 from mmvtr.functional.values import at_least_float32
 from mmvtr.models.similarities.cosine import token_levels

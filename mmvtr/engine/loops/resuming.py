@@ -11,8 +11,8 @@ import torch
 from mmengine.hooks import EMAHook
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
-from mmvtr.engine.loop.facts_of_run import rates_of, wrappers_of
-from mmvtr.engine.loop.resume_rules import REFUSED, Change, changes, values_of
+from mmvtr.engine.loops.facts_of_run import rates_of, wrappers_of
+from mmvtr.engine.loops.resume_rules import REFUSED, Change, changes, values_of
 from mmvtr.registry import MODELS
 
 #: Optimizer options that a schedule may change; others (momentum) cannot be replayed.

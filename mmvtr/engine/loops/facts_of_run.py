@@ -15,8 +15,8 @@ from mmengine.dist import get_world_size
 from mmengine.optim import OptimWrapper, OptimWrapperDict
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
-from mmvtr.engine.loop.facts import Training, since_resumed
-from mmvtr.engine.loop.protocol import frames_from, in_words
+from mmvtr.engine.loops.facts import Training, since_resumed
+from mmvtr.engine.loops.protocol import frames_from, in_words
 
 SHORT = dict(float32='fp32', bfloat16='bf16', float16='fp16')
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from mmvtr.arrays.choice import Pairs
 from mmvtr.datasets.record_transforms import without
 from mmvtr.datasets.video_text import VideoTextDataset
-from mmvtr.engine.loop.evaluation import bank_tiles, check_levels, item_tiles
-from mmvtr.engine.transforms.query_queue import Queries, QueryQueueHook
+from mmvtr.engine.hooks.query_queue import Queries, QueryQueueHook
+from mmvtr.engine.loops.evaluation import bank_tiles, check_levels, item_tiles
 from mmvtr.functional.similarities.tiles import Tiles
 from mmvtr.registry import DATASETS
 from mmvtr.storage import read_plain

@@ -6,13 +6,13 @@ from typing import Optional, Sequence
 
 from mmengine.config import Config
 
+from mmvtr.engine import launching
+from mmvtr.engine.checks.zero_shot import admit_random, state_zero_shot
 from mmvtr.engine.hooks.members import fuse_config, read_fusion
-from mmvtr.engine.launch import launching
-from mmvtr.engine.launch.runner import ToolTestRunner
-from mmvtr.engine.launch.zero_shot import admit_random, state_zero_shot
-from mmvtr.engine.loop.evaluation import bare
-from mmvtr.engine.loop.facts import Choice, Training, choice_of, trainings_of
-from mmvtr.engine.loop.facts_of_run import state_trainings
+from mmvtr.engine.loops.evaluation import bare
+from mmvtr.engine.loops.facts import Choice, Training, choice_of, trainings_of
+from mmvtr.engine.loops.facts_of_run import state_trainings
+from mmvtr.engine.runner import ToolTestRunner
 from mmvtr.registry import forget_pretrained
 from mmvtr.storage.weights import read_checkpoint
 
@@ -32,7 +32,7 @@ def runner_of_test(
         checkpoints: files of the same model; none: as the config builds it.
         fusion: fusion of several, see :func:`~mmvtr.engine.hooks.members.read_fusion`.
         random: whether parts of a model without a checkpoint may be random.
-        launcher: see :func:`~mmvtr.engine.launch.launching.start_processes`.
+        launcher: see :func:`~mmvtr.engine.launching.start_processes`.
 
     Raises:
         FileNotFoundError, RuntimeError: a checkpoint that cannot be read or is of another model.

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
-from mmvtr.engine.loop.evaluation import bare
+from mmvtr.engine.loops.evaluation import bare
 from mmvtr.registry import LOOPS
 
 
