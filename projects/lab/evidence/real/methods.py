@@ -348,15 +348,14 @@ def own_training(method: Method, rate: float) -> dict[str, Any]:
 
 def towers(about: Mapping[str, Any], text: str, wide: int = 1) -> dict[str, Any]:
     """Configs of the two small towers, ``wide`` times as wide."""
-    size = dict(dim=DIM * wide, **(dict(hidden=HIDDEN * wide) if wide > 1 else {}))
+    dim, hidden = dict(dim=DIM * wide), dict(hidden=HIDDEN * wide)
     tower = dict(
-        minilm=dict(type='SmallText', in_dim=about.get('text_width')),
-        word_vectors=dict(type='SmallText', in_dim=about.get('word_width')),
-        words=dict(type='WordGRU', words=about['vocabulary']),
+        minilm=dict(type='SmallText', in_dim=about.get('text_width'), **hidden),
+        word_vectors=dict(type='SmallText', in_dim=about.get('word_width'), **hidden),
+        words=dict(type='WordGRU', words=about['vocabulary']),  # its states are its vectors
     )[text]
-    return dict(
-        frames=dict(type='SmallFrames', in_dim=about['width'], **size), text=dict(tower, **size)
-    )
+    frames = dict(type='SmallFrames', in_dim=about['width'], **hidden)
+    return dict(frames=dict(frames, **dim), text=dict(tower, **dim))
 
 
 def _preprocessor(config: Any) -> str:
