@@ -19,7 +19,7 @@ from mmvtr.arrays.list_chances import LENGTHS, ListChances
 from mmvtr.arrays.shift import Asked
 from mmvtr.arrays.state import State
 from mmvtr.functional.transforms.item_biases import ItemBiases
-from mmvtr.functional.transforms.transform_table import OF_BANK
+from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
 
 #: Version of the layout; files of another version are refused.
 VERSION = 1
@@ -181,6 +181,8 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
         options = dict(facts['fitted']['options'])
         if 'bank_marginals' in held:
             options['bank_marginals'] = held['bank_marginals']
+        known = TRANSFORMS[facts['fitted']['transform']].options
+        options = {name: options[name] for name in known if name in options}
         fitted = ItemBiases(
             facts['fitted']['transform'],
             options,
