@@ -37,14 +37,14 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional
 
 from mmengine.config import Config
 
-from mmvtr.command_line import cfg_words
+from mmvtr.cli import cfg_words
+from mmvtr.cli.hints import nearest
+from mmvtr.cli.signals import check_writable
+from mmvtr.cli.values import part, written
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.loops.checkpoint import latest_checkpoint
 from mmvtr.engine.loops.facts import BEST
-from mmvtr.hints import nearest
-from mmvtr.signals import check_writable
 from mmvtr.storage import write_text
-from mmvtr.values import part, written
 
 #: Keys of a row.
 KEYS = ('config', 'options', 'seed', 'export', 'folder')

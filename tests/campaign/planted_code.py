@@ -185,10 +185,10 @@ FAULTS = {
         'test_storage',
     ),
     'a config of others may set what names code': _fault(
-        'plain_config.py',
+        'apis/plain_config.py',
         "if key in getattr(component, 'not_data', ()):",
         'if False:',
-        'test_plain_config.py',
+        'test_apis/test_plain_config.py',
     ),
     # -- searches and their probabilities --
     'a gate forgets the best item of an earlier tile': _fault(

@@ -11,6 +11,7 @@ import torch
 import mmvtr
 from mmvtr.arrays.inputs import Bank, Vectors
 from mmvtr.arrays.list_chances import ListChances
+from mmvtr.arrays.shift import Asked
 from mmvtr.arrays.state import State
 from mmvtr.functional.transforms.item_biases import ItemBiases
 from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
@@ -107,9 +108,8 @@ def test_an_option_by_its_former_name_is_read(tmp_path):
 def test_every_part_is_compared():
     one = fitted('sinkhorn', None).calibrate()
     found = Counter(where.split('.')[1] for where, _ in leaves(one._state))
-    assert found['bank'] == len(vars(one.bank_)) and found['calibration'] == len(
-        ListChances._fields
-    )
+    parts = len(ListChances._fields) - 1 + len(Asked._fields)
+    assert found['bank'] == len(vars(one.bank_)) and found['calibration'] == parts
     assert found['fitted'] >= len(ItemBiases._fields) and set(found) == set(State._fields)
     with pytest.raises(AssertionError, match='counts'):
         two = fitted('sinkhorn', None).calibrate()
