@@ -31,6 +31,22 @@ TEMPERATURE = '20%'
 ITEM_INPUTS = ('bank_gallery', 'item_bank')
 
 
+#: Former names of options, which saved files may have.
+RENAMED = dict(strictness='marginal_penalty')
+
+
+def renamed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by their names of today.
+
+    Example:
+        ::
+
+            >>> renamed(dict(strictness=0.8))
+            {'marginal_penalty': 0.8}
+    """
+    return {RENAMED.get(name, name): x for name, x in options.items()}
+
+
 class Option(NamedTuple):
     """One option of a transform.
 
@@ -282,7 +298,9 @@ class Transform:
         """
         unknown = sorted({*given} - {*cls.options})
         if unknown:
-            raise ValueError(f'{cls.name} takes {sorted(cls.options)}, not {unknown[0]!r}')
+            now = RENAMED.get(unknown[0])
+            hint = f': it is {now} now' if now in cls.options else ''
+            raise ValueError(f'{cls.name} takes {sorted(cls.options)}, not {unknown[0]!r}{hint}')
         found = {}
         for one in cls.described:
             value = one.default if given.get(one.name) is None else given[one.name]
