@@ -73,8 +73,8 @@ def set_equations(
     app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]
 ) -> None:
     """The equation of a function of mmvtr.functional below the first paragraph of its docstring."""
-    module, _, short = name.rpartition('.')
-    equation = equations().get(short) if module.startswith('mmvtr.functional.') else None
+    short = name.rpartition('.')[2]
+    equation = equations().get(short) if name.startswith('mmvtr.functional.') else None
     if equation and what in ('function', 'class'):
         end = lines.index('') if '' in lines else len(lines)
         lines[end:end] = ['', '.. math::', '', *('   ' + x for x in equation.splitlines()), '']
