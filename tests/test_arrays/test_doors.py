@@ -67,7 +67,7 @@ class Case:
             temperature=float(random.uniform(0.02, 0.2)),
             item_temperature=float(random.uniform(0.02, 0.2)),
             iterations=int(random.integers(1, 12)),
-            strictness=float(random.uniform(0, 1)),
+            marginal_penalty=float(random.uniform(0, 1)),
             neighbours=int(random.integers(1, 9)),
             alpha=float(random.normal()),
             strength=float(random.normal()),

@@ -13,7 +13,7 @@ from typing import Any, Mapping, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.similarities.tiles import ENTRIES, Tiles, as_tiles, reach, refuse_empty
+from mmvtr.functional.similarities.tiles import ENTRIES, Tiles, as_tiles, refuse_empty, score_gap
 from mmvtr.functional.transforms.score_transforms import activation_set, times_exp
 from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
 from mmvtr.functional.transforms.transform import (
@@ -155,7 +155,7 @@ class db_norm(Transform):
             with videos), or its tiles.
         temperature: T, which divides s and g; positive.
         item_temperature: U, which divides s and h; positive; None = 16 T times the ratio of the
-            items' :func:`.reach` to the bank's (:func:`_own_share`): the items then have little
+            items' :func:`.score_gap` to the bank's (:func:`_own_share`): the items then have little
             influence, as a larger one loses ranks on real scores.
         dynamic: DualDIS.
         neighbours: number of best items of a bank row that are active, 1 to N; read if ``dynamic``.
@@ -183,7 +183,7 @@ class db_norm(Transform):
     temperature: float | Tensor = temperature()
     item_temperature: Optional[float | Tensor] = setting(
         None,
-        "units of scores; None: 16 times the share of the items' reach",
+        "units of scores; None: 16 times the share of the items' score gap",
         'be a positive number in units of scores',
         lambda x: not isinstance(x, str) and 0 < float(x) < math.inf,
     )
@@ -244,16 +244,16 @@ MILDER = 16
 
 
 def _own_share(temperature: float | Tensor, bank: Tensor | Tiles, items: Tiles) -> float | Tensor:
-    """Return :data:`MILDER` times a temperature, converted from the bank's reach to the items'.
+    """Return :data:`MILDER` times a temperature, converted from the bank's score gap to the items'.
 
-    If the bank or the items have no reach it is not converted.
+    If the bank or the items have no gap it is not converted.
 
     Args:
         temperature: divides scores of the bank; positive.
         bank: float [K, N], or its tiles.
         items: tiles of float [M, N].
     """
-    of_bank, of_items = (reach(x) for x in (bank, items))
+    of_bank, of_items = (score_gap(x) for x in (bank, items))
     own = of_items / of_bank if of_bank > 0 and of_items > 0 else 1.0
     return MILDER * temperature * own
 

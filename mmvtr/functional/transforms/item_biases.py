@@ -83,8 +83,8 @@ def fit_biases(
         beside: the other matrices that the transform reads, by name: ``bank_gallery`` [K, M],
             ``item_bank`` [M, N].
         **options: its options; None = the default, for ``neighbours`` at most the bank.  A
-            ``temperature`` is in units of scores, or a share of the bank's :func:`.reach`, such as
-            ``'20%'``, its default.
+            ``temperature`` is in units of scores, or a share of the bank's :func:`.score_gap`,
+            such as ``'20%'``, its default.
 
     Raises:
         ValueError: an unknown transform or option, a missing one without a default, or one out of

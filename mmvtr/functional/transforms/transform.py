@@ -16,19 +16,35 @@ from torch import Tensor
 from mmvtr.functional.similarities.tiles import (
     Tiles,
     as_tiles,
-    reach,
     refuse_empty,
     refuse_non_finite,
+    score_gap,
 )
 from mmvtr.functional.transforms.sinkhorn import MOST
 from mmvtr.functional.values import arrays_too, at_least_float32
 
 #: Value of an option that must be given.
 NEEDED = Parameter.empty
-#: Default temperature: a share of the bank's :func:`.reach`.
+#: Default temperature: a share of the bank's :func:`.score_gap`.
 TEMPERATURE = '20%'
 #: Inputs of items seen before.
 ITEM_INPUTS = ('bank_gallery', 'item_bank')
+
+
+#: Former names of options, which saved files may have.
+RENAMED = dict(strictness='marginal_penalty')
+
+
+def renamed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by their names of today.
+
+    Example:
+        ::
+
+            >>> renamed(dict(strictness=0.8))
+            {'marginal_penalty': 0.8}
+    """
+    return {RENAMED.get(name, name): x for name, x in options.items()}
 
 
 class Option(NamedTuple):
@@ -85,7 +101,7 @@ def setting(default: Any, unit: str, words: str, fits: Callable[[Any], bool]) ->
 
 
 def _share_of(temperature: Any) -> tuple[float, bool]:
-    """Return a temperature as a number, and whether it is a share of the reach, such as ``'20%'``.
+    """Return a temperature as a number, and whether it is a share of the score gap.
 
     Args:
         temperature: 0-dim, a number, or a text that ends in ``%``.
@@ -101,8 +117,8 @@ def _share_of(temperature: Any) -> tuple[float, bool]:
     plain = share or not isinstance(temperature, (bool, str))
     if not (plain and 0 < value < math.inf):
         raise ValueError(
-            f"temperature must be positive, or a positive share of the reach such as '20%', not "
-            f'{str(temperature)[:80]!r}'
+            "temperature must be positive, or a positive share of the score gap such as '20%', "
+            f'not {str(temperature)[:80]!r}'
         )
     return value, share
 
@@ -157,8 +173,8 @@ def temperature() -> Any:
             >>> temperature().default
             '20%'
     """
-    unit = "units of scores, or a share of the bank's reach such as '20%'"
-    words = "be positive, or a positive share of the reach such as '20%'"
+    unit = "units of scores, or a share of the bank's score gap such as '20%'"
+    words = "be positive, or a positive share of the score gap such as '20%'"
     return setting(TEMPERATURE, unit, words, _temperature)
 
 
@@ -282,7 +298,9 @@ class Transform:
         """
         unknown = sorted({*given} - {*cls.options})
         if unknown:
-            raise ValueError(f'{cls.name} takes {sorted(cls.options)}, not {unknown[0]!r}')
+            now = RENAMED.get(unknown[0])
+            hint = f': it is {now} now' if now in cls.options else ''
+            raise ValueError(f'{cls.name} takes {sorted(cls.options)}, not {unknown[0]!r}{hint}')
         found = {}
         for one in cls.described:
             value = one.default if given.get(one.name) is None else given[one.name]
@@ -385,7 +403,7 @@ def _items(read: Mapping[str, Tiles]) -> dict[str, Tiles]:
 
 
 def _in_units(value: Any, bank: Tiles) -> Any:
-    """Return a temperature in units of scores [K, N]; a share such as '20%' is of their reach.
+    """Return a temperature in units of scores [K, N]; a share such as '20%' is of their score gap.
 
     Raises:
         ValueError: a share, although all items score alike.
@@ -393,9 +411,9 @@ def _in_units(value: Any, bank: Tiles) -> Any:
     share, relative = _share_of(value)
     if not relative:
         return value
-    found = share * reach(bank)
+    found = share * score_gap(bank)
     if not found > 0:
-        raise ValueError('all items score alike with the bank: nothing to rank, and the reach is 0')
+        raise ValueError('all items score alike with the bank, so the score gap is 0')
     return found
 
 

@@ -34,7 +34,7 @@ def transforms(x: SimpleNamespace) -> list[Case]:
             'texts videos',
             lambda i: torch.cat([x for _, x in f.inner_products(i.texts, i.videos).parts()], 1),
         ),
-        own('reach', 'scores', lambda i: torch.tensor(f.reach(i.scores))),
+        own('score_gap', 'scores', lambda i: torch.tensor(f.score_gap(i.scores))),
         own('row_groups', 'scores', lambda i: f.row_groups(i.scores)),
         own('distinct_rows', 'scores', lambda i: f.distinct_rows(i.scores)),
         case('modal_biases', 'texts videos', low=False),
