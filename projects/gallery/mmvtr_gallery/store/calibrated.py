@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional, Sequence
 
 import torch
 
-from mmvtr.arrays import TopKProbabilities
+from mmvtr.arrays import Shift, TopKProbabilities
 from mmvtr.functional.uncertainty.calibration import Calibration
 
 if TYPE_CHECKING:
@@ -121,19 +121,27 @@ class Calibrated(ABC):
             )
         return fit.threshold(precision, candidates=self.count())
 
-    def accepted(self, hits: Sequence[Hit], precision: float, query: Any = None) -> list[Hit]:
+    def accepted(
+        self,
+        hits: Sequence[Hit],
+        precision: float,
+        query: Any = None,
+        *,
+        shift: Optional[Shift] = None,
+    ) -> list[Hit]:
         """Return the hits up to the last one that reaches :meth:`threshold`.
 
         If they are ranked by the calibrated scores, all of them reach it; otherwise some may not.
         With :attr:`topk_probabilities` and the query, the threshold is the probability that
-        :meth:`mmvtr.arrays.TopKProbabilities.threshold` requires of a first place.
+        :meth:`mmvtr.arrays.TopKProbabilities.threshold` requires of a first place; it is refused if
+        the served queries are not like the bank's (``shift``, :func:`.drift.served_shift`).
 
         Raises:
             ValueError: see :meth:`threshold` and :meth:`p_match`.
         """
         probabilities = self.topk_probabilities
         if probabilities is not None and query is not None:
-            lowest = probabilities.threshold(precision)
+            lowest = probabilities.threshold(precision, shift=shift)
             right = [x >= lowest for x in self._of_list(probabilities, hits, query)]
             return list(hits[: len(right) - right[::-1].index(True)]) if any(right) else []
         least, fit = self.threshold(precision), self.calibration
