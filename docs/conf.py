@@ -102,12 +102,7 @@ def name_projects(app: Any, name: str, source: list[str]) -> None:
 
 
 #: What of ``mmvtr`` a page of the reference shows; other pages show the package of their name.
-ROOMS = dict(
-    users=(
-        *('arrays', 'sentence_transformers', 'apis'),
-        *('hard_negatives', 'plain_config', 'utils'),
-    )
-)
+ROOMS = dict(users=('arrays', 'sentence_transformers', 'apis', 'utils'))
 
 
 def modules_of(room: str) -> list[str]:

@@ -28,12 +28,15 @@ from mmvtr.engine.loops.facts import Training
 from mmvtr.engine.loops.facts_of_run import rates_of, wrappers_of
 from mmvtr.engine.loops.resuming import options_of, rebuild_schedule
 from mmvtr.engine.loops.sharded import FullyShardedRetriever, adapt_optimizer, whole_states
+from mmvtr.evaluation.queries import write_queries
 from mmvtr.evaluation.results import Results, write_results
 from mmvtr.registry import bare_name
 from mmvtr.storage.weights import unwrapped
 
 #: Name of the file with a test's results, in the folder of its log.
 RESULTS = 'results.json'
+#: Name of the file with the values of single queries, beside it.
+QUERIES = 'queries.npz'
 
 
 class ToolRunner(Runner):
@@ -169,7 +172,8 @@ class ToolRunner(Runner):
                 _end_workers(getattr(loop, 'dataloader', None))
 
     def test(self) -> dict[str, float]:
-        """Test as mmengine does, and write ``results.json`` with the protocol beside the log."""
+        """Test as mmengine does; write ``results.json`` with the protocol, and ``queries.npz`` with
+        the values of single queries, beside the log."""
         try:
             numbers = super().test()
         finally:
@@ -177,6 +181,9 @@ class ToolRunner(Runner):
         if is_main_process():
             protocol = getattr(self.test_loop, 'protocol', None)
             write_results(Results(numbers, protocol), Path(self._log_dir, RESULTS))
+            queries = getattr(self.test_loop, 'queries', None)
+            if queries is not None:
+                write_queries(Path(self._log_dir, QUERIES), queries)
         return numbers
 
     def resume(self, *args: Any, **kwargs: Any) -> None:

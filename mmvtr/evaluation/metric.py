@@ -22,6 +22,9 @@ from mmvtr.structures import Directed, Relation
 #: Named matrices [T, V]; ``'scores'`` may be :class:`Directed`.
 Matrices = Mapping[str, Union[Tensor, Directed]]
 
+#: Values of queries by direction, see :meth:`Metric.by_query`.
+ByQuery = dict[str, Tensor]
+
 #: Why mmengine's ValLoop and TestLoop cannot use these metrics.
 BATCHWISE = (
     '{metric} ranks all videos for each text, and ValLoop and TestLoop hand a metric one batch at '
@@ -87,6 +90,16 @@ class Metric(ABC):
     @abstractmethod
     def measure(self, matrices: Matrices, relation: Relation) -> dict[str, float]:
         """Return the numbers by key, without the prefix."""
+
+    def by_query(self, scores: Union[Tensor, Directed], relation: Relation) -> dict[str, ByQuery]:
+        """Return the values of single queries, for those numbers that are means over queries.
+
+        Returns:
+            by key of :meth:`measure`: the texts' values, ``'t2v'``, float64 [T], the videos',
+            ``'v2t'``, [V], or both.  NaN = the query has none; the means over the others add up to
+            the number.
+        """
+        return {}
 
     def chance(self, relation: Relation) -> dict[str, float]:
         """Return the expected numbers of a random ranking, with the keys of :meth:`measure`."""

@@ -199,7 +199,7 @@ def test_options_are_numbers_in_range(transform, option, value):
     needed = {x: 0.5 for x in TRANSFORMS[transform].needs}
     fits = {
         True: option == 'dynamic',
-        10**12: option not in ('iterations', 'share', 'strictness', 'dynamic'),
+        10**12: option not in ('iterations', 'share', 'marginal_penalty', 'dynamic'),
     }
     given = {**needed, option: value}
     if type(value) in (bool, int) and fits[value]:

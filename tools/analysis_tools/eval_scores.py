@@ -23,7 +23,8 @@ from torch import Tensor
 
 from mmvtr.arrays import Debiaser
 from mmvtr.arrays.choice import Pairs
-from mmvtr.command_line import Parser, output_file, tool
+from mmvtr.cli import Parser, output_file, tool
+from mmvtr.cli.transform_options import add_options, numbers_given, options_given
 from mmvtr.datasets import PairValues, write_run
 from mmvtr.evaluation import (
     JudgedMetric,
@@ -44,7 +45,6 @@ from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
 from mmvtr.storage import write_text
 from mmvtr.storage.arrays import write_arrays
 from mmvtr.structures import Directed, Relation
-from mmvtr.transform_arguments import add_options, numbers_given, options_given
 from score_files.cut_runs import measure_cut_run
 from score_files.reading import (
     Ids,

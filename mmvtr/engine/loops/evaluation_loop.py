@@ -53,6 +53,7 @@ from mmvtr.evaluation import (
     transforms_table,
 )
 from mmvtr.evaluation.metric import metrics_of
+from mmvtr.evaluation.queries import Queries, queries_of
 from mmvtr.functional.uncertainty.gaussian import geometric_sigma
 from mmvtr.registry import DATASETS, LOOPS
 from mmvtr.structures import Directed, Relation, cat_levels, take
@@ -118,6 +119,8 @@ class RetrievalLoop(BaseLoop):
 
     Attributes:
         report: :class:`~mmvtr.evaluation.Report` of the last run, on rank 0.
+        queries: values of single queries of the last test, on rank 0; None: a validation, or a
+            similarity that ranks a shortlist.
         protocol: protocol of the last run, on rank 0, in the form of
             :mod:`mmvtr.evaluation.results`.
     """
@@ -140,6 +143,7 @@ class RetrievalLoop(BaseLoop):
         self.amp = amp
         self.tile_rows = tile_rows
         self.report: Optional[Report] = None
+        self.queries: Optional[Queries] = None
         self.protocol: Optional[dict[str, Any]] = None
 
     @property
@@ -239,7 +243,10 @@ class RetrievalLoop(BaseLoop):
             about=self._about(relation),
         )
         self.runner.call_hook('after_scoring', evaluation=evaluation)
-        report = evaluate(self.evaluator, matrices, relation, evaluation.transformed)
+        transformed = evaluation.transformed
+        report = evaluate(self.evaluator, matrices, relation, transformed)
+        if self.mode == 'test' and evaluation.exact:
+            self.queries = queries_of(self.evaluator, matrices['scores'], relation, transformed)
         if not evaluation.exact:
             report = text_queries_only(report)
             self.runner.logger.warning(

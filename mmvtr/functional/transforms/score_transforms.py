@@ -47,11 +47,6 @@ _EVEN = 'the bank finds every item equally often'
 _SHARE = 'share of the mean of the nearest bank scores'
 
 
-def _weights() -> Any:
-    unit = 'weights of bank queries that sum to one; None: all alike'
-    return setting(None, unit, 'be a tensor or an array', lambda x: False)
-
-
 def _of_bank(default: float) -> Any:
     return setting(default, 'of the bank queries, in (0, 1]', 'lie in (0, 1]', lambda x: 0 < x <= 1)
 
@@ -59,14 +54,19 @@ def _of_bank(default: float) -> Any:
 class _Plan(Transform):
     """Base class of :func:`.sinkhorn`'s variants: biases [N] from row biases [K].
 
-    A subclass has or fixes the options of :func:`.sinkhorn`.
+    A subclass changes or fixes the options of :func:`.sinkhorn`.
     """
 
     temperature: float | Tensor = temperature()
-    iterations: ClassVar[Any]
+    iterations: int = rounds(4)
+    bank_marginals: Optional[Tensor] = setting(
+        None,
+        'weights of bank queries that sum to one; None: all alike',
+        'be a tensor or an array',
+        lambda x: False,
+    )
     tolerance: ClassVar[Any] = None
-    strictness: ClassVar[Any] = 1.0
-    bank_marginals: ClassVar[Any] = None
+    marginal_penalty: ClassVar[Any] = 1.0
 
     @classmethod
     def prepared(cls, bank: Tiles) -> Tiles:
@@ -81,18 +81,18 @@ class _Plan(Transform):
             iterations=self.iterations,
             tolerance=self.tolerance,
             row_marginals=self.bank_marginals,
-            strictness=self.strictness,
+            marginal_penalty=self.marginal_penalty,
         )
 
     def fit(self, bank: Tiles, **read: Tiles) -> tuple[Tensor, Optional[Tensor]]:
         """Return item and row biases."""
         rows, columns = self.plan(bank)
-        unit = dict(temperature=self.temperature, strictness=self.strictness)
+        unit = dict(temperature=self.temperature, marginal_penalty=self.marginal_penalty)
         return in_own_unit(columns, bank, rows, **unit), rows
 
     def further(self, bank: Tiles, rows: Optional[Tensor], **items: Tiles) -> Tensor:
         """Return what the row biases give further items."""
-        return self.strictness * column_biases(bank, rows, temperature=self.temperature)
+        return self.marginal_penalty * column_biases(bank, rows, temperature=self.temperature)
 
     def __call__(self, scores: Tensor, bank: Tiles, **read: Tiles) -> Tensor:
         """Return scores plus column biases."""
@@ -126,14 +126,12 @@ class sinkhorn_scores(_Plan):
             tensor([0, 1])
     """
 
-    iterations: int = rounds(4)
     tolerance: Optional[float] = setting(
         None,
         'relative error of the row marginals; None: all rounds',
         'be positive',
         lambda x: x > 0,
     )
-    bank_marginals: Optional[Tensor] = _weights()
 
 
 @transform(
@@ -155,28 +153,29 @@ class unbalanced_sinkhorn(_Plan):
         scores: float [Q, N] of the queries asked.
         bank: float [K, N] of the bank queries with the same N gallery items, or its tiles.
         temperature: divides scores; positive.
-        strictness: 1 = Sinkhorn, 0 = the scores unchanged.
-        iterations: number of iterations; each multiplies the error by at most ``strictness``.
+        marginal_penalty: 1 = Sinkhorn, 0 = the scores unchanged.
+        iterations: number of iterations; each multiplies the error by at most ``marginal_penalty``.
         bank_marginals: see :func:`sinkhorn_scores`.
 
     Returns:
         float [Q, N] in score units, float32 or better.
 
     Raises:
-        ValueError: see :func:`sinkhorn_scores`, or a strictness out of range.
+        ValueError: see :func:`sinkhorn_scores`, or a marginal penalty out of range.
 
     Example:
         Item 0 is near to all queries of the bank, and half of that is corrected. ::
 
             >>> bank = torch.tensor([[0.9, 0.1], [0.8, 0.7]])
             >>> scores = torch.tensor([[0.9, 0.2], [0.7, 0.6]])
-            >>> unbalanced_sinkhorn(scores, bank, temperature=0.1, strictness=0.5).argmax(1)
+            >>> unbalanced_sinkhorn(scores, bank, temperature=0.1, marginal_penalty=0.5).argmax(1)
             tensor([0, 1])
     """
 
-    strictness: float = setting(0.8, '0 (raw) to 1 (Sinkhorn)', 'be 0 to 1', lambda x: 0 <= x <= 1)
-    iterations: int = rounds(10)
-    bank_marginals: Optional[Tensor] = _weights()
+    marginal_penalty: float = setting(
+        0.8, '0 (raw) to 1 (Sinkhorn)', 'be 0 to 1', lambda x: 0 <= x <= 1
+    )
+    iterations = rounds(10)
 
 
 @transform(
@@ -211,6 +210,7 @@ class inverted_softmax(_Plan):
     """
 
     iterations = 0
+    bank_marginals = None
 
     def __call__(self, scores: Tensor, bank: Tiles, **read: Tiles) -> Tensor:
         """Return the published logarithm."""

@@ -13,6 +13,7 @@ from torch import Tensor
 from mmvtr.arrays import Debiaser
 from mmvtr.arrays.inputs import read_bank, read_vectors, unpaired_bank
 from mmvtr.arrays.list_chances import fit_chances
+from mmvtr.functional.transforms.transform import renamed
 from mmvtr.functional.transforms.transform_table import (
     ADDITIVE,
     TRANSFORMS,
@@ -256,8 +257,9 @@ def options_of(refit: Mapping[str, Any]) -> dict[str, Any]:
     """Return the transform's options from a stored refit."""
     if refit.get('transform') is None:
         return {}
+    stored = renamed(refit)
     known = TRANSFORMS[refit['transform']].options
-    return {name: refit[name] for name in known if refit.get(name) is not None}
+    return {name: stored[name] for name in known if stored.get(name) is not None}
 
 
 def _none(vectors: np.ndarray) -> np.ndarray:

@@ -58,8 +58,8 @@ def settings() -> Iterator[Setting]:
         for share in SHARES:
             yield setting(name, reach=share)
     for share in (0.067, 0.11, 0.2):
-        for strictness in (0.8, 0.5):
-            yield setting('unbalanced_sinkhorn', reach=share, strictness=strictness)
+        for marginal_penalty in (0.8, 0.5):
+            yield setting('unbalanced_sinkhorn', reach=share, marginal_penalty=marginal_penalty)
     for k in (3, 10, 20, 50):
         yield setting('csls', neighbours=k)
     for k, alpha in ((16, 0.75), (16, 0.5), (128, 0.75)):
@@ -73,7 +73,7 @@ def settings() -> Iterator[Setting]:
 #: One a transform, fixed before looking; they have intervals on the page.
 SHOWN = (
     *(setting(name, reach=0.11) for name in BY_TEMPERATURE),
-    setting('unbalanced_sinkhorn', reach=0.067, strictness=0.8),
+    setting('unbalanced_sinkhorn', reach=0.067, marginal_penalty=0.8),
     setting('csls', neighbours=10),
     setting('nnn', neighbours=16, alpha=0.75),
     setting('local_scaling', strength=0.75),
@@ -108,7 +108,7 @@ def transformed(one: Setting, part: Part, source: str) -> Optional[Tensor]:
             options[name] = None if part.test is None else part.test.items @ part.test.items.T
         if options[name] is None:
             return None
-    return TRANSFORMS[one.transform](part.scores, bank, **options)
+    return TRANSFORMS[one.transform].function(part.scores, bank, **options)
 
 
 def _moved(part: Part, source: str, options: dict[str, float]) -> Optional[Tensor]:

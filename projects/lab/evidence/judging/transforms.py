@@ -15,7 +15,7 @@ from mmvtr import functional as fn
 #: Of the temperatures; .067 of the reach is .03 for the TF-IDF of Flickr8k.
 SHARES = (0.02, 0.045, 0.067, 0.11, 0.22)
 NEIGHBOURS = (3, 10, 20, 50)
-STRICTNESS = (0.5, 0.7, 0.8, 0.9)
+PENALTIES = (0.5, 0.7, 0.8, 0.9)
 #: Of both kinds of Sinkhorn.
 ITERATIONS = 10
 
@@ -26,8 +26,8 @@ class Setting(NamedTuple):
     Attributes:
         transform: name.
         share: of the reach, its temperature; 0 = it has none.
-        other: k of CSLS (at most all there are), the strictness, or the part of a shrunk bias;
-            0 = it has none.
+        other: k of CSLS (at most all there are), the marginal penalty, or the part of a shrunk
+            bias; 0 = it has none.
     """
 
     transform: str
@@ -59,8 +59,8 @@ def settings() -> Iterator[Setting]:
             yield Setting(name, share)
     for share in SHARES[1:4]:
         yield Setting('shrunk_sinkhorn', share, 0.5)
-        for strictness in STRICTNESS:
-            yield Setting('unbalanced_sinkhorn', share, strictness)
+        for marginal_penalty in PENALTIES:
+            yield Setting('unbalanced_sinkhorn', share, marginal_penalty)
 
 
 def _shrunk(scores: Tensor, bank: Tensor, temperature: float, share: float) -> Tensor:
@@ -78,6 +78,6 @@ FUNCTIONS: Mapping[str, Callable[[Tensor, Tensor, float, float], Tensor]] = dict
     sinkhorn=lambda s, g, t, x: fn.sinkhorn_scores(s, g, temperature=t, iterations=ITERATIONS),
     shrunk_sinkhorn=_shrunk,
     unbalanced_sinkhorn=lambda s, g, t, x: fn.unbalanced_sinkhorn(
-        s, g, temperature=t, strictness=x, iterations=ITERATIONS
+        s, g, temperature=t, marginal_penalty=x, iterations=ITERATIONS
     ),
 )

@@ -5,7 +5,18 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
-from seed_statistics import seeds_and_queries, seeds_needed, student_p, student_quantile
+
+from mmvtr.evaluation.seeds import (
+    of_seeds,
+    of_seeds_and_queries,
+    seeds_needed,
+    student_quantile,
+)
+
+
+def seeds_and_queries(*args, **kwargs):
+    found = of_seeds_and_queries(*args, **kwargs)
+    return found.interval, found.p
 
 
 def test_seeds_and_queries_by_hand():
@@ -58,11 +69,32 @@ def test_intervals_of_three_seeds_hold_what_they_say(of_seeds):
     assert 0.02 * 400 <= missed <= 0.08 * 400
 
 
-def test_student_p_is_that_of_scipy():
+def test_of_seeds_is_scipys_t_test():
     for values in ([1.0, 2.5, -0.5], [3.0, 3.1, 2.9, 3.3], [-4.0, 1.0]):
-        expected = scipy.stats.ttest_1samp(values, 0.0).pvalue
-        assert student_p(values) == pytest.approx(expected, rel=1e-4)
-    assert student_p([5.0]) == 1.0 and student_p([2.0, 2.0]) == 0.0 and student_p([0.0, 0.0]) == 1.0
+        expected = scipy.stats.ttest_1samp(values, 0.0)
+        found, ends = of_seeds(values), expected.confidence_interval()
+        assert found.p == pytest.approx(expected.pvalue, rel=1e-9)
+        assert found.interval == pytest.approx((ends.low, ends.high), rel=1e-9)
+        above = scipy.stats.ttest_1samp(values, -2.0, alternative='greater').pvalue
+        below = scipy.stats.ttest_1samp(values, 2.0, alternative='less').pvalue
+        assert found.p_within(2.0) == pytest.approx(max(above, below), rel=1e-9)
+    assert of_seeds([5.0]).p == 1.0 and of_seeds([5.0]).interval == (-math.inf, math.inf)
+    assert of_seeds([5.0]).p_within(9.0) >= 0.5  # one training says nothing
+    same = of_seeds([2.0, 2.0])
+    assert (same.p, same.p_within(3.0), same.p_within(1.0)) == (0.0, 0.0, 1.0)
+    assert of_seeds([0.0, 0.0]).p == 1.0
+
+
+@pytest.mark.parametrize('true, said', [(0.0, 0.93), (2.0, 0.05)])
+def test_equivalence_is_claimed_as_often_as_is_said(true, said):
+    """At the margin one time in twenty, well inside it nearly always (4 seeds, deviation 1)."""
+    draw = np.random.default_rng(12)
+    claimed = [of_seeds(draw.normal(true, 1.0, 4)).p_within(2.0) < 0.05 for _ in range(2000)]
+    power = scipy.stats.t.ppf(0.95, 3)  # of two one-sided tests: |mean| < 2 - t s / 2
+    drawn = np.random.default_rng(13).normal(true, 1.0, (20_000, 4))
+    expected = np.mean(abs(drawn.mean(1)) < 2 - power * drawn.std(1, ddof=1) / 2)
+    assert np.mean(claimed) == pytest.approx(expected, abs=0.02)
+    assert abs(expected - said) < 0.2
 
 
 @pytest.mark.parametrize('matters', [2.0, 5.0, 10.0])
