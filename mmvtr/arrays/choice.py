@@ -15,8 +15,8 @@ from mmvtr.arrays.inputs import Bank, products
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.functional.transforms.item_biases import fit_biases
 
-#: Candidate temperatures as shares of the reach, and marginal penalties (1 = Sinkhorn, below 1 = a
-#: milder correction).
+#: Candidate temperatures as shares of the score gap, and marginal penalties (1 = Sinkhorn, less =
+#: milder).
 TEMPERATURES = ('6.7%', '11%', '20%', '30%')
 PENALTIES = (1.0, 0.8, 0.5)
 #: Smallest bank from which a transform is chosen.
