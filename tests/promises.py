@@ -117,7 +117,9 @@ WHOLE = {
         'model.supervision.negatives_below=0.4', 'hgr_epic_ranp', 'hgr_msrvtt_ranp'
     )
     + _with('model.member.supervision.negatives_below=0.4', 'causal_hgr_epic_ranp'),
-    f'{_OPTION} model.belief.type=Belief': _with('model.belief.type=Belief', 'dvtr_hit_msvd'),
+    f'{_OPTION} model.teacher.type=EarlyTeacher': _with(
+        'model.teacher.type=EarlyTeacher', 'dvtr_hit_msvd'
+    ),
     f'{_OPTION} model.supervision.floor=0.4': _with(
         'model.supervision.floor=0.4', 'dvtr_c2v_msrvtt', 'dvtr_hit_msvd'
     ),

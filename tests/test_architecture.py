@@ -89,7 +89,9 @@ def graph() -> dict[str, set[str]]:
 @cache
 def floors() -> dict[str, int]:
     """room -> floor, from the numbered list under the page's heading 'Floors'."""
-    section = PAGE.read_text().split('## Floors\n')[1].split('\n## ')[0]
+    _, _, rest = PAGE.read_text().partition('\n## Floors\n')
+    section = rest.partition('\n## ')[0]
+    assert section, f'{PAGE.name} has no heading "## Floors" above its list of rooms: add it'
     numbers, found = [], {}
     for line in section.splitlines():
         start, rooms = re.match(r'(\d+\. )?\s*(?:- )?((?:`[\w.]+`(?:, )?)+(?=:))?', line).groups()
@@ -216,7 +218,7 @@ def test_an_init_only_collects(package):
 
 def test_an_import_that_goes_up_fails(monkeypatch):
     monkeypatch.setitem(graph(), 'mmvtr.dist', {'mmvtr.models.target'})
-    with pytest.raises(AssertionError, match=r'mmvtr\.dist \(floor 2\) imports mmvtr\.models'):
+    with pytest.raises(AssertionError, match=r'mmvtr\.dist \(floor 3\) imports mmvtr\.models'):
         test_no_import_goes_up_or_aside()
 
 

@@ -17,11 +17,13 @@ from torch import Tensor
 
 from mmvtr.arrays.generations import Generations
 from mmvtr.arrays.inputs import GEOMETRIES, Bank, Vectors, read_ids, read_items
-from mmvtr.arrays.list_chances import LENGTHS, ListChances
+from mmvtr.arrays.shift import Asked
 from mmvtr.arrays.state import Absent, State
 from mmvtr.arrays.tokens import SIDES
+from mmvtr.arrays.topk_probabilities import LENGTHS, TopKProbabilities
 from mmvtr.functional.transforms.item_biases import ItemBiases
-from mmvtr.functional.transforms.transform_table import OF_BANK
+from mmvtr.functional.transforms.transform import renamed
+from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
 
 #: Version of the layout, and the versions that are read; others are refused.
 VERSION, READ = 2, (1, 2)
@@ -34,7 +36,9 @@ FIELDS = {
 #: Those that files of version 1 lack, and their values there.
 LATER = dict(width=None, generations=None)
 #: Tensors of a calibration of lists.
-CHANCES = ('lines', 'shares', 'right', 'levels')
+CALIBRATION = ('lines', 'shares', 'right', 'levels')
+#: Its numbers, which older files lack: depth, items, most.
+NUMBERS = ('depth', 'calibrated', 'most')
 #: Prefix of tensors among the options that were asked for.
 ASKED = 'asked.'
 #: Relative difference allowed between two readings of one row.
@@ -124,7 +128,7 @@ def _attached(state: State, gallery: Vectors, named: Optional[np.ndarray], folde
 def content_of(debiaser: Any) -> dict[str, Tensor]:
     """Return the tensors of a fitted Debiaser by name, without its gallery."""
     state = debiaser._state
-    bank, fitted, chances = state.bank, state.fitted, state.calibration
+    bank, fitted, calibration = state.bank, state.fitted, state.calibration
     tensors: dict[str, Optional[Tensor]] = {
         ASKED + name: x for name, x in debiaser.options.items() if isinstance(x, Tensor)
     }
@@ -136,9 +140,13 @@ def content_of(debiaser: Any) -> dict[str, Tensor]:
     if bank is not None:
         tensors.update(texts=bank.texts, bank_items=bank.items, pairs=bank.pairs)
         tensors['counts'] = bank.counts
-    if chances is not None:
-        tensors.update({name: getattr(chances, name) for name in CHANCES})
-        tensors.update(depth=torch.tensor(chances.depth), calibrated=torch.tensor(chances.items))
+    if calibration is not None:
+        tensors.update({name: getattr(calibration, name) for name in CALIBRATION})
+        numbers = (calibration.depth, calibration.items, calibration.most)
+        tensors.update(zip(NUMBERS, map(torch.tensor, numbers)))
+        if calibration.asked is not None:
+            tensors.update(asked_rows=calibration.asked.rows, asked_own=calibration.asked.own)
+            tensors['asked_items'] = torch.tensor(calibration.asked.items)
     return {name: x for name, x in tensors.items() if x is not None}
 
 
@@ -149,7 +157,7 @@ def text_of(debiaser: Any, held: dict[str, Tensor]) -> str:
         TypeError: ids other than texts and numbers.
     """
     state = debiaser._state
-    ids, bank, fitted, chances = state.ids, state.bank, state.fitted, state.calibration
+    ids, bank, fitted, calibration = state.ids, state.bank, state.fitted, state.calibration
     told = None
     if fitted is not None:
         plain = {k: x for k, x in fitted.options.items() if not isinstance(x, Tensor)}
@@ -164,7 +172,7 @@ def text_of(debiaser: Any, held: dict[str, Tensor]) -> str:
         fitted=told,
         ids=None if ids is None else _plain_ids(ids),
         given=None if bank is None else bank.given,
-        temperature=None if chances is None else chances.temperature,
+        temperature=None if calibration is None else calibration.temperature,
         content={name: list(x.shape) for name, x in held.items()},
         width=state.width,
         generations=[*state.generations[1:]],
@@ -198,16 +206,19 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
             f'{where}: its description and its tensors do not belong to one Debiaser'
         )
     asked = {name.removeprefix(ASKED): x for name, x in held.items() if name.startswith(ASKED)}
+    asked = renamed({**facts['options'], **asked})
     how = dict(geometry=facts['geometry'], seed=facts['seed'])
-    made = kind(facts['transform'], **how, **facts['options'], **asked)
-    bank = fitted = chances = None
+    made = kind(facts['transform'], **how, **asked)
+    bank = fitted = calibration = None
     if 'texts' in held:
         own = (held.get('bank_items'), held.get('pairs'))
         bank = Bank(held['texts'], facts['given'], *own, facts['geometry'], held.get('counts'))
     if facts['fitted'] is not None:
-        options = dict(facts['fitted']['options'])
+        options = renamed(facts['fitted']['options'])
         if 'bank_marginals' in held:
             options['bank_marginals'] = held['bank_marginals']
+        known = TRANSFORMS[facts['fitted']['transform']].options
+        options = {name: options[name] for name in known if name in options}
         fitted = ItemBiases(
             facts['fitted']['transform'],
             options,
@@ -219,13 +230,18 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
     if facts['temperature'] is not None:
         if len(held['lines']) != len(LENGTHS):
             raise RuntimeError(f'{where} was calibrated by another version: calibrate it again')
-        numbers = (int(held.get(name, 0)) for name in ('depth', 'calibrated'))
-        chances = ListChances(facts['temperature'], *(held[name] for name in CHANCES), *numbers)
+        numbers = (int(held.get(name, 0)) for name in NUMBERS)
+        calibration = TopKProbabilities(
+            facts['temperature'], *(held[name] for name in CALIBRATION), *numbers
+        )
+        if 'asked_rows' in held:
+            asked = Asked(held['asked_rows'], held['asked_own'], int(held['asked_items']))
+            calibration = calibration._replace(asked=asked)
     traces, absent = held.get('gallery'), None
     count = 0 if traces is None else len(traces)
     if facts['generations'] is None:
         made_by = Generations().refitted(count)
-        if chances is not None:
+        if calibration is not None:
             made_by = made_by.recalibrated(True)
     else:
         rows = held.get('generations', torch.zeros(0, dtype=torch.int64))
@@ -236,7 +252,7 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
             width = bank.texts.shape[-1] - (bank.geometry in SIDES)
         absent = Absent(traces, width)
     ids = read_ids(facts['ids'], count)
-    made._state = State(None, ids, bank, fitted, chances, facts['why'], made_by, absent)
+    made._state = State(None, ids, bank, fitted, calibration, facts['why'], made_by, absent)
     return made
 
 

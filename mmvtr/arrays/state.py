@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mmvtr.arrays.generations import Generations
 from mmvtr.arrays.inputs import Bank, Vectors, read_ids
-from mmvtr.arrays.list_chances import ListChances
+from mmvtr.arrays.topk_probabilities import TopKProbabilities
 from mmvtr.functional.transforms.item_biases import ItemBiases
 
 
@@ -45,7 +45,7 @@ class State(NamedTuple):
     ids: Optional[np.ndarray] = None
     bank: Optional[Bank] = None
     fitted: Optional[ItemBiases] = None
-    calibration: Optional[ListChances] = None
+    calibration: Optional[TopKProbabilities] = None
     why: str = 'not fitted'
     generations: Generations = Generations()
     absent: Optional[Absent] = None

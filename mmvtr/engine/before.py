@@ -6,7 +6,7 @@ A config's ``before`` lists the rows, in their order, and its other values name 
         half0=dict(config='dvtr_c2v_msrvtt.py', options={'train_dataloader...keep': 0}),
         member=dict(config='c2v_msrvtt.py', seed=1000, export=True),
     )
-    model = dict(belief=dict(halves=['{half0}/best.pth', ...]))
+    model = dict(teacher=dict(halves=['{half0}/best.pth', ...]))
 
 Keys of a row: ``config``, a file beside this one, a path, or one of the package's own by name;
 ``options``, config changes as for ``--cfg-options``, in which earlier rows can be named; ``seed``,
@@ -37,14 +37,14 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional
 
 from mmengine.config import Config
 
-from mmvtr.command_line import cfg_words
+from mmvtr.cli import cfg_words
+from mmvtr.cli.hints import nearest
+from mmvtr.cli.signals import check_writable
+from mmvtr.cli.values import part, written
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.loops.checkpoint import latest_checkpoint
 from mmvtr.engine.loops.facts import BEST
-from mmvtr.hints import nearest
-from mmvtr.signals import check_writable
 from mmvtr.storage import write_text
-from mmvtr.values import part, written
 
 #: Keys of a row.
 KEYS = ('config', 'options', 'seed', 'export', 'folder')

@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 from typing import Any, Iterator, Optional
 
-from mmvtr.command_line import Parser, tool
+from mmvtr.cli import Parser, tool
 from mmvtr.evaluation.results import Results, results_from
 from mmvtr.storage import write_text
 from mmvtr.utils import load_config, tool_folder

@@ -29,6 +29,8 @@ from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence, Union
 
 from mmengine.config import Config
 
+from mmvtr.cli.hints import nearest
+from mmvtr.cli.values import part, written
 from mmvtr.engine.before import named, names_in
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
@@ -36,9 +38,7 @@ from mmvtr.engine.checks.schedule_checks import accumulated
 from mmvtr.engine.hooks.members import fuse_config
 from mmvtr.engine.loops.facts import BEST, differing
 from mmvtr.evaluation.results import Results, refuse_other_test
-from mmvtr.hints import nearest
 from mmvtr.utils import config_folder, load_config
-from mmvtr.values import part, written
 
 #: Keys of a sweep and of a run.
 NEEDED, ALLOWED = ('paper', 'table', 'section', 'about', 'config', 'metrics', 'runs'), ('note',)

@@ -46,9 +46,9 @@ FAULTS = {
         'return best',
         'test_functional/test_ranks.py',
     ),
-    'the last half step of Sinkhorn has no strictness': _fault(
+    'the last half step of Sinkhorn has no marginal_penalty': _fault(
         'functional/transforms/sinkhorn.py',
-        'log_beta = strictness * (log_c - sums.of_columns(log_alpha, found))',
+        'log_beta = marginal_penalty * (log_c - sums.of_columns(log_alpha, found))',
         'log_beta = log_c - sums.of_columns(log_alpha, found)',
         'test_functional/test_sinkhorn.py',
     ),
@@ -185,10 +185,10 @@ FAULTS = {
         'test_storage',
     ),
     'a config of others may set what names code': _fault(
-        'plain_config.py',
+        'apis/plain_config.py',
         "if key in getattr(component, 'not_data', ()):",
         'if False:',
-        'test_plain_config.py',
+        'test_apis/test_plain_config.py',
     ),
     # -- searches and their probabilities --
     'a gate forgets the best item of an earlier tile': _fault(
@@ -221,58 +221,58 @@ FAULTS = {
         'test_arrays/test_debiaser.py',
     ),
     'held-out pairs are in their bank': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'held = known[~_shared(known, asked)]',
         'held = known',
         'test_arrays/test_said_and_true.py',
     ),
     'a threshold leaves its own ties out': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'answered = self.shares >= level',
         'answered = self.shares > level',
-        'test_arrays/test_list_chances.py',
+        'test_arrays/test_topk_probabilities.py',
     ),
     'copies of the own item stay as rivals': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'copied[text[rows], places] = True',
         'pass',
         'test_arrays/test_said_and_true.py',
     ),
     'lines are extrapolated beyond the longest list': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'x = lengths.log().clamp_max(known[-1])',
         'x = lengths.log()',
-        'test_arrays/test_list_chances.py',
+        'test_arrays/test_topk_probabilities.py',
     ),
     'a held-out item always opens the gate': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'mine = torch.where((copy < 0)',
         'mine = torch.ones_like(mine)\n        mine = torch.where((copy < 0)',
         'test_arrays/test_said_and_true.py',
     ),
     'the own item wins all ties': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         '(drawn * (alike + 1)).long()',
         '0 * alike',
         'test_arrays/test_said_and_true.py',
     ),
     'dual softmax is calibrated on smaller scores': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'biases = part.how.of_a_part(biases, len(texts) / len(bank.texts))',
         'pass',
         'test_arrays/test_said_and_true.py',
     ),
     'one video of a text is right': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'known &= (mates == number[:, None]) | (copy[mates] >= 0) | drawn',
         'known &= mates == number[:, None]',
         'test_arrays/test_said_and_true.py',
     ),
     'the binomial tail leaves its last term out': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'for k in range(wrong + 1)',
         'for k in range(max(wrong, 1))',
-        'test_arrays/test_list_chances.py',
+        'test_arrays/test_topk_probabilities.py',
     ),
     'auto takes the best of all settings': _fault(
         'arrays/choice.py',
@@ -316,7 +316,7 @@ FAULTS = {
         '    if line[0] > 0:\n        return line',
         '    if True:\n        return line',
         'test_functional/test_calibration.py',
-        'test_arrays/test_list_chances.py',
+        'test_arrays/test_topk_probabilities.py',
     ),
     # -- sampling --
     'a half ignores its seed': _fault(

@@ -7,9 +7,9 @@ from typing import Any, Optional
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mmvtr.cli.errors import refusing_code
 from mmvtr.models.embedders.raw_items import RawItemsEncoder
 from mmvtr.models.layers.pooling import empty_levels
-from mmvtr.reasons import refusing_code
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 
@@ -98,7 +98,8 @@ def load_embedder(name: str, trust_remote_code: bool = False) -> nn.Module:
         from sentence_transformers.base.modules import Transformer
     except ImportError as error:
         raise ImportError(
-            "sentence-transformers is not installed: pip install 'mmvtr[sentence-transformers]'"
+            'sentence-transformers is not installed: '
+            "pip install -e '.[sentence-transformers]' in a checkout of mmvtr"
         ) from error
     try:
         with refusing_code(name):

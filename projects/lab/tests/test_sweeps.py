@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from children import ROOT, run_tool
+from mmvtr.cli.values import Written, read
 from mmvtr.evaluation.results import Results
 from mmvtr.utils import load_config
-from mmvtr.values import Written, read
 from sweeps import (
     Run,
     check_sweep,

@@ -225,7 +225,7 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             refuse_known(sorted(self._known(ids).difference(gone)))
             rows = Rows(ids, vectors, columns, types)
             self._change(gone, rows, self._biases(vectors), self._reversal(gone, ids))
-            if self.list_chances is not None and (stale := self.stale).added:
+            if self.topk_probabilities is not None and (stale := self.stale) and stale.added:
                 print_log(f'{self}: {stale}', 'current')
 
     def delete(self, ids: Sequence[str]) -> None:
