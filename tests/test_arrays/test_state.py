@@ -220,12 +220,12 @@ def test_ids_come_back_as_they_were_or_are_refused(more, tmp_path):
 def test_changed_takes_arrays():
     one = fitted('sinkhorn', None)
     scores = RANDOM.normal(size=(3, 130)).astype('f4')
-    found = one.changed(scores)
+    found = one.transform_scores(scores)
     assert isinstance(found, np.ndarray) and np.allclose(found, scores + one.biases_.numpy())
-    assert one.changed(torch.tensor(scores).half()).dtype == torch.float32
+    assert one.transform_scores(torch.tensor(scores).half()).dtype == torch.float32
     for bad, said in (
         (scores[:, :5], r'\[3, 5\] must be \[queries, 130\]'),
         (scores * np.nan, 'nan'),
     ):
         with pytest.raises(ValueError, match=said):
-            one.changed(bad)
+            one.transform_scores(bad)

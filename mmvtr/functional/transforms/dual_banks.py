@@ -76,10 +76,10 @@ class dbsn(Transform):
         """Return the bank with codes for the rounds but one."""
         return bank.coded()
 
-    def fit(self, bank: Tiles, **read: Tiles) -> tuple[Tensor, Optional[Tensor]]:
+    def fit(self, bank: Tiles, **extra: Tiles) -> tuple[Tensor, Optional[Tensor]]:
         """Return item and row biases."""
         how = dict(temperature=self.temperature, iterations=self.iterations)
-        rows = _dbsn_rows(bank, read['bank_gallery'], **how)
+        rows = _dbsn_rows(bank, extra['bank_gallery'], **how)
         return self.further(bank, rows), rows
 
     def further(self, bank: Tiles, rows: Optional[Tensor], **items: Tiles) -> Tensor:
@@ -192,12 +192,12 @@ class db_norm(Transform):
 
     @classmethod
     def resolved(
-        cls, options: Mapping[str, Any], bank: Tiles, read: Mapping[str, Tiles]
+        cls, options: Mapping[str, Any], bank: Tiles, extra: Mapping[str, Tiles]
     ) -> dict[str, Any]:
         """Return options with both temperatures in units of scores."""
-        found = super().resolved(options, bank, read)
+        found = super().resolved(options, bank, extra)
         if found['item_temperature'] is None:
-            found['item_temperature'] = _own_share(found['temperature'], bank, read['item_bank'])
+            found['item_temperature'] = _own_share(found['temperature'], bank, extra['item_bank'])
         return found
 
     def check_fit(self) -> None:
@@ -220,9 +220,9 @@ class db_norm(Transform):
         both = ((bank, self.temperature), (items, self.item_temperature))
         return tuple(column_biases(x, torch.zeros(x.shape[0]), temperature=t) for x, t in both)
 
-    def __call__(self, scores: Tensor, bank: Tiles, **read: Tiles) -> Tensor:
+    def __call__(self, scores: Tensor, bank: Tiles, **extra: Tiles) -> Tensor:
         """Return the static or the dynamic form."""
-        raw, items = scores, read['item_bank']
+        raw, items = scores, extra['item_bank']
         whole = raw + self.biases(bank, item_bank=items).to(raw)
         if not self.dynamic:
             return whole
@@ -230,7 +230,7 @@ class db_norm(Transform):
         t, u = (torch.as_tensor(x).to(raw) for x in (self.temperature, self.item_temperature))
         best = raw.argmax(1)
         active, active_items = (
-            activation_set(x, k=self.neighbours).to(raw.device)[best][:, None]
+            activation_set(x, neighbours=self.neighbours).to(raw.device)[best][:, None]
             for x in (bank, items)
         )
         found = torch.where(active, times_exp(raw, (raw + of_queries) / t), raw)

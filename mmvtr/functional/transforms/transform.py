@@ -244,9 +244,9 @@ class Transform:
         """
         raise NotImplementedError(f'{self.name} must define biases()')
 
-    def fit(self, bank: Tiles, **read: Tiles) -> tuple[Tensor, Optional[Tensor]]:
+    def fit(self, bank: Tiles, **extra: Tiles) -> tuple[Tensor, Optional[Tensor]]:
         """Return the item biases [N], and row biases [K] from which further items get theirs."""
-        return self.biases(bank, **_items(read)), None
+        return self.biases(bank, **_items(extra)), None
 
     def further(self, bank: Tiles, rows: Optional[Tensor], **items: Tiles) -> Tensor:
         """Return the biases of further items, float [n], of scores [K, n]."""
@@ -256,14 +256,14 @@ class Transform:
         """Return for a gated transform the items whose finders are changed, bool [N]."""
         return None
 
-    def changed(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
+    def transform(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
         """Return transformed scores [Q, N] of raw scores, item biases and active items."""
         return raw + items
 
-    def __call__(self, scores: Tensor, bank: Tiles, **read: Tiles) -> Tensor:
+    def __call__(self, scores: Tensor, bank: Tiles, **extra: Tiles) -> Tensor:
         """Return what the function of this name returns, [Q, N]."""
-        items = self.fit(bank, **read)[0].to(scores)
-        return self.changed(scores, items, self.active(bank))
+        items = self.fit(bank, **extra)[0].to(scores)
+        return self.transform(scores, items, self.active(bank))
 
     def of_a_part(self, items: Tensor, share: float) -> Tensor:
         """Return biases fitted to a share of the bank, comparable with those of all of it."""
@@ -279,7 +279,7 @@ class Transform:
 
     @classmethod
     def resolved(
-        cls, options: Mapping[str, Any], bank: Tiles, read: Mapping[str, Tiles]
+        cls, options: Mapping[str, Any], bank: Tiles, extra: Mapping[str, Tiles]
     ) -> dict[str, Any]:
         """Return options whose shares are in units of scores."""
         found = dict(options)
@@ -366,11 +366,11 @@ def _function(kind: type[Transform]) -> Callable[..., Tensor]:
         except TypeError as error:
             raise TypeError(f'{kind.__name__}() {error}') from None
         scores, bank = checked_scores(bound.pop('scores'), bound.pop('bank'))
-        read = {x: as_tiles(bound.pop(x))._replace(name=x) for x in inputs}
-        if 'item_bank' in read:
-            checked_scores(scores, read['item_bank'], 'item_bank')
-        options = kind.resolved(kind.checked(bound), bank, read)
-        return kind(**options)(scores, bank, **read)
+        extra = {x: as_tiles(bound.pop(x))._replace(name=x) for x in inputs}
+        if 'item_bank' in extra:
+            checked_scores(scores, extra['item_bank'], 'item_bank')
+        options = kind.resolved(kind.checked(bound), bank, extra)
+        return kind(**options)(scores, bank, **extra)
 
     function.__name__ = function.__qualname__ = kind.__name__
     function.__module__, function.__doc__ = kind.__module__, kind.__doc__
@@ -398,8 +398,8 @@ def _written(annotation: Any) -> str:
     return formatannotation(annotation).replace('torch.', '')
 
 
-def _items(read: Mapping[str, Tiles]) -> dict[str, Tiles]:
-    return {x: y for x, y in read.items() if x == 'item_bank'}
+def _items(extra: Mapping[str, Tiles]) -> dict[str, Tiles]:
+    return {x: y for x, y in extra.items() if x == 'item_bank'}
 
 
 def _in_units(value: Any, bank: Tiles) -> Any:

@@ -26,7 +26,7 @@ def write_fit(debiaser: Debiaser, path: Union[str, Path]) -> None:
     """Write a Debiaser; the file appears when it is complete.
 
     Args:
-        debiaser: without its gallery (:meth:`mmvtr.arrays.Debiaser.bare`).
+        debiaser: without its gallery (:meth:`mmvtr.arrays.Debiaser.without_gallery`).
         path: the file.
     """
     held = content_of(debiaser)

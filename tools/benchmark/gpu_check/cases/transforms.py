@@ -65,7 +65,7 @@ def transforms(x: SimpleNamespace) -> list[Case]:
         case('expected_truth', 'scores implied', temperature=0.1),
         case('first_places', 'scores truth', places=2, low=False),
         case('sure_first', 'scores truth', sure=0.7, low=False),
-        case('activation_set', 'bank', k=2, low=False),
+        case('activation_set', 'bank', neighbours=2, low=False),
     ]
     plain = 'sinkhorn_scores unbalanced_sinkhorn inverted_softmax qb_norm dual_softmax'
     return found + [case(n, 'scores bank', temperature=TAU, low=False) for n in plain.split()]
