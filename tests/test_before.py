@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mmvtr.engine.before import Row, name_folders, rows_of
+from mmvtr.engine.rows import Row, name_folders, rows_of
 from mmvtr.utils import load_config
 from mmvtr.values import read, written
 

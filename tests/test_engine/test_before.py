@@ -7,7 +7,7 @@ import pytest
 from mmengine.config import Config
 
 from mmvtr.engine import before
-from mmvtr.engine.before import Row
+from mmvtr.engine.rows import Row
 
 FLAGS = ('no_validate', 'best_on_test', 'auto_scale_lr', 'deterministic', 'diff_rank_seed')
 ARGS = Namespace(launcher='none', amp=None, no_persistent_workers=False, **dict.fromkeys(FLAGS))
