@@ -27,13 +27,12 @@ def add_options(parser: argparse.ArgumentParser, transforms: Iterable[str]) -> N
     defaults: dict[str, dict[str, Any]] = {}
     kinds: dict[str, Callable[[str], Any]] = {}
     for transform in transforms:
-        spec = TRANSFORMS[transform]
-        for option in spec.described:
+        for option in TRANSFORMS[transform].described:
             kind = next((x for x in (int, float) if x.__name__ in option.type), None)
             if kind is None:
                 continue
             kinds[option.name] = _temperature if option.name == 'temperature' else kind
-            needed = option.name in spec.needs
+            needed = option.name in TRANSFORMS[transform].needs
             defaults.setdefault(option.name, {})[transform] = 'needed' if needed else option.default
     for name, of in defaults.items():
         words = [f'--{name.replace("_", "-")}', *filter(None, [SHORT.get(name)])]
@@ -58,7 +57,7 @@ def options_given(args: argparse.Namespace, transforms: Iterable[str]) -> dict[s
     """
     chosen, given = list(dict.fromkeys(transforms)), numbers_given(args)
     for name in given:
-        takers = [x for x, spec in TRANSFORMS.items() if name in spec.options]
+        takers = [x for x, kind in TRANSFORMS.items() if name in kind.options]
         if not {*takers} & {*chosen}:
             names = ' and '.join(chosen) or 'no transform'
             raise ValueError(

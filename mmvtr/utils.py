@@ -97,7 +97,7 @@ def _config_files() -> dict[str, Path]:
     """Return the package's own configs by name: those at the top, and the variants in folders."""
     folder = config_folder()
     files = [*folder.glob('*.py'), *folder.glob('*/*.py')]
-    return {file.stem: file for file in files if file.parent.name not in ('_base_', 'sweeps')}
+    return {file.stem: file for file in files if file.parent.name not in ('_base_', 'studies')}
 
 
 def named_config(name: str) -> Path:

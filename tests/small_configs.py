@@ -218,7 +218,7 @@ def _run(
     if before is not None:
         before()
     sys.argv = [file, *arguments]
-    if Path(file).name != 'sweep.py':
+    if Path(file).name != 'study.py':
         runpy.run_path(file, run_name='__main__')
         return
     made = runpy.run_path(file)

@@ -89,7 +89,9 @@ def graph() -> dict[str, set[str]]:
 @cache
 def floors() -> dict[str, int]:
     """room -> floor, from the numbered list under the page's heading 'Floors'."""
-    section = PAGE.read_text().split('## Floors\n')[1].split('\n## ')[0]
+    _, _, rest = PAGE.read_text().partition('\n## Floors\n')
+    section = rest.partition('\n## ')[0]
+    assert section, f'{PAGE.name} has no heading "## Floors" above its list of rooms: add it'
     numbers, found = [], {}
     for line in section.splitlines():
         start, rooms = re.match(r'(\d+\. )?\s*(?:- )?((?:`[\w.]+`(?:, )?)+(?=:))?', line).groups()

@@ -6,7 +6,7 @@ A config's ``before`` lists the rows, in their order, and its other values name 
         half0=dict(config='dvtr_c2v_msrvtt.py', options={'train_dataloader...keep': 0}),
         member=dict(config='c2v_msrvtt.py', seed=1000, export=True),
     )
-    model = dict(belief=dict(halves=['{half0}/best.pth', ...]))
+    model = dict(teacher=dict(halves=['{half0}/best.pth', ...]))
 
 Keys of a row: ``config``, a file beside this one, a path, or one of the package's own by name;
 ``options``, config changes as for ``--cfg-options``, in which earlier rows can be named; ``seed``,

@@ -182,8 +182,8 @@ class MomentumRetriever(VideoTextRetriever):
         """Return the queries' own level that a bank stores: their detached Gaussians."""
         if self.supervision is None:
             return {}
-        if self.belief is not None:
-            queries = self.belief.seen(queries)
+        if self.teacher is not None:
+            queries = self.teacher.seen(queries)
         return {GAUSSIAN: queries[GAUSSIAN].map(Tensor.detach)}
 
     def _candidates(self, side: str, keys: Levels, queries: Levels, video: Tensor) -> Candidates:

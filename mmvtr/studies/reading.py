@@ -6,7 +6,7 @@ A study is a config file (the package's own are in ``configs/studies/``)::
     before = {f'half{n}': dict(options={'train_dataloader...keep': n}) for n in (0, 1)}
     rows = {
         'own eta': dict(),
-        'cross-fitted eta': dict(options={'model.belief.halves': ['{half0}/best.pth', ...]}),
+        'cross-fitted eta': dict(options={'model.teacher.halves': ['{half0}/best.pth', ...]}),
     }
 
 A row trains ``config`` (its own, if it has one) with its ``options``; ``seed`` is added to its

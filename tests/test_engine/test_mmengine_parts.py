@@ -186,7 +186,7 @@ def test_refused_before_a_start(folder, place, name):
     [
         ("custom_hooks = [dict(type='mmengine.EMAHook')]", 'custom_hooks.0', 'EMAHook'),
         ("custom_hooks = [dict(type='EMAHook', momentum=.1)]", 'custom_hooks.0', 'EMAHook'),
-        ("model['belief'] = dict(type='Belief')", 'model.belief', 'Belief'),
+        ("model['teacher'] = dict(type='EarlyTeacher')", 'model.teacher', 'EarlyTeacher'),
     ],
 )
 def test_what_copies_a_sharded_model_is_refused_before_a_start(folder, line, key, name):

@@ -196,10 +196,10 @@ def fitted_to_bank(
     """
     if isinstance(gallery, Tensor):
         raise ValueError('a transform needs Encoded items as its gallery, not flat vectors')
-    spec = TRANSFORMS.get(transform)  # None: 'auto'
     device, asking = torch.device(model.data_preprocessor.device), OTHER[kind]
     stored = {one: queries.different() for one, queries in read_bank(bank).items()}
-    read = tiles_read(() if spec is None else spec.reads, model, device, asking, stored, gallery)
+    reads = () if transform == 'auto' else TRANSFORMS[transform].reads
+    read = tiles_read(reads, model, device, asking, stored, gallery)
     given = with_model(options, model.temperature().item())
     pairs = pairs_known(model, device, asking, stored)
     found = Debiaser(transform, **given).fit_scores(read.pop('bank'), beside=read, pairs=pairs)

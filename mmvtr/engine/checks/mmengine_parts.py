@@ -77,8 +77,8 @@ def part_faults(cfg: Config, *, training: bool = True) -> Iterator[str]:
 
 def _sharded_faults(cfg: Config) -> Iterator[str]:
     """Yield components that copy a model with sharded layers, which cannot be copied."""
-    belief = (cfg.get('model') or {}).get('belief')
-    copies = [] if belief is None else [('model.belief', bare_name(belief))]
+    teacher = (cfg.get('model') or {}).get('teacher')
+    copies = [] if teacher is None else [('model.teacher', bare_name(teacher))]
     for key, hook in _listed('custom_hooks', cfg.get('custom_hooks')):
         found = registry.HOOKS.get(hook['type']) if isinstance(hook, dict) else None
         if isinstance(found, type) and issubclass(found, EMAHook):

@@ -12,7 +12,7 @@ from mmvtr.registry import HOOKS
 FIGURES = ('eta_negative', 'eta_sure', 'match_positive', 'match_negative', 'eta_ramp')
 #: Optional further figures.
 MORE = ('spared_per_text', 'stated_per_text', 'spared_share', 'stated_share')
-#: Prefix of the figures of a model's own supervision if a Belief replaces it.
+#: Prefix of the figures of a model's own supervision if an EarlyTeacher replaces it.
 LIVE = 'live_'
 
 
@@ -31,7 +31,7 @@ class EtaMonitorHook(Hook):
     unannotated pairs that is true, for comparison with ``spared_share``; and after each validation
     the match probability of val pairs beside that of training pairs.  If the first is much lower,
     the training pairs are memorised, including the false negatives, and their eta is uninformative;
-    it warns once (``model.belief`` is the remedy, docs/dvtr.md; with it there is no warning).
+    it warns once (``model.teacher`` is the remedy, docs/dvtr.md; with it there is no warning).
 
     Args:
         gap: minimum excess of the match probability of positives over that of negatives.
@@ -123,7 +123,7 @@ class EtaMonitorHook(Hook):
                 f'the match probability of annotated pairs is {self.learnt:.2f} in training and '
                 f'{held_out:.2f} on val (gap > {self.heart}): training pairs are memorised, '
                 'their false negatives too, so that eta of these is high from now on. Let an '
-                "earlier model compute the weights: model.belief=dict(type='Belief', at=0.15) "
+                "earlier model compute the weights: teacher=dict(type='EarlyTeacher', at=0.15) "
                 '(docs/dvtr.md)'
             )
 

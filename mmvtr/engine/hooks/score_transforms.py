@@ -25,11 +25,10 @@ from mmvtr.engine.hooks.stored_queries import (
 )
 from mmvtr.engine.loops.evaluation import Evaluation
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
-from mmvtr.functional.transforms.transform import checked_scores
+from mmvtr.functional.transforms.transform import Transform, checked_scores
 from mmvtr.functional.transforms.transform_table import (
     OF_BANK,
     TRANSFORMS,
-    TransformSpec,
     checked_options,
     with_model,
 )
@@ -149,12 +148,12 @@ class ScoreTransformHook(TransformHook):
         self.queries = self.source = queries
         self.bank_file = bank_file
         self.given, self.marginals = given, marginals
-        takes = self._spec is not None and 'bank_marginals' in self._spec.options
+        takes = self._method is not None and 'bank_marginals' in self._method.options
         if marginals != 'uniform' and not takes:
             raise ValueError(f'{type(self).__name__} takes no marginals')
         if self.default_name in OF_BANK:
             checked_options(self.default_name, with_model(given))
-            if queries == 'test' and self._spec.reads_items:
+            if queries == 'test' and self._method.reads_items:
                 raise ValueError(
                     f'{type(self).__name__} needs queries and items seen before, but the test set '
                     "has only its gallery; take queries='train_queue' or 'bank'"
@@ -166,7 +165,7 @@ class ScoreTransformHook(TransformHook):
             )
 
     @property
-    def _spec(self) -> Optional[TransformSpec]:
+    def _method(self) -> Optional[type[Transform]]:
         return TRANSFORMS.get(self.default_name)
 
     def before_test(self, runner: Runner) -> None:
@@ -175,12 +174,12 @@ class ScoreTransformHook(TransformHook):
 
     def transform(self, scores: Tensor, bank: Bank, temperature: float) -> Tensor:
         """Return one direction's transformed scores [Q, N]; the temperature is the model's."""
-        if self._spec is None:
+        if self._method is None:
             raise NotImplementedError(f'{type(self).__name__} must define transform()')
         checked_scores(scores, bank.scores)
         options = with_model(self.options(bank), temperature)
         if options.get('dynamic'):  # without a bias per item
-            return self._spec(scores, bank.scores, **options, **bank.beside)
+            return self._method.function(scores, bank.scores, **options, **bank.beside)
         fitted = Debiaser(self.default_name, **options)
         return fitted.fit_scores(bank.scores, beside=bank.beside).changed(scores)
 
@@ -219,7 +218,7 @@ class ScoreTransformHook(TransformHook):
         if stored is None:
             bank = Bank(as_tiles(scores), kind)
         else:
-            reads = () if self._spec is None else self._spec.reads
+            reads = () if self._method is None else self._method.reads
             two = (evaluation.model, evaluation.device)
             read = tiles_read(reads, *two, kind, stored, evaluation.gallery(kind))
             pairs = pairs_known(*two, kind, stored)
@@ -253,10 +252,10 @@ class ScoreTransformHook(TransformHook):
 
     def _at(self, temperature: float) -> str:
         """Return the temperature of the transform in words, if it has one, given the model's."""
-        if self._spec is None or 'temperature' not in self._spec.options:
+        if self._method is None or 'temperature' not in self._method.options:
             return ''
         asked = with_model(self.given, temperature).get('temperature')
-        asked = self._spec.options['temperature'] if asked is None else asked
+        asked = self._method.options['temperature'] if asked is None else asked
         return f', temperature {asked}' if isinstance(asked, str) else f', temperature {asked:.4g}'
 
     def _warn_if_small(
@@ -320,34 +319,34 @@ class AutoHook(ScoreTransformHook):
         return f'{super()._note(*given)}; t2v {self._why["text"]}; v2t {self._why["video"]}'
 
 
-def hook_of(spec: TransformSpec) -> type[ScoreTransformHook]:
+def hook_of(kind: type[Transform]) -> type[ScoreTransformHook]:
     """Return the registered hook of a transform, ``<label>Hook``, with its options."""
     base = signature(ScoreTransformHook.__init__).parameters.values()
     known = [x for x in base if x.kind is not Parameter.VAR_KEYWORD and x.name != 'marginals']
     taken = [
         Parameter(x.name, Parameter.KEYWORD_ONLY, default=x.default, annotation=x.type)
-        for x in spec.described
+        for x in kind.described
         if x.name != 'bank_marginals'
     ]
-    if 'bank_marginals' in spec.options:
+    if 'bank_marginals' in kind.options:
         taken.append(
             Parameter('marginals', Parameter.KEYWORD_ONLY, default='uniform', annotation='str')
         )
-    name = f'{spec.kind.label}Hook'
+    name = f'{kind.label}Hook'
 
     def __init__(self: ScoreTransformHook, **given: Any) -> None:
         ScoreTransformHook.__init__(self, **given)
 
     __init__.__signature__ = Signature([*known, *taken])
-    said = f'Hook of :func:`.{spec.function.__name__}` ({spec.kind.source}): {spec.kind.claim}.'
-    parts = dict(default_name=spec.kind.name, __init__=__init__, __doc__=said, __module__=__name__)
+    said = f'Hook of :func:`.{kind.function.__name__}` ({kind.source}): {kind.claim}.'
+    parts = dict(default_name=kind.name, __init__=__init__, __doc__=said, __module__=__name__)
     return HOOKS.register_module()(type(name, (ScoreTransformHook,), parts))
 
 
 #: Transforms whose hooks take further arguments (:mod:`.agreement`).
 OWN = ('local_scaling', 'hedged_scaling')
 globals().update(
-    (f'{TRANSFORMS[name].kind.label}Hook', hook_of(TRANSFORMS[name]))
+    (f'{TRANSFORMS[name].label}Hook', hook_of(TRANSFORMS[name]))
     for name in OF_BANK
     if name not in OWN
 )

@@ -37,16 +37,16 @@ class FullyShardedRetriever(MMDistributedDataParallel):
         kwargs: as for MMDistributedDataParallel (``find_unused_parameters``).
 
     Raises:
-        ValueError: no layer has that many parameters; a model with a belief.
+        ValueError: no layer has that many parameters; a model with a teacher.
     """
 
     def __init__(self, module: nn.Module, min_parameters: int = 2**20, **kwargs: Any) -> None:
         from torch.distributed import fsdp
         from torch.distributed.device_mesh import init_device_mesh
 
-        if getattr(module, 'belief', None) is not None:
+        if getattr(module, 'teacher', None) is not None:
             raise ValueError(
-                'FullyShardedRetriever: model.belief copies the encoder, and shards cannot be '
+                'FullyShardedRetriever: model.teacher copies the encoder, and shards cannot be '
                 'copied: leave one of them out'
             )
         layers = layers_of(module, min_parameters)

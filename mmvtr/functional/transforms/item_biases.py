@@ -41,7 +41,7 @@ class ItemBiases(NamedTuple):
     @property
     def how(self) -> Transform:
         """The transform with these options."""
-        return TRANSFORMS[self.transform].kind(**self.options)
+        return TRANSFORMS[self.transform](**self.options)
 
     def changed(self, scores: Tensor) -> Tensor:
         """Return transformed scores: score + bias if the transform is additive.
@@ -98,12 +98,12 @@ def fit_biases(
             >>> fit_biases('nnn', bank, neighbours=1, alpha=0.5).items
             tensor([-0.0500,  0.0500])
     """
-    spec = transform_named(transform)
-    if 'bank' not in spec.reads:
-        raise ValueError(f'{transform} is not fitted to a bank: it reads {spec.reads}')
-    kind, checked = spec.kind, spec.kind.checked(options)
+    kind = transform_named(transform)
+    if 'bank' not in kind.reads:
+        raise ValueError(f'{transform} is not fitted to a bank: it reads {kind.reads}')
+    checked = kind.checked(options)
     tiles = kind.prepared(as_tiles(bank)._replace(name='bank'))
-    missing = {*ITEM_INPUTS} & {*spec.reads} - {*beside}
+    missing = {*ITEM_INPUTS} & {*kind.reads} - {*beside}
     if missing:
         raise ValueError(f'{transform} reads items seen before: bank=(texts, videos)')
     read = {name: as_tiles(x)._replace(name=name) for name, x in beside.items()}
@@ -115,5 +115,5 @@ def fit_biases(
         given['neighbours'] = min(given['neighbours'], tiles.shape[0])
     how = kind(**given)
     items, rows = how.fit(tiles, **read)
-    shift = items.mean().item() if spec.form == 'additive' else 0.0
+    shift = items.mean().item() if kind.form == 'additive' else 0.0
     return ItemBiases(transform, given, items - shift, shift, how.active(tiles), rows)

@@ -47,11 +47,6 @@ _EVEN = 'the bank finds every item equally often'
 _SHARE = 'share of the mean of the nearest bank scores'
 
 
-def _weights() -> Any:
-    unit = 'weights of bank queries that sum to one; None: all alike'
-    return setting(None, unit, 'be a tensor or an array', lambda x: False)
-
-
 def _of_bank(default: float) -> Any:
     return setting(default, 'of the bank queries, in (0, 1]', 'lie in (0, 1]', lambda x: 0 < x <= 1)
 
@@ -59,14 +54,19 @@ def _of_bank(default: float) -> Any:
 class _Plan(Transform):
     """Base class of :func:`.sinkhorn`'s variants: biases [N] from row biases [K].
 
-    A subclass has or fixes the options of :func:`.sinkhorn`.
+    A subclass changes or fixes the options of :func:`.sinkhorn`.
     """
 
     temperature: float | Tensor = temperature()
-    iterations: ClassVar[Any]
+    iterations: int = rounds(4)
+    bank_marginals: Optional[Tensor] = setting(
+        None,
+        'weights of bank queries that sum to one; None: all alike',
+        'be a tensor or an array',
+        lambda x: False,
+    )
     tolerance: ClassVar[Any] = None
     strictness: ClassVar[Any] = 1.0
-    bank_marginals: ClassVar[Any] = None
 
     @classmethod
     def prepared(cls, bank: Tiles) -> Tiles:
@@ -126,14 +126,12 @@ class sinkhorn_scores(_Plan):
             tensor([0, 1])
     """
 
-    iterations: int = rounds(4)
     tolerance: Optional[float] = setting(
         None,
         'relative error of the row marginals; None: all rounds',
         'be positive',
         lambda x: x > 0,
     )
-    bank_marginals: Optional[Tensor] = _weights()
 
 
 @transform(
@@ -175,8 +173,7 @@ class unbalanced_sinkhorn(_Plan):
     """
 
     strictness: float = setting(0.8, '0 (raw) to 1 (Sinkhorn)', 'be 0 to 1', lambda x: 0 <= x <= 1)
-    iterations: int = rounds(10)
-    bank_marginals: Optional[Tensor] = _weights()
+    iterations = rounds(10)
 
 
 @transform(
@@ -211,6 +208,7 @@ class inverted_softmax(_Plan):
     """
 
     iterations = 0
+    bank_marginals = None
 
     def __call__(self, scores: Tensor, bank: Tiles, **read: Tiles) -> Tensor:
         """Return the published logarithm."""

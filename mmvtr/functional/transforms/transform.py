@@ -180,6 +180,11 @@ class Transform:
         form: ``'additive'``: score + b_j, the same b_j for all queries, so that one more dimension
             of a vector holds it; ``'gated'``: score + b_j for some queries, depending on their best
             item, the raw score for the others; ``'row'``: a function of the whole row.
+        described: its options, with types, defaults and units.
+        options: names and defaults of its options; :data:`NEEDED` for those in ``needs``.
+        needs: names of options without a default.
+        reads_items: whether it reads items seen before, beside queries.
+        function: what :func:`transform` made of it, for arrays too.
 
     Example:
         ::
@@ -204,6 +209,10 @@ class Transform:
     reads: ClassVar[tuple[str, ...]] = ('bank',)
     form: ClassVar[str] = 'additive'
     described: ClassVar[list[Option]] = []
+    options: ClassVar[dict[str, Any]] = {}
+    needs: ClassVar[set[str]] = set()
+    reads_items: ClassVar[bool] = False
+    function: ClassVar[Callable[..., Tensor]]
 
     def __init__(self, **options: Any) -> None:
         vars(self).update(options)
@@ -250,7 +259,7 @@ class Transform:
     @classmethod
     def prepared(cls, bank: Tiles) -> Tiles:
         """Return the bank for several passes: each score is kept if it is read more than once."""
-        return bank.kept() if 'temperature' in cls.options() or cls.form == 'gated' else bank
+        return bank.kept() if 'temperature' in cls.options or cls.form == 'gated' else bank
 
     @classmethod
     def resolved(
@@ -265,20 +274,15 @@ class Transform:
     # -- what is derived ----------------------------------------------------------------------
 
     @classmethod
-    def options(cls) -> dict[str, Any]:
-        """Return names and defaults of its options; :data:`NEEDED` for required ones."""
-        return {x.name: x.default for x in cls.described}
-
-    @classmethod
     def checked(cls, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return all options: the given ones, and the defaults of the others (None = the default).
 
         Raises:
             ValueError: an unknown option, a missing one without a default, or out of range.
         """
-        unknown = sorted({*given} - {*cls.options()})
+        unknown = sorted({*given} - {*cls.options})
         if unknown:
-            raise ValueError(f'{cls.name} takes {sorted(cls.options())}, not {unknown[0]!r}')
+            raise ValueError(f'{cls.name} takes {sorted(cls.options)}, not {unknown[0]!r}')
         found = {}
         for one in cls.described:
             value = one.default if given.get(one.name) is None else given[one.name]
@@ -288,72 +292,8 @@ class Transform:
         return found
 
 
-class TransformSpec(NamedTuple):
-    """A row of the table of transforms: the class [Q, N] -> [Q, N] and its function.
-
-    Example:
-        ::
-
-            >>> from mmvtr.functional.transforms.transform_table import TRANSFORMS
-            >>> bank, scores = torch.tensor([[0.9, 0.1], [0.8, 0.7]]), torch.tensor([[0.7, 0.6]])
-            >>> TRANSFORMS['csls'](scores, bank, temperature=0.1, neighbours=1)  # no temperature
-            tensor([[-0.2000, -0.2000]])
-            >>> TRANSFORMS['unbalanced_sinkhorn'].options['strictness']
-            0.8
-    """
-
-    kind: type[Transform]
-    function: Callable[..., Tensor]
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """What it reads, see :class:`Transform`."""
-        return self.kind.reads
-
-    @property
-    def form(self) -> str:
-        """How it changes scores, see :class:`Transform`."""
-        return self.kind.form
-
-    @property
-    def described(self) -> list[Option]:
-        """Its options, with types, defaults and units."""
-        return self.kind.described
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Names and defaults of its options; :data:`NEEDED` for those in :attr:`needs`."""
-        return self.kind.options()
-
-    @property
-    def reads_items(self) -> bool:
-        """Whether it reads items seen before, beside queries."""
-        return bool({*ITEM_INPUTS} & {*self.reads})
-
-    @property
-    def needs(self) -> set[str]:
-        """Names of options without a default."""
-        return {name for name, default in self.options.items() if default is NEEDED}
-
-    def __call__(self, scores: Tensor, read: Tensor | Tiles, **options: Any) -> Tensor:
-        """Return transformed scores [Q, N].
-
-        Args:
-            scores: float [Q, N].
-            read: the bank, or the truth.
-            **options: options of the function, and its further inputs, by name; a ``temperature``
-                is dropped if it has none.
-
-        Raises:
-            ValueError: see the function.
-        """
-        if 'temperature' not in self.options:
-            options.pop('temperature', None)
-        return self.function(scores, read, **options)
-
-
 #: All transforms by name, in the order of their definitions.
-TRANSFORMS: dict[str, TransformSpec] = {}
+TRANSFORMS: dict[str, type[Transform]] = {}
 
 
 def transform(
@@ -375,9 +315,12 @@ def transform(
     def add(kind: type[Transform]) -> Callable[..., Tensor]:
         kind.name, kind.label, kind.claim, kind.source = name, label, claim, source
         kind.described = [*_described(kind)]
-        made = function or _function(kind)
-        TRANSFORMS[name] = TransformSpec(kind, made)
-        return made
+        kind.options = {x.name: x.default for x in kind.described}
+        kind.reads_items = bool({*ITEM_INPUTS} & {*kind.reads})
+        kind.needs = {x for x, default in kind.options.items() if default is NEEDED}
+        kind.function = staticmethod(function or _function(kind))
+        TRANSFORMS[name] = kind
+        return kind.function
 
     return add
 

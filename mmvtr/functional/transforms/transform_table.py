@@ -10,7 +10,6 @@ from mmvtr.functional.metrics.first_places import sure_first
 from mmvtr.functional.transforms.transform import (
     TRANSFORMS,
     Transform,
-    TransformSpec,
     count,
     setting,
     transform,
@@ -49,8 +48,8 @@ MODEL = 'model'
 def _units() -> dict[str, str]:
     """Return the meaning of each option's numbers, of all transforms that have it."""
     found: dict[str, list[str]] = {}
-    for spec in TRANSFORMS.values():
-        for x in spec.described:
+    for kind in TRANSFORMS.values():
+        for x in kind.described:
             found.setdefault(x.name, []).append(x.unit)
     return {name: '; '.join(dict.fromkeys(units)) for name, units in found.items()}
 
@@ -59,7 +58,7 @@ def _units() -> dict[str, str]:
 UNITS: Mapping[str, str] = _units()
 
 
-def transform_named(name: str, among: Iterable[str] = tuple(TRANSFORMS)) -> TransformSpec:
+def transform_named(name: str, among: Iterable[str] = tuple(TRANSFORMS)) -> type[Transform]:
     """Return the transform with a name.
 
     Args:
@@ -97,7 +96,7 @@ def checked_options(transform: str, given: Mapping[str, Any]) -> dict[str, Any]:
             >>> checked_options('nnn', dict(alpha=0.5))
             {'neighbours': 16, 'alpha': 0.5}
     """
-    return transform_named(transform, OF_BANK).kind.checked(given)
+    return transform_named(transform, OF_BANK).checked(given)
 
 
 def with_model(options: Mapping[str, Any], temperature: Optional[float] = None) -> dict[str, Any]:

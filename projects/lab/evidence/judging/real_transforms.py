@@ -108,7 +108,7 @@ def transformed(one: Setting, part: Part, source: str) -> Optional[Tensor]:
             options[name] = None if part.test is None else part.test.items @ part.test.items.T
         if options[name] is None:
             return None
-    return TRANSFORMS[one.transform](part.scores, bank, **options)
+    return TRANSFORMS[one.transform].function(part.scores, bank, **options)
 
 
 def _moved(part: Part, source: str, options: dict[str, float]) -> Optional[Tensor]:

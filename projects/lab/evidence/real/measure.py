@@ -113,7 +113,7 @@ def _one(name: str, setting: Mapping[str, float], scores: Tensor, bank: Tensor) 
         options['temperature'] = options.pop('share') * reach(bank)
     if name in ('csls', 'nnn'):  # tiny sets have fewer neighbours
         options['neighbours'] = min(options.get('neighbours', 16), *bank.shape)
-    return TRANSFORMS[name](scores, bank, **options)
+    return TRANSFORMS[name].function(scores, bank, **options)
 
 
 def best_setting(name: str, scores: Tensor, bank: Bank, positives: Tensor) -> dict[str, float]:

@@ -33,7 +33,7 @@ import reading
 import torch
 from ensemble import Ensemble
 from judged import Judged, agreement, crowd_pairs, expert_pairs, shares
-from members import STUDENT, member, seeds_of, teachers
+from members import STUDENT, member, seeds_of, taught
 from methods import METHODS, TESTED, Method, model_of, own_training
 from results import AIMS, RESULTS, Result, Results, rates_of
 from sets import SETS, in_a_sentence, of_folder, prepare, shared, write_store
@@ -221,24 +221,31 @@ def score(model: torch.nn.Module, texts, videos, rows: int = 512):
     return torch.cat(parts).float()
 
 
-def one(place: Place, name: str, seed: int, rate: float, of: Any = model_of) -> Result:
-    """One row's training (or its several) and figures, of the model that ``of`` makes."""
+def one(
+    place: Place, name: str, seed: int, rate: float, of: Any = model_of, teach: Any = taught
+) -> Result:
+    """One row's training (or its several) and figures.
+
+    Args:
+        of: makes the config of the model.
+        teach: gives the training set what a student's teachers say, see :func:`members.taught`.
+    """
     method = METHODS[name]
     evaluator = Evaluator(place, method)
     place.tested.clear()
     if 'teacher' in method.reads:
-        teach(place)
+        store_teacher(place)
     reads = (*method.reads, f'halves_{seed}') if method.crossed else tuple(method.reads)
-    if method.taught:
-        reads += teachers(place, rate, seeds_of(method.taught, seed))
     data = reading.dataset(place.folder, 'train', evaluator.kind, reads, method.epoch_unit)
+    if method.taught:
+        data = teach(place, data, rate, seeds_of(method.taught, seed), of)
     config = of(method, place.about, place.text)
     if method.crossed:
         from cross_fitted import halves
 
-        config['belief']['halves'] = halves(place, data, rate, seed)
+        config['teacher']['halves'] = halves(place, data, rate, seed)
     if name == 'infonce' or method.copies > 1:
-        each = [member(place, rate, other) for other in seeds_of(method.copies, seed)]
+        each = [member(place, rate, other, of) for other in seeds_of(method.copies, seed)]
     else:
         own = seed + STUDENT if method.taught else seed
         each = [fit(place, name, config, data, rate, own)]
@@ -289,7 +296,7 @@ def fit(
     )
 
 
-def teach(place: Place) -> None:
+def store_teacher(place: Place) -> None:
     """Vectors of a teacher that reads the other text kind, once a set (TeachText)."""
     paths = [place.folder / f'teacher_of_{place.text}_{side}.h5' for side in ('text', 'video')]
     if all(path.exists() for path in paths):
@@ -350,7 +357,7 @@ def done(todo: Sequence[tuple], processes: int, end: float) -> Iterable[tuple]:
                 yield job, attempt(*job)
         return
     for place in {place for place, name, *_ in todo if 'teacher' in METHODS[name].reads}:
-        teach(place)  # here, as all processes would
+        store_teacher(place)  # here, as all processes would
     with ProcessPoolExecutor(min(processes, len(todo)), initializer=quiet) as pool:
         running = {pool.submit(attempt, *job): job for job in todo}
         for future in as_completed(running):

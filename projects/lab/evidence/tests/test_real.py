@@ -10,6 +10,8 @@ import pytest
 import torch
 from config_files import ROOT, config_file
 
+from mmvtr.datasets import ItemKey, collate_retrieval
+
 
 def run(real, monkeypatch, *argv):
     monkeypatch.setattr(sys, 'argv', ['run.py', *map(str, argv)])
@@ -54,9 +56,9 @@ def test_students_are_made_of_kept_members_and_compared(real, folder, monkeypatc
     printed = capsys.readouterr().out
     assert 'own: texts are 12 stored numbers each (captions.npz)' in printed
     assert 'own student seed 9000: 2 epochs of 1 steps, 2 in all' in printed
-    kept = {path.stem for path in (folder.parent / 'work_dirs/real/members').glob('*.pth')}
-    members = {f'own_minilm_0.001_{seed + 1000 * n}' for seed in (0, 1) for n in range(3)}
-    assert members <= kept and kept - members <= {'own_minilm_0.002_0', 'own_minilm_0.002_1'}
+    kept = {path.stem for path in (folder.parent / 'work_dirs/real/own').glob('member_*.pth')}
+    seeds = {seed + 1000 * n for seed in (0, 1) for n in range(3)}
+    assert len(kept) in (6, 7, 8) and {int(name.rpartition('_')[2]) for name in kept} == seeds
     rows = [json.loads(line) for line in (out / 'own_minilm.jsonl').read_text().splitlines()]
     base = [row for row in rows if row['method'] == 'infonce']
     rate = max((row for row in base if row['seed'] == 0), key=lambda row: row['val'])['rate']
@@ -74,6 +76,50 @@ def test_students_are_made_of_kept_members_and_compared(real, folder, monkeypatc
         )
     run(real, monkeypatch, *ask, '--results', out, '--transforms')
     assert len((out / 'own_minilm.jsonl').read_text().splitlines()) == len(rows)
+
+
+@pytest.mark.parametrize(
+    'place, unit',
+    [('minilm', 'video'), ('words', 'video'), ('minilm', 'video_with_all_texts')],
+    indirect=['place'],
+)
+def test_a_batch_read_at_once_is_that_of_its_items(real, place, unit):
+    reads = ('classes', 'agreement', 'facts', 'by_length', 'guide')
+    data = real['reading'].dataset(place.folder, 'train', place.text, reads, unit)
+    keys = [ItemKey(3, epoch, index) for epoch, index in ((0, 5), (0, 2), (1, 5), (7, 0))]
+    batch, items = data.__getitems__(keys), [data[key] for key in keys]
+    expected = collate_retrieval(items)
+    for part, own in expected.items():
+        assert own.keys() == batch[part].keys()
+        for name, values in own.items():
+            assert_same(batch[part][name], values)
+    chosen = {item['texts'][0]['text_id'] for item in (items[0], items[2])}
+    assert (
+        unit != 'video'
+        or len({data[ItemKey(3, n, 5)]['texts'][0]['text_id'] for n in range(9)} | chosen) > 1
+    )
+
+
+def assert_same(found, expected):
+    """Equal to the bit, rows of tensors and of lists alike."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for name in expected:
+            assert_same(found[name], expected[name])
+    elif len(expected) and isinstance(expected[0], torch.Tensor):
+        assert len(found) == len(expected) and all(map(torch.equal, found, expected))
+    else:
+        assert found == expected
+
+
+def test_vectors_of_teachers_are_read_with_their_items(real, place):
+    data = real['reading'].dataset(place.folder, 'train', 'minilm')
+    texts, videos = torch.randn(len(data.texts), 4), torch.randn(len(data.videos), 4)
+    batch = data.with_vectors(one=(texts, videos)).__getitems__([ItemKey(0, 0, n) for n in (4, 1)])
+    samples = batch['data_samples']
+    assert torch.equal(samples['text_vectors']['one'][:, 0], texts[samples['text_idx']])
+    assert torch.equal(samples['video_vectors']['one'][:, 0], videos[samples['video_idx']])
+    assert 'text_vectors' not in data.__getitems__([ItemKey(0, 0, 1)])['data_samples']
 
 
 @pytest.mark.nightly
@@ -275,7 +321,7 @@ def test_each_half_is_trained_alone_and_both_judge_the_whole(real, place, monkey
     config = real['methods'].model_of(
         real['methods'].METHODS['dvtr_crossed'], place.about, 'minilm'
     )
-    config['belief']['halves'] = paths
+    config['teacher']['halves'] = paths
     importlib.import_module('mmvtr.registry').MODELS.build(config).init_weights()
 
 

@@ -1,4 +1,4 @@
-"""Belief: an earlier model says what is spared."""
+"""EarlyTeacher: an earlier model says what is spared."""
 
 from copy import deepcopy
 from types import SimpleNamespace
@@ -21,9 +21,9 @@ from mmvtr.models.retriever import VideoTextRetriever
 from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.arl import ARLSupervision, Statistics
-from mmvtr.models.supervisions.belief import Belief
 from mmvtr.models.supervisions.columns import ColumnSupervision
 from mmvtr.models.supervisions.dvtr import DVTRSupervision
+from mmvtr.models.supervisions.early_teacher import EarlyTeacher
 from mmvtr.models.supervisions.pcme import PCMESupervision
 from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision
 from mmvtr.models.target import Target
@@ -36,7 +36,7 @@ ALL = slice(0, 5), slice(0, 7)
 SUPERVISIONS = dict(dvtr=DVTRSupervision, pcme=PCMESupervision, scores=RelativeScoreSupervision)
 
 
-def make_model(belief=None, supervision='dvtr', rows=None, losses=None):
+def make_model(teacher=None, supervision='dvtr', rows=None, losses=None):
     torch.manual_seed(0)
     pcme = supervision == 'pcme'
     how = {} if supervision == 'scores' else dict(floor=0.0, sharpness=2.0, ramp=(0.3, 0.6))
@@ -47,7 +47,7 @@ def make_model(belief=None, supervision='dvtr', rows=None, losses=None):
         heads=dict(type='PCMEGaussianHead' if pcme else 'HierarchicalGaussianHead'),
         supervision=SUPERVISIONS[supervision](**how),
         losses=losses or dict(contrastive=ContrastiveLoss(reads=('global', 'aligned'))),
-        belief=belief,
+        teacher=teacher,
         block_rows=rows,
     )
     with torch.no_grad():  # away from their first values, so that no gradient vanishes by chance
@@ -80,11 +80,11 @@ def steps(model, batches, progress, rate=0.3):
 @pytest.mark.parametrize('supervision', [*SUPERVISIONS])
 @pytest.mark.parametrize('rows', [None, 3], ids=['whole', 'blocks'])
 def test_weights_are_those_of_the_model_as_it_was(supervision, rows):
-    model = make_model(Belief(at=0.5), supervision, rows)
+    model = make_model(EarlyTeacher(at=0.5), supervision, rows)
     batch = make_batch(*ALL)
     steps(model, [batch] * 2, [0.0, 0.4])
     before = deepcopy(model)
-    assert model.belief.believer is None
+    assert model.teacher.copy is None
     logs, _ = steps(model, [batch] * 3, [0.5, 0.6, 0.7])
 
     known = Target(match(batch[1], torch.device('cpu')))
@@ -109,7 +109,7 @@ def test_weights_are_those_of_the_model_as_it_was(supervision, rows):
 
 def test_losses_of_the_supervision_stay_those_of_the_model_itself():
     """And its figures are told apart from those of what acts."""
-    alone, both = make_model(), make_model(Belief(at=0.0))
+    alone, both = make_model(), make_model(EarlyTeacher(at=0.0))
     batches, progress = [make_batch(*ALL)] * 2, [0.7, 0.7]
     (_, plain), _ = steps(alone, batches, progress, rate=0.0)
     (_, found), _ = steps(both, batches, progress, rate=0.0)
@@ -125,7 +125,9 @@ def test_blocks_equal_the_whole_matrix(momentum):
     batches, progress = [make_batch(*ALL)] * 5, [0.0, 0.1, 0.2, 0.6, 0.8]
     made = [
         steps(
-            make_model(Belief(at=0.2, momentum=momentum, share=0.05), rows=rows), batches, progress
+            make_model(EarlyTeacher(at=0.2, momentum=momentum, share=0.05), rows=rows),
+            batches,
+            progress,
         )
         for rows in (None, 2)
     ]
@@ -134,24 +136,24 @@ def test_blocks_equal_the_whole_matrix(momentum):
 
 def test_parts_of_the_gradient_cache_equal_the_whole():
     batches, progress = [make_batch(*ALL)] * 4, [0.0, 0.2, 0.6, 0.8]
-    whole, parts = make_model(Belief(at=0.2)), make_model(Belief(at=0.2))
+    whole, parts = make_model(EarlyTeacher(at=0.2)), make_model(EarlyTeacher(at=0.2))
     parts.micro_batch = 2
     torch.testing.assert_close(steps(parts, batches, progress), steps(whole, batches, progress))
 
 
 def test_triplets_and_low_precision():
     losses = dict(triplet=RankingLoss(reads=('global', 'aligned'), margin=0.5))
-    model = make_model(Belief(at=0.2), losses=losses).float()
+    model = make_model(EarlyTeacher(at=0.2), losses=losses).float()
     inputs, samples = make_batch(*ALL)
     inputs = {k: x.float() if x.is_floating_point() else x for k, x in inputs.items()}
     with torch.autocast('cpu', dtype=torch.bfloat16):
         logs, grads = steps(model, [(inputs, samples)] * 4, [0.0, 0.2, 0.6, 0.8])
     assert logs[-1]['spared_share'] > 0 and all(g.isfinite().all() for g in grads.values())
-    assert not any(name.startswith('belief.') for name in grads)
+    assert not any(name.startswith('teacher.') for name in grads)
 
 
 def test_average():
-    model = make_model(Belief(at=0.5, momentum=0.75))
+    model = make_model(EarlyTeacher(at=0.5, momentum=0.75))
     batch = make_batch(*ALL)
     names = [name for name, _ in model.named_parameters()]
     expected = None
@@ -163,7 +165,7 @@ def test_average():
             expected = {n: 0.75 * expected[n] + 0.25 * now[n] for n in names}
         logs, _ = steps(model, [batch], [share])
         assert ('spared_share' in logs[0]) == (share >= 0.5)
-    for name, value in model.belief.believer.named_parameters():
+    for name, value in model.teacher.copy.named_parameters():
         torch.testing.assert_close(value.detach(), expected[name])
 
 
@@ -182,12 +184,12 @@ class Drawn(nn.Module):
 def drawn_share(surest, sure, share, steps=120):
     """``spared_share`` of each step, of batches of 40 texts."""
     torch.manual_seed(0)
-    model = make_model(Belief(at=0.0, share=share))
+    model = make_model(EarlyTeacher(at=0.0, share=share))
     model.supervision = Drawn(surest, sure)
-    model.belief.progress = 0.5
+    model.teacher.progress = 0.5
     known = Target(torch.eye(40).bool())
-    model.belief.own_levels({}, {})
-    return torch.stack([model.belief({}, {}, known)[1]['spared_share'] for _ in range(steps)])
+    model.teacher.own_levels({}, {})
+    return torch.stack([model.teacher({}, {}, known)[1]['spared_share'] for _ in range(steps)])
 
 
 @pytest.mark.parametrize('surest, sure', [(0.3, 1.0), (0.999, 0.02), (0.9, 0.3), (0.05, 0.1)])
@@ -212,24 +214,24 @@ def test_pairs_of_which_nothing_more_is_known_share_what_is_spared(monkeypatch):
 
 def test_what_is_spared_stands_beside_what_is_stated():
     batches = [make_batch(*ALL)] * 3
-    logs, _ = steps(make_model(Belief(at=0.0, share=0.02)), batches, [0.5] * 3, rate=0.0)
+    logs, _ = steps(make_model(EarlyTeacher(at=0.0, share=0.02)), batches, [0.5] * 3, rate=0.0)
     assert [log['stated_share'].item() for log in logs] == pytest.approx([0.02] * 3)
     negatives = (~match(batches[0][1], torch.device('cpu'))).sum(1).double().mean().item()
     assert logs[-1]['stated_per_text'].item() == pytest.approx(0.02 * negatives)
     assert logs[0]['spared_power'] == 1.0 != logs[-1]['spared_power']
     assert logs[-1]['spared_share'].item() == pytest.approx(0.02, rel=0.05)
     assert abs(logs[0]['spared_share'].item() - 0.02) > 0.002
-    logs, _ = steps(make_model(Belief(at=0.0)), batches, [0.5] * 3, rate=0.0)
+    logs, _ = steps(make_model(EarlyTeacher(at=0.0)), batches, [0.5] * 3, rate=0.0)
     assert not {'stated_share', 'spared_power'} & logs[-1].keys()
 
 
-def test_a_bank_is_weighed_by_the_believer():
-    model = test_momentum.dvtr(belief=Belief(at=0.0))
+def test_a_bank_is_weighed_by_the_copied_supervision():
+    model = test_momentum.dvtr(teacher=EarlyTeacher(at=0.0))
     loose = test_momentum.dvtr()
     for one in (model, loose):
         one.train()
         one.encoder.noise.eval()
-    model.belief.progress = 0.5
+    model.teacher.progress = 0.5
     seen = []
     model.losses['t2v'].register_forward_pre_hook(lambda _, args: seen.append(args[1]))
     loose.losses['t2v'].register_forward_pre_hook(lambda _, args: seen.append(args[1]))
@@ -239,7 +241,7 @@ def test_a_bank_is_weighed_by_the_believer():
             one.temperature.log_scale.requires_grad_(False)
             one(*test_momentum.batch(number), mode='loss')
         torch.testing.assert_close(seen[-2][key].weights, seen[-1][key].weights)
-    with torch.no_grad():  # the heads have learnt by heart; the believer has not
+    with torch.no_grad():  # the heads have learnt by heart; the copy has not
         for one in (model, loose):
             one.supervision.bias.add_(3.0)
     for one in (model, loose):
@@ -257,7 +259,7 @@ class Branches(TinyEncoder):
 
 
 def test_sets_of_arl_are_those_of_the_model_as_it_was():
-    """The believer is taken as soon as there are thresholds."""
+    """The copy is taken as soon as there are thresholds."""
     torch.manual_seed(0)
     supervision = ARLSupervision(dim=8, warmup=0.0, cap=None, u_spread=-3.0)
     model = VideoTextRetriever(
@@ -265,13 +267,13 @@ def test_sets_of_arl_are_those_of_the_model_as_it_was():
         similarity=BestFrameSimilarity(levels=('a', 'b')),
         losses=dict(contrastive=ContrastiveLoss(reads=('a', 'b'), form='own_pair')),
         supervision=supervision,
-        belief=Belief(at=0.2),
+        teacher=EarlyTeacher(at=0.2),
     )
     inputs, samples = make_batch(*ALL)
     inputs = {k: x.float() if x.is_floating_point() else x for k, x in inputs.items()}
     batch, known = (inputs, samples), Target(match(samples, torch.device('cpu')))
     steps(model, [batch], [0.4])
-    assert model.belief.believer is None  # no thresholds
+    assert model.teacher.copy is None  # no thresholds
     statistics = {level: Statistics.empty(8, torch.device('cpu')) for level in ('a', 'b')}
     texts, videos = model(*batch, mode='tensor')
     for level, one in statistics.items():
@@ -283,18 +285,18 @@ def test_sets_of_arl_are_those_of_the_model_as_it_was():
         before.supervision.progress = 1.0
         before.supervision(*before(*batch, mode='tensor'), known)
     model(*batch, mode='loss')
-    assert {n: x.tolist() for n, x in model.belief.found.items()} == {
+    assert {n: x.tolist() for n, x in model.teacher.found.items()} == {
         n: x.tolist() for n, x in before.supervision.found.items()
     }
-    assert any(x.any() for x in model.belief.found.values())
-    assert any(not x.equal(model.belief.found[n]) for n, x in supervision.found.items())
+    assert any(x.any() for x in model.teacher.found.values())
+    assert any(not x.equal(model.teacher.found[n]) for n, x in supervision.found.items())
     with pytest.raises(ValueError, match='not of an average'):
         VideoTextRetriever(
             encoder=Branches(),
             similarity=BestFrameSimilarity(levels=('a', 'b')),
             losses=dict(contrastive=ContrastiveLoss(reads=('a', 'b'), form='own_pair')),
             supervision=ARLSupervision(dim=8),
-            belief=Belief(momentum=0.9),
+            teacher=EarlyTeacher(momentum=0.9),
         )
 
 
@@ -308,29 +310,29 @@ def test_resumed_training_is_the_same(momentum, stop, load):
     """By torch, and by the function of mmengine's runner."""
     batches = [make_batch(slice(0, 5), slice(i % 2, 7)) for i in range(6)]
     progress = [i / 6 for i in range(6)]
-    make = lambda: make_model(Belief(at=0.3, momentum=momentum, share=0.05))  # noqa: E731
+    make = lambda: make_model(EarlyTeacher(at=0.3, momentum=momentum, share=0.05))  # noqa: E731
     whole, first = make(), make()
     expected, grads = steps(whole, batches, progress)
     steps(first, batches[:stop], progress[:stop])
     state = deepcopy(first.state_dict())
-    assert any('believer' in name for name in state) == (stop > 1 or momentum is not None)
+    assert any('copy' in name for name in state) == (stop > 1 or momentum is not None)
     second = make()
     load(second, state, strict=True)
     found, again = steps(second, batches[stop:], progress[stop:])
     torch.testing.assert_close(found, expected[stop:])
     torch.testing.assert_close(again, grads)
     load(second, make().state_dict(), strict=True)  # and weights from before it was taken
-    assert second.belief.believer is None
+    assert second.teacher.copy is None
 
 
 def worker(rank, folder, split):
     dist.init_process_group('gloo', init_method=f'file://{folder}/store', rank=rank, world_size=2)
     try:
         for rows in (None, 2):
-            model = make_model(Belief(at=0.4, share=0.05), rows=rows)
+            model = make_model(EarlyTeacher(at=0.4, share=0.05), rows=rows)
             wrapped = DistributedDataParallel(model, broadcast_buffers=False)
             made = steps(wrapped, [make_batch(*split[rank])] * 4, [0.0, 0.4, 0.6, 0.8])
-            torch.save((made, model.belief.state_dict()), f'{folder}/rank{rank}_{rows}.pt')
+            torch.save((made, model.teacher.state_dict()), f'{folder}/rank{rank}_{rows}.pt')
         dist.barrier()
     finally:
         dist.destroy_process_group()
@@ -338,14 +340,14 @@ def worker(rank, folder, split):
 
 def test_two_processes_equal_one(tmp_path):
     split = [(slice(0, 3), slice(0, 2)), (slice(3, 5), slice(2, 7))]
-    model = make_model(Belief(at=0.4, share=0.05))
+    model = make_model(EarlyTeacher(at=0.4, share=0.05))
     expected = steps(model, [make_batch(*ALL)] * 4, [0.0, 0.4, 0.6, 0.8])
     mp.start_processes(worker, (tmp_path, split), nprocs=2, start_method='forkserver')
     for rows in (None, 2):
         for rank in range(2):
-            made, belief = torch.load(tmp_path / f'rank{rank}_{rows}.pt')
+            made, teacher = torch.load(tmp_path / f'rank{rank}_{rows}.pt')
             torch.testing.assert_close(made, expected)
-            torch.testing.assert_close(belief, model.belief.state_dict())
+            torch.testing.assert_close(teacher, model.teacher.state_dict())
 
 
 # -- a model that learns by heart ------------------------------------------------------------------
@@ -373,7 +375,7 @@ class Towers(nn.Module):
         return {'global': Embedding(unit, unit[:, None], unit.new_ones(len(x), 1).bool())}
 
 
-def learnt_by_heart(belief):
+def learnt_by_heart(teacher):
     """Mean eta of false and of true negatives at the end; 40 contents, three clips each."""
     torch.manual_seed(0)
     content = torch.randn(40, 12).repeat_interleave(3, 0)
@@ -388,7 +390,7 @@ def learnt_by_heart(belief):
         heads=dict(type='HierarchicalGaussianHead'),
         supervision=DVTRSupervision(floor=0.0, sharpness=2.0, ramp=(0.33, 0.67)),
         losses=dict(contrastive=ContrastiveLoss(reads=('global',))),
-        belief=belief,
+        teacher=teacher,
     )
     weights = {}
     model.losses['contrastive'].register_forward_pre_hook(
@@ -420,7 +422,7 @@ def learnt_by_heart(belief):
 def test_false_negatives_are_not_learnt_by_heart():
     false, true = learnt_by_heart(None)
     assert false > 0.8
-    false, true = learnt_by_heart(Belief(at=0.15))
+    false, true = learnt_by_heart(EarlyTeacher(at=0.15))
     assert false < 0.5 and true > 0.8
 
 
@@ -437,7 +439,7 @@ def test_false_negatives_are_not_learnt_by_heart():
 )
 def test_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
-        Belief(**arguments)
+        EarlyTeacher(**arguments)
 
 
 def test_what_it_does_not_suit():
@@ -447,12 +449,14 @@ def test_what_it_does_not_suit():
         losses=dict(contrastive=ContrastiveLoss()),
     )
     with pytest.raises(ValueError, match='the retriever has none'):
-        VideoTextRetriever(**parts, belief=Belief())
+        VideoTextRetriever(**parts, teacher=EarlyTeacher())
     with pytest.raises(ValueError, match='ColumnSupervision fills columns'):
-        VideoTextRetriever(**parts, supervision=ColumnSupervision(), belief=Belief())
-    model = make_model(Belief())
-    with pytest.raises(RuntimeError, match='set model.belief.progress'):
+        VideoTextRetriever(**parts, supervision=ColumnSupervision(), teacher=EarlyTeacher())
+    model = make_model(EarlyTeacher())
+    with pytest.raises(RuntimeError, match='set model.teacher.progress'):
         model(*make_batch(*ALL), mode='loss')
     hook = SimpleNamespace(model=model, iter=1, max_iters=4)
     ProgressHook().before_train_iter(hook, 0)
-    assert model.belief.progress == 0.25 and 'spared_share' in model(*make_batch(*ALL), mode='loss')
+    assert model.teacher.progress == 0.25 and 'spared_share' in model(
+        *make_batch(*ALL), mode='loss'
+    )

@@ -13,15 +13,15 @@ from mmvtr.utils import load_config
 from mmvtr.values import Written, read
 from sweeps import (
     Run,
-    check_sweep,
+    check_study,
     checkpoint_name,
     heading,
-    read_sweep,
-    sweep_names,
+    read_study,
+    study_names,
     table,
 )
 
-TOOL = ROOT / 'projects/lab/sweep.py'
+TOOL = ROOT / 'tools/study.py'
 SMALL = """
 paper, table, section = 'nobody', 'Tab. 0', '1'
 about = 'two temperatures on eight clips'
@@ -46,11 +46,11 @@ train_cfg = dict(max_epochs=1)
 """
 
 
-@pytest.mark.parametrize('name', sweep_names())
+@pytest.mark.parametrize('name', study_names())
 def test_options_are_read(name):
-    sweep = read_sweep(name)
+    sweep = read_study(name)
     assert len(sweep.runs) > 2 and sweep.table and sweep.section
-    check_sweep(sweep)
+    check_study(sweep)
     assert '|---' in table(sweep, {})
 
 
@@ -97,7 +97,7 @@ def main(folder, monkeypatch, capsys):
     monkeypatch.setitem(tool['carry_out'].__globals__, 'call', call)
 
     def run(*arguments):
-        monkeypatch.setattr(sys, 'argv', ['sweep.py', 's.py', '--work', 'w', *arguments])
+        monkeypatch.setattr(sys, 'argv', ['study.py', 's.py', '--work', 'w', *arguments])
         capsys.readouterr()
         commands.clear()
         tool['main']()
@@ -146,7 +146,7 @@ def test_the_heading_says_in_what_runs_differ():
     assert other.startswith(
         'results on different test sets stand in one table (ids differs): c: Set'
     )
-    sweep = read_sweep(sweep_names()[0])
+    sweep = read_study(study_names()[0])
     assert f'\n- {differs}\n\n| run |' in table(sweep, {}, [differs])
     assert heading({}) == heading(dict(a=result())) == []
 
@@ -187,7 +187,7 @@ def test_the_checkpoint_that_a_training_leaves(config, kept):
 @pytest.mark.parametrize('name', ['uatvr_tab3', 'ncl_tab5', 'dvtr_tab13', 'causal_tab10_epic'])
 def test_gpus_share_the_batch(name, gpus):
     tool = runpy.run_path(str(TOOL))
-    run = read_sweep(name).runs[-1]
+    run = read_study(name).runs[-1]
     (option,) = tool['share_of_batch'](run, gpus)
     cfg = load_config(run.config, run.options)
     assert int(option.split('=')[1]) * gpus == cfg.auto_scale_lr.base_batch_size
@@ -204,27 +204,27 @@ def test_gpus_share_the_batch(name, gpus):
 )
 def test_metrics_that_no_run_reports(name, key, wrong, near):
     """The error comes before any training."""
-    sweep = read_sweep(name)
+    sweep = read_study(name)
     heading = sweep.metrics[key]
     runs = [run for run in sweep.runs if run.prefix] or sweep.runs
     kept = {run.name for run in runs} | {one for run in runs for one in run.of}
     few = tuple(run for run in sweep.runs if run.name in kept)
-    check_sweep(sweep._replace(metrics={key: heading}, runs=few))
+    check_study(sweep._replace(metrics={key: heading}, runs=few))
     with pytest.raises(SystemExit) as raised:
-        check_sweep(sweep._replace(metrics={wrong: heading}, runs=few))
+        check_study(sweep._replace(metrics={wrong: heading}, runs=few))
     assert f'{wrong}' in str(raised.value) and near in str(raised.value)
     assert len(str(raised.value)) < 900
 
 
 def test_an_option_that_one_run_has_no_place_for():
-    sweep = read_sweep('arl_tab5', options={'model.supervision.warmup_epochs': 3})
+    sweep = read_study('arl_tab5', options={'model.supervision.warmup_epochs': 3})
     with pytest.raises(SystemExit, match='a: none'):
-        check_sweep(sweep)
+        check_study(sweep)
 
 
 def test_the_papers_rule_is_the_default():
     for number in (5, 6):
-        paper, ours = read_sweep(f'arl_tab{number}'), read_sweep(f'arl_tab{number}_ours')
+        paper, ours = read_study(f'arl_tab{number}'), read_study(f'arl_tab{number}_ours')
         assert [run.printed for run in paper.runs] == [run.printed for run in ours.runs]
         rules = []
         for sweep in (paper, ours):
@@ -237,13 +237,13 @@ def test_bad_input(folder):
     def refused(old, new, error=ValueError):
         (folder / 's.py').write_text(SMALL.format(config='c.py').replace(old, new))
         with pytest.raises(error) as raised:
-            check_sweep(read_sweep('s.py'))
+            check_study(read_study('s.py'))
         message = str(raised.value)
         assert len(message) < 600
         return message
 
     assert "no sweep 'none'; there are arl_tab5" in str(
-        pytest.raises(ValueError, read_sweep, 'none').value
+        pytest.raises(ValueError, read_study, 'none').value
     )  # noqa: E501
     assert 'no about; expected paper' in refused('about =', '_about =')
     assert "run 0: unknown key 'option'" in refused('options=', 'option=')
@@ -256,9 +256,9 @@ def test_bad_input(folder):
     assert "sweep run 'tau .05'" in typo or 'model.temperatur' in typo
 
 
-@pytest.mark.parametrize('name', sweep_names())
+@pytest.mark.parametrize('name', study_names())
 def test_options_mean_the_same_on_a_command_line(name):
-    for run in read_sweep(name).runs:
+    for run in read_study(name).runs:
         typed = dict(word.split('=', 1) for word in run.written())
         given = load_config(run.config, run.options).to_dict()
         written = {key: Written(value) for key, value in typed.items()}

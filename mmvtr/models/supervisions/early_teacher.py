@@ -27,7 +27,7 @@ from mmvtr.structures import Levels, drop_tokens, under
 #: The parts that are copied.
 PARTS = ('encoder', 'heads', 'supervision')
 #: Prefix of the names of the copy's levels.
-PREFIX = 'belief.'
+PREFIX = 'teacher.'
 #: The largest power of calibrated weights.
 LIMIT = 1e7
 #: Limits of ``1 - weight`` of a pair before the power is taken, as no power changes 1.
@@ -37,10 +37,10 @@ KEPT, BINS = 0.95, 512
 
 
 @MODELS.register_module()
-class Belief(nn.Module):
-    """Frozen copy of a retriever, whose supervision makes the target: ``model.belief``.
+class EarlyTeacher(nn.Module):
+    """Frozen copy of a retriever, whose supervision makes the target: ``model.teacher``.
 
-    A copy of encoder, heads and supervision (the attribute ``believer``) encodes each training
+    A copy of encoder, heads and supervision (the attribute ``copy``) encodes each training
     batch without gradient, and its supervision makes the target that the losses read.  The losses
     that train the supervision remain those of the model itself, which trains on without
     interruption; before the copy is taken, the model's own supervision makes the target.  The
@@ -66,13 +66,13 @@ class Belief(nn.Module):
             (its buffers are those of the model).
         share: share of false negatives among the unannotated pairs, in (0, 1), or None.  With it
             ``1 - weight`` is raised to the power whose mean over the last batches (some 20) would
-            have been this share, from the second batch on: if a belief excludes 6 pairs a text but
+            have been this share, from the second batch on: if a teacher excludes 6 pairs a text but
             .75 are false negatives, it then excludes the surest .75.  Pairs with equal weights of 0
             (DVTR's, likelier than an own pair) share it if they are more than that.
 
     Attributes:
         progress: share of the training done; ProgressHook sets it, a custom loop must.
-        believer: encoder, heads and supervision of the copy, saved with the model; None before it
+        copy: encoder, heads and supervision of the copy, saved with the model; None before it
             is taken.
 
     Raises:
@@ -92,19 +92,21 @@ class Belief(nn.Module):
             check_range('(0, 1)', share=share)
         self.at, self.momentum, self.share = at, momentum, share
         self.progress: Optional[float] = None
-        self.register_module('believer', None)
+        self.register_module('copy', None)
         self.register_buffer('power', torch.ones(()))
         self.register_buffer('counts', torch.zeros(BINS))  # of 1 - weight in the last batches
 
     def of(self, model: nn.Module) -> None:
-        """Set the retriever to copy, which holds this module as ``model.belief``."""
+        """Set the retriever to copy, which holds this module as ``model.teacher``."""
         supervision = model.supervision
         if supervision is None:
-            raise ValueError('a belief repeats what a supervision says, but the retriever has none')
+            raise ValueError(
+                'a teacher repeats what a supervision says, but the retriever has none'
+            )
         if getattr(supervision, 'kinds', ()):
             raise ValueError(
                 f'{type(supervision).__name__} fills columns, whose scores need gradients, but a '
-                'belief has none: leave the columns out, or the belief'
+                'teacher has none: leave the columns out, or the teacher'
             )
         if self.momentum is not None and hasattr(supervision, 'refresh'):
             raise ValueError(
@@ -121,18 +123,18 @@ class Belief(nn.Module):
     @property
     def acts(self) -> bool:
         """Whether the copy currently makes the target."""
-        late = self.believer is not None and (self.progress or 0.0) >= self.at
+        late = self.copy is not None and (self.progress or 0.0) >= self.at
         return late and self._model.stage != 'uncertainty'
 
     @property
     def acting(self) -> nn.Module:
         """The supervision whose target the losses read."""
-        return self._believer() if self.acts else self.supervision
+        return self._copied_supervision() if self.acts else self.supervision
 
-    def train(self, mode: bool = True) -> Belief:
+    def train(self, mode: bool = True) -> EarlyTeacher:
         super().train(mode)
-        if self.believer is not None:
-            self.believer.eval()
+        if self.copy is not None:
+            self.copy.eval()
         return self
 
     @property
@@ -147,10 +149,10 @@ class Belief(nn.Module):
         """Take the copy when it is due, or update the average."""
         if self.progress is None:
             raise RuntimeError(
-                'a Belief must know how far the training is: add a ProgressHook, or set '
-                'model.belief.progress to the share that is done, in [0, 1), before each step'
+                'an EarlyTeacher must know how far the training is: add a ProgressHook, or set '
+                'model.teacher.progress to the share that is done, in [0, 1), before each step'
             )
-        if self.believer is not None:
+        if self.copy is not None:
             if self.momentum is not None:
                 self._average()
         elif self.momentum is not None or self.progress >= self.at:
@@ -160,19 +162,19 @@ class Belief(nn.Module):
 
     def _take(self) -> None:
         """Copy the parts that the supervision's target depends on."""
-        self.believer = nn.Module()
+        self.copy = nn.Module()
         for name in PARTS:
-            self.believer.add_module(name, deepcopy(getattr(self._model, name)))
-        self.believer.requires_grad_(False).eval()
+            self.copy.add_module(name, deepcopy(getattr(self._model, name)))
+        self.copy.requires_grad_(False).eval()
 
     def _agree(self) -> None:
         """Give all processes the same copy, since their buffers may have differed."""
         if world_size() > 1:
-            for tensor in self.believer.state_dict().values():
+            for tensor in self.copy.state_dict().values():
                 dist.broadcast(tensor, 0)
 
     def _average(self) -> None:
-        for name, copy in self.believer.named_children():
+        for name, copy in self.copy.named_children():
             part = getattr(self._model, name)
             for old, new in zip(copy.parameters(), part.parameters()):
                 old.lerp_(new.to(old.dtype), 1 - self.momentum)
@@ -181,17 +183,17 @@ class Belief(nn.Module):
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
         """Load a copy if there was one when the weights were saved."""
-        if not any(name.startswith(f'{prefix}believer.') for name in state_dict):
-            self.believer = None
-        elif self.believer is None:
+        if not any(name.startswith(f'{prefix}copy.') for name in state_dict):
+            self.copy = None
+        elif self.copy is None:
             self._take()
         super()._load_from_state_dict(state_dict, prefix, *args)
 
-    # -- the believer's inputs -------------------------------------------------------------------
+    # -- the copy's inputs -------------------------------------------------------------------
 
     @torch.no_grad()
     def own_levels(self, inputs: dict[str, Tensor], data_samples: dict) -> tuple[Levels, Levels]:
-        """Return the copy's levels of this process' texts and videos, ``'belief.<name>'``.
+        """Return the copy's levels of this process' texts and videos, ``'teacher.<name>'``.
 
         Empty before it acts.  Called once a training batch, in which the copy may be taken.
         """
@@ -201,7 +203,7 @@ class Belief(nn.Module):
             return {}, {}
         sides, keep = [], token_levels(self._model.similarity)
         for side in ('text', 'video'):
-            levels = self._model.encoded_by(self.believer, inputs, side)
+            levels = self._model.encoded_by(self.copy, inputs, side)
             levels = drop_tokens(levels, keep=keep)
             sides.append({PREFIX + name: level for name, level in levels.items()})
         return sides[0], sides[1]
@@ -213,9 +215,9 @@ class Belief(nn.Module):
             return live
         return {**live, **under(PREFIX, levels)}
 
-    def _believer(self) -> nn.Module:
+    def _copied_supervision(self) -> nn.Module:
         """Return the copy's supervision, at full ramp."""
-        supervision = self.believer.supervision
+        supervision = self.copy.supervision
         for module in supervision.modules():
             if hasattr(module, 'progress'):
                 module.progress = 1.0
@@ -232,7 +234,7 @@ class Belief(nn.Module):
         if not self.acts:
             return live, logs
         with torch.no_grad():
-            made, figures = self._believer()(self.seen(texts), self.seen(videos), target)
+            made, figures = self._copied_supervision()(self.seen(texts), self.seen(videos), target)
         sums = {}
         if isinstance(made, Target):
             made, sums = self._spared(made, target, self.power)
@@ -243,36 +245,38 @@ class Belief(nn.Module):
         begun = dict(live=self.supervision.begin(texts, videos, pairs))
         if self.acts:
             with torch.no_grad():
-                believed = self._believer().begin(self.seen(texts), self.seen(videos), pairs)
-            begun.update(believed=believed, power=self.power.clone())
+                taught = self._copied_supervision().begin(
+                    self.seen(texts), self.seen(videos), pairs
+                )
+            begun.update(taught=taught, power=self.power.clone())
         return begun
 
     def block(self, begun: dict[str, Any], rows: slice, target: Target) -> Filled:
         """Return the copy's target of the texts ``rows``, and sums of both."""
         live, sums = self.supervision.block(begun['live'], rows, target)
-        if 'believed' not in begun:
+        if 'taught' not in begun:
             return live, sums
         with torch.no_grad():
-            made, believed = self._believer().block(begun['believed'], rows, target)
+            made, taught = self._copied_supervision().block(begun['taught'], rows, target)
             made, own = self._spared(made, target, begun['power'])
         sums = {f'live.{name}': value for name, value in sums.items()}
-        sums.update({f'believed.{name}': value for name, value in believed.items()})
+        sums.update({f'taught.{name}': value for name, value in taught.items()})
         return made, {**sums, **own}
 
     def finish(self, begun: dict[str, Any], sums: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return losses and figures from the sums over all blocks, as :meth:`forward`."""
-        if 'believed' not in begun:
+        if 'taught' not in begun:
             return self.supervision.finish(begun['live'], sums)
         logs = self.supervision.finish(begun['live'], under('live.', sums))
         with torch.no_grad():
-            figures = self._believer().finish(begun['believed'], under('believed.', sums))
+            figures = self._copied_supervision().finish(begun['taught'], under('taught.', sums))
         return {**_together(logs, figures), **self._figures(sums)}
 
     def weigh(self, texts: Levels, videos: Levels, same: Tensor, **where: slice) -> Tensor:
         """Return only the weights, of pairs with a bank, from the levels of :meth:`seen`."""
         if not self.acts:
             return self.supervision.weigh(texts, videos, same, **where)
-        weights = self._believer().weigh(texts, videos, same, **where)
+        weights = self._copied_supervision().weigh(texts, videos, same, **where)
         return self._calibrated(weights, self.power)
 
     # -- how much is excluded -------------------------------------------------------------------
@@ -299,7 +303,7 @@ class Belief(nn.Module):
             texts=torch.tensor(len(weights), device=weights.device),
             before=before,
         )
-        return made, {f'belief.{name}': x.to(weights.dtype) for name, x in sums.items()}
+        return made, {f'teacher.{name}': x.to(weights.dtype) for name, x in sums.items()}
 
     def _figures(self, sums: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return figures for the log, and update the power."""
@@ -353,8 +357,8 @@ def power_of(counts: Tensor, share: float) -> Tensor:
     return ((low + high) / 2).exp()
 
 
-def _together(live: Mapping[str, Tensor], believed: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _together(live: Mapping[str, Tensor], taught: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the losses of ``live`` and the figures of both; its own get the prefix ``live_``."""
     losses = {name: x for name, x in live.items() if 'loss' in name}
     figures = {f'live_{name}': x for name, x in live.items() if 'loss' not in name}
-    return {**losses, **figures, **{n: x for n, x in believed.items() if 'loss' not in n}}
+    return {**losses, **figures, **{n: x for n, x in taught.items() if 'loss' not in n}}
