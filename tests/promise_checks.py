@@ -24,11 +24,11 @@ from children import ROOT, config_file, config_path, tool_file
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.registry import DATASETS, MODELS
+from mmvtr.studies.reading import batch_per_process, read_study
 from mmvtr.utils import config_names, forget_pretrained, load_config, register_all_modules
 from paper_figures import FIGURES
 from promises import DRAWN, Command, columns, headings, table_of, table_of_study
 from small_configs import as_it_is, run_small, small_config, small_towers
-from mmvtr.studies.reading import batch_per_process, read_study
 
 #: How a tool's configs become small; default: :func:`small_config`.
 READERS = {

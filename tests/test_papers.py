@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from children import ROOT
+from mmvtr.studies.reading import study_names
 from paper_figures import FIGURES
 from promises import commands_of
-from mmvtr.studies.reading import study_names
 
 PAGE = (ROOT / 'docs/papers.md').read_text()
 #: Heading of the page -> its text, how it captions figures and tables, how many there are.

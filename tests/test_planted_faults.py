@@ -8,9 +8,9 @@ import pytest
 
 import small_configs
 from children import ROOT
+from mmvtr.studies.reading import read_study
 from promise_checks import Room, check, check_read, furnish
 from promises import Command
-from mmvtr.studies.reading import read_study
 
 FIGURE = (
     'python projects/lab/figures.py configs/ncl_clip4clip_msvd.py as-built '

@@ -10,6 +10,7 @@ import pytest
 
 import promises
 from children import ROOT
+from mmvtr.studies.reading import read_study, study_names
 from promise_checks import Room, check, check_read, furnish
 from promises import (
     HEADINGS,
@@ -23,7 +24,6 @@ from promises import (
     reason_not_run,
     table_of_study,
 )
-from mmvtr.studies.reading import read_study, study_names
 
 #: Each command once, trainings and tests once a table.
 ALL = {

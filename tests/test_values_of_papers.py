@@ -10,8 +10,8 @@ from mmengine.config import Config
 from children import config_file
 from mmvtr import registry
 from mmvtr.datasets.record_transforms import without
-from mmvtr.utils import load_config, register_all_modules
 from mmvtr.studies.reading import read_study
+from mmvtr.utils import load_config, register_all_modules
 from tests.test_configs import CONFIGS, family, of_families, without_downloads
 
 CONFIG = {path.stem: path for path in CONFIGS}

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from mmvtr.studies.reading import read_study, study_names
 from mmvtr.utils import load_config
 from rehearsal.expectations import check
 from rehearsal.run import rehearse
 from simulation.simulated_model import Size
-from mmvtr.studies.reading import read_study, study_names
 
 
 def rows() -> list:
