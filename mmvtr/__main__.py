@@ -16,7 +16,7 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
-from mmvtr.command_line import tool
+from mmvtr.cli import tool
 from mmvtr.utils import tool_folder
 
 USAGE = 'mmvtr TOOL ...         mmvtr TOOL --help         mmvtr --version'

@@ -23,7 +23,7 @@ from mmengine.config.utils import MODULE2PACKAGE
 from mmengine.registry import DefaultScope
 from mmengine.registry import Registry as MMEngineRegistry
 
-from mmvtr.hints import unregistered
+from mmvtr.cli.hints import unregistered
 
 SCOPE = 'mmvtr'
 # mmengine's table of the packages that it reads `PACKAGE::CONFIG` from.  A module in place of the

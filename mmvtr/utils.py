@@ -13,11 +13,11 @@ from typing import Any, Callable, Optional
 from mmengine import registry
 from mmengine.config import Config
 
+from mmvtr.cli.values import Written, alternatives, inside, is_known, like, part, read, takes_text
 from mmvtr.registry import (  # noqa: F401 - users know them by this module
     forget_pretrained,
     register_all_modules,
 )
-from mmvtr.values import Written, alternatives, inside, is_known, like, part, read, takes_text
 
 #: Where components that mmengine's Runner builds are registered, beside our own registries.
 BUILT_BY_RUNNER = (
@@ -128,7 +128,7 @@ def load_config(
         path: the file, or the name of one of the package's own (:func:`named_config`).
         options: changes, ``{'model.width': 8}``.  A name in the config's ``shortcuts`` stands for
             all keys that are listed there, and ``NAME.more`` for ``more`` of each of them.  A
-            :class:`~mmvtr.values.Written` is converted to its key's type (:func:`typed`).
+            :class:`~mmvtr.cli.values.Written` is converted to its key's type (:func:`typed`).
         work_dir: default: the config's own, else ``work_dirs/<stem of path>``.  The folders of the
             trainings that come before are in it (:mod:`mmvtr.engine.rows`).
 
@@ -171,12 +171,12 @@ def typed(cfg: Config, key: str, value: Any) -> Any:
 
     If the config holds a number or a bool, the value is read as one if possible.  Otherwise the
     parameter's annotation decides, or without one the type of the config's value: a string stays as
-    typed.  If neither is known the text alone decides, see :func:`mmvtr.values.read`.
+    typed.  If neither is known the text alone decides, see :func:`mmvtr.cli.values.read`.
 
     Args:
         cfg: the config.
         key: the full key.
-        value: the value; one that is not :class:`~mmvtr.values.Written` is returned unchanged.
+        value: the value; one that is not :class:`~mmvtr.cli.values.Written` is returned unchanged.
 
     Raises:
         OptionError: the value cannot be converted.
@@ -208,7 +208,7 @@ def kind_at(cfg: Config, key: str) -> Any:
         key: the full key, ``'train_dataloader.dataset.columns.video'``; it may be absent.
 
     Returns:
-        As :func:`mmvtr.values.read` takes it; ``Any`` if it is unknown.
+        As :func:`mmvtr.cli.values.read` takes it; ``Any`` if it is unknown.
     """
     from mmengine.runner import Runner  # imports torch, which most options do not need
     from torch.utils.data import DataLoader

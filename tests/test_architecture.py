@@ -218,7 +218,7 @@ def test_an_init_only_collects(package):
 
 def test_an_import_that_goes_up_fails(monkeypatch):
     monkeypatch.setitem(graph(), 'mmvtr.dist', {'mmvtr.models.target'})
-    with pytest.raises(AssertionError, match=r'mmvtr\.dist \(floor 2\) imports mmvtr\.models'):
+    with pytest.raises(AssertionError, match=r'mmvtr\.dist \(floor 3\) imports mmvtr\.models'):
         test_no_import_goes_up_or_aside()
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from mmvtr.cli.values import read, written
 from mmvtr.engine.rows import Row, name_folders, rows_of
 from mmvtr.utils import load_config
-from mmvtr.values import read, written
 
 ROWS = """
 before = dict(

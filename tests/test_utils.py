@@ -8,12 +8,12 @@ from mmengine.config import Config
 
 from children import ROOT, in_child, run_tool
 from mmvtr import utils
+from mmvtr.cli.values import Written
 from mmvtr.utils import (
     forget_pretrained,
     load_config,
     register_all_modules,
 )
-from mmvtr.values import Written
 
 LOADERS = """
 train_dataloader = dict(num_workers=2, persistent_workers=True, prefetch_factor=2)

@@ -13,7 +13,7 @@ from typing import Any
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, count, output_file, tool
+from mmvtr.cli import Parser, count, output_file, tool
 from mmvtr.utils import load_config
 
 

@@ -32,7 +32,7 @@ from typing import Any, Iterable
 import numpy as np
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, output_folder, tool
+from mmvtr.cli import Parser, output_folder, tool
 from mmvtr.utils import load_config
 
 

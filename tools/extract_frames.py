@@ -25,7 +25,7 @@ from typing import Any, Iterator
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, count, output_folder, tool
+from mmvtr.cli import Parser, count, output_folder, tool
 from mmvtr.utils import load_config
 
 
@@ -177,8 +177,8 @@ def remove_torn(folder: Path) -> None:
 
 def write_shards(args: argparse.Namespace, todo: list[dict[str, Any]], settings: Any) -> None:
     """Write all videos to shards, under free names."""
+    from mmvtr.cli.progress import show_progress
     from mmvtr.datasets.videos.frame_store import complete, write_shard
-    from mmvtr.progress import show_progress
 
     done = {path.stem for path in complete(args.out)}
     names = (name for name in map('{:06d}'.format, itertools.count()) if name not in done)

@@ -19,7 +19,7 @@ import argparse
 import shlex
 from pathlib import Path
 
-from mmvtr.command_line import Parser, count, tool
+from mmvtr.cli import Parser, count, tool
 
 
 def parse_args() -> argparse.Namespace:

@@ -19,7 +19,7 @@ import os
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, output_file, tool
+from mmvtr.cli import Parser, output_file, tool
 from mmvtr.utils import load_config
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, cfg_words, tool
-from mmvtr.signals import Ending, check_writable, next_steps
+from mmvtr.cli import Parser, cfg_words, tool
+from mmvtr.cli.signals import Ending, check_writable, next_steps
 from mmvtr.utils import load_config
 
 

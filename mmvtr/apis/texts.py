@@ -11,6 +11,7 @@ from mmengine.dist import is_main_process
 from mmengine.logging import MMLogger
 from torch import nn
 
+from mmvtr.cli.progress import show_progress
 from mmvtr.datasets.annotation_values import Place
 from mmvtr.datasets.items import ItemKey, seeded, text_item
 from mmvtr.datasets.records import check_texts
@@ -19,7 +20,6 @@ from mmvtr.datasets.video_text import steps_of
 from mmvtr.datasets.words.cut_texts import count_cut, cut_tokens
 from mmvtr.engine.loops.evaluation import Encoded, encode_batch
 from mmvtr.engine.loops.evaluation_loop import joined
-from mmvtr.progress import show_progress
 
 #: Name of the texts in errors.
 ORIGIN = 'the given texts'

@@ -6,18 +6,21 @@ Knows torch and numpy, no config, no registry and no mmengine.
 from mmvtr.arrays.choice import Choice, choose
 from mmvtr.arrays.debiaser import Debiaser
 from mmvtr.arrays.hubs import HubReport, Suspect, hub_report
-from mmvtr.arrays.list_chances import ListChances, judged_chances
+from mmvtr.arrays.list_chances import Answers, ListChances, judged_chances
 from mmvtr.arrays.retrieval import fit, retrieve
 from mmvtr.arrays.searching import Hubs, Retrieved
+from mmvtr.arrays.shift import Shift
 from mmvtr.arrays.tokens import Tokens
 
 __all__ = [
+    'Answers',
     'Choice',
     'Debiaser',
     'HubReport',
     'Hubs',
     'ListChances',
     'Retrieved',
+    'Shift',
     'Suspect',
     'Tokens',
     'choose',

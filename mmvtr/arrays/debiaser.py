@@ -36,6 +36,7 @@ from mmvtr.arrays.searching import (
     ranked,
     temperature_of,
 )
+from mmvtr.arrays.shift import DEPTH, LEAST, Shift, figures, shift_of
 from mmvtr.arrays.state import State
 from mmvtr.arrays.tokens import SIDES, Tokens, engine_items, engine_queries
 from mmvtr.functional.similarities.distinct import asked_before
@@ -106,6 +107,8 @@ class Debiaser:
             )
         self.transform, self.geometry, self.seed, self.options = transform, geometry, seed, options
         self._state = State()
+        #: Gallery and calibration, and what the bank's texts find in that gallery (Asked.figures).
+        self._of_bank: tuple[Any, Any, Any] = (None, None, None)
 
     @torch.no_grad()
     def fit(self, videos: Optional[Array], bank: Any = None, *, ids: Any = None) -> Debiaser:
@@ -137,14 +140,14 @@ class Debiaser:
         self,
         bank: Tensor | Tiles,
         *,
-        beside: Mapping[str, Tensor | Tiles] = _NOTHING,
+        extra_inputs: Mapping[str, Tensor | Tiles] = _NOTHING,
         pairs: Optional[Pairs] = None,
     ) -> Debiaser:
         """Fit the transform to scores instead of vectors; return ``self``.
 
         Args:
             bank: float [K, N], scores of K different queries seen before with N items, or tiles.
-            beside: the other matrices that the transform reads, by name, see :func:`.fit_biases`.
+            extra_inputs: what the transform reads beside the bank, see :func:`.fit_biases`.
             pairs: the bank's pairs, from which ``'auto'`` chooses; None: not known.
 
         Raises:
@@ -154,19 +157,19 @@ class Debiaser:
         chosen = Choice(self.transform, self.options, f'{self.transform or "raw"}: as asked')
         if self.transform == 'auto':
             chosen = choose_by_scores(tiles.shape[0], pairs, seed=self.seed)
-        fitted, why = fitting.fit_scores(chosen, tiles, beside)
+        fitted, why = fitting.fit_scores(chosen, tiles, extra_inputs)
         self._state = State(fitted=fitted, why=why)
         return self
 
     @arrays_too
     @torch.no_grad()
-    def changed(self, scores: Tensor) -> Tensor:
+    def transform_scores(self, scores: Tensor) -> Tensor:
         """Return the transformed scores, float [Q, N], of raw scores float [Q, N].
 
         Raises:
             ValueError: scores with another number of items, or that are not finite.
         """
-        return _changed(self._state.fitted, scores)
+        return _transformed(self._state.fitted, scores)
 
     @torch.no_grad()
     def biases_of(self, videos: Array) -> Tensor:
@@ -186,7 +189,7 @@ class Debiaser:
         check_width(further, bank.texts.shape[1], 'videos')
         return fitting.further(fitted, bank, further)
 
-    def bare(self, device: Union[str, torch.device] = 'cpu') -> Debiaser:
+    def without_gallery(self, device: Union[str, torch.device] = 'cpu') -> Debiaser:
         """Return a copy on a device without the gallery, which holds only the part of the bank that
         biases of further items are computed from."""
         made = copy.copy(self)
@@ -311,7 +314,7 @@ class Debiaser:
         queries = self._read(texts, state.gallery)
         tiles = (score_tiles(part, state.gallery) for part in queries.split(QUERIES))
         whole = (torch.cat([tile for _, tile in one.parts()], dim=1) for one in tiles)
-        return like(texts)(torch.cat([_changed(state.fitted, one) for one in whole]))
+        return like(texts)(torch.cat([_transformed(state.fitted, one) for one in whole]))
 
     def asked_before(self, texts: Array) -> str:
         """Return a note if most of the texts, float [Q, D], are in the bank, else ``''``."""
@@ -319,19 +322,28 @@ class Debiaser:
 
     @torch.no_grad()
     def search(
-        self, texts: Array, k: int = 10, *, calibration: Optional[Calibration] = None
+        self,
+        texts: Array,
+        k: int = 10,
+        *,
+        calibration: Optional[Calibration] = None,
+        strict: bool = False,
     ) -> Retrieved:
         """Return the k best items of each text.
+
+        If 100 different texts or more are given to a calibrated Debiaser, they are held against
+        the bank's (:attr:`Retrieved.shift`); :attr:`Retrieved.why` says if they are not like them.
 
         Args:
             texts: numpy or torch, float [Q, D].
             k: items a text; all if there are fewer.
             calibration: of pairs, in place of :attr:`calibration_`, which is of places in lists.
+            strict: refuse texts that are noticed not to be like the bank's.
 
         Raises:
             TypeError, ValueError: texts that are not a matrix of numbers of the gallery's width, k
                 below 1; a calibration of raw scores although a transform ranks, or of debiased
-                scores although none does.
+                scores although none does; ``strict`` texts that are not like the bank's.
         """
         state, k = self._there(), checked_k(k)
         gallery, ids, bank, fitted, of_lists, _ = state
@@ -339,8 +351,14 @@ class Debiaser:
         queries = self._read(texts, gallery)
         temperature = temperature_of(calibration or of_lists)
         every = (score_tiles(part, gallery) for part in queries.split(QUERIES))
-        parts = [ranked(tiles, fitted, k, temperature) for tiles in every]
-        raw, places, scores, debiased, log_sums = (torch.cat(x) for x in zip(*parts))
+        compared = of_lists is not None and of_lists.asked is not None and len(queries) >= LEAST
+        deep = max(k, DEPTH) if compared else k
+        parts = [ranked(tiles, fitted, deep, temperature) for tiles in every]
+        raw, best, places, scores, debiased, log_sums = (torch.cat(x) for x in zip(*parts))
+        shift = self._shift(state, queries, best) if compared else None
+        if strict and shift is not None and shift.noticed:
+            raise ValueError(str(shift))
+        raw, places, scores, debiased = (x[:, :k] for x in (raw, places, scores, debiased))
         back, places = like(texts), places.cpu()
         look = None
         if bank is not None:
@@ -360,7 +378,10 @@ class Debiaser:
             hubs=hubs_of(raw.cpu(), places, len(gallery), look),
             transform=None if fitted is None else fitted.transform,
             options={} if fitted is None else dict(fitted.options),
-            why='; '.join(filter(None, [state.said, _asked_before(state, queries)])),
+            why='; '.join(
+                filter(None, [state.said, _asked_before(state, queries), _unlike_bank(shift)])
+            ),
+            shift=shift,
         )
 
     @torch.no_grad()
@@ -427,6 +448,19 @@ class Debiaser:
             raise ValueError('this Debiaser has no gallery yet: call fit(videos, bank)')
         return state
 
+    def _shift(self, state: State, queries: Tensor, best: Tensor) -> Optional[Shift]:
+        """Hold queries [Q, D] against the bank's texts, by their best raw scores [Q, DEPTH]."""
+        gallery, _, bank, _, chances, _ = state
+        if len(gallery) < DEPTH:
+            return None
+        read, calibrated, known = self._of_bank
+        if read is not gallery or calibrated is not chances:
+            asked = chances.asked
+            top = score_tiles(bank.texts[asked.rows], gallery, 'bank').best(DEPTH)[0]
+            known = asked.figures(top, len(gallery))
+            self._of_bank = gallery, chances, known
+        return shift_of(queries, figures(best[:, :DEPTH]), known)
+
     def _read(self, texts: Array, gallery: Vectors) -> Tensor:
         queries = read_vectors(texts, 'texts', self.geometry)
         check_width(queries, gallery.width, 'texts')
@@ -442,14 +476,14 @@ class Debiaser:
             )
 
 
-def _changed(fitted: Optional[ItemBiases], scores: Tensor) -> Tensor:
+def _transformed(fitted: Optional[ItemBiases], scores: Tensor) -> Tensor:
     if fitted is None:
         return scores
     if scores.dim() != 2 or scores.shape[1] != len(fitted.items):
         raise ValueError(
             f'scores {list(scores.shape)} must be [queries, {len(fitted.items)}], the items fitted'
         )
-    return fitted.changed(scores)
+    return fitted.transform_scores(scores)
 
 
 def _named(ids: Optional[np.ndarray], places: Tensor, back: Any) -> Any:
@@ -463,6 +497,10 @@ def _named(ids: Optional[np.ndarray], places: Tensor, back: Any) -> Any:
 
 def _asked_before(state: State, queries: Tensor) -> str:
     return '' if state.bank is None else asked_before(state.bank.texts, queries, 'texts that ask')
+
+
+def _unlike_bank(shift: Optional[Shift]) -> str:
+    return str(shift) if shift is not None and shift.noticed else ''
 
 
 def _check_calibration(calibration: Any, fitted: Optional[ItemBiases]) -> None:

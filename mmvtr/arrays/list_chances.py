@@ -10,6 +10,7 @@ as are expected in a gallery of its size.
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Callable, NamedTuple, Optional, Sequence
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from mmvtr.arrays.inputs import Bank, Vectors, own_products, score_tiles
+from mmvtr.arrays.shift import Asked, Shift
 from mmvtr.functional.similarities.distinct import row_groups
 from mmvtr.functional.similarities.tiles import Tiles, top_of_rows
 from mmvtr.functional.transforms.item_biases import ItemBiases, fit_biases
@@ -34,10 +36,51 @@ LENGTHS = (1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 64, 85, 113, 150, 200)
 SHARES = tuple(n / 20 for n in range(1, 21))
 #: The first tested share is expected to hold this many times the queries that can pass.
 ROOM = 1.5
+#: Largest number of pairs of which it is asked whether a precision can be had from them.
+NEEDED = 20_000
 #: Steps of the search for the temperature, and its range as shares of the spread of scores.
 STEPS, LOWEST, HIGHEST = 24, 1e-3, 10.0
 #: Relative difference below which scores are equal.
 EQUAL = 1e-6
+
+
+class Answers(NamedTuple):
+    """What may be answered at a wanted precision.
+
+    Attributes:
+        precision: wanted share of right first places among the answers.
+        error: probability that it fails, over the draw of the bank.
+        threshold: lowest P(first place is right) of an answer; infinite = no query is answered.
+        share: share of the held-out queries that reach it.
+        pairs: number of pairs at hand.
+        needed: number of pairs at which a threshold is expected; None = not at NEEDED either.
+        then: share of the queries that would be answered with them.
+        most: number of pairs that can be read for such a gallery; 0 = not known.
+    """
+
+    precision: float
+    error: float
+    threshold: float
+    share: float
+    pairs: int
+    needed: Optional[int]
+    then: Optional[float]
+    most: int
+
+    def __str__(self) -> str:
+        wanted = f'precision {self.precision:g} (to hold in {1 - self.error:.0%} of the banks)'
+        if self.threshold < math.inf:
+            return (
+                f'{wanted}: answer from P {self.threshold:.3f} on, {self.share:.0%} of the queries'
+            )
+        said = f'no query can be answered at {wanted} from {self.pairs} pairs'
+        if self.needed is None:
+            return f'{said}, nor does their P promise it from {NEEDED}: ask for a lower precision'
+        read = ''
+        if 0 < self.most < self.needed:
+            read = f', but at most {self.most} are read for a gallery of this size'
+        answers = f'to answer {self.then:.0%} of the queries'
+        return f'{said}: about {self.needed} are needed, {answers}{read}'
 
 
 class ListChances(NamedTuple):
@@ -56,6 +99,8 @@ class ListChances(NamedTuple):
         levels: float64, candidate thresholds of that share, fixed without these queries.
         depth: number of best places that the sums read; 0 = the whole gallery.
         items: number of items of the gallery at that time; 0 = not known.
+        most: number of pairs that can be read for such a gallery; 0 = not known.
+        asked: texts of the bank that served queries are held against; None = not known.
     """
 
     temperature: float
@@ -65,6 +110,8 @@ class ListChances(NamedTuple):
     levels: Tensor
     depth: int = 0
     items: int = 0
+    most: int = 0
+    asked: Optional[Asked] = None
 
     def added(self, items: int) -> str:
         """Return a note if a gallery of N items has grown since the calibration, else ``''``."""
@@ -91,8 +138,33 @@ class ListChances(NamedTuple):
         both = (lines[:, 0] * logits + lines[:, 1]).sigmoid().cummax(1).values
         return both.diff(dim=1, prepend=both.new_zeros(len(both), 1)), both
 
-    def threshold(self, precision: float, *, error: float = 0.1) -> float:
+    def threshold(
+        self, precision: float, *, error: float = 0.1, shift: Optional[Shift] = None
+    ) -> float:
         """Return the lowest P(first place is right) at which answers have the wanted precision.
+
+        It is :attr:`Answers.threshold` of :meth:`answers`; a warning says what is needed if it is
+        infinite.
+
+        Args:
+            precision, error: see :meth:`answers`.
+            shift: of the queries that are to be answered (:attr:`Retrieved.shift`).
+
+        Returns:
+            P in [0, 1]; infinite if no threshold passes: then no query may be answered.
+
+        Raises:
+            ValueError: out of range; the queries are not like the bank's.
+        """
+        if shift is not None and shift.noticed:
+            raise ValueError(f'no threshold: {shift}')
+        found = self.answers(precision, error=error)
+        if found.threshold == math.inf:
+            warnings.warn(str(found), stacklevel=2)
+        return found.threshold
+
+    def answers(self, precision: float, *, error: float = 0.1) -> Answers:
+        """Return the threshold at which answers have the wanted precision, and what it needs.
 
         Learn then Test (Angelopoulos et al. 2021, arXiv 2110.01052) with a fixed sequence: twenty
         thresholds, fixed beforehand, are tested downwards from the highest that enough queries
@@ -105,29 +177,46 @@ class ListChances(NamedTuple):
             precision: wanted share of right first places among the answers, in (0, 1).
             error: probability that the bound fails, in (0, 1).
 
-        Returns:
-            P in [0, 1]; infinite if no threshold passes: then no query may be answered.
-
         Raises:
             ValueError: out of range.
         """
         for value, name in ((precision, 'precision'), (error, 'error')):
             if not 0 < value < 1:
                 raise ValueError(f'{name} must lie in (0, 1), not {value}')
-        least, passed = ROOM * math.log(error) / math.log(precision), math.inf
-        for share, level in zip(SHARES, self.levels.tolist()):
-            if share * len(self.shares) < least:
-                continue
-            answered = self.shares >= level
-            count, wrong = int(answered.sum()), int((answered & ~self.right).sum())
-            if _at_most(wrong, count, 1 - precision) > error:
-                break
-            passed = level
-        if passed == math.inf:
-            return math.inf
-        slope, offset = self.lines[0].tolist()
-        lowest = _logit(torch.tensor(passed, dtype=torch.float64)).item()
-        return 1 / (1 + math.exp(-(slope * lowest + offset)))
+        reached = self.shares >= self.levels[:, None]
+        counts, wrong = reached.sum(1), (reached & ~self.right).sum(1)
+        tested = len(self.shares)
+        place = _lowest_level(counts.tolist(), wrong.tolist(), tested, precision, error)
+        needed, then = self._needed(reached, precision, error)
+        how = dict(pairs=2 * tested, needed=needed, then=then, most=self.most)
+        if place is None:
+            return Answers(precision, error, math.inf, 0.0, **how)
+        lowest = self._first(self.levels[place]).item()
+        return Answers(precision, error, lowest, counts[place].item() / tested, **how)
+
+    def _first(self, shares: Tensor) -> Tensor:
+        """Return P(first place is right) of its share."""
+        slope, offset = self.lines[0]
+        return (slope * _logit(shares) + offset).sigmoid()
+
+    def _needed(
+        self, reached: Tensor, precision: float, error: float
+    ) -> tuple[Optional[int], Optional[float]]:
+        """Return the number of pairs at which a threshold is expected to pass, though the errors
+        are a standard deviation more than P says, and the share of the queries that reach it."""
+        counts = reached.sum(1)
+        sums = (reached * self._first(self.shares)).sum(1)
+        right, share = sums / counts.clamp_min(1), counts / len(self.shares)
+        for tested in range(LEAST // 2, NEEDED // 2, LEAST // 2):
+            count = (share * tested).round()
+            more = (right * (1 - right) * count).sqrt()
+            wrong = ((1 - right) * count + more).round().clamp_max(count)
+            place = _lowest_level(
+                count.int().tolist(), wrong.int().tolist(), tested, precision, error
+            )
+            if place is not None:
+                return 2 * tested, share[place].item()
+        return None, None
 
     def _lines(self, lengths: Tensor) -> Tensor:
         """Return the lines [k, 2] of lengths [k], interpolated in the log of the length."""
@@ -136,6 +225,26 @@ class ListChances(NamedTuple):
         right = torch.searchsorted(known, x).clamp(1, len(known) - 1)
         weight = ((x - known[right - 1]) / (known[right] - known[right - 1]))[:, None]
         return torch.lerp(self.lines[right - 1], self.lines[right], weight)
+
+
+def _lowest_level(
+    counts: Sequence[int], wrong: Sequence[int], tested: int, precision: float, error: float
+) -> Optional[int]:
+    """Return the last level that passes the tests of a fixed sequence; None = none.
+
+    Args:
+        counts: held-out queries that reach each level, and
+        wrong: those of them whose first place is wrong.
+        tested: number of held-out queries.
+    """
+    least, passed = ROOM * math.log(error) / math.log(precision), None
+    for place, share in enumerate(SHARES):
+        if share * tested < least:
+            continue
+        if _at_most(wrong[place], counts[place], 1 - precision) > error:
+            break
+        passed = place
+    return passed
 
 
 @torch.no_grad()
@@ -183,7 +292,8 @@ def fit_chances(
         of(pairs[~first & asked], pairs[first]),
         random,
     )
-    return found._replace(depth=depth, items=len(gallery))
+    asked_texts = Asked.of(bank, torch.Generator().manual_seed(seed))
+    return found._replace(depth=depth, items=len(gallery), most=most, asked=asked_texts)
 
 
 def judged_chances(scores: Tensor, right: Tensor, *, seed: int = 0) -> ListChances:
@@ -300,7 +410,7 @@ class _Lists(NamedTuple):
         if fitted is not None:
             own_items = asked[mates, 1]
             part = _of_part(fitted, bank, gallery, held, own_items, copy[mates])
-            every = part.changed(every)
+            every = part.transform_scores(every)
         right = torch.zeros_like(every, dtype=torch.bool)
         right[:, len(gallery) :] = known.to(right.device)
         copied = torch.zeros(len(asked), len(gallery), dtype=torch.bool)
@@ -389,11 +499,11 @@ def _of_part(
     texts, seen = bank.texts[asked], bank.items[held[:, 1].unique()]
     items, place = own.unique(return_inverse=True)
     further = Vectors.of(bank.items[items], bank.geometry)
-    reads, beside = TRANSFORMS[fitted.transform].reads, {}
+    reads, extra = TRANSFORMS[fitted.transform].reads, {}
     if 'bank_gallery' in reads:
-        beside['bank_gallery'] = score_tiles(texts, Vectors.of(seen, bank.geometry))
+        extra['bank_gallery'] = score_tiles(texts, Vectors.of(seen, bank.geometry))
     if 'item_bank' in reads:
-        beside['item_bank'] = _joined(score_tiles(seen, gallery), score_tiles(seen, further))
+        extra['item_bank'] = _joined(score_tiles(seen, gallery), score_tiles(seen, further))
     options = dict(fitted.options)
     if 'neighbours' in options and fitted.active is None:  # else a number of items
         options['neighbours'] = min(options['neighbours'], len(texts))
@@ -401,7 +511,7 @@ def _of_part(
         weights = options['bank_marginals'][asked]
         options['bank_marginals'] = weights / weights.sum()
     both = _joined(score_tiles(texts, gallery), score_tiles(texts, further))
-    part = fit_biases(fitted.transform, both, beside=beside, **options)
+    part = fit_biases(fitted.transform, both, extra_inputs=extra, **options)
     biases, active = part.items, part.active
     biases = part.how.of_a_part(biases, len(texts) / len(bank.texts))
     mine = biases[len(gallery) + place]

@@ -16,9 +16,11 @@ from torch import Tensor
 
 from mmvtr.arrays.inputs import GEOMETRIES, Bank, Vectors, read_ids, read_vectors
 from mmvtr.arrays.list_chances import LENGTHS, ListChances
+from mmvtr.arrays.shift import Asked
 from mmvtr.arrays.state import State
 from mmvtr.functional.transforms.item_biases import ItemBiases
-from mmvtr.functional.transforms.transform_table import OF_BANK
+from mmvtr.functional.transforms.transform import renamed
+from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
 
 #: Version of the layout; files of another version are refused.
 VERSION = 1
@@ -30,6 +32,8 @@ FIELDS = {
 }  # fmt: skip
 #: Tensors of a calibration of lists.
 CHANCES = ('lines', 'shares', 'right', 'levels')
+#: Its numbers, which older files lack: depth, items, most.
+NUMBERS = ('depth', 'calibrated', 'most')
 #: Prefix of tensors among the options that were asked for.
 ASKED = 'asked.'
 #: Relative difference allowed between two readings of one row.
@@ -107,7 +111,11 @@ def content_of(debiaser: Any) -> dict[str, Tensor]:
         tensors['counts'] = bank.counts
     if chances is not None:
         tensors.update({name: getattr(chances, name) for name in CHANCES})
-        tensors.update(depth=torch.tensor(chances.depth), calibrated=torch.tensor(chances.items))
+        numbers = (chances.depth, chances.items, chances.most)
+        tensors.update(zip(NUMBERS, map(torch.tensor, numbers)))
+        if chances.asked is not None:
+            tensors.update(asked_rows=chances.asked.rows, asked_own=chances.asked.own)
+            tensors['asked_items'] = torch.tensor(chances.asked.items)
     return {name: x for name, x in tensors.items() if x is not None}
 
 
@@ -164,16 +172,19 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
             f'{where}: its description and its tensors do not belong to one Debiaser'
         )
     asked = {name.removeprefix(ASKED): x for name, x in held.items() if name.startswith(ASKED)}
+    asked = renamed({**facts['options'], **asked})
     how = dict(geometry=facts['geometry'], seed=facts['seed'])
-    made = kind(facts['transform'], **how, **facts['options'], **asked)
+    made = kind(facts['transform'], **how, **asked)
     bank = fitted = chances = None
     if 'texts' in held:
         own = (held.get('bank_items'), held.get('pairs'))
         bank = Bank(held['texts'], facts['given'], *own, facts['geometry'], held.get('counts'))
     if facts['fitted'] is not None:
-        options = dict(facts['fitted']['options'])
+        options = renamed(facts['fitted']['options'])
         if 'bank_marginals' in held:
             options['bank_marginals'] = held['bank_marginals']
+        known = TRANSFORMS[facts['fitted']['transform']].options
+        options = {name: options[name] for name in known if name in options}
         fitted = ItemBiases(
             facts['fitted']['transform'],
             options,
@@ -185,8 +196,11 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
     if facts['temperature'] is not None:
         if len(held['lines']) != len(LENGTHS):
             raise RuntimeError(f'{where} was calibrated by another version: calibrate it again')
-        numbers = (int(held.get(name, 0)) for name in ('depth', 'calibrated'))
+        numbers = (int(held.get(name, 0)) for name in NUMBERS)
         chances = ListChances(facts['temperature'], *(held[name] for name in CHANCES), *numbers)
+        if 'asked_rows' in held:
+            asked = Asked(held['asked_rows'], held['asked_own'], int(held['asked_items']))
+            chances = chances._replace(asked=asked)
     made._state = State(bank=bank, fitted=fitted, calibration=chances, why=facts['why'])
     return made
 

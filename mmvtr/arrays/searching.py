@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from mmvtr.arrays.hubs import Suspect
+from mmvtr.arrays.shift import Shift
 from mmvtr.functional.metrics.hubness import skewness
 from mmvtr.functional.similarities.tiles import Tiles, top_of_rows
 from mmvtr.functional.transforms.item_biases import ItemBiases
@@ -62,6 +63,8 @@ class Retrieved:
         transform: its name; None = raw.
         options: its options as numbers.
         why: a sentence that says what was chosen and why.
+        shift: how far the texts are from the bank's; None unless the Debiaser is calibrated and
+            there are 100 different texts.
     """
 
     ids: Any
@@ -73,6 +76,7 @@ class Retrieved:
     transform: Optional[str]
     options: dict[str, Any]
     why: str
+    shift: Optional[Shift] = None
 
     def __repr__(self) -> str:
         return f'Retrieved({list(self.ids.shape)}, {self.why[:80]!r})'
@@ -130,18 +134,18 @@ def ranked(
         temperature: divides the ranking scores in the log sums; None = no log sums.
 
     Returns:
-        Places by raw score [Q, k]; places, raw scores and ranking scores by ranking score [Q, k]
-        each; logsumexp of ranking scores / temperature [Q], or zeros.
+        Places and raw scores by raw score [Q, k] each; places, raw scores and ranking scores by
+        ranking score [Q, k] each; logsumexp of ranking scores / temperature [Q], or zeros.
     """
     if fitted is not None and TRANSFORMS[fitted.transform].form == 'row':
         whole = torch.cat([tile for _, tile in tiles.parts()], dim=1)
-        changed = fitted.changed(whole)
+        changed = fitted.transform_scores(whole)
         debiased, places = top_of_rows(changed, k)
         log_sums = changed.new_zeros(len(whole))
         if temperature is not None:
             log_sums = (changed.double() / temperature).logsumexp(1)
-        raw = top_of_rows(whole, k)[1]
-        return raw, places, whole.gather(1, places), debiased, log_sums
+        best, raw = top_of_rows(whole, k)
+        return raw, best, places, whole.gather(1, places), debiased, log_sums
     added = None if fitted is None else fitted.items.to(tiles.columns(slice(0, 1)))
     return one_pass(tiles, k, added, None if fitted is None else fitted.active, temperature)
 
@@ -184,7 +188,7 @@ def one_pass(
         as_they_are = ~gate
         for name in ('places', 'scores', 'order', 'log_sums'):
             getattr(found, name)[as_they_are] = getattr(raw, name)[as_they_are]
-    return raw.places, found.places, found.scores, found.order, found.log_sums
+    return raw.places, raw.order, found.places, found.scores, found.order, found.log_sums
 
 
 class _Lists:

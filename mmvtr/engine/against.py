@@ -17,7 +17,8 @@ from typing import Optional, Sequence
 
 from mmengine.config import Config
 
-from mmvtr.command_line import cfg_words
+from mmvtr.cli import cfg_words
+from mmvtr.cli.signals import check_writable
 from mmvtr.engine import launching
 from mmvtr.engine.before import Load, divided, train_row
 from mmvtr.engine.checks.config_checks import check_config
@@ -27,7 +28,6 @@ from mmvtr.engine.rows import Row
 from mmvtr.engine.runner import RESULTS
 from mmvtr.evaluation.results import Results, refuse_other_test, results_from
 from mmvtr.evaluation.table import comparison_table
-from mmvtr.signals import check_writable
 
 #: Results that are compared if both trainings report them.
 COMPARED = ('R1', 'P1', 'mAP', 'nDCG50', 'rsum', 'SumR')

@@ -24,15 +24,15 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple, Optional, Seque
 
 from mmengine.config import Config
 
-from mmvtr.command_line import cfg_words
+from mmvtr.cli import cfg_words
+from mmvtr.cli.signals import check_writable
+from mmvtr.cli.values import part, written
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.loops.checkpoint import latest_checkpoint
 from mmvtr.engine.loops.earlier_runs import best_in
 from mmvtr.engine.rows import Row, reads, rows_of
 from mmvtr.engine.side_by_side import Step, do_all, run_child
-from mmvtr.signals import check_writable
 from mmvtr.storage import write_text
-from mmvtr.values import part, written
 
 #: File in a row's folder that says what is trained there, and whether that is finished.
 RECORD = 'command.json'

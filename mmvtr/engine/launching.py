@@ -19,6 +19,7 @@ from mmengine.utils.dl_utils import set_multi_processing
 from torch import nn
 from torch.utils.data import Dataset
 
+from mmvtr.cli.errors import reason
 from mmvtr.engine.loops.checkpoint import (
     check_weights,
     data_order,
@@ -32,7 +33,6 @@ from mmvtr.engine.loops.facts import Choice, choice_of, trainings_of
 from mmvtr.engine.loops.facts_of_run import state_trainings
 from mmvtr.engine.loops.resume_rules import RESCALED
 from mmvtr.engine.loops.resuming import changes_since, refusal
-from mmvtr.reasons import reason
 from mmvtr.registry import DATASETS, MODEL_WRAPPERS, bare_name
 from mmvtr.storage import FolderInUse, FolderLock
 

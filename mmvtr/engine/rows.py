@@ -23,7 +23,7 @@ import re
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
-from mmvtr.hints import nearest
+from mmvtr.cli.hints import nearest
 
 #: Keys of a row.
 KEYS = ('config', 'options', 'seed', 'export', 'folder', 'run')

@@ -30,14 +30,14 @@ from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence, Union
 
 from mmengine.config import Config
 
+from mmvtr.cli.hints import nearest
+from mmvtr.cli.values import part
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.metric_checks import is_reported, reported_by_config
 from mmvtr.engine.checks.schedule_checks import accumulated
 from mmvtr.engine.hooks.members import fuse_config
 from mmvtr.engine.rows import KEYS, Row, check_row, file_of, named, names_in, row_from
-from mmvtr.hints import nearest
 from mmvtr.utils import config_folder, load_config
-from mmvtr.values import part
 
 #: Keys of a study, and of a row.
 ALLOWED = ('config', 'metrics', 'before', 'rows', 'about', 'paper', 'table', 'section', 'note')

@@ -30,7 +30,7 @@ from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
 from torch.utils.data import Dataset
 
-from mmvtr.command_line import Parser, count, tool
+from mmvtr.cli import Parser, count, tool
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.datasets.folders import visible
 from mmvtr.engine.checks.schedule_checks import accumulated

@@ -25,8 +25,8 @@ from pathlib import Path
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, count, tool
-from mmvtr.reasons import reason
+from mmvtr.cli import Parser, count, tool
+from mmvtr.cli.errors import reason
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Exit statuses of a rehearsal, in words.

@@ -15,6 +15,7 @@ from children import ROOT
 from mmvtr.apis.inferencer.inputs import vector_inputs
 from mmvtr.apis.inferencer.ranking import Gallery, rank
 from mmvtr.apis.inferencer.transforms import check_transform, fitted_to_bank
+from mmvtr.cli.transform_options import add_options, options_given
 from mmvtr.engine.hooks import score_transforms
 from mmvtr.engine.hooks.query_queue import Queries
 from mmvtr.engine.loops.evaluation import Encoded, Evaluation
@@ -29,7 +30,6 @@ from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.temperature import Temperature
 from mmvtr.registry import HOOKS
 from mmvtr.structures import Directed, Embedding, Relation
-from mmvtr.transform_arguments import add_options, options_given
 
 pytest.importorskip('mmvtr_gallery', reason='pip install -e projects/gallery')
 pytestmark = pytest.mark.filterwarnings('ignore:Local mode performs exact')
@@ -67,7 +67,7 @@ class Case:
             temperature=float(random.uniform(0.02, 0.2)),
             item_temperature=float(random.uniform(0.02, 0.2)),
             iterations=int(random.integers(1, 12)),
-            strictness=float(random.uniform(0, 1)),
+            marginal_penalty=float(random.uniform(0, 1)),
             neighbours=int(random.integers(1, 9)),
             alpha=float(random.normal()),
             strength=float(random.normal()),
@@ -405,7 +405,9 @@ def test_auto_by_texts_alone(tmp_path):
     case = Case('auto', 0)
     found = mmvtr.fit(case.videos, case.bank).search(case.texts, K)
     unit = [torch.nn.functional.normalize(x, dim=1) for x in (case.bank, case.texts, case.videos)]
-    scores = mmvtr.Debiaser('auto').fit_scores(unit[0] @ unit[2].T).changed(unit[1] @ unit[2].T)
+    scores = (
+        mmvtr.Debiaser('auto').fit_scores(unit[0] @ unit[2].T).transform_scores(unit[1] @ unit[2].T)
+    )
     assert scores.topk(K).indices.tolist() == found.ids.tolist()
     with create_store(tmp_path / 'store', WIDTH) as store:
         store.add([str(i) for i in range(len(case.videos))], case.videos)

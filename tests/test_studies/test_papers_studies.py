@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from mmvtr.cli.values import Written, read
 from mmvtr.engine.before import words_of
 from mmvtr.engine.rows import Row
 from mmvtr.studies.reading import check_study, read_study, reads_results, study_names
 from mmvtr.studies.running import Plan, commands, kept, shared_out
 from mmvtr.studies.tables import table
 from mmvtr.utils import load_config
-from mmvtr.values import Written, read
 
 
 @pytest.mark.parametrize('name', study_names())

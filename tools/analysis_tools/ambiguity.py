@@ -21,7 +21,7 @@ from mmengine.config import Config
 from torch import Tensor, nn
 
 from mmvtr.apis import PartOfSet, as_tested, encode_set, load_retriever
-from mmvtr.command_line import Parser, output_folder, tool
+from mmvtr.cli import Parser, output_folder, tool
 from mmvtr.datasets import VideoTextDataset
 from mmvtr.engine.loops.evaluation import to_device
 from mmvtr.functional.similarities.best_frames import best_frames

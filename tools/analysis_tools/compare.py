@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mmvtr.command_line import Parser, output_file, tool
+from mmvtr.cli import Parser, output_file, tool
 from mmvtr.evaluation import JudgedMetric, RetrievalMetric
 from mmvtr.evaluation.differences import (
     RESOLVED,

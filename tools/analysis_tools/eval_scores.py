@@ -23,7 +23,8 @@ from torch import Tensor
 
 from mmvtr.arrays import Debiaser
 from mmvtr.arrays.choice import Pairs
-from mmvtr.command_line import Parser, output_file, tool
+from mmvtr.cli import Parser, output_file, tool
+from mmvtr.cli.transform_options import add_options, numbers_given, options_given
 from mmvtr.datasets import PairValues, write_run
 from mmvtr.evaluation import (
     JudgedMetric,
@@ -44,7 +45,6 @@ from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
 from mmvtr.storage import write_text
 from mmvtr.storage.arrays import write_arrays
 from mmvtr.structures import Directed, Relation
-from mmvtr.transform_arguments import add_options, numbers_given, options_given
 from score_files.cut_runs import measure_cut_run
 from score_files.reading import (
     Ids,
@@ -388,14 +388,14 @@ def transform(
         items: Optional[Tensor],
         own: Optional[Tensor],
     ) -> Tensor:
-        beside = dict(bank_gallery=pairs, item_bank=items)
-        beside = {key: x for key, x in beside.items() if key in reads}
+        extra = dict(bank_gallery=pairs, item_bank=items)
+        extra = {key: x for key, x in extra.items() if key in reads}
         known = None if own is None else Pairs(own, lambda rows, items: pairs[rows][:, items])
-        fitted = Debiaser(name, **options).fit_scores(bank, beside=beside, pairs=known)
+        fitted = Debiaser(name, **options).fit_scores(bank, extra_inputs=extra, pairs=known)
         if name == 'auto':
             print(f'auto: {fitted.why_}')
         temperatures.append(fitted.options_.get('temperature'))
-        return fitted.changed(scores)
+        return fitted.transform_scores(scores)
 
     queries, pairs = banks.queries, banks.pairs
     t2v, v2t = banks.items or (None, None)

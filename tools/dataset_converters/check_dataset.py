@@ -27,10 +27,10 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
 
-from mmvtr.command_line import Parser, count, tool
+from mmvtr.cli import Parser, count, tool
+from mmvtr.cli.hints import option
+from mmvtr.cli.progress import show_progress
 from mmvtr.datasets.folders import visible
-from mmvtr.hints import option
-from mmvtr.progress import show_progress
 from mmvtr.registry import DATASETS
 from mmvtr.utils import load_config
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from mmvtr.command_line import Parser, output_file, tool
+from mmvtr.cli import Parser, output_file, tool
 from mmvtr.engine.loops.checkpoint import read_checkpoint
 from mmvtr.storage import write_plain
 from official_checkpoints.conversion import METHODS, convert_checkpoint

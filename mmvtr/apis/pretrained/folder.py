@@ -11,10 +11,10 @@ from typing import Any, Mapping, NamedTuple, Optional, Union
 from mmengine.config import Config
 from torch import nn
 
+from mmvtr.apis.plain_config import FILES, as_data, from_data
 from mmvtr.apis.pretrained.card import VERSION, model_card, read_results
 from mmvtr.datasets.annotation_files import read_json
 from mmvtr.datasets.annotation_values import name_of
-from mmvtr.plain_config import FILES, as_data, from_data
 from mmvtr.storage import file_digest, write_tensors, write_text
 
 CONFIG, WEIGHTS, ABOUT, CARD = 'config.json', 'model.safetensors', 'retriever.json', 'README.md'
@@ -69,8 +69,8 @@ def save_pretrained(
 
     Raises:
         FileNotFoundError: a file that the config or ``results`` names is missing.
-        ValueError: a config that cannot be data (see :mod:`mmvtr.plain_config`), results that are
-            not numbers or of another training, or a protocol without results or in addition to
+        ValueError: a config that cannot be data (see :mod:`mmvtr.apis.plain_config`), results that
+            are not numbers or of another training, or a protocol without results or in addition to
             their own.
     """
     folder, trainings = Path(folder), getattr(model, 'trainings', None)

@@ -13,6 +13,7 @@ from mmengine.config import Config
 from torch import nn
 
 from mmvtr.apis import load_retriever
+from mmvtr.apis.plain_config import FILES
 from mmvtr.apis.pretrained.card import VERSION
 from mmvtr.apis.pretrained.folder import (
     ABOUT,
@@ -25,7 +26,6 @@ from mmvtr.apis.pretrained.folder import (
 )
 from mmvtr.datasets.annotation_values import name_of
 from mmvtr.engine.checks.config_checks import UnknownPart
-from mmvtr.plain_config import FILES
 
 #: Patterns of all files that are ever fetched.
 _OURS = [ABOUT, CARD, CONFIG, WEIGHTS, f'{FILES}/*']

@@ -24,6 +24,7 @@ import cv2
 import numpy as np
 from mmengine.logging import print_log
 
+from mmvtr.cli.progress import show_progress
 from mmvtr.datasets.annotation_files import read_json
 from mmvtr.datasets.planted_corpus.drawing import draw
 from mmvtr.datasets.planted_corpus.grammar import (
@@ -43,7 +44,6 @@ from mmvtr.datasets.planted_corpus.world import (
     num_frames,
     stream,
 )
-from mmvtr.progress import show_progress
 from mmvtr.storage import read_arrays, write_atomically
 
 Records = list[dict[str, Any]]
@@ -184,7 +184,7 @@ def _render(jobs: list[tuple]) -> None:
     processes = min(_MAX_PROCESSES, os.cpu_count() or 1)
     # A forked child draws at once; a spawned one would first import torch and the main script.  The
     # signal that ends the pool must end the child: an inherited handler of a tool
-    # (mmvtr/signals.py) waits for the next line of Python, which may never come in a child that
+    # (mmvtr/cli/signals.py) waits for the next line of Python, which may never come in a child that
     # waits for work, and a signal that arrives before the child has reset the handler would be
     # lost.  So the signal is blocked from before the fork, and then ends the child.
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})

@@ -17,7 +17,7 @@ from typing import Any, Optional, Sequence
 import numpy as np
 from mmcv.transforms import BaseTransform
 
-from mmvtr.reasons import refusing_code
+from mmvtr.cli.errors import refusing_code
 from mmvtr.registry import TRANSFORMS
 
 Results = dict[str, Any]

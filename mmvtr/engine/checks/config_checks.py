@@ -17,11 +17,11 @@ from mmengine.registry import Registry
 from mmengine.runner import LogProcessor, Runner
 from torch.utils.data import DataLoader
 
+from mmvtr.cli.hints import nearest, unregistered
 from mmvtr.engine.checks.arguments import arguments_of
 from mmvtr.engine.checks.expert_checks import expert_faults
 from mmvtr.engine.checks.key_checks import hook_faults, key_faults
 from mmvtr.engine.checks.mmengine_parts import part_faults, scope_faults
-from mmvtr.hints import nearest, unregistered
 from mmvtr.registry import (
     DATA_SAMPLERS,
     DATASETS,

@@ -9,7 +9,7 @@ from typing import Any, Iterable, Iterator, Mapping, Optional
 from mmengine.config import Config
 from mmengine.runner import Runner
 
-from mmvtr.hints import nearest
+from mmvtr.cli.hints import nearest
 
 #: Top-level keys that are read by the Runner's constructor, by the Runner later, by mmengine's
 #: config reader, or by our tools.

@@ -18,7 +18,7 @@ from mmengine.config import Config
 from mmengine.hooks import EMAHook
 from mmengine.registry import Registry
 
-from mmvtr.hints import nearest
+from mmvtr.cli.hints import nearest
 from mmvtr.registry import DATASETS, METRICS, MODELS, bare_name
 from mmvtr.registry import Registry as OurRegistry
 

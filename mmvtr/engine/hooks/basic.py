@@ -14,10 +14,10 @@ from mmengine.dist import all_gather_object, get_rank
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
+from mmvtr.cli.hints import option
 from mmvtr.engine.loops.evaluation import Evaluation, bare
 from mmvtr.evaluation.results import write_about
 from mmvtr.functional.metrics.modality_gap import ModalityGap, modality_gap
-from mmvtr.hints import option
 from mmvtr.registry import HOOKS
 from mmvtr.storage import write_text
 from mmvtr.storage.arrays import write_array, write_arrays

@@ -7,9 +7,9 @@ from typing import Any, Optional
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mmvtr.cli.errors import refusing_code
 from mmvtr.models.embedders.raw_items import RawItemsEncoder
 from mmvtr.models.layers.pooling import empty_levels
-from mmvtr.reasons import refusing_code
 from mmvtr.registry import MODELS
 from mmvtr.structures import Embedding, Levels
 

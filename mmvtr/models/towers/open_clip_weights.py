@@ -21,8 +21,8 @@ from huggingface_hub import constants, try_to_load_from_cache
 from mmengine.logging import print_log
 from torch import Tensor, nn
 
+from mmvtr.cli.errors import refusing_code
 from mmvtr.open_clip_configs import FOLDER, model_config, preprocessings, tag_config
-from mmvtr.reasons import refusing_code
 from mmvtr.storage.weights import check_weights, read_checkpoint, refuse_not_finite, unwrapped
 
 _HUB_FILES = ('open_clip_model.safetensors', 'open_clip_pytorch_model.bin')

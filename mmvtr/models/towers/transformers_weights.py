@@ -17,7 +17,7 @@ import torch
 from mmengine.logging import print_log
 from torch import Tensor, nn
 
-from mmvtr.reasons import refusing_code
+from mmvtr.cli.errors import refusing_code
 from mmvtr.storage.weights import first_of, refuse_not_finite, wrapper_before
 
 #: Implementations of attention that are part of transformers or of a package that it names; it

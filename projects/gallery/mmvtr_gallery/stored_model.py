@@ -12,8 +12,8 @@ from torch import nn
 import mmvtr_gallery.clips  # noqa: F401 - registers towers of stored models
 import mmvtr_gallery.remote  # noqa: F401 - and its encoder
 from mmvtr.apis.loading import fingerprint, load_retriever
+from mmvtr.apis.plain_config import from_data
 from mmvtr.engine.checks.zero_shot import pretrained_parts
-from mmvtr.plain_config import from_data
 from mmvtr.registry import bare_name
 from mmvtr.utils import load_config
 

@@ -29,10 +29,10 @@ from typing import Any, Iterator, Optional
 from mmengine.config import Config
 from mmengine.fileio import dump
 
-from mmvtr.command_line import Parser, output_folder, tool
+from mmvtr.cli import Parser, output_folder, tool
+from mmvtr.cli.transform_options import add_options, options_given
 from mmvtr.functional.transforms.transform_table import ADDITIVE, TRANSFORMS, with_model
 from mmvtr.storage import write_atomically
-from mmvtr.transform_arguments import add_options, options_given
 from mmvtr.utils import load_config
 
 #: Number of videos whose windows are written at a time.

@@ -31,7 +31,7 @@ from typing import Any, Iterator, Sequence
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, count, output_folder, tool
+from mmvtr.cli import Parser, count, output_folder, tool
 from mmvtr.utils import load_config
 
 
@@ -159,7 +159,7 @@ def main() -> None:
     cfg = load_config(args.config, args.cfg_options)
     kind = 'text' if args.texts else 'video'
 
-    from mmvtr.progress import show_progress
+    from mmvtr.cli.progress import show_progress
 
     model = build_model(cfg, args, share.device)
     datasets = build_datasets(cfg, kind)
@@ -192,7 +192,7 @@ def extract_rows(args: argparse.Namespace) -> None:
     if args.texts:
         raise SystemExit('error: --format parquet has rows of videos: --texts needs npy or hdf5')
     cfg = load_config(args.config, args.cfg_options)
-    from mmvtr.progress import show_progress
+    from mmvtr.cli.progress import show_progress
     from mmvtr_gallery.extraction.engines import run_here, run_on_ray
     from mmvtr_gallery.extraction.extractor import Extractor
     from mmvtr_gallery.extraction.parts import Parts

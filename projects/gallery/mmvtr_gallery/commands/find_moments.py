@@ -15,7 +15,7 @@ from typing import Any, Sequence
 
 from mmengine.config import Config
 
-from mmvtr.command_line import Parser, count, query, tool
+from mmvtr.cli import Parser, count, query, tool
 from mmvtr.utils import load_config
 
 

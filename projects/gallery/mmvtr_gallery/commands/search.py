@@ -22,9 +22,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Optional
 
-from mmvtr.command_line import Parser, check_files, query, setting, tool
+from mmvtr.cli import Parser, check_files, query, setting, tool
+from mmvtr.cli.transform_options import add_options, numbers_given
 from mmvtr.functional.transforms.transform_table import OF_QUERIES
-from mmvtr.transform_arguments import add_options, numbers_given
 
 #: Line printed between hits that meet the minimum precision and the others.
 BELOW = '        below this, probably nothing here'

@@ -20,7 +20,7 @@ import webbrowser
 from pathlib import Path
 from typing import Any, Optional
 
-from mmvtr.command_line import Parser, tool
+from mmvtr.cli import Parser, tool
 
 LOOPBACK = ('localhost', '127.0.0.1', '::1')
 

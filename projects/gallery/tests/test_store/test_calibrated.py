@@ -193,7 +193,7 @@ def test_places_of_equal_videos(store):
 def test_a_refit_by_auto_ignores_options_that_are_none(store):
     """As the service gives them."""
     asked = paired(np.random.default_rng(5), 60)[0]
-    store.refit(asked, transform='auto', temperature=None, strictness=None, fewer=True)
+    store.refit(asked, transform='auto', temperature=None, marginal_penalty=None, fewer=True)
     assert store.last_refit['asked'] == 'auto'
     store.refit(asked, transform='same', temperature=None, fewer=True)
     assert store.last_refit['asked'] == 'auto'

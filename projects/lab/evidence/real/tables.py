@@ -42,21 +42,17 @@ KINDS = {
 #: Rows of the recipe -> vectors of 128 numbers an item.
 RECIPE = dict(
     infonce=1,
-    infonce_bank=1,
-    student=1,
-    student_bank=1,
     self_distilled=1,
+    student=1,
     student_of_softmaxes=1,
     student_of_five=1,
     twice_the_epochs=1,
     wide=3,
     student_wide=3,
     ensemble=3,
-    ensemble_bank=3,
 )
 #: Those of README.
-SHORT_RECIPE = ('infonce', 'infonce_bank', 'student', 'student_bank', 'self_distilled')
-SHORT_RECIPE += ('wide', 'ensemble')
+SHORT_RECIPE = ('infonce', 'infonce_bank', 'student', 'student_bank')
 #: First seed of the recipe's rows (PLAN.md), whose trainings of InfoNCE are members.
 FIRST = 20
 Row = Mapping[str, Any]
@@ -440,45 +436,78 @@ def readme_table(tables: Mapping[tuple[str, str], Table]) -> str:
     return '\n'.join(lines)
 
 
-def recipe_table(tables: Sequence[Table], names: Iterable[str], whens: Sequence[str]) -> str:
-    """Levels of the recipe's rows and their change of rsum over InfoNCE, by set."""
-    columns = []
+def recipe_tables(tables: Sequence[Table]) -> str:
+    """The recipe's rows, a table a set: levels, and changes of rsum over InfoNCE."""
+    parts = []
     for table in tables:
-        title = SETS[table.name]
-        columns += [f'{title}: R@1 t2v / v2t', *(f'rsum, {when}' for when in whens)]
-    lines = _head(['', 'numbers an item', *columns])
-    for name in names:
+        columns = ['', 'numbers an item', 'seeds', 'R@1 t2v / v2t', 'rsum, best', 'last']
+        lines = _head([*columns, 'best, with a bank'])
+        for name, vectors in RECIPE.items():
+            best, last, bank = (
+                _recipe_rows(table, x, when)
+                for x, when in ((name, 'best'), (name, 'last'), (f'{name}_bank', 'best'))
+            )
+            if len(best) >= LEAST:
+                cells = [_firsts(best), *(_levelled(table, x) for x in (best, last, bank))]
+                lines.append(_line(NAMES[name], vectors * 128, len(best), *cells))
+        parts.append('\n'.join([f'**{place_name(table)}**', '', *lines]))
+    return '\n\n'.join(parts)
+
+
+def short_recipe(tables: Sequence[Table]) -> str:
+    """Four rows of README: R@1 of both directions, rsum and its change over InfoNCE, by set."""
+    lines = _head(['', *map(place_name, tables)])
+    for name in SHORT_RECIPE:
         cells = []
         for table in tables:
-            rows = {
-                when: {s: x for s, x in table.figures(name, when).items() if s >= FIRST}
-                for when in whens
-            }
-            best = rows['best'].values()
-            keys = ('t2v_R1', 'v2t_R1') if len(best) >= LEAST else ()
-            cells.append(' / '.join(f'{_mean(best, key):.1f}' for key in keys))
-            for when in whens:
-                cells.append(_recipe_cell(table, name, when, rows[when]))
-        if any(cells):
-            lines.append(_line(_recipe_name(name), 128 * RECIPE[name], *cells))
+            rows = _recipe_rows(table, name, 'best')
+            cells.append(f'{_firsts(rows)}; {_levelled(table, rows)}')
+        trained = name.removesuffix('_bank')
+        title = NAMES[trained] + (' with a bank' if trained != name else '')
+        lines.append(_line(title, *cells))
     return '\n'.join(lines)
 
 
-def _recipe_cell(table: Table, name: str, when: str, rows: Mapping[int, Row]) -> str:
-    """Mean rsum, and its change over InfoNCE with half the interval."""
+def _recipe_rows(table: Table, name: str, when: str) -> dict[int, Row]:
+    """Figures by seed of the recipe's trainings (PLAN.md) alone."""
+    return {seed: row for seed, row in table.figures(name, when).items() if seed >= FIRST}
+
+
+def _firsts(rows: Mapping[int, Row]) -> str:
+    return ' / '.join(f'{_mean(rows.values(), key):.1f}' for key in ('t2v_R1', 'v2t_R1'))
+
+
+def _levelled(table: Table, rows: Mapping[int, Row]) -> str:
+    """Mean rsum, and its change over InfoNCE's best epoch with half the interval."""
     if len(rows) < LEAST:
         return ''
-    level = f'{_mean(rows.values(), "rsum"):.1f}'
-    if name == 'infonce':
-        return level
-    base = table.figures('infonce', when)
-    found = change([row['rsum'] - base[seed]['rsum'] for seed, row in rows.items()])
-    return f'{level} ({found.short})'
+    level, moved = f'{_mean(rows.values(), "rsum"):.1f}', _moved(table, rows)
+    return f'{level} ({change(moved).short})' if any(moved) else level
 
 
-def _recipe_name(name: str) -> str:
-    trained = name.removesuffix('_bank')
-    return NAMES[trained] + (' with a bank' if trained != name else '')
+def _moved(table: Table, rows: Mapping[int, Row]) -> list[float]:
+    """Changes of rsum over InfoNCE's best epoch."""
+    base = _recipe_rows(table, 'infonce', 'best')
+    return [row['rsum'] - base[seed]['rsum'] for seed, row in rows.items()]
+
+
+def change_over_infonce(table: Table, name: str) -> Optional[Change]:
+    """Of the recipe's rows at their best epoch; None of too few."""
+    rows = _recipe_rows(table, name, 'best')
+    return change(_moved(table, rows)) if len(rows) >= LEAST else None
+
+
+def taught_tables(rows: Sequence[Row]) -> list[Table]:
+    """Tables of the sets that have a student."""
+    kinds = {(row['set'], row['text']) for row in rows}
+    tables = [Table(rows, name, text) for text in TEXTS for name in SETS if (name, text) in kinds]
+    return [x for x in tables if len(_recipe_rows(x, 'student', 'best')) >= LEAST]
+
+
+def place_name(table: Table) -> str:
+    """A set, and what its texts are unless they are MiniLM's."""
+    kind = '' if table.text != 'words' else f', {TEXTS["words"]}'
+    return SETS[table.name] + kind
 
 
 def _head(columns: Sequence[str]) -> list[str]:
@@ -499,9 +528,8 @@ def blocks(rows: Sequence[Row]) -> dict[str, str]:
     found['short'], found['first'] = short_table(wide), first_table(wide)
     found['levels'] = level_table([*tables.values()])
     found['readme'] = readme_table(tables)
-    taught = [table for table in tables.values() if 'student' in table.runs]
-    found['recipe'] = recipe_table(taught, RECIPE, ('best', 'last'))
-    found['recipe-short'] = recipe_table(taught, SHORT_RECIPE, ('best',))
+    taught = taught_tables(rows)
+    found['recipe'], found['recipe-short'] = recipe_tables(taught), short_recipe(taught)
     found['shares'] = share_table()
     if ('S', 'both') in tables:
         from stronger_tables import stored_blocks

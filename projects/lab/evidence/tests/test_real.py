@@ -502,3 +502,48 @@ def test_rows_of_which_a_printed_line_is_left_are_counted(real):
     table = real['tables'].Table(rows, 'F', 'words')
     assert table.listed() == ['ncl'] and table.change('ncl', 'rsum').mean == pytest.approx(5)
     assert [*table.figures('ncl_raw', 'best')] == [12]
+
+
+def recipe_rows(seeds=(20, 21, 22)):
+    """Figures of InfoNCE and a student, on F over MiniLM and over words, by hand."""
+    for text, gain in (('minilm', 20.0), ('words', -3.0)):
+        for n, seed in enumerate(seeds):
+            for method, more in (('infonce', 0.0), ('student', gain + n)):
+
+                def figures(rsum, n=n):
+                    return dict(rsum=rsum, t2v_R1=10.0 + n, v2t_R1=12.0)
+
+                best = dict(figures(100.0 + more), transforms={})
+                best['transforms']['unbalanced_sinkhorn'] = figures(105.0 + more)
+                yield dict(
+                    set='F',
+                    text=text,
+                    method=method,
+                    seed=seed,
+                    rate=1e-3,
+                    val=1.0,
+                    best=best,
+                    last=figures(98.0 + more),
+                )
+
+
+def test_the_recipe_is_compared_with_the_best_epoch_of_infonce(real, tmp_path):
+    tables, picture = real['tables'], importlib.import_module('recipe_picture')
+    rows = [*recipe_rows(), *(dict(row, seed=3) for row in recipe_rows((20,)))]
+    taught = tables.taught_tables(rows)
+    # differences 20, 21, 22: t of 2 degrees of freedom is 4.303, standard error 1 / sqrt(3)
+    half = 4.303 / 3**0.5
+    minilm, words = tables.recipe_tables(taught).split('\n\n**')
+    assert 'words from scratch' in words and 'words' not in minilm
+    line = next(x for x in minilm.splitlines() if x.startswith('| student of three |'))
+    cells = [x.strip() for x in line.strip('|').split('|')]
+    assert cells[1:4] == ['128', '3', '11.0 / 12.0']
+    assert cells[4:] == [
+        f'{100 + gain:.1f} (**+{gain:.1f}**±{half:.1f})' for gain in (21.0, 19.0, 26.0)
+    ]
+    assert '| 98.0 (**-2.0**±0.0) |' in minilm
+    short = tables.short_recipe(taught).splitlines()
+    assert len(short) == 6 and '11.0 / 12.0; 121.0 (**+21.0**' in short[4]
+    assert picture.draw(taught, tmp_path / 'a.png').stat().st_size > 5000
+    assert tables.change_over_infonce(taught[1], 'student').mean == pytest.approx(-2.0)
+    assert tables.change_over_infonce(taught[1], 'wide') is None

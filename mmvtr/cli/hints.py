@@ -15,8 +15,8 @@ ALIKE = 0.75
 GALLERY = dict.fromkeys(('LoadClips', 'TorchvisionClips'), 'mmvtr_gallery.clips')
 GALLERY['RemoteEncoder'] = 'mmvtr_gallery.remote'
 #: Folders of the command-line tools: in a wheel, and in a checkout.
-TOOLS = [Path(__file__).parent / '.mim/tools']
-TOOLS += [Path(__file__).parents[1] / name for name in ('tools', 'projects/lab')]
+TOOLS = [Path(__file__).parents[1] / '.mim/tools']
+TOOLS += [Path(__file__).parents[2] / name for name in ('tools', 'projects/lab')]
 
 
 def on_command_line() -> bool:

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from mmvtr.progress import show_progress
+from mmvtr.cli.progress import show_progress
 
 
 class Terminal(io.StringIO):

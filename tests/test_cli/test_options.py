@@ -6,7 +6,7 @@ import pytest
 import torch.distributed as dist
 
 from children import MP
-from mmvtr.command_line import (
+from mmvtr.cli.options import (
     Parser,
     check_files,
     count,
@@ -16,7 +16,7 @@ from mmvtr.command_line import (
     setting,
     tool,
 )
-from mmvtr.values import Written, split
+from mmvtr.cli.values import Written, split
 
 
 @pytest.fixture

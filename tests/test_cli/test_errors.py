@@ -12,11 +12,11 @@ from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from children import MP
+from mmvtr.cli.errors import from_elsewhere, reason, without_workers
+from mmvtr.cli.values import split
 from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
-from mmvtr.reasons import from_elsewhere, reason, without_workers
 from mmvtr.registry import MODELS
 from mmvtr.utils import named_config
-from mmvtr.values import split
 
 
 def caught(function, *arguments):

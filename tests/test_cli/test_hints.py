@@ -14,10 +14,10 @@ from test_datasets.test_tables.test_table_dataset import build, folder  # noqa: 
 from test_engine import test_hooks
 
 from children import ROOT
+from mmvtr.cli.hints import on_command_line, option
 from mmvtr.datasets.tables.rows import read_rows
 from mmvtr.engine.hooks.basic import BrokenVideoHook
 from mmvtr.functional.transforms.transform_table import UNITS
-from mmvtr.hints import on_command_line, option
 from mmvtr.utils import load_config
 
 ROOMS = ('mmvtr', 'tools', 'projects/gallery/mmvtr_gallery')

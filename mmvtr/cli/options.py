@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Callable, Mapping, Optional, Sequence
 
-from mmvtr.reasons import reason
-from mmvtr.values import Written
+from mmvtr.cli.errors import reason
+from mmvtr.cli.values import Written
 
 
 class Parser(argparse.ArgumentParser):
@@ -34,7 +34,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(description=description, formatter_class=form, **kwargs)
 
     def add_cfg_options(self, of: str = '') -> None:
-        """Add ``--cfg-options KEY=VALUE ...``, a dict of :class:`~mmvtr.values.Written`."""
+        """Add ``--cfg-options KEY=VALUE ...``, a dict of :class:`~mmvtr.cli.values.Written`."""
         self.add_argument(
             '--cfg-options',
             nargs='+',
@@ -199,7 +199,7 @@ def output_folder(word: str) -> Path:
 
 
 def tool(main: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn an error that a user can fix into a one-sentence exit (:mod:`mmvtr.reasons`).
+    """Turn an error that a user can fix into a one-sentence exit (:mod:`mmvtr.cli.errors`).
 
     Ctrl-C exits silently with status 130.  A script prints what its console cannot write, such as
     a name on one that is not UTF-8, as escapes (``\\u732b``).

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from children import run_tool
-from mmvtr import hard_negatives
-from mmvtr.hard_negatives import mine_negatives
+from mmvtr.arrays import hard_negatives
+from mmvtr.arrays.hard_negatives import mine_negatives
 
 
 def unit(x):

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Iterator, NamedTuple, Optional
 
-PACKAGE = Path(__file__).resolve().parent
+PACKAGE = Path(__file__).resolve().parents[1]
 #: Packages, besides this one and its tools, whose ``raise`` is meant for a user.
 MEANT = ('mmengine', 'mmvtr_gallery')
 FRAME = re.compile(r'  File "(.*)", line \d+, in .*\n(?:    (.*)\n)?')

@@ -13,9 +13,9 @@ import pytest
 
 import toy
 from children import ROOT, in_child, log_of, run_tool, start_tool
-from mmvtr.command_line import Parser, cfg_words
+from mmvtr.cli.options import Parser, cfg_words
+from mmvtr.cli.signals import Ending, check_writable, next_steps
 from mmvtr.engine.loops.checkpoint import AtomicBackend, read_checkpoint
-from mmvtr.signals import Ending, check_writable, next_steps
 
 WORKERS = """
 for loader in (train_dataloader, val_dataloader):
@@ -82,7 +82,7 @@ def test_the_death_of_the_workers_is_no_error(tmp_path):
     code = """
 import os, signal, sys, time
 from torch.utils.data import DataLoader
-from mmvtr.signals import Ending
+from mmvtr.cli.signals import Ending
 
 with Ending('w', sys.argv) as ending:
     ending.release = lambda: time.sleep(1)

@@ -20,11 +20,11 @@ from mmengine.registry import TRANSFORMS as ROOT_TRANSFORMS
 from children import ROOT
 from mmvtr import __version__
 from mmvtr.apis import TextEncoder, encode_videos, load_retriever
+from mmvtr.apis.plain_config import OF_ROOT, _of_a_project, as_data, from_data
 from mmvtr.apis.pretrained import from_pretrained, read_saved, save_pretrained
 from mmvtr.apis.pretrained.transfer import load_saved
 from mmvtr.datasets.sampling.collate import collate_of
 from mmvtr.models.towers.transformers_weights import load_transformer
-from mmvtr.plain_config import OF_ROOT, _of_a_project, as_data, from_data
 from mmvtr.registry import (
     FUNCTIONS,
     MODELS,

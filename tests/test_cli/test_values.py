@@ -7,7 +7,7 @@ from typing import Any, Callable, Literal, Mapping, Optional, Sequence, Union
 
 import pytest
 
-from mmvtr.values import Written, inside, is_known, like, part, read
+from mmvtr.cli.values import Written, inside, is_known, like, part, read
 
 ODD = [
     'My Clips', ' two  spaces ', 'a,b', '2024', '00123', '1e5', 'None', 'true', 'nan', '[20] clip',
