@@ -80,8 +80,8 @@ def test_a_study_from_its_file_to_its_tables(folder):
     }  # fmt: skip
     # a row of the same seed was read
     for seed in (0, 1):
-        merged = (folder / f'w/from_first_{seed}/c.py').read_text()
-        assert f"load_from = 'w/first_{seed}/best.pth'" in merged
+        made = json.loads((folder / f'w/from_first_{seed}/command.json').read_text())
+        assert f'load_from=w/first_{seed}/best.pth' in made['command'] and made['finished']
     assert any(
         not torch.equal(a, b)
         for a, b in zip(
@@ -132,6 +132,7 @@ def test_a_study_from_its_file_to_its_tables(folder):
     assert code == 0 and 'best epoch, over taught' in shown and 'finished, in' not in shown
 
 
+@pytest.mark.nightly
 def test_killed_twice_it_ends_as_if_it_were_not(folder):
     """Once in a row that comes before, once in one that reads it; others go on."""
     how = ('--only', 'from first', 'plain')
@@ -173,6 +174,7 @@ def test_side_by_side_on_devices(folder):
     assert {devices['first_0'], devices['plain_0']} == {'4', '7'}
 
 
+@pytest.mark.nightly
 def test_members_of_a_config_are_rows_of_the_graph(folder):
     """A student's members are made before it, each once, and it finds them finished."""
     (folder / 's.py').write_text(
