@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import warnings
 from pathlib import Path
 
 from mmvtr.cli import Parser, count, tool
@@ -79,6 +80,8 @@ def parse_args() -> argparse.Namespace:
 @tool
 def main() -> None:
     args = parse_args()
+    # mmengine reads the packages of configs by it, each time anew.
+    warnings.filterwarnings('ignore', 'pkg_resources is deprecated', UserWarning)
     from mmvtr.studies import reading, running, tables  # imports torch
 
     if args.list:
