@@ -242,5 +242,11 @@ def run_small_child(
         given[given.index('--launcher') + 1] = 'none'
     if log is None:
         log = Path.cwd() / f'inner_{len([*Path.cwd().glob("inner_*")])}.txt'
-    os.environ.update(environment or {})
-    return in_child(log.absolute(), _run, Path.cwd(), first, given, small_config, before)
+    first_of_all = partial(_in_environment, dict(environment or {}), before)
+    return in_child(log.absolute(), _run, Path.cwd(), first, given, small_config, first_of_all)
+
+
+def _in_environment(environ: Mapping[str, str], before: Optional[Callable[[], None]]) -> None:
+    os.environ.update(environ)
+    if before is not None:
+        before()

@@ -111,6 +111,7 @@ def steps_of(study: Study, rows: Sequence[Row], seed: int, plan: Plan) -> Iterat
     A step's place is a device, or None, and the line that it says first.
     """
     known = rows_of_seed(study, seed, plan.work)
+    shown = {known[row.name].folder for row in study.rows}
     made: dict[Path, tuple[Row, set[Path]]] = {}
     for row in rows:
         if not reads_results(row):
@@ -123,7 +124,7 @@ def steps_of(study: Study, rows: Sequence[Row], seed: int, plan: Plan) -> Iterat
         yield Step(
             step_name(folder, plan),
             frozenset(step_name(one, plan) for one in needs),
-            lambda place, row=row: _make(row, known, plan, *place),
+            lambda place, row=row: _make(row, known, plan, row.folder in shown, *place),
         )
 
 
@@ -173,7 +174,14 @@ def check_data(rows: Sequence[Row]) -> None:
                 check_datasets(cfg, [loader])
 
 
-def _make(row: Row, known: Mapping[str, Row], plan: Plan, device: Optional[str], said: str) -> None:
+def _make(
+    row: Row,
+    known: Mapping[str, Row],
+    plan: Plan,
+    shown: bool,
+    device: Optional[str],
+    said: str,
+) -> None:
     """Make a row; its commands print to a file in its folder."""
     start = plan.start(log_of(row)).on(device)
     tool = tool_folder() / 'train.py'
@@ -182,7 +190,7 @@ def _make(row: Row, known: Mapping[str, Row], plan: Plan, device: Optional[str],
         return
     make_row(row, plan.flags, tool, load_config, seed=0, said=said, start=start)
     last = latest_checkpoint(row.folder)
-    if plan.last and not row.run and last is not None and best_in(row.folder):
+    if plan.last and shown and not row.run and last is not None and best_in(row.folder):
         tested = row._replace(folder=row.folder / LAST)
         _test(tested, [last], plan, start, f'{said}, last epoch')
 

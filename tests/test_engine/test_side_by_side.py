@@ -73,8 +73,8 @@ def test_a_signal_ends_running_children_and_begins_no_other(tmp_path, number):
     from pathlib import Path
     from mmvtr.engine.side_by_side import Step, do_all, run_child
     child = "import os, time; open('{tmp_path}/' + str(os.getpid()), 'w').close(); time.sleep(600)"
-    step = lambda name: Step(name, frozenset(), lambda place: run_child([sys.executable, '-c', child]))
-    do_all([step(name) for name in 'abc'], [0, 1])
+    run = lambda place: run_child([sys.executable, '-c', child])
+    do_all([Step(name, frozenset(), run) for name in 'abc'], [0, 1])
     """
     environment = {**os.environ, 'PYTHONPATH': str(ROOT)}
     parent = subprocess.Popen(

@@ -123,7 +123,7 @@ def test_a_study_from_its_file_to_its_tables(folder):
     # nothing is made again; another protocol is refused
     before = {path: path.stat().st_mtime_ns for path in folder.rglob('*.pth')}
     code, again = study(folder, *asked)
-    assert code == 0 and again.count(': finished, in') == 14, again[-3000:]
+    assert code == 0 and again.count(': finished, in') == 16, again[-3000:]
     assert before == {path: path.stat().st_mtime_ns for path in folder.rglob('*.pth')}
     code, other = study(folder, '--best-on-test', '--only', 'plain')
     assert code == 1 and 'nothing in place of --best-on-test' in other
