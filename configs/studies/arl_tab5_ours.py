@@ -3,7 +3,8 @@
 _base_ = ['arl_tab5.py']
 
 about = _base_.about + ', our thresholds'
-runs = [
-    dict(run, options={k: v for k, v in run.options.items() if k not in _base_._paper})
-    for run in _base_.runs
-]
+rows = {
+    name: dict(row, options={k: v for k, v in row.options.items() if k not in _base_._paper})
+    for name, row in _base_.rows.items()
+}
+rows['_delete_'] = True  # in place of the base's

@@ -20,12 +20,11 @@ _positive = {
     'model.supervision.strategy': 'positive',
     'model.losses.nce.form': 'outer_sum',  # SupCon
 }
-runs = [
-    dict(name='positive', options={**_paper, **_positive}, printed=[34.0, 59.7, 70.1, 94.5, 258.3]),
-    dict(
-        name='ignore',
+rows = {
+    'positive': dict(options={**_paper, **_positive}, printed=[34.0, 59.7, 70.1, 94.5, 258.3]),
+    'ignore': dict(
         options={**_paper, 'model.supervision.strategy': 'ignore'},
         printed=[34.5, 60.1, 70.1, 94.5, 259.2],
     ),
-    dict(name='ours', options=_paper, printed=[34.6, 60.4, 70.7, 94.4, 260.1]),
-]
+    'ours': dict(options=_paper, printed=[34.6, 60.4, 70.7, 94.4, 260.1]),
+}

@@ -18,22 +18,19 @@ _paper = {
 _own_sets = {'model.supervision.exchange': False}  # branches learn from their own sets, no C.L.
 _no_frames = {'model.supervision.frame_weight': 0.0}  # no text-frame losses
 _plain = {'model.supervision': None, 'custom_hooks': [dict(type='mmvtr.MomentsHook')]}
-runs = [
-    dict(name='a: none', options=_plain, printed=[32.8, 58.1, 68.2, 93.7, 252.8]),
-    dict(
-        name='b: T-V',
+rows = {
+    'a: none': dict(options=_plain, printed=[32.8, 58.1, 68.2, 93.7, 252.8]),
+    'b: T-V': dict(
         options={**_paper, **_own_sets, **_no_frames},
         printed=[33.6, 58.9, 69.4, 94.5, 256.4],
     ),
-    dict(
-        name='c: T-V, T-F',
+    'c: T-V, T-F': dict(
         options={**_paper, **_own_sets},
         printed=[34.3, 59.9, 70.1, 94.4, 258.7],
     ),
-    dict(
-        name='d: T-V, C.L.',
+    'd: T-V, C.L.': dict(
         options={**_paper, **_no_frames},
         printed=[34.3, 59.9, 69.9, 94.3, 258.4],
     ),
-    dict(name='e: all', options=_paper, printed=[34.6, 60.4, 70.7, 94.4, 260.1]),
-]
+    'e: all': dict(options=_paper, printed=[34.6, 60.4, 70.7, 94.4, 260.1]),
+}

@@ -16,7 +16,7 @@ _counts = [
     (16, [51.0, 76.4, 85.5, 1.0, 13.5]),
     (20, [50.8, 76.0, 84.9, 1.0, 13.4]),
 ]
-runs = [
-    dict(name=f'{count} frames', options={'num_frames': count}, printed=printed)
+rows = {
+    f'{count} frames': dict(options={'num_frames': count}, printed=printed)
     for count, printed in _counts
-]
+}

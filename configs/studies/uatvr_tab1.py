@@ -9,34 +9,27 @@ metrics = {
     'retrieval/t2v_MdR': 't2v MdR',
     'retrieval/t2v_MnR': 't2v MnR',
 }
-runs = [
-    dict(
-        name='CLIP4Clip',
+rows = {
+    'CLIP4Clip': dict(
         config='clip4clip_seqtransf_vitb16_msrvtt.py',
         printed=[47.1, 74.1, 81.8, 2.0, 14.9],
     ),
-    dict(
-        name='TI', config='uatvr/uatvr_vitb16_msrvtt_ti.py', printed=[48.4, 74.2, 83.3, 2.0, 14.1]
-    ),
-    dict(
-        name='+ DSA',
+    'TI': dict(config='uatvr/uatvr_vitb16_msrvtt_ti.py', printed=[48.4, 74.2, 83.3, 2.0, 14.1]),
+    '+ DSA': dict(
         config='uatvr/uatvr_vitb16_msrvtt_dsa.py',
         printed=[49.6, 75.5, 84.9, 2.0, 12.5],
     ),
-    dict(
-        name='+ DUA',
+    '+ DUA': dict(
         config='uatvr/uatvr_vitb16_msrvtt_dua.py',
         printed=[50.1, 75.8, 84.6, 1.5, 12.8],
     ),
-    dict(name='+ KL (UATVR)', printed=[50.8, 76.3, 85.5, 1.0, 12.4]),
-    dict(
-        name='+ DUA, soft contrast',
+    '+ KL (UATVR)': dict(printed=[50.8, 76.3, 85.5, 1.0, 12.4]),
+    '+ DUA, soft contrast': dict(
         config='uatvr/uatvr_vitb16_msrvtt_dua_soft.py',
         printed=[50.0, 75.8, 83.9, 1.5, 12.9],
     ),
-    dict(
-        name='+ KL, soft contrast',
+    '+ KL, soft contrast': dict(
         config='uatvr/uatvr_vitb16_msrvtt_soft.py',
         printed=[50.6, 75.9, 84.9, 1.0, 12.8],
     ),
-]
+}

@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
+from mmvtr.studies.reading import read_study, study_names
 from mmvtr.utils import load_config
 from rehearsal.expectations import check
 from rehearsal.run import rehearse
 from simulation.simulated_model import Size
-from sweeps import read_sweep, sweep_names
 
 
 def rows() -> list:
     """Return a parameter per row, all nightly but the last one of each single-model sweep."""
     found = []
-    for name in sweep_names():
-        changed = [run for run in read_sweep(name).runs if run.options]
+    for name in study_names():
+        changed = [run for run in read_study(name).runs if run.options]
         for run in changed:
             short = run is changed[-1] and 'parts' not in run.options
             marks = [] if short else [pytest.mark.nightly]

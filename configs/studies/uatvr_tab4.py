@@ -16,14 +16,13 @@ _counts = [
     (7, [50.8, 76.3, 85.5, 1.0, 12.4]),
     (9, [None] * 5),  # printed without numbers
 ]
-runs = [
-    dict(
-        name='none',
+rows = {
+    'none': dict(
         config='uatvr/uatvr_vitb16_msrvtt_dsa.py',
         printed=[49.6, 75.5, 84.9, 2.0, 12.5],
     )
-]
-runs += [
-    dict(name=f'K = {k}', options={'model.objectives.dua.num_samples': k}, printed=printed)
+}
+rows |= {
+    f'K = {k}': dict(options={'model.objectives.dua.num_samples': k}, printed=printed)
     for k, printed in _counts
-]
+}

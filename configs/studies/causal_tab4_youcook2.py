@@ -11,22 +11,20 @@ _equal = {
     'train_dataloader.dataset.records.environments.rule': 'equal',
     'train_dataloader.dataset.records.environments.share': None,
 }
-runs = [
-    dict(name='baseline', config='hgr_youcook2.py', printed=[49.56, 50.74, 66.47]),
-    dict(name='equal, 2', options=_equal, printed=[51.01, 51.15, 66.22]),
-    dict(name='adjusted, 2', printed=[51.65, 51.58, 63.18]),
-    dict(name='adjusted, 3', options={'parts': 3}, printed=[51.45, 49.28, 68.94]),
-    dict(name='adjusted, 4', options={'parts': 4}, printed=[51.64, 47.11, 74.33]),
-    dict(
-        name='first split only',
+rows = {
+    'baseline': dict(config='hgr_youcook2.py', printed=[49.56, 50.74, 66.47]),
+    'equal, 2': dict(options=_equal, printed=[51.01, 51.15, 66.22]),
+    'adjusted, 2': dict(printed=[51.65, 51.58, 63.18]),
+    'adjusted, 3': dict(options={'parts': 3}, printed=[51.45, 49.28, 68.94]),
+    'adjusted, 4': dict(options={'parts': 4}, printed=[51.64, 47.11, 74.33]),
+    'first split only': dict(
         of='adjusted, 2',
         prefix='member_0/',
         printed=[48.86, 48.42, 80.44],
     ),
-    dict(
-        name='second split only',
+    'second split only': dict(
         of='adjusted, 2',
         prefix='member_1/',
         printed=[50.48, 36.77, 115.87],
     ),
-]
+}

@@ -20,11 +20,10 @@ _counts = [
     (3, 2, [49.6, 75.5, 84.9, 2.0, None]),
     (3, 4, [49.1, 75.4, 84.4, 2.0, 13.3]),
 ]
-runs = [
-    dict(
-        name=f'C_v = {frames}, C_t = {words}',
+rows = {
+    f'C_v = {frames}, C_t = {words}': dict(
         options={'model.encoder.extra_frames': frames, 'model.encoder.extra_words': words},
         printed=printed,
     )
     for frames, words, printed in _counts
-]
+}

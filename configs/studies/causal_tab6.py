@@ -3,11 +3,10 @@ paper, table, section = 'frame length', 'Tab. 6', '4.2'
 about = 'spatial and temporal features, EPIC-KITCHENS-100'
 config = 'hgr_epic.py'
 metrics = {'relevance/avg_nDCG': 'nDCG', 'relevance/avg_epic_mAP': 'mAP'}
-runs = [
-    dict(name='all', printed=[38.12, 39.79]),
-    *(
-        dict(
-            name=f'without {name}',
+rows = {
+    'all': dict(printed=[38.12, 39.79]),
+    **{
+        f'without {name}': dict(
             options={
                 'train_dataloader.dataset.video_pipeline.0.columns': columns,
                 'test_dataloader.dataset.video_pipeline.0.columns': columns,
@@ -21,5 +20,5 @@ runs = [
             ('spatial', [[1024, 3072]], [36.63, 35.63]),
             ('temporal', [[0, 1024], [2048, 3072]], [32.56, 32.50]),
         )
-    ),
-]
+    },
+}

@@ -7,9 +7,9 @@ metrics = {
     'sinkhorn/retrieval/v2t_R1': 'v2t R@1',
     'sinkhorn/normalisation/t2v_error': 't2v error',
 }
-runs = [dict(name='queue 16384')]
-runs += [
-    dict(name=f'queue {size}', of='queue 16384', options={'custom_hooks.0.size': size})
+rows = {'queue 16384': dict()}
+rows |= {
+    f'queue {size}': dict(of='queue 16384', options={'custom_hooks.0.size': size})
     for size in (8192, 4096, 2048, 1024, 512, 256)
-]
+}
 note = 'The paper prints the figure, no numbers.'
