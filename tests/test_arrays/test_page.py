@@ -21,4 +21,4 @@ def test_blocks_print_what_is_shown():
         with contextlib.redirect_stdout(out):
             exec(compile(text, str(PAGE), 'exec'), names)
         printed = out.getvalue()
-    assert shown == 3
+    assert shown == 4
