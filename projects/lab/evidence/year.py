@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import math
 import os
 import random
 import signal
@@ -190,7 +191,7 @@ def of_debiaser(items: int, days: int, way: str, pairs: int, seed: int = 0) -> d
         changes=len(generations) - 1,
         increasing=bool((np.diff(generations) > 0).all()),
         equal=f'{sum(equal)} of {len(equal)}',
-        **told(weeks),
+        **told(weeks, pairs),
         parts=len(one._state.gallery.parts),
         seconds=round(time.process_time() - started),
         weeks=weeks,
@@ -227,10 +228,11 @@ def summary(said: np.ndarray, right: np.ndarray) -> dict[str, float]:
     )
 
 
-def told(weeks: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return how far P was from the truth."""
+def told(weeks: list[dict[str, Any]], pairs: int) -> dict[str, Any]:
+    """Return how far P was from the truth, and how far it is by chance: of the queries, and of the
+    pairs that calibrated it."""
     apart = np.array([x['said'] - x['true'] for x in weeks])
-    noise = np.array([x['noise'] for x in weeks])
+    noise = [math.hypot(x['noise'], math.sqrt(x['true'] * (1 - x['true']) / pairs)) for x in weeks]
     every = [np.average([x[name] for x in weeks], weights=[x['asked'] for x in weeks])
              for name in ('said', 'true')]  # fmt: skip
     return dict(
@@ -239,7 +241,8 @@ def told(weeks: list[dict[str, Any]]) -> dict[str, Any]:
         mean_apart=round(float(np.abs(apart).mean()), 4),
         most_apart=round(float(np.abs(apart).max()), 4),
         within=f'{int((np.abs(apart) <= 0.02).sum())} of {len(weeks)} weeks within .02',
-        queries_alone=round(float(noise.mean()), 4),
+        beyond=int((np.abs(apart) > 0.02).sum()),
+        beyond_by_chance=round(sum(math.erfc(0.02 / x / math.sqrt(2)) for x in noise), 1),
     )
 
 
@@ -358,7 +361,7 @@ def of_store(
         changes=len(done) - 2,
         lost=lost,
         equal=equal,
-        **told(weeks),
+        **told(weeks, pairs),
         seconds=round(time.process_time() - started),
         weeks=weeks,
     )
