@@ -6,11 +6,11 @@ Knows torch and numpy, no config, no registry and no mmengine.
 from mmvtr.arrays.choice import Choice, choose
 from mmvtr.arrays.debiaser import Debiaser
 from mmvtr.arrays.hubs import HubReport, Suspect, hub_report
-from mmvtr.arrays.list_chances import Answers, ListChances, judged_chances
 from mmvtr.arrays.retrieval import fit, retrieve
 from mmvtr.arrays.searching import Hubs, Retrieved
 from mmvtr.arrays.shift import Shift
 from mmvtr.arrays.tokens import Tokens
+from mmvtr.arrays.topk_probabilities import Answers, TopKProbabilities, calibrate_topk
 
 __all__ = [
     'Answers',
@@ -18,7 +18,7 @@ __all__ = [
     'Debiaser',
     'HubReport',
     'Hubs',
-    'ListChances',
+    'TopKProbabilities',
     'Retrieved',
     'Shift',
     'Suspect',
@@ -26,6 +26,6 @@ __all__ = [
     'choose',
     'fit',
     'hub_report',
-    'judged_chances',
+    'calibrate_topk',
     'retrieve',
 ]

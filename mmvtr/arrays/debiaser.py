@@ -26,7 +26,6 @@ from mmvtr.arrays.inputs import (
     read_vectors,
     score_tiles,
 )
-from mmvtr.arrays.list_chances import ListChances, fit_chances
 from mmvtr.arrays.searching import (
     QUERIES,
     Retrieved,
@@ -39,6 +38,7 @@ from mmvtr.arrays.searching import (
 from mmvtr.arrays.shift import DEPTH, LEAST, Shift, figures, shift_of
 from mmvtr.arrays.state import State
 from mmvtr.arrays.tokens import SIDES, Tokens, engine_items, engine_queries
+from mmvtr.arrays.topk_probabilities import TopKProbabilities, fit_topk_probabilities
 from mmvtr.functional.similarities.distinct import asked_before
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
 from mmvtr.functional.transforms.item_biases import ItemBiases
@@ -251,15 +251,15 @@ class Debiaser:
             ValueError: a bank without pairs, or with fewer than 50 different ones.
         """
         gallery, _, bank, fitted, _, _ = self._there()
-        self.keep(fit_chances(bank, gallery, fitted, seed=self.seed))
+        self.keep(fit_topk_probabilities(bank, gallery, fitted, seed=self.seed))
         return self
 
-    def keep(self, calibration: Optional[ListChances]) -> None:
+    def keep(self, calibration: Optional[TopKProbabilities]) -> None:
         """Keep a calibration that was fitted to these biases elsewhere; None = none."""
         self._state = self._state._replace(calibration=calibration)
 
     @property
-    def calibration_(self) -> Optional[ListChances]:
+    def calibration_(self) -> Optional[TopKProbabilities]:
         return self._state.calibration
 
     @property
@@ -450,15 +450,15 @@ class Debiaser:
 
     def _shift(self, state: State, queries: Tensor, best: Tensor) -> Optional[Shift]:
         """Hold queries [Q, D] against the bank's texts, by their best raw scores [Q, DEPTH]."""
-        gallery, _, bank, _, chances, _ = state
+        gallery, _, bank, _, calibration, _ = state
         if len(gallery) < DEPTH:
             return None
         read, calibrated, known = self._of_bank
-        if read is not gallery or calibrated is not chances:
-            asked = chances.asked
+        if read is not gallery or calibrated is not calibration:
+            asked = calibration.asked
             top = score_tiles(bank.texts[asked.rows], gallery, 'bank').best(DEPTH)[0]
             known = asked.figures(top, len(gallery))
-            self._of_bank = gallery, chances, known
+            self._of_bank = gallery, calibration, known
         return shift_of(queries, figures(best[:, :DEPTH]), known)
 
     def _read(self, texts: Array, gallery: Vectors) -> Tensor:

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from mmvtr.arrays.inputs import GEOMETRIES, Bank, Vectors, read_ids, read_vectors
-from mmvtr.arrays.list_chances import LENGTHS, ListChances
 from mmvtr.arrays.shift import Asked
 from mmvtr.arrays.state import State
+from mmvtr.arrays.topk_probabilities import LENGTHS, TopKProbabilities
 from mmvtr.functional.transforms.item_biases import ItemBiases
 from mmvtr.functional.transforms.transform import renamed
 from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
@@ -31,7 +31,7 @@ FIELDS = {
     'temperature', 'content',
 }  # fmt: skip
 #: Tensors of a calibration of lists.
-CHANCES = ('lines', 'shares', 'right', 'levels')
+CALIBRATION = ('lines', 'shares', 'right', 'levels')
 #: Its numbers, which older files lack: depth, items, most.
 NUMBERS = ('depth', 'calibrated', 'most')
 #: Prefix of tensors among the options that were asked for.
@@ -99,7 +99,7 @@ def load(kind: type, folder: Union[str, Path], videos: Any, ids: Any = None) -> 
 
 def content_of(debiaser: Any) -> dict[str, Tensor]:
     """Return the tensors of a fitted Debiaser by name, without its gallery."""
-    _, _, bank, fitted, chances, _ = debiaser._state
+    _, _, bank, fitted, calibration, _ = debiaser._state
     tensors: dict[str, Optional[Tensor]] = {
         ASKED + name: x for name, x in debiaser.options.items() if isinstance(x, Tensor)
     }
@@ -109,13 +109,13 @@ def content_of(debiaser: Any) -> dict[str, Tensor]:
     if bank is not None:
         tensors.update(texts=bank.texts, bank_items=bank.items, pairs=bank.pairs)
         tensors['counts'] = bank.counts
-    if chances is not None:
-        tensors.update({name: getattr(chances, name) for name in CHANCES})
-        numbers = (chances.depth, chances.items, chances.most)
+    if calibration is not None:
+        tensors.update({name: getattr(calibration, name) for name in CALIBRATION})
+        numbers = (calibration.depth, calibration.items, calibration.most)
         tensors.update(zip(NUMBERS, map(torch.tensor, numbers)))
-        if chances.asked is not None:
-            tensors.update(asked_rows=chances.asked.rows, asked_own=chances.asked.own)
-            tensors['asked_items'] = torch.tensor(chances.asked.items)
+        if calibration.asked is not None:
+            tensors.update(asked_rows=calibration.asked.rows, asked_own=calibration.asked.own)
+            tensors['asked_items'] = torch.tensor(calibration.asked.items)
     return {name: x for name, x in tensors.items() if x is not None}
 
 
@@ -125,7 +125,7 @@ def text_of(debiaser: Any, held: dict[str, Tensor]) -> str:
     Raises:
         TypeError: ids other than texts and numbers.
     """
-    _, ids, bank, fitted, chances, why = debiaser._state
+    _, ids, bank, fitted, calibration, why = debiaser._state
     told = None
     if fitted is not None:
         plain = {k: x for k, x in fitted.options.items() if not isinstance(x, Tensor)}
@@ -140,7 +140,7 @@ def text_of(debiaser: Any, held: dict[str, Tensor]) -> str:
         fitted=told,
         ids=None if ids is None else _plain_ids(ids),
         given=None if bank is None else bank.given,
-        temperature=None if chances is None else chances.temperature,
+        temperature=None if calibration is None else calibration.temperature,
         content={name: list(x.shape) for name, x in held.items()},
     )
     return json.dumps(facts, indent=1)
@@ -175,7 +175,7 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
     asked = renamed({**facts['options'], **asked})
     how = dict(geometry=facts['geometry'], seed=facts['seed'])
     made = kind(facts['transform'], **how, **asked)
-    bank = fitted = chances = None
+    bank = fitted = calibration = None
     if 'texts' in held:
         own = (held.get('bank_items'), held.get('pairs'))
         bank = Bank(held['texts'], facts['given'], *own, facts['geometry'], held.get('counts'))
@@ -197,11 +197,13 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
         if len(held['lines']) != len(LENGTHS):
             raise RuntimeError(f'{where} was calibrated by another version: calibrate it again')
         numbers = (int(held.get(name, 0)) for name in NUMBERS)
-        chances = ListChances(facts['temperature'], *(held[name] for name in CHANCES), *numbers)
+        calibration = TopKProbabilities(
+            facts['temperature'], *(held[name] for name in CALIBRATION), *numbers
+        )
         if 'asked_rows' in held:
             asked = Asked(held['asked_rows'], held['asked_own'], int(held['asked_items']))
-            chances = chances._replace(asked=asked)
-    made._state = State(bank=bank, fitted=fitted, calibration=chances, why=facts['why'])
+            calibration = calibration._replace(asked=asked)
+    made._state = State(bank=bank, fitted=fitted, calibration=calibration, why=facts['why'])
     return made
 
 

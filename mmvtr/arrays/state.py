@@ -7,7 +7,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 
 from mmvtr.arrays.inputs import Bank, Vectors
-from mmvtr.arrays.list_chances import ListChances
+from mmvtr.arrays.topk_probabilities import TopKProbabilities
 from mmvtr.functional.transforms.item_biases import ItemBiases
 
 
@@ -28,7 +28,7 @@ class State(NamedTuple):
     ids: Optional[np.ndarray] = None
     bank: Optional[Bank] = None
     fitted: Optional[ItemBiases] = None
-    calibration: Optional[ListChances] = None
+    calibration: Optional[TopKProbabilities] = None
     why: str = 'not fitted'
 
     @property

@@ -20,6 +20,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from mmvtr.cli.errors import reason
+from mmvtr.cli.signals import check_writable
 from mmvtr.engine.loops.checkpoint import (
     check_weights,
     data_order,
@@ -137,9 +138,12 @@ def claim(work_dir: Union[str, Path]) -> Iterator[FolderLock]:
     lock, refusal = FolderLock(work_dir), None
     if is_main_process():
         try:
+            check_writable(work_dir)
             note = lock.take()
             if note:
                 print(note, file=sys.stderr, flush=True)
+        except SystemExit as error:
+            refusal = error.code
         except FolderInUse as error:
             refusal = f'error: {error}'
         except OSError as error:

@@ -213,7 +213,9 @@ class GalleryStore(Refits, Calibrated, Quarantine, ABC):
             refuse_known(sorted(self._known(ids).difference(gone)))
             rows = Rows(ids, vectors, columns, types)
             self._change(gone, rows, self._biases(vectors), self._reversal(gone, ids))
-            if self.list_chances is not None and (said := self.list_chances.added(self.count())):
+            if self.topk_probabilities is not None and (
+                said := self.topk_probabilities.added(self.count())
+            ):
                 print_log(f'{self}: {said}', 'current')
 
     def delete(self, ids: Sequence[str]) -> None:
