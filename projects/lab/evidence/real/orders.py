@@ -312,7 +312,7 @@ def of_row(place: Place, name: str, seed: int, seeds: Sequence[int], rate: float
         if len(members) > 1:
             sides = [[x[split] for x in members] for split in ('test', 'val')]
             found.update(of_members(test, sides[0], direction))
-            if len(test.texts):
+            if name == 'student':
                 found.update(carried(test, val, *sides, direction))
         row[direction] = {x: figures(value, wrong) for x, value in found.items()}
         if allowed is not None and direction == 't2v':
