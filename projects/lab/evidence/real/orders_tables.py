@@ -143,9 +143,9 @@ def draw(rows: Sequence[Result]) -> None:
 
 def write_page() -> None:
     rows = read_rows(RESULTS / 'orders')
-    names = [name for name in ('F', 'J') if any(row['set'] == name for row in rows)]
+    names = ('F', 'J')
     found = {f'{name}-{side}': table(rows, name, side) for name in names for side in ('t2v', 'v2t')}
-    if 'F' in names:
+    if chosen(rows, set='F', method='infonce'):
         found['F-people'] = table(rows, 'F', 'people')
         draw(rows)
     found['short'] = short(rows)
