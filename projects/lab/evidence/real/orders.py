@@ -147,8 +147,8 @@ def figures(uncertainty: Tensor, wrong: Tensor) -> dict[str, Any]:
     """
     risks = risk_coverage(uncertainty, wrong.double())
     found = dict(
-        rejection=100 * float(rejection_ratio(uncertainty, wrong.double())),
-        aurc=100 * float(risks.mean()),
+        rejection=round(100 * float(rejection_ratio(uncertainty, wrong.double())), 3),
+        aurc=round(100 * float(risks.mean()), 3),
     )
     answered = [max(round(share * len(risks)), 1) for share in COVERAGES]
     return dict(found, recalls=[round(100 * (1 - float(risks[n - 1])), 3) for n in answered])
