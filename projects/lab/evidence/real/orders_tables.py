@@ -38,7 +38,7 @@ NAMES = dict(
     short_first='fewest words first',
     long_first='most words first',
 )
-DRAWN = dict(best_score='#9e9e9e', margin='#5b7fb5', softmax='#2c5aa0', ensemble='#1b7837')
+DRAWN = dict(best_score='#9e9e9e', softmax='#7fa7d6', calibrated='#2c5aa0', ensemble='#1b7837')
 
 
 def chosen(rows: Sequence[Result], **key: str) -> list[Result]:
