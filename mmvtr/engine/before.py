@@ -177,9 +177,10 @@ def train_rows(cfg: Config, args: argparse.Namespace, tool: Path, load: Load) ->
         SystemExit: a fault of a config, a training that has failed, or a folder that holds another
             training.
     """
-    rows = [_with_options(row, args, load) for row in rows_of(cfg)]
-    if not rows:
-        return
+    rows = []
+    for row in rows_of(cfg):  # with those options of the command line that its config has
+        shared, _ = divided(args.cfg_options, partial(load, row.config))
+        rows.append(row._replace(options={**shared, **row.options}))
     check_config(cfg, args.cfg_options)  # before anything takes time
     for row in rows:
         check_config(load(row.config, row.options, str(row.folder)), row.options)
@@ -278,12 +279,6 @@ def export(row: Row, tool: Path) -> None:
 
 def _words(row: Row) -> list[str]:
     return cfg_words({key: written(value) for key, value in row.options.items()})
-
-
-def _with_options(row: Row, args: argparse.Namespace, load: Load) -> Row:
-    """Return a row with those options of the command line that its config has."""
-    shared, _ = divided(args.cfg_options, partial(load, row.config))
-    return row._replace(options={**shared, **row.options})
 
 
 def divided(

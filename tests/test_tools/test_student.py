@@ -13,7 +13,7 @@ from mmengine.runner import EpochBasedTrainLoop
 
 from children import ROOT, in_child
 from mmvtr.engine import before
-from mmvtr.engine.loops.checkpoint import read_checkpoint
+from mmvtr.storage.weights import read_checkpoint
 from small_configs import _run, run_small, small_config
 
 CONFIG = str(ROOT / 'configs/student_c2v_planted.py')
