@@ -21,7 +21,7 @@ from mmvtr.utils import tool_folder
 
 USAGE = 'mmvtr TOOL ...         mmvtr TOOL --help         mmvtr --version'
 #: Tools of ``projects/lab``, which a checkout has.
-OF_LAB = ('cost', 'figures', 'preflight', 'rehearse', 'sweep', 'token_attention')
+OF_LAB = ('cost', 'figures', 'preflight', 'rehearse', 'token_attention')
 #: Tools that are provided by the distribution mmvtr-gallery.
 OF_GALLERY = ('export_index', 'export_onnx', 'extract_features', 'find_moments', 'search', 'serve')
 

@@ -5,21 +5,26 @@ Knows torch and numpy, no config, no registry and no mmengine.
 
 from mmvtr.arrays.choice import Choice, choose
 from mmvtr.arrays.debiaser import Debiaser
+from mmvtr.arrays.generations import Behind, Stale
 from mmvtr.arrays.hubs import HubReport, Suspect, hub_report
 from mmvtr.arrays.retrieval import fit, retrieve
 from mmvtr.arrays.searching import Hubs, Retrieved
 from mmvtr.arrays.shift import Shift
+from mmvtr.arrays.sources import Rows, read_rows
 from mmvtr.arrays.tokens import Tokens
 from mmvtr.arrays.topk_probabilities import Answers, TopKProbabilities, calibrate_topk
 
 __all__ = [
     'Answers',
+    'Behind',
     'Choice',
     'Debiaser',
     'HubReport',
     'Hubs',
     'TopKProbabilities',
     'Retrieved',
+    'Rows',
+    'Stale',
     'Shift',
     'Suspect',
     'Tokens',
@@ -27,5 +32,6 @@ __all__ = [
     'fit',
     'hub_report',
     'calibrate_topk',
+    'read_rows',
     'retrieve',
 ]

@@ -113,13 +113,6 @@ class TopKProbabilities(NamedTuple):
     most: int = 0
     asked: Optional[Asked] = None
 
-    def added(self, items: int) -> str:
-        """Return a note if a gallery of N items has grown since the calibration, else ``''``."""
-        if not 0 < self.items < items:
-            return ''
-        share = 1 - self.items / items
-        return f'{share:.0%} of the items were added after the calibration of P(right)'
-
     def __repr__(self) -> str:
         return f'TopKProbabilities(temperature={self.temperature:.4g}, {len(self.shares)} queries)'
 

@@ -85,6 +85,8 @@ def pin_memory(cfg: Config) -> None:
 def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, Dataset]:
     """Build each dataset of ``cfg``, so that bad data stop a run before it starts.
 
+    ``made_by`` of the config is a command that makes its data, which the error names.
+
     Returns:
         The datasets, by the names of their loaders.
 
@@ -104,8 +106,10 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, D
             message = reason(error)
             if message is None:
                 raise
+            made_by = cfg.get('made_by') if isinstance(error, FileNotFoundError) else None
             raise SystemExit(
                 f'error: {loader}.dataset of {cfg.filename} cannot be built:\n{message}'
+                + (f'\nthis makes them, in a checkout of mmvtr: {made_by}' if made_by else '')
             ) from error
     return built
 

@@ -142,7 +142,20 @@ def test_stores_keep_it_and_say_so(tmp_path, monkeypatch):
         before = store.topk_probabilities
         store.add([str(i) for i in range(100, 130)], VIDEOS[100:])
         assert store.topk_probabilities is before and before.items == 100
-        assert '23% of the items were added after the calibration of P(right)' in said[-1]
+        assert '23% of the items were added after the fit, 0% of the fitted' in said[-1]
+        drift = mmvtr.fit(VIDEOS[:100], ASKED, 'nnn').add(VIDEOS[100:]).stale_.drift
+        assert store.stale == pytest.approx((30 / 130, 0, drift), abs=1e-4)
+        store.persist()
+        store.delete([str(i) for i in range(10)])
+        assert store.stale[:2] == pytest.approx((30 / 120, 0.1))
+        store.undo()
+        assert store.stale[:2] == pytest.approx((30 / 130, 0))
+        store.add(['0'], VIDEOS[:1], removing=['0'])
+        assert store.stale[:2] == pytest.approx((31 / 130, 0.01))
+        store.refit(ASKED, transform='csls', fewer=True)
+        assert store.stale == (0, 0, 0)
+        store.refit(transform=None)
+        assert store.stale is None
 
 
 @pytest.mark.parametrize('call', ['fit', 'refit', 'add'])

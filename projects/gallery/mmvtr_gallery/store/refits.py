@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Optional, Union
 
 import numpy as np
@@ -111,6 +112,7 @@ class Refits:
             found = Debiaser(asked, geometry=self.geometry, **options)
             found.fit(torch.from_numpy(self._sampled(sample, seed)), bank.to(device))
             told: dict[str, Any] = dict(num_queries=bank.given, online=queries is None)
+            told.update(items=self.count(), at=time.time())
             if asked == 'auto':
                 told['asked'] = asked
             if found.transform_ is None:
