@@ -19,7 +19,7 @@ from mmengine.utils.dl_utils import set_multi_processing
 from torch import nn
 from torch.utils.data import Dataset
 
-from mmvtr.cli.errors import reason
+from mmvtr.cli.errors import MEANT, said_of
 from mmvtr.engine.loops.checkpoint import (
     check_weights,
     data_order,
@@ -115,12 +115,10 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, D
                 built[loader].full_init()
             if not len(built[loader]):
                 raise ValueError('it has no item: no video that has a text')
-        except Exception as error:
-            message = reason(error)
-            if message is None:
-                raise
+        except MEANT as error:
             raise SystemExit(
-                f'error: {loader}.dataset of {cfg.filename} cannot be built:\n{message}'
+                f'error: {loader}.dataset of {cfg.filename} cannot be built:\n'
+                f'{said_of(error).sentence}'
             ) from error
     return built
 
