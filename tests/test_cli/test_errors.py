@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from mmengine.registry import build_from_cfg
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
@@ -40,7 +39,7 @@ def fault(what):
 
 
 def key_error(name):
-    return build_from_cfg(dict(type=name), MODELS)
+    return MODELS.build(dict(type=name))
 
 
 def reason(error):

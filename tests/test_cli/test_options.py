@@ -7,7 +7,7 @@ import pytest
 import torch.distributed as dist
 
 from children import MP
-from mmvtr.cli.options import (
+from mmvtr.cli import (
     Parser,
     check_files,
     count,
