@@ -140,14 +140,14 @@ class Debiaser:
         self,
         bank: Tensor | Tiles,
         *,
-        beside: Mapping[str, Tensor | Tiles] = _NOTHING,
+        extra_inputs: Mapping[str, Tensor | Tiles] = _NOTHING,
         pairs: Optional[Pairs] = None,
     ) -> Debiaser:
         """Fit the transform to scores instead of vectors; return ``self``.
 
         Args:
             bank: float [K, N], scores of K different queries seen before with N items, or tiles.
-            beside: the other matrices that the transform reads, by name, see :func:`.fit_biases`.
+            extra_inputs: what the transform reads beside the bank, see :func:`.fit_biases`.
             pairs: the bank's pairs, from which ``'auto'`` chooses; None: not known.
 
         Raises:
@@ -157,19 +157,19 @@ class Debiaser:
         chosen = Choice(self.transform, self.options, f'{self.transform or "raw"}: as asked')
         if self.transform == 'auto':
             chosen = choose_by_scores(tiles.shape[0], pairs, seed=self.seed)
-        fitted, why = fitting.fit_scores(chosen, tiles, beside)
+        fitted, why = fitting.fit_scores(chosen, tiles, extra_inputs)
         self._state = State(fitted=fitted, why=why)
         return self
 
     @arrays_too
     @torch.no_grad()
-    def changed(self, scores: Tensor) -> Tensor:
+    def transform_scores(self, scores: Tensor) -> Tensor:
         """Return the transformed scores, float [Q, N], of raw scores float [Q, N].
 
         Raises:
             ValueError: scores with another number of items, or that are not finite.
         """
-        return _changed(self._state.fitted, scores)
+        return _transformed(self._state.fitted, scores)
 
     @torch.no_grad()
     def biases_of(self, videos: Array) -> Tensor:
@@ -189,7 +189,7 @@ class Debiaser:
         check_width(further, bank.texts.shape[1], 'videos')
         return fitting.further(fitted, bank, further)
 
-    def bare(self, device: Union[str, torch.device] = 'cpu') -> Debiaser:
+    def without_gallery(self, device: Union[str, torch.device] = 'cpu') -> Debiaser:
         """Return a copy on a device without the gallery, which holds only the part of the bank that
         biases of further items are computed from."""
         made = copy.copy(self)
@@ -314,7 +314,7 @@ class Debiaser:
         queries = self._read(texts, state.gallery)
         tiles = (score_tiles(part, state.gallery) for part in queries.split(QUERIES))
         whole = (torch.cat([tile for _, tile in one.parts()], dim=1) for one in tiles)
-        return like(texts)(torch.cat([_changed(state.fitted, one) for one in whole]))
+        return like(texts)(torch.cat([_transformed(state.fitted, one) for one in whole]))
 
     def asked_before(self, texts: Array) -> str:
         """Return a note if most of the texts, float [Q, D], are in the bank, else ``''``."""
@@ -476,14 +476,14 @@ class Debiaser:
             )
 
 
-def _changed(fitted: Optional[ItemBiases], scores: Tensor) -> Tensor:
+def _transformed(fitted: Optional[ItemBiases], scores: Tensor) -> Tensor:
     if fitted is None:
         return scores
     if scores.dim() != 2 or scores.shape[1] != len(fitted.items):
         raise ValueError(
             f'scores {list(scores.shape)} must be [queries, {len(fitted.items)}], the items fitted'
         )
-    return fitted.changed(scores)
+    return fitted.transform_scores(scores)
 
 
 def _named(ids: Optional[np.ndarray], places: Tensor, back: Any) -> Any:

@@ -11,13 +11,13 @@ from torch import Tensor
 from mmvtr.arrays.inputs import Vectors, check_width, read_ids, read_vectors, score_tiles
 from mmvtr.arrays.tokens import pooled
 from mmvtr.functional.metrics.hubness import hub_breadth
-from mmvtr.functional.similarities.tiles import Tiles, reach
+from mmvtr.functional.similarities.tiles import Tiles, score_gap
 
 #: Most queries read, and the fewest queries or items from which anything is reported.
 MOST, LEAST = 512, 50
 #: Clusters of queries, and rounds of k-means.
 CLUSTERS, ROUNDS = 8, 20
-#: Temperature of the relative masses, as a share of the reach.
+#: Temperature of the relative masses, as a share of the score gap.
 SHARE = 0.2
 #: Length of a list as a share of the gallery, and the longest list.
 LENGTH, LONGEST = 0.02, 10
@@ -46,7 +46,7 @@ class HubReport(NamedTuple):
 
     Attributes:
         share: float64 [N], share of the queries that have an item among their k best.
-        mass: float64 [N], relative mass at temperature .2 of the reach; 1 = a fair share.
+        mass: float64 [N], relative mass at temperature .2 of the score gap; 1 = a fair share.
         breadth: float64 [N], median of the share over the clusters.
         suspects: items with a breadth of .1 or more, the broadest first.
         k: length of the lists.
@@ -215,8 +215,8 @@ def named_suspects(share: Tensor, breadth: Tensor, named: Optional[Sequence[Any]
 
 
 def _mass(tiles: Tiles) -> Tensor:
-    """Return each item's relative mass at a share of the reach, float64 [N]; ones if all tie."""
-    temperature = SHARE * reach(tiles)
+    """Return each item's relative mass at :data:`SHARE`, float64 [N]; ones if all tie."""
+    temperature = SHARE * score_gap(tiles)
     if not temperature > 0:
         return torch.ones(tiles.shape[1], dtype=torch.float64)
     log_sums = None

@@ -410,7 +410,7 @@ class _Lists(NamedTuple):
         if fitted is not None:
             own_items = asked[mates, 1]
             part = _of_part(fitted, bank, gallery, held, own_items, copy[mates])
-            every = part.changed(every)
+            every = part.transform_scores(every)
         right = torch.zeros_like(every, dtype=torch.bool)
         right[:, len(gallery) :] = known.to(right.device)
         copied = torch.zeros(len(asked), len(gallery), dtype=torch.bool)
@@ -499,11 +499,11 @@ def _of_part(
     texts, seen = bank.texts[asked], bank.items[held[:, 1].unique()]
     items, place = own.unique(return_inverse=True)
     further = Vectors.of(bank.items[items], bank.geometry)
-    reads, beside = TRANSFORMS[fitted.transform].reads, {}
+    reads, extra = TRANSFORMS[fitted.transform].reads, {}
     if 'bank_gallery' in reads:
-        beside['bank_gallery'] = score_tiles(texts, Vectors.of(seen, bank.geometry))
+        extra['bank_gallery'] = score_tiles(texts, Vectors.of(seen, bank.geometry))
     if 'item_bank' in reads:
-        beside['item_bank'] = _joined(score_tiles(seen, gallery), score_tiles(seen, further))
+        extra['item_bank'] = _joined(score_tiles(seen, gallery), score_tiles(seen, further))
     options = dict(fitted.options)
     if 'neighbours' in options and fitted.active is None:  # else a number of items
         options['neighbours'] = min(options['neighbours'], len(texts))
@@ -511,7 +511,7 @@ def _of_part(
         weights = options['bank_marginals'][asked]
         options['bank_marginals'] = weights / weights.sum()
     both = _joined(score_tiles(texts, gallery), score_tiles(texts, further))
-    part = fit_biases(fitted.transform, both, beside=beside, **options)
+    part = fit_biases(fitted.transform, both, extra_inputs=extra, **options)
     biases, active = part.items, part.active
     biases = part.how.of_a_part(biases, len(texts) / len(bank.texts))
     mine = biases[len(gallery) + place]

@@ -20,7 +20,8 @@ from mmvtr.arrays.shift import Asked
 from mmvtr.arrays.state import State
 from mmvtr.errors import UserError
 from mmvtr.functional.transforms.item_biases import ItemBiases
-from mmvtr.functional.transforms.transform_table import OF_BANK
+from mmvtr.functional.transforms.transform import renamed
+from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
 
 #: Version of the layout; files of another version are refused.
 VERSION = 1
@@ -170,16 +171,19 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
     if {name: list(x.shape) for name, x in held.items()} != facts['content']:
         raise UserError(f'{where}: its description and its tensors do not belong to one Debiaser')
     asked = {name.removeprefix(ASKED): x for name, x in held.items() if name.startswith(ASKED)}
+    asked = renamed({**facts['options'], **asked})
     how = dict(geometry=facts['geometry'], seed=facts['seed'])
-    made = kind(facts['transform'], **how, **facts['options'], **asked)
+    made = kind(facts['transform'], **how, **asked)
     bank = fitted = chances = None
     if 'texts' in held:
         own = (held.get('bank_items'), held.get('pairs'))
         bank = Bank(held['texts'], facts['given'], *own, facts['geometry'], held.get('counts'))
     if facts['fitted'] is not None:
-        options = dict(facts['fitted']['options'])
+        options = renamed(facts['fitted']['options'])
         if 'bank_marginals' in held:
             options['bank_marginals'] = held['bank_marginals']
+        known = TRANSFORMS[facts['fitted']['transform']].options
+        options = {name: options[name] for name in known if name in options}
         fitted = ItemBiases(
             facts['fitted']['transform'],
             options,

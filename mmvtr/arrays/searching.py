@@ -139,7 +139,7 @@ def ranked(
     """
     if fitted is not None and TRANSFORMS[fitted.transform].form == 'row':
         whole = torch.cat([tile for _, tile in tiles.parts()], dim=1)
-        changed = fitted.changed(whole)
+        changed = fitted.transform_scores(whole)
         debiased, places = top_of_rows(changed, k)
         log_sums = changed.new_zeros(len(whole))
         if temperature is not None:

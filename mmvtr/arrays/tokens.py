@@ -59,11 +59,7 @@ class Tokens:
 
     def __getitem__(self, rows: Any) -> Tokens:
         """Return some of the items."""
-        return Tokens(*(None if x is None else x[rows] for x in (self.vectors, *self._beside)))
-
-    @property
-    def _beside(self) -> tuple[Any, Any]:
-        return self.mask, self.weights
+        return Tokens(*(None if x is None else x[rows] for x in vars(self).values()))
 
 
 def read_mask(tokens: Any, name: str, geometry: str) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,7 @@ SHORT = dict(iterations='--iters')
 
 
 def add_options(parser: argparse.ArgumentParser, transforms: Iterable[str]) -> None:
-    """Add ``--temperature``, ``--strictness`` and all other numeric options of transforms.
+    """Add ``--temperature``, ``--marginal-penalty`` and all other numeric options of transforms.
 
     Args:
         parser: a tool's parser.

@@ -46,9 +46,9 @@ FAULTS = {
         'return best',
         'test_functional/test_ranks.py',
     ),
-    'the last half step of Sinkhorn has no strictness': _fault(
+    'the last half step of Sinkhorn has no marginal_penalty': _fault(
         'functional/transforms/sinkhorn.py',
-        'log_beta = strictness * (log_c - sums.of_columns(log_alpha, found))',
+        'log_beta = marginal_penalty * (log_c - sums.of_columns(log_alpha, found))',
         'log_beta = log_c - sums.of_columns(log_alpha, found)',
         'test_functional/test_sinkhorn.py',
     ),

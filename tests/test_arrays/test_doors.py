@@ -67,7 +67,7 @@ class Case:
             temperature=float(random.uniform(0.02, 0.2)),
             item_temperature=float(random.uniform(0.02, 0.2)),
             iterations=int(random.integers(1, 12)),
-            strictness=float(random.uniform(0, 1)),
+            marginal_penalty=float(random.uniform(0, 1)),
             neighbours=int(random.integers(1, 9)),
             alpha=float(random.normal()),
             strength=float(random.normal()),
@@ -405,7 +405,9 @@ def test_auto_by_texts_alone(tmp_path):
     case = Case('auto', 0)
     found = mmvtr.fit(case.videos, case.bank).search(case.texts, K)
     unit = [torch.nn.functional.normalize(x, dim=1) for x in (case.bank, case.texts, case.videos)]
-    scores = mmvtr.Debiaser('auto').fit_scores(unit[0] @ unit[2].T).changed(unit[1] @ unit[2].T)
+    scores = (
+        mmvtr.Debiaser('auto').fit_scores(unit[0] @ unit[2].T).transform_scores(unit[1] @ unit[2].T)
+    )
     assert scores.topk(K).indices.tolist() == found.ids.tolist()
     with create_store(tmp_path / 'store', WIDTH) as store:
         store.add([str(i) for i in range(len(case.videos))], case.videos)

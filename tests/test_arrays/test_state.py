@@ -32,7 +32,7 @@ VALUES = dict(
     iterations=np.int64(3),
     tolerance=0.01,
     bank_marginals=np.arange(1, 71) / np.arange(1, 71).sum(),
-    strictness=torch.tensor(0.5),
+    marginal_penalty=torch.tensor(0.5),
     neighbours=7,
     alpha=-0.2,
     strength=0.3,
@@ -58,7 +58,7 @@ def leaves(x, where=''):
     if hasattr(x, '_asdict'):
         x = x._asdict()
     if isinstance(x, dict):
-        for name, part in x.items():
+        for name, part in sorted(x.items()):
             yield from leaves(part, f'{where}.{name}')
     else:
         yield where, x
@@ -91,6 +91,18 @@ def test_saved_and_read_it_goes_on(name, option, tmp_path):
     assert_alike(one, two)
     assert one.calibration_ is None and 'the calibration of the former biases is gone' in one.why_
     assert np.array_equal(one.scores(TEXTS), two.scores(TEXTS))
+
+
+def test_an_option_by_its_former_name_is_read(tmp_path):
+    ours = mmvtr.fit(VIDEOS, BANK, 'unbalanced_sinkhorn', marginal_penalty=0.5)
+    ours.save(tmp_path)
+    path = tmp_path / 'debiaser.json'
+    path.write_text(path.read_text().replace('marginal_penalty', 'strictness'))
+    again = mmvtr.Debiaser.load(tmp_path, VIDEOS)
+    assert 'strictness' not in {**again.options, **again.options_}
+    assert torch.equal(again.refit(BANK).biases_, ours.biases_)
+    with pytest.raises(ValueError, match="not 'strictness': it is marginal_penalty now"):
+        mmvtr.fit(VIDEOS, BANK, 'unbalanced_sinkhorn', strictness=0.5)
 
 
 def test_every_part_is_compared():
@@ -208,12 +220,12 @@ def test_ids_come_back_as_they_were_or_are_refused(more, tmp_path):
 def test_changed_takes_arrays():
     one = fitted('sinkhorn', None)
     scores = RANDOM.normal(size=(3, 130)).astype('f4')
-    found = one.changed(scores)
+    found = one.transform_scores(scores)
     assert isinstance(found, np.ndarray) and np.allclose(found, scores + one.biases_.numpy())
-    assert one.changed(torch.tensor(scores).half()).dtype == torch.float32
+    assert one.transform_scores(torch.tensor(scores).half()).dtype == torch.float32
     for bad, said in (
         (scores[:, :5], r'\[3, 5\] must be \[queries, 130\]'),
         (scores * np.nan, 'nan'),
     ):
         with pytest.raises(ValueError, match=said):
-            one.changed(bad)
+            one.transform_scores(bad)

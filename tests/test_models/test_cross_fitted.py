@@ -77,7 +77,7 @@ def test_a_pair_is_weighed_by_whom_it_was_not_taught(supervision, tmp_path):
     assert (torch.tensor(each[0]) - torch.tensor(each[1])).abs().max() > 0.05
     share = (1 - expected)[~known.positives].mean().item()
     (logs,), _ = steps(model, [batch], [0.0])
-    assert logs['spared_share'].item() == pytest.approx(share)
+    assert logs['down_weighted_share'].item() == pytest.approx(share)
 
 
 def test_losses_of_the_supervision_stay_those_of_the_model_itself(tmp_path):
@@ -103,7 +103,7 @@ def test_blocks_and_parts_equal_the_whole(tmp_path):
     parts.micro_batch = 2
     torch.testing.assert_close(steps(make(rows=2), batches, progress), whole)
     torch.testing.assert_close(steps(parts, batches, progress), whole)
-    assert whole[0][-1]['spared_share'].item() == pytest.approx(0.05, rel=0.1)
+    assert whole[0][-1]['down_weighted_share'].item() == pytest.approx(0.05, rel=0.1)
 
 
 def test_resumed_training_is_the_same(tmp_path):

@@ -102,9 +102,9 @@ def test_weights_are_those_of_the_model_as_it_was(supervision, rows):
     assert (target.weights < 0.9).any() and not found['x'].weights.requires_grad
     negatives = ~known.positives
     share = (1 - target.weights)[negatives].mean()
-    assert logs[-1]['spared_share'].item() == pytest.approx(share.item())
+    assert logs[-1]['down_weighted_share'].item() == pytest.approx(share.item())
     count = ((target.weights < 0.5) & negatives).sum().item() / len(negatives)
-    assert logs[-1]['spared_per_text'].item() == pytest.approx(count)
+    assert logs[-1]['down_weighted_per_text'].item() == pytest.approx(count)
 
 
 def test_losses_of_the_supervision_stay_those_of_the_model_itself():
@@ -148,7 +148,7 @@ def test_triplets_and_low_precision():
     inputs = {k: x.float() if x.is_floating_point() else x for k, x in inputs.items()}
     with torch.autocast('cpu', dtype=torch.bfloat16):
         logs, grads = steps(model, [(inputs, samples)] * 4, [0.0, 0.2, 0.6, 0.8])
-    assert logs[-1]['spared_share'] > 0 and all(g.isfinite().all() for g in grads.values())
+    assert logs[-1]['down_weighted_share'] > 0 and all(g.isfinite().all() for g in grads.values())
     assert not any(name.startswith('teacher.') for name in grads)
 
 
@@ -164,7 +164,7 @@ def test_average():
         else:
             expected = {n: 0.75 * expected[n] + 0.25 * now[n] for n in names}
         logs, _ = steps(model, [batch], [share])
-        assert ('spared_share' in logs[0]) == (share >= 0.5)
+        assert ('down_weighted_share' in logs[0]) == (share >= 0.5)
     for name, value in model.teacher.copy.named_parameters():
         torch.testing.assert_close(value.detach(), expected[name])
 
@@ -182,14 +182,16 @@ class Drawn(nn.Module):
 
 
 def drawn_share(surest, sure, share, steps=120):
-    """``spared_share`` of each step, of batches of 40 texts."""
+    """``down_weighted_share`` of each step, of batches of 40 texts."""
     torch.manual_seed(0)
     model = make_model(EarlyTeacher(at=0.0, share=share))
     model.supervision = Drawn(surest, sure)
     model.teacher.progress = 0.5
     known = Target(torch.eye(40).bool())
     model.teacher.own_levels({}, {})
-    return torch.stack([model.teacher({}, {}, known)[1]['spared_share'] for _ in range(steps)])
+    return torch.stack(
+        [model.teacher({}, {}, known)[1]['down_weighted_share'] for _ in range(steps)]
+    )
 
 
 @pytest.mark.parametrize('surest, sure', [(0.3, 1.0), (0.999, 0.02), (0.9, 0.3), (0.05, 0.1)])
@@ -203,7 +205,7 @@ def test_as_much_is_spared_as_is_stated(surest, sure, share, monkeypatch):
     assert found[1:].max() < 5 * share
 
 
-def test_pairs_of_which_nothing_more_is_known_share_what_is_spared(monkeypatch):
+def test_pairs_of_which_nothing_more_is_known_share_what_is_weighted(monkeypatch):
     """A tenth of the pairs are likelier than own ones, ten times what is stated."""
     monkeypatch.setattr(VideoTextRetriever, 'encoded_by', lambda *_: {})
     monkeypatch.setattr(Drawn, 'forward', lambda self, texts, videos, target: (
@@ -218,11 +220,11 @@ def test_what_is_spared_stands_beside_what_is_stated():
     assert [log['stated_share'].item() for log in logs] == pytest.approx([0.02] * 3)
     negatives = (~match(batches[0][1], torch.device('cpu'))).sum(1).double().mean().item()
     assert logs[-1]['stated_per_text'].item() == pytest.approx(0.02 * negatives)
-    assert logs[0]['spared_power'] == 1.0 != logs[-1]['spared_power']
-    assert logs[-1]['spared_share'].item() == pytest.approx(0.02, rel=0.05)
-    assert abs(logs[0]['spared_share'].item() - 0.02) > 0.002
+    assert logs[0]['weight_power'] == 1.0 != logs[-1]['weight_power']
+    assert logs[-1]['down_weighted_share'].item() == pytest.approx(0.02, rel=0.05)
+    assert abs(logs[0]['down_weighted_share'].item() - 0.02) > 0.002
     logs, _ = steps(make_model(EarlyTeacher(at=0.0)), batches, [0.5] * 3, rate=0.0)
-    assert not {'stated_share', 'spared_power'} & logs[-1].keys()
+    assert not {'stated_share', 'weight_power'} & logs[-1].keys()
 
 
 def test_a_bank_is_weighed_by_the_copied_supervision():
@@ -457,6 +459,6 @@ def test_what_it_does_not_suit():
         model(*make_batch(*ALL), mode='loss')
     hook = SimpleNamespace(model=model, iter=1, max_iters=4)
     ProgressHook().before_train_iter(hook, 0)
-    assert model.teacher.progress == 0.25 and 'spared_share' in model(
+    assert model.teacher.progress == 0.25 and 'down_weighted_share' in model(
         *make_batch(*ALL), mode='loss'
     )

@@ -388,14 +388,14 @@ def transform(
         items: Optional[Tensor],
         own: Optional[Tensor],
     ) -> Tensor:
-        beside = dict(bank_gallery=pairs, item_bank=items)
-        beside = {key: x for key, x in beside.items() if key in reads}
+        extra = dict(bank_gallery=pairs, item_bank=items)
+        extra = {key: x for key, x in extra.items() if key in reads}
         known = None if own is None else Pairs(own, lambda rows, items: pairs[rows][:, items])
-        fitted = Debiaser(name, **options).fit_scores(bank, beside=beside, pairs=known)
+        fitted = Debiaser(name, **options).fit_scores(bank, extra_inputs=extra, pairs=known)
         if name == 'auto':
             print(f'auto: {fitted.why_}')
         temperatures.append(fitted.options_.get('temperature'))
-        return fitted.changed(scores)
+        return fitted.transform_scores(scores)
 
     queries, pairs = banks.queries, banks.pairs
     t2v, v2t = banks.items or (None, None)

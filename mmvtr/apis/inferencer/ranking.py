@@ -183,7 +183,7 @@ def rank(
         rows = slice(start, start + QUERIES)
         some = rows_of(queries, rows)
         raw = score(model, given.kind, some, searched)
-        final = raw if debiaser is None else debiaser.changed(raw)
+        final = raw if debiaser is None else debiaser.transform_scores(raw)
         if gallery.surely is not None:
             truth = gallery.surely.truth(model, some, raw)
             final = sure_first(raw, truth, sure=gallery.surely.sure)

@@ -199,10 +199,12 @@ def fitted_to_bank(
     device, asking = torch.device(model.data_preprocessor.device), OTHER[kind]
     stored = {one: queries.different() for one, queries in read_bank(bank).items()}
     reads = () if transform == 'auto' else TRANSFORMS[transform].reads
-    read = tiles_read(reads, model, device, asking, stored, gallery)
+    extra = tiles_read(reads, model, device, asking, stored, gallery)
+    bank_scores = extra.pop('bank')
     given = with_model(options, model.temperature().item())
     pairs = pairs_known(model, device, asking, stored)
-    found = Debiaser(transform, **given).fit_scores(read.pop('bank'), beside=read, pairs=pairs)
+    found = Debiaser(transform, **given)
+    found.fit_scores(bank_scores, extra_inputs=extra, pairs=pairs)
     if found.transform_ is None:
         print_log(found.why_, 'current', logging.WARNING)
     return found, stored[OTHER[kind]]

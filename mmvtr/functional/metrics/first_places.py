@@ -118,13 +118,13 @@ def expected_truth(
 
 
 def _softmax(scores: Tensor, temperature: Optional[float | Tensor]) -> Tensor:
-    """Return the softmax of each row, at a temperature or at the default share of its reach."""
+    """Return the softmax of each row, at a temperature or at the default share of its score gap."""
     if temperature is not None:
         return (scores / torch.as_tensor(temperature).to(scores)).softmax(1)
     best = scores.amax(1, keepdim=True)
-    reach = best - scores.mean(1, keepdim=True)
-    # Scores that are all equal have no reach and get a uniform distribution.
-    return ((scores - best) / (SHARE * reach).clamp_min(torch.finfo(scores.dtype).tiny)).softmax(1)
+    gap = best - scores.mean(1, keepdim=True)
+    # Scores that are all equal have no gap and get a uniform distribution.
+    return ((scores - best) / (SHARE * gap).clamp_min(torch.finfo(scores.dtype).tiny)).softmax(1)
 
 
 @arrays_too

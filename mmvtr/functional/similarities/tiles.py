@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mmvtr.functional.values import arrays_too, at_least_float32
 
-__all__ = ['Tiles', 'as_tiles', 'inner_products', 'reach']
+__all__ = ['Tiles', 'as_tiles', 'inner_products', 'score_gap']
 
 #: Scores in a tile: 16 MiB of float32 fit a cache, and a matrix product is still at full speed.
 ENTRIES = 2**22
@@ -242,7 +242,7 @@ def as_tiles(scores: Tensor | Tiles, *, entries: Optional[int] = None) -> Tiles:
 
 
 @arrays_too
-def reach(scores: Tensor | Tiles) -> float:
+def score_gap(scores: Tensor | Tiles) -> float:
     """Return how far a query's best score exceeds its mean, averaged over the queries.
 
     ``(scores.amax(1) - scores.mean(1)).mean()``: the unit in which temperatures transfer between
@@ -257,7 +257,7 @@ def reach(scores: Tensor | Tiles) -> float:
     Example:
         ::
 
-            >>> round(reach(torch.tensor([[0.5, 0.1], [0.2, 0.4]])), 3)
+            >>> round(score_gap(torch.tensor([[0.5, 0.1], [0.2, 0.4]])), 3)
             0.15
     """
     tiles = as_tiles(scores)

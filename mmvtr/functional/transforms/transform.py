@@ -16,19 +16,35 @@ from torch import Tensor
 from mmvtr.functional.similarities.tiles import (
     Tiles,
     as_tiles,
-    reach,
     refuse_empty,
     refuse_non_finite,
+    score_gap,
 )
 from mmvtr.functional.transforms.sinkhorn import MOST
 from mmvtr.functional.values import arrays_too, at_least_float32
 
 #: Value of an option that must be given.
 NEEDED = Parameter.empty
-#: Default temperature: a share of the bank's :func:`.reach`.
+#: Default temperature: a share of the bank's :func:`.score_gap`.
 TEMPERATURE = '20%'
 #: Inputs of items seen before.
 ITEM_INPUTS = ('bank_gallery', 'item_bank')
+
+
+#: Former names of options, which saved files may have.
+RENAMED = dict(strictness='marginal_penalty')
+
+
+def renamed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by their names of today.
+
+    Example:
+        ::
+
+            >>> renamed(dict(strictness=0.8))
+            {'marginal_penalty': 0.8}
+    """
+    return {RENAMED.get(name, name): x for name, x in options.items()}
 
 
 class Option(NamedTuple):
@@ -85,7 +101,7 @@ def setting(default: Any, unit: str, words: str, fits: Callable[[Any], bool]) ->
 
 
 def _share_of(temperature: Any) -> tuple[float, bool]:
-    """Return a temperature as a number, and whether it is a share of the reach, such as ``'20%'``.
+    """Return a temperature as a number, and whether it is a share of the score gap.
 
     Args:
         temperature: 0-dim, a number, or a text that ends in ``%``.
@@ -101,8 +117,8 @@ def _share_of(temperature: Any) -> tuple[float, bool]:
     plain = share or not isinstance(temperature, (bool, str))
     if not (plain and 0 < value < math.inf):
         raise ValueError(
-            f"temperature must be positive, or a positive share of the reach such as '20%', not "
-            f'{str(temperature)[:80]!r}'
+            "temperature must be positive, or a positive share of the score gap such as '20%', "
+            f'not {str(temperature)[:80]!r}'
         )
     return value, share
 
@@ -157,8 +173,8 @@ def temperature() -> Any:
             >>> temperature().default
             '20%'
     """
-    unit = "units of scores, or a share of the bank's reach such as '20%'"
-    words = "be positive, or a positive share of the reach such as '20%'"
+    unit = "units of scores, or a share of the bank's score gap such as '20%'"
+    words = "be positive, or a positive share of the score gap such as '20%'"
     return setting(TEMPERATURE, unit, words, _temperature)
 
 
@@ -228,9 +244,9 @@ class Transform:
         """
         raise NotImplementedError(f'{self.name} must define biases()')
 
-    def fit(self, bank: Tiles, **read: Tiles) -> tuple[Tensor, Optional[Tensor]]:
+    def fit(self, bank: Tiles, **extra: Tiles) -> tuple[Tensor, Optional[Tensor]]:
         """Return the item biases [N], and row biases [K] from which further items get theirs."""
-        return self.biases(bank, **_items(read)), None
+        return self.biases(bank, **_items(extra)), None
 
     def further(self, bank: Tiles, rows: Optional[Tensor], **items: Tiles) -> Tensor:
         """Return the biases of further items, float [n], of scores [K, n]."""
@@ -240,14 +256,14 @@ class Transform:
         """Return for a gated transform the items whose finders are changed, bool [N]."""
         return None
 
-    def changed(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
+    def transform(self, raw: Tensor, items: Tensor, active: Optional[Tensor]) -> Tensor:
         """Return transformed scores [Q, N] of raw scores, item biases and active items."""
         return raw + items
 
-    def __call__(self, scores: Tensor, bank: Tiles, **read: Tiles) -> Tensor:
+    def __call__(self, scores: Tensor, bank: Tiles, **extra: Tiles) -> Tensor:
         """Return what the function of this name returns, [Q, N]."""
-        items = self.fit(bank, **read)[0].to(scores)
-        return self.changed(scores, items, self.active(bank))
+        items = self.fit(bank, **extra)[0].to(scores)
+        return self.transform(scores, items, self.active(bank))
 
     def of_a_part(self, items: Tensor, share: float) -> Tensor:
         """Return biases fitted to a share of the bank, comparable with those of all of it."""
@@ -263,7 +279,7 @@ class Transform:
 
     @classmethod
     def resolved(
-        cls, options: Mapping[str, Any], bank: Tiles, read: Mapping[str, Tiles]
+        cls, options: Mapping[str, Any], bank: Tiles, extra: Mapping[str, Tiles]
     ) -> dict[str, Any]:
         """Return options whose shares are in units of scores."""
         found = dict(options)
@@ -282,7 +298,9 @@ class Transform:
         """
         unknown = sorted({*given} - {*cls.options})
         if unknown:
-            raise ValueError(f'{cls.name} takes {sorted(cls.options)}, not {unknown[0]!r}')
+            now = RENAMED.get(unknown[0])
+            hint = f': it is {now} now' if now in cls.options else ''
+            raise ValueError(f'{cls.name} takes {sorted(cls.options)}, not {unknown[0]!r}{hint}')
         found = {}
         for one in cls.described:
             value = one.default if given.get(one.name) is None else given[one.name]
@@ -348,11 +366,11 @@ def _function(kind: type[Transform]) -> Callable[..., Tensor]:
         except TypeError as error:
             raise TypeError(f'{kind.__name__}() {error}') from None
         scores, bank = checked_scores(bound.pop('scores'), bound.pop('bank'))
-        read = {x: as_tiles(bound.pop(x))._replace(name=x) for x in inputs}
-        if 'item_bank' in read:
-            checked_scores(scores, read['item_bank'], 'item_bank')
-        options = kind.resolved(kind.checked(bound), bank, read)
-        return kind(**options)(scores, bank, **read)
+        extra = {x: as_tiles(bound.pop(x))._replace(name=x) for x in inputs}
+        if 'item_bank' in extra:
+            checked_scores(scores, extra['item_bank'], 'item_bank')
+        options = kind.resolved(kind.checked(bound), bank, extra)
+        return kind(**options)(scores, bank, **extra)
 
     function.__name__ = function.__qualname__ = kind.__name__
     function.__module__, function.__doc__ = kind.__module__, kind.__doc__
@@ -380,12 +398,12 @@ def _written(annotation: Any) -> str:
     return formatannotation(annotation).replace('torch.', '')
 
 
-def _items(read: Mapping[str, Tiles]) -> dict[str, Tiles]:
-    return {x: y for x, y in read.items() if x == 'item_bank'}
+def _items(extra: Mapping[str, Tiles]) -> dict[str, Tiles]:
+    return {x: y for x, y in extra.items() if x == 'item_bank'}
 
 
 def _in_units(value: Any, bank: Tiles) -> Any:
-    """Return a temperature in units of scores [K, N]; a share such as '20%' is of their reach.
+    """Return a temperature in units of scores [K, N]; a share such as '20%' is of their score gap.
 
     Raises:
         ValueError: a share, although all items score alike.
@@ -393,9 +411,9 @@ def _in_units(value: Any, bank: Tiles) -> Any:
     share, relative = _share_of(value)
     if not relative:
         return value
-    found = share * reach(bank)
+    found = share * score_gap(bank)
     if not found > 0:
-        raise ValueError('all items score alike with the bank: nothing to rank, and the reach is 0')
+        raise ValueError('all items score alike with the bank, so the score gap is 0')
     return found
 
 

@@ -31,8 +31,8 @@ class CrossFittedTeachers(EarlyTeacher):
     A pair of one half gets its weight from the model of the other half; a pair across the halves,
     on which neither was trained, the mean of both.  They act from the first step on, at full ramp,
     in evaluation mode and without gradient.  As in an :class:`EarlyTeacher`, the losses that train
-    the supervision are those of the model itself, ``spared_share`` and the related figures are
-    logged, and figures of the model's own supervision are ``live_<name>``.
+    the supervision are those of the model itself, ``down_weighted_share`` and the related figures
+    are logged, and figures of the model's own supervision are ``live_<name>``.
 
     The training set, and that of either half, needs the record transform
     :class:`~mmvtr.datasets.Halves`, which tells a batch its halves.  Encoder, heads and supervision

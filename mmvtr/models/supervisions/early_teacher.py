@@ -55,10 +55,10 @@ class EarlyTeacher(nn.Module):
     Memory: encoder, heads and supervision once more (without gradients and optimizer state), and
     the copy's vectors of a joint batch; time: one more forward pass a step.
 
-    Logs the acting supervision's figures; ``spared_share``, the mean of 1 - weight over the
-    unannotated pairs; ``spared_per_text``, negatives of a text with a weight below 1/2 (0 if many
-    weights are slightly below 1); with ``share`` also ``stated_share``, ``stated_per_text`` and the
-    power.  The figures of the model's own supervision are ``live_<name>``.
+    Logs the acting supervision's figures; ``down_weighted_share``, the mean of 1 - weight over the
+    unannotated pairs; ``down_weighted_per_text``, negatives of a text with a weight below 1/2 (0 if
+    many weights are slightly below 1); with ``share`` also ``stated_share``, ``stated_per_text``
+    and the power.  The figures of the model's own supervision are ``live_<name>``.
 
     Args:
         at: share of the training at which the copy is taken and begins to act, in [0, 1).
@@ -238,7 +238,7 @@ class EarlyTeacher(nn.Module):
             made, figures = self._copied_supervision()(self.seen(texts), self.seen(videos), target)
         sums = {}
         if isinstance(made, Target):
-            made, sums = self._spared(made, target, self.power)
+            made, sums = self._weighted(made, target, self.power)
         return made, {**_together(logs, figures), **self._figures(sums)}
 
     def begin(self, texts: Levels, videos: Levels, pairs: Pairs) -> dict[str, Any]:
@@ -259,7 +259,7 @@ class EarlyTeacher(nn.Module):
             return live, sums
         with torch.no_grad():
             made, taught = self._copied_supervision().block(begun['taught'], rows, target)
-            made, own = self._spared(made, target, begun['power'])
+            made, own = self._weighted(made, target, begun['power'])
         sums = {f'live.{name}': value for name, value in sums.items()}
         sums.update({f'taught.{name}': value for name, value in taught.items()})
         return made, {**sums, **own}
@@ -289,7 +289,7 @@ class EarlyTeacher(nn.Module):
             return {way: self._calibrated(one, power) for way, one in weights.items()}
         return 1 - (1 - weights).clamp(0, SUREST).pow(power)
 
-    def _spared(self, made: Target, known: Target, power: Tensor) -> Filled:
+    def _weighted(self, made: Target, known: Target, power: Tensor) -> Filled:
         """Return the target with calibrated weights, and sums over its unannotated pairs."""
         if made.weights is None:
             return made, {}
@@ -298,8 +298,8 @@ class EarlyTeacher(nn.Module):
         made = made._replace(weights=self._calibrated(made.weights, power))
         weights = mean_weights(made)
         sums = dict(
-            spared=(1 - weights).masked_fill(~negatives, 0.0).sum(),
-            spared_count=((weights < 0.5) & negatives).sum(),
+            down_weighted=(1 - weights).masked_fill(~negatives, 0.0).sum(),
+            down_weighted_count=((weights < 0.5) & negatives).sum(),
             unannotated=negatives.sum(),
             texts=torch.tensor(len(weights), device=weights.device),
             before=before,
@@ -311,13 +311,15 @@ class EarlyTeacher(nn.Module):
         sums = under(PREFIX, sums)
         if not sums:
             return {}
-        share, texts = sums['spared'] / sums['unannotated'].clamp_min(1), sums['texts'].clamp_min(1)
-        figures = dict(spared_share=share, spared_per_text=sums['spared_count'] / texts)
+        share = sums['down_weighted'] / sums['unannotated'].clamp_min(1)
+        texts = sums['texts'].clamp_min(1)
+        count = sums['down_weighted_count']
+        figures = dict(down_weighted_share=share, down_weighted_per_text=count / texts)
         if self.share is None:
             return figures
         stated = share.new_tensor(self.share)
         figures.update(stated_share=stated, stated_per_text=stated * sums['unannotated'] / texts)
-        figures['spared_power'] = self.power.clone()
+        figures['weight_power'] = self.power.clone()
         if self._model.training:
             self.counts.mul_(KEPT).add_(sums['before'])
             self.power.copy_(power_of(self.counts, self.share))

@@ -262,7 +262,7 @@ class HardnessSupervision(BlockSupervision):
     """Weight e^(alpha s) of a negative, with s the model's own cosine without its gradient.
 
     See :func:`.hardness_weights`.  Unannotated true pairs are among the hardest negatives: with a
-    guide or a self-mask, ``CombinedSupervision(spared_by='product')`` weights the remaining ones
+    guide or a self-mask, ``CombinedSupervision(combine='product')`` weights the remaining ones
     (like RzenEmbed).  Logs ``hardness``, the mean weight of a negative.
 
     Args:

@@ -45,7 +45,7 @@ class Ramped(nn.Module):
         return max(0.0, (self.progress - start) / (end - start))
 
 
-def spare(target: Target, eta: Tensor, *, floor: float, share: float) -> Filled:
+def down_weight(target: Target, eta: Tensor, *, floor: float, share: float) -> Filled:
     """Return the target of some texts with weights from eta, and sums over its entries.
 
     Args:
@@ -55,24 +55,24 @@ def spare(target: Target, eta: Tensor, *, floor: float, share: float) -> Filled:
         share: interpolation between weights of 1 (0) and eta (1).
 
     Returns:
-        The target with weights [R, V], and sums for :func:`spared`.
+        The target with weights [R, V], and sums for :func:`weight_figures`.
     """
     eta = eta.clamp_min(floor)
     negatives = ~target.positives
     sums = dict(
         eta=eta.masked_fill(target.positives, 0.0).sum(),
         negatives=negatives.sum().to(eta.dtype),
-        spared=((eta < 0.5) & negatives).sum().to(eta.dtype),
+        down_weighted=((eta < 0.5) & negatives).sum().to(eta.dtype),
         texts=eta.new_tensor(len(eta)),
     )
     return target._replace(weights=1 - share * (1 - eta)), sums
 
 
-def spared(sums: dict[str, Tensor]) -> dict[str, Tensor]:
+def weight_figures(sums: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the mean eta of a negative, and the number per text with eta below 1/2, from sums."""
     return {
         'eta_negative': sums['eta'] / sums['negatives'].clamp_min(1),
-        'spared_per_text': sums['spared'] / sums['texts'].clamp_min(1),
+        'down_weighted_per_text': sums['down_weighted'] / sums['texts'].clamp_min(1),
     }
 
 

@@ -168,7 +168,7 @@ def test_the_three_trainings(tmp_path, write_video):
     teacher = ['model.teacher.type=CrossFittedTeachers']
     files = [f'half{k}/best.pth' for k in (0, 1)]
     code, printed = train('whole', *teacher, f'model.teacher.halves={",".join(files)}')
-    assert code == 0 and 'spared_share' in printed, printed
+    assert code == 0 and 'down_weighted_share' in printed, printed
     code, printed = train('wrong', *teacher, f'model.teacher.halves={",".join(files[::-1])}')
     assert code != 0 and 'which is half 1, not on half 0' in printed, printed
     again = ('--resume', 'whole/epoch_2.pth')

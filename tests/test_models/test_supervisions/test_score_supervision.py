@@ -71,7 +71,7 @@ def test_weights_equal_the_formula(batch, levels, slack):
     negatives = ~target.positives
     assert logs['eta_negative'].item() == pytest.approx(expected[negatives].mean().item())
     spared = (expected[negatives] < 0.5).sum().item()
-    assert logs['spared_per_text'].item() == pytest.approx(spared / 4)
+    assert logs['down_weighted_per_text'].item() == pytest.approx(spared / 4)
     assert not any('loss' in name for name in logs)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional, Sequence
 
 import torch
 
-from mmvtr.arrays import ListChances
+from mmvtr.arrays import ListChances, Shift
 from mmvtr.functional.uncertainty.calibration import Calibration
 
 if TYPE_CHECKING:
@@ -119,19 +119,27 @@ class Calibrated(ABC):
             )
         return fit.threshold(precision, candidates=self.count())
 
-    def accepted(self, hits: Sequence[Hit], precision: float, query: Any = None) -> list[Hit]:
+    def accepted(
+        self,
+        hits: Sequence[Hit],
+        precision: float,
+        query: Any = None,
+        *,
+        shift: Optional[Shift] = None,
+    ) -> list[Hit]:
         """Return the hits up to the last one that reaches :meth:`threshold`.
 
         If they are ranked by the calibrated scores, all of them reach it; otherwise some may not.
         With :attr:`list_chances` and the query, the threshold is the probability that
-        :meth:`mmvtr.arrays.ListChances.threshold` requires of a first place.
+        :meth:`mmvtr.arrays.ListChances.threshold` requires of a first place; it is refused if the
+        served queries are not like the bank's (``shift``, :func:`.drift.served_shift`).
 
         Raises:
             ValueError: see :meth:`threshold` and :meth:`p_match`.
         """
         chances = self.list_chances
         if chances is not None and query is not None:
-            lowest = chances.threshold(precision)
+            lowest = chances.threshold(precision, shift=shift)
             right = [x >= lowest for x in self._of_list(chances, hits, query)]
             return list(hits[: len(right) - right[::-1].index(True)]) if any(right) else []
         least, fit = self.threshold(precision), self.calibration

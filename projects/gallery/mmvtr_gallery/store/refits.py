@@ -13,6 +13,7 @@ from torch import Tensor
 from mmvtr.arrays import Debiaser
 from mmvtr.arrays.inputs import read_bank, read_vectors, unpaired_bank
 from mmvtr.arrays.list_chances import fit_chances
+from mmvtr.functional.transforms.transform import renamed
 from mmvtr.functional.transforms.transform_table import (
     ADDITIVE,
     TRANSFORMS,
@@ -121,7 +122,7 @@ class Refits:
                 found.keep(fit_chances(bank, every, found._state.fitted, depth=DEPTH))
             numbers = {k: x for k, x in found.options_.items() if type(x) in (int, float)}
             told = dict(transform=found.transform_, **numbers, **told)
-            return self._switched(Fit(found.bare(), told), self._anew(found, device))
+            return self._switched(Fit(found.without_gallery(), told), self._anew(found, device))
 
     def _undo_refit(self) -> Moved:
         """Restore the biases before the last refit; see :meth:`GalleryStore.undo`."""
@@ -220,7 +221,7 @@ class Refits:
         self, debiaser: Debiaser, device: Union[str, torch.device]
     ) -> Callable[[np.ndarray], np.ndarray]:
         """Return a function that computes biases, float32 [n], of vectors, float32 [n, D]."""
-        there = debiaser.bare(device)
+        there = debiaser.without_gallery(device)
         return lambda vectors: there.biases_of(vectors).float().cpu().numpy()
 
     def _switched(self, fit: Fit, anew: Callable[[np.ndarray], np.ndarray]) -> Moved:
@@ -256,8 +257,9 @@ def options_of(refit: Mapping[str, Any]) -> dict[str, Any]:
     """Return the transform's options from a stored refit."""
     if refit.get('transform') is None:
         return {}
+    stored = renamed(refit)
     known = TRANSFORMS[refit['transform']].options
-    return {name: refit[name] for name in known if refit.get(name) is not None}
+    return {name: stored[name] for name in known if stored.get(name) is not None}
 
 
 def _none(vectors: np.ndarray) -> np.ndarray:

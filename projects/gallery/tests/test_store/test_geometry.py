@@ -111,7 +111,7 @@ def as_before(folder):
     del said['geometry'], said['sha256']
     refit = said['refit']
     refit.setdefault('iterations', 0)
-    refit.setdefault('strictness', 1.0)
+    refit['strictness'] = refit.pop('marginal_penalty', 1.0)
     path = folder / said['normaliser']
     held = read_tensors(path, kind='normaliser')
     shift = json.loads(bytes(held['facts'].numpy()))['fitted']['shift']
@@ -133,7 +133,8 @@ def test_a_store_of_before_is_read_as_what_it_was(name, tmp_path, monkeypatch):
     items = SEEN if name == 'dbsn' else None
     with create_store(tmp_path, DIM, geometry='inner_product') as store:
         store.add(NAMES, VIDEOS)
-        store.refit(BANK, transform=name, items=items, temperature=0.3)
+        how = {'marginal_penalty': 0.6} if name == 'unbalanced_sinkhorn' else {}
+        store.refit(BANK, transform=name, items=items, temperature=0.3, **how)
         expected, biases = found(store), store.debiaser.biases_of(VIDEOS)
         store.persist()
     shift = as_before(tmp_path)
@@ -148,6 +149,7 @@ def test_a_store_of_before_is_read_as_what_it_was(name, tmp_path, monkeypatch):
         np.testing.assert_allclose(store.debiaser.biases_of(VIDEOS), biases + shift, atol=1e-5)
         store.refit(BANK[:55])  # the same transform, and the items seen before that it kept
         assert store.debiaser.transform_ == name and store.last_refit['temperature'] == 0.3
+        assert how.items() <= store.last_refit.items()
         store.persist()
     assert open_store(tmp_path).geometry == 'inner_product'
 
