@@ -85,19 +85,9 @@ def further(fitted: ItemBiases, bank: Bank, items: Vectors) -> Tensor:
     return fitted.further(bank_tiles(bank.texts, items), item_bank)
 
 
-def extended(fitted: ItemBiases, new: Tensor, bank: Bank, gallery: Vectors) -> ItemBiases:
-    """Return the fitted biases with those of further items appended.
-
-    Args:
-        fitted: without the further items.
-        new: float [n], their biases.
-        bank: the bank that all were fitted to.
-        gallery: all items, the further ones included.
-    """
-    fitted = fitted._replace(items=torch.cat([fitted.items, new.to(fitted.items)]))
-    if fitted.active is None:
-        return fitted
-    # Further items can become the best item of a bank query: the active set is computed again.
+def activated(fitted: ItemBiases, bank: Bank, gallery: Vectors) -> ItemBiases:
+    """Return a gated transform's biases with the active items of a changed gallery: other items can
+    become the best one of a bank query."""
     tiles = score_tiles(bank.texts, gallery, 'bank')
     active = torch.zeros(len(gallery), dtype=torch.bool)
     active[tiles.best(fitted.options['neighbours'])[1].flatten().cpu()] = True

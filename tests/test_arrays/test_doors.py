@@ -424,7 +424,7 @@ def test_auto_by_texts_alone(tmp_path):
     [
         (dict(items=True), 'paired=True, if row i of both'),
         (dict(paired=True), 'needs queries and items'),
-        (dict(chances=True), 'chances=True reads pairs'),
+        (dict(probabilities=True), 'probabilities=True reads pairs'),
         (dict(temperature=0.1), 'is an option of a transform: name one of'),
     ],
 )

@@ -241,7 +241,7 @@ def test_a_clips_list_does_not_depend_on_other_clips(runner, evaluation):
         ),
         (dict(written='bank'), "bank_file belongs to written='bank'"),
         (dict(sure=1.2), r'sure must lie in \[0, 1\], not 1.2'),
-        (dict(places=0), 'places must be 1 or more, not 0'),
+        (dict(places=0), 'places must be at least 1, not 0'),
         (dict(temperature=0.0), 'temperature must be positive and finite, not 0.0'),
     ],
 )

@@ -14,6 +14,7 @@ from mmvtr.datasets.videos.feature_stores import FeatureStore, open_store
 from mmvtr.datasets.videos.frame_sampling import uniform
 from mmvtr.datasets.videos.video_io import BrokenVideoError
 from mmvtr.errors import UnknownKey
+from mmvtr.functional.values import check_one_of
 from mmvtr.registry import TRANSFORMS
 
 Results = dict[str, Any]
@@ -74,8 +75,7 @@ class LoadExperts(BaseTransform):
                 'LoadExperts needs an expert and a max_tokens of at least 1, got '
                 f'{sorted(experts)} and {max_tokens}'
             )
-        if cut not in CUTS:
-            raise ValueError(f'LoadExperts: cut must be one of {sorted(CUTS)}, not {cut!r}')
+        check_one_of(CUTS, cut=cut)
         self.experts = {
             name: _expert(name, limit=max_tokens, **config)
             for name, config in sorted(experts.items())

@@ -50,7 +50,7 @@ BACKENDS = {
     'NeptuneVisBackend': (('neptune',), 'pip install neptune'),
     'TensorboardVisBackend': (
         ('tensorboard', 'tensorboardX'),
-        "the extra 'tensorboard': pip install 'mmvtr[tensorboard]'",
+        "the extra 'tensorboard': pip install -e '.[tensorboard]'",
     ),
     'WandbVisBackend': (('wandb',), 'pip install wandb'),
 }

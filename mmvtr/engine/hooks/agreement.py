@@ -92,8 +92,7 @@ class SureFirstHook(TransformHook):
         check_range('[0, 1]', sure=sure)
         if temperature is not None:
             check_range('(0, inf)', temperature=temperature)
-        if places < 1:
-            raise ValueError(f'places must be 1 or more, not {places}')
+        check_range('[1, inf]', places=places)
         self.captions = captions
         self.written = self.source = written
         self.bank_file = bank_file

@@ -19,6 +19,7 @@ from mmvtr.engine.loops.evaluation import Evaluation, bare
 from mmvtr.errors import UserError
 from mmvtr.evaluation.results import write_about
 from mmvtr.functional.metrics.modality_gap import ModalityGap, modality_gap
+from mmvtr.functional.values import check_range
 from mmvtr.registry import HOOKS
 from mmvtr.storage import write_text
 from mmvtr.storage.arrays import write_array, write_arrays
@@ -96,8 +97,7 @@ class BrokenVideoHook(Hook):
     priority = 'LOWEST'
 
     def __init__(self, *, max_share: float = 0.1) -> None:
-        if not 0 <= max_share <= 1:
-            raise ValueError(f'BrokenVideoHook: max_share must be in [0, 1], got {max_share}')
+        check_range('[0, 1]', **{'BrokenVideoHook.max_share': max_share})
         self.max_share = max_share
         self._logged: set[str] = set()
         self._broken: list[tuple[str, str]] = []

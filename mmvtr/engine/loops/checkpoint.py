@@ -22,7 +22,7 @@ from mmengine.hooks import CheckpointHook
 from mmengine.logging import print_log
 from mmengine.runner import EpochBasedTrainLoop, Runner
 from mmengine.runner.checkpoint import CheckpointLoader
-from torch import Tensor
+from torch import Tensor, nn
 
 from mmvtr.engine.loops.earlier_runs import Past, make_room
 from mmvtr.engine.loops.evaluation import bare
@@ -391,6 +391,18 @@ def load_from_plain_file(filename: str, map_location: Any = None) -> dict[str, A
     if isinstance(content.get('meta'), dict):
         content['meta'].pop('config', None)
     return content
+
+
+def read_matching(model: nn.Module, path: Union[str, Path]) -> dict[str, Any]:
+    """Return a checkpoint that must fit ``model``, which may have a distributed wrapper.
+
+    Raises:
+        FileNotFoundError, RuntimeError: no such file, a damaged one, or one of another model (names
+            what differs).
+    """
+    checkpoint = read_checkpoint(path)
+    weights = check_weights(bare(model), checkpoint['state_dict'], path)
+    return {**checkpoint, 'state_dict': weights}
 
 
 def local_file(name: str) -> str:

@@ -17,6 +17,7 @@ from mmengine.registry import OPTIMIZERS as MMENGINE_OPTIMIZERS
 from torch import Tensor, nn
 from torch.optim import Optimizer, RAdam
 
+from mmvtr.functional.values import check_range
 from mmvtr.registry import OPTIM_WRAPPER_CONSTRUCTORS, OPTIM_WRAPPERS, OPTIMIZERS, PARAM_SCHEDULERS
 
 
@@ -85,11 +86,9 @@ class BertAdam(Optimizer):
         weight_decay: float = 0.01,
         max_grad_norm: float = 1.0,
     ) -> None:
-        for name, value in dict(lr=lr, eps=eps, weight_decay=weight_decay).items():
-            if not value >= 0:
-                raise ValueError(f'BertAdam: {name} must be >= 0, got {value}')
-        if not all(0 <= beta < 1 for beta in betas):
-            raise ValueError(f'BertAdam: betas must be in [0, 1), got {tuple(betas)}')
+        check_range('[0, inf]', lr=lr, eps=eps, weight_decay=weight_decay)
+        for beta in betas:
+            check_range('[0, 1)', betas=beta)
         super().__init__(
             params,
             dict(
@@ -164,13 +163,9 @@ class Ranger(RAdam):
         eps: float = 1e-5,
         weight_decay: float = 0.0,
     ) -> None:
-        if not 0 <= alpha <= 1:
-            raise ValueError(f'Ranger: alpha must be in [0, 1], got {alpha}')
-        if k < 1:
-            raise ValueError(f'Ranger: k must be at least 1, got {k}')
-        for name, value in dict(lr=lr, eps=eps).items():
-            if not value > 0:
-                raise ValueError(f'Ranger: {name} must be > 0, got {value}')
+        check_range('[0, 1]', alpha=alpha)
+        check_range('[1, inf]', k=k)
+        check_range('(0, inf]', lr=lr, eps=eps)
         super().__init__(
             params,
             lr=lr,
@@ -237,8 +232,7 @@ class WarmupCosineLR(LRSchedulerMixin, _ParamScheduler):
     """
 
     def __init__(self, *args: Any, warmup: float = 0.1, whole: bool = True, **kwargs: Any) -> None:
-        if not 0 <= warmup < 1:
-            raise ValueError(f'{type(self).__name__}: warmup must be in [0, 1), got {warmup}')
+        check_range('[0, 1)', warmup=warmup)
         self.warmup, self.whole = warmup, whole
         super().__init__(*args, **kwargs)
 

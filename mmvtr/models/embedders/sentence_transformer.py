@@ -98,7 +98,8 @@ def load_embedder(name: str, trust_remote_code: bool = False) -> nn.Module:
         from sentence_transformers.base.modules import Transformer
     except ImportError as error:
         raise ImportError(
-            "sentence-transformers is not installed: pip install 'mmvtr[sentence-transformers]'"
+            'sentence-transformers is not installed: '
+            "pip install -e '.[sentence-transformers]' in a checkout of mmvtr"
         ) from error
     try:
         with refusing_code(name):

@@ -59,7 +59,7 @@ def parse_args() -> argparse.Namespace:
     )
     add('--bank', metavar='FILE', help='file of tools/export_bank.py')
     add(
-        '--chances',
+        '--probabilities',
         action='store_true',
         help='also find how surely each place of a list is right, from the pairs of the bank',
     )
@@ -104,8 +104,8 @@ def check_options(args: argparse.Namespace) -> None:
         options_given(args, ())  # refuses every option
         if args.queries is not None or args.bank is not None:
             raise ValueError('--queries and --bank need a --transform')
-        if args.chances:
-            raise ValueError('--chances needs a --transform, whose bank has pairs')
+        if args.probabilities:
+            raise ValueError('--probabilities needs a --transform, whose bank has pairs')
         return
     options_given(args, [args.transform])
     args.queries = args.queries or ('bank' if args.bank else 'train_queue')
@@ -175,7 +175,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
         options = with_model(options, model.temperature().item())
     notes = said_of(args, queries, options)
     bank = None if queries is None else apis.vectors(model, queries.levels)
-    seen, paired = None, args.transform == 'auto' or args.chances
+    seen, paired = None, args.transform == 'auto' or args.probabilities
     if queries is not None and (paired or TRANSFORMS[args.transform].reads_items):
         videos = read_queries(args, 'video')
         seen = apis.vectors(model, videos.levels)
@@ -214,7 +214,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
                 device=model.data_preprocessor.device,
                 fewer=True,  # reported at the end
                 paired=paired,
-                chances=args.chances,
+                probabilities=args.probabilities,
             )
         if args.calibration is not None:
             store.calibrate(args.calibration)

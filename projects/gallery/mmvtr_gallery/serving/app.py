@@ -315,9 +315,9 @@ def _told(gallery: Gallery, found: Answer, query: Asked, began: float) -> Found:
 
 def _calibration_told(store: Any) -> Optional[dict[str, Any]]:
     """Return what ``/health`` reports about P(match); None: no calibration."""
-    chances = store.list_chances
-    if chances is not None:
-        return dict(method='lists', debiased=True, items=chances.items or None)
+    probabilities = store.topk_probabilities
+    if probabilities is not None:
+        return dict(method='lists', debiased=True, items=probabilities.items or None)
     fit = store.calibration
     return None if fit is None else dict(method=fit.method, debiased=fit.debiased)
 

@@ -275,8 +275,8 @@ class Hit(BaseModel):
     )
     p_match: Optional[float] = Field(
         None,
-        description='probability of a match with the text or vector; if the gallery has list '
-        'chances, probability that this place is right; null: not calibrated',
+        description='probability of a match with the text or vector; if the gallery has top-k '
+        'probabilities, that this place is right; null: not calibrated',
     )
     sigma: Optional[float] = Field(description='of models with probabilistic heads')
     start: Optional[float]

@@ -191,7 +191,7 @@ class Gallery(Changes):
         if store.raw_calibration:
             said.append(
                 'no P(match): the calibration is for raw scores, and biases rank the gallery '
-                '(refit with chances, or calibrate anew)'
+                '(refit with probabilities, or calibrate anew)'
             )
         if self.moments is not None and not self.moments.alike:
             said.append('videos and their windows have biases of different refits: re-fit both')
@@ -274,7 +274,7 @@ class Gallery(Changes):
             transform: rank with biases, if the gallery has any.
             compare: also return their ranks in the other ranking.
             calibrated: also return P(match), which is calibrated on texts; with biases, without a
-                filter and if the store has list chances, the probability that the place is right.
+                filter and if the store has top-k probabilities, that the place is right.
             min_precision: in (0, 1), also return its threshold.
             unless_shifted: no P(match) and no threshold where :meth:`shift` has last found that
                 the served queries are not like those of the calibration.
@@ -302,9 +302,9 @@ class Gallery(Changes):
         windows = ()
         biased = (moments.windows if by_moments else store).debiaser is not None
         listed = transform and biased and not (filter or by_moments)
-        listed = listed and store.list_chances is not None
-        # Search as deep as the chances need, so that ties and approximate scores keep their order.
-        deep = max(k, store.list_chances.depth) if listed and calibrated else k
+        listed = listed and store.topk_probabilities is not None
+        # Search as deep as the probabilities need: ties and approximate scores keep their order.
+        deep = max(k, store.topk_probabilities.depth) if listed and calibrated else k
         hits = self._ranked(vector, min(deep, count), filter, transform, ranking)[:k]
         if moments is not None:
             windows = _best_windows(moments, vector, hits, transform)
@@ -320,11 +320,11 @@ class Gallery(Changes):
             p_match = store.p_match(hits, vector if listed else None)
         least = at = None
         if min_precision is not None and listed:
-            answers = store.list_chances.answers(min_precision)
+            answers = store.topk_probabilities.answers(min_precision)
             at = _finite(answers.threshold)
             notes += [] if at is not None else [str(answers)]
         elif min_precision is not None and (
-            store.calibration is not None or store.list_chances is None
+            store.calibration is not None or store.topk_probabilities is None
         ):
             least = _finite(store.threshold(min_precision))
             at = None if least is None else store.p_match_of(least)

@@ -95,11 +95,11 @@ def served_shift(store: GalleryStore, *, seed: int = 0) -> Optional[Shift]:
         seed: seed for drawing queries.
 
     Returns:
-        None if there are no list chances, no sample, fewer than ten items, or fewer than 100
+        None if there are no top-k probabilities, no sample, fewer than ten items, or fewer than 100
         different queries.
     """
-    chances, sample = store.list_chances, store.online
-    if chances is None or chances.asked is None or sample is None:
+    probabilities, sample = store.topk_probabilities, store.online
+    if probabilities is None or probabilities.asked is None or sample is None:
         return None
     there = store.count() - len(store.quarantined)
     served = sample.queries()
@@ -107,8 +107,8 @@ def served_shift(store: GalleryStore, *, seed: int = 0) -> Optional[Shift]:
     if there < DEPTH or len(served) < LEAST:
         return None
     order = np.random.default_rng(seed).permutation(len(served))[:MOST]
-    bank = store.debiaser.bank_.texts[chances.asked.rows].numpy()
-    known = chances.asked.figures(_raw_scores(store, bank), there)
+    bank = store.debiaser.bank_.texts[probabilities.asked.rows].numpy()
+    known = probabilities.asked.figures(_raw_scores(store, bank), there)
     return shift_of(
         torch.from_numpy(served[order]), figures(_raw_scores(store, served[order])), known
     )

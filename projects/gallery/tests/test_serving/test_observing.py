@@ -125,7 +125,7 @@ def test_a_shift_is_told_and_p_withheld_if_asked(place):
         store = gallery.store
         (texts, items), (bank, own) = pairs(random, 200), pairs(random, 200)
         store.add([f'x{i}' for i in range(200)], items)
-        store.refit(bank, items=own, paired=True, chances=True, temperature=0.1, fewer=True)
+        store.refit(bank, items=own, paired=True, probabilities=True, temperature=0.1, fewer=True)
         store.keep_queries(dict(capacity=150, memory=150))
         store.search(texts[:150], 1)
         asked = dict(vector=items[0].tolist(), k=2)
@@ -152,7 +152,9 @@ def test_a_precision_that_nothing_reaches_says_what_it_needs(place):
         assert try_to_take(gallery) is None
         store, (texts, items) = gallery.store, pairs(random, 60)
         store.add([f'x{i}' for i in range(60)], items)
-        store.refit(texts, items=items, paired=True, chances=True, temperature=0.1, fewer=True)
+        store.refit(
+            texts, items=items, paired=True, probabilities=True, temperature=0.1, fewer=True
+        )
         said = client.search(vector=items[0].tolist(), k=2, min_precision=0.99)
         assert said['threshold_p_match'] is None
         assert said['note'].startswith('no query can be answered at precision 0.99')

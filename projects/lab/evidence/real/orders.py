@@ -27,7 +27,7 @@ from sets import in_a_sentence, shared
 from sigma_heads import fit_sigma
 from torch import Tensor
 
-from mmvtr.arrays import judged_chances
+from mmvtr.arrays import calibrate_topk
 from mmvtr.functional import geometric_sigma, rejection_ratio, risk_coverage
 
 CELLS = RESULTS / 'orders'
@@ -116,7 +116,7 @@ def orders(kept: Kept, val: Kept, direction: str, words: Tensor, seed: int) -> d
 
 def calibrated(val: Kept, direction: str, scores: Tensor) -> Tensor:
     """P(first place is right) by lists of val, float64 [Q]."""
-    fit = judged_chances(*val.of(direction))
+    fit = calibrate_topk(*val.of(direction))
     ranked = scores.amax(1, keepdim=True)
     sums = (scores.double() / fit.temperature).logsumexp(1)
     return fit.places(ranked, sums)[1][:, 0]

@@ -83,7 +83,7 @@ class Answers(NamedTuple):
         return f'{said}: about {self.needed} are needed, {answers}{read}'
 
 
-class ListChances(NamedTuple):
+class TopKProbabilities(NamedTuple):
     """Calibrated probabilities of the places of a list.
 
     The shares ``exp((s_j - log_sum) / temperature)`` of the first k places are summed, and a line
@@ -113,15 +113,8 @@ class ListChances(NamedTuple):
     most: int = 0
     asked: Optional[Asked] = None
 
-    def added(self, items: int) -> str:
-        """Return a note if a gallery of N items has grown since the calibration, else ``''``."""
-        if not 0 < self.items < items:
-            return ''
-        share = 1 - self.items / items
-        return f'{share:.0%} of the items were added after the calibration of P(right)'
-
     def __repr__(self) -> str:
-        return f'ListChances(temperature={self.temperature:.4g}, {len(self.shares)} queries)'
+        return f'TopKProbabilities(temperature={self.temperature:.4g}, {len(self.shares)} queries)'
 
     def places(self, ranked: Tensor, log_sums: Tensor) -> tuple[Tensor, Tensor]:
         """Return P(this place is the first right one) and P(a place up to it is right), float64
@@ -248,14 +241,14 @@ def _lowest_level(
 
 
 @torch.no_grad()
-def fit_chances(
+def fit_topk_probabilities(
     bank: Optional[Bank],
     gallery: Vectors,
     fitted: Optional[ItemBiases],
     *,
     seed: int = 0,
     depth: int = 0,
-) -> ListChances:
+) -> TopKProbabilities:
     """Return place probabilities calibrated on the bank's own pairs.
 
     Args:
@@ -296,7 +289,7 @@ def fit_chances(
     return found._replace(depth=depth, items=len(gallery), most=most, asked=asked_texts)
 
 
-def judged_chances(scores: Tensor, right: Tensor, *, seed: int = 0) -> ListChances:
+def calibrate_topk(scores: Tensor, right: Tensor, *, seed: int = 0) -> TopKProbabilities:
     """Return place probabilities calibrated on judged lists of any ranker.
 
     Args:
@@ -322,7 +315,7 @@ def judged_chances(scores: Tensor, right: Tensor, *, seed: int = 0) -> ListChanc
 
 def _fitted(
     whole: Sequence[_Lists], first: Sequence[_Lists], tested: _Lists, random: torch.Generator
-) -> ListChances:
+) -> TopKProbabilities:
     """Fit lines to all lists; temperature and thresholds to one half, tested on the other half.
 
     The tested lists influence neither the tested share nor its thresholds; and as the line from
@@ -338,7 +331,9 @@ def _fitted(
         for k in LENGTHS
     ]
     share = tested.cumulated(temperature)[:, 0]
-    return ListChances(temperature, torch.stack(lines), share, tested.ranks(random) == 1, levels)
+    return TopKProbabilities(
+        temperature, torch.stack(lines), share, tested.ranks(random) == 1, levels
+    )
 
 
 def _folded(of: Callable[..., _Lists], asked: Tensor, held: Tensor) -> list[_Lists]:

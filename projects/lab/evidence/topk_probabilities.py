@@ -1,11 +1,11 @@
 """P(right) beside the places of lists: what is said, and what is true, on pairs never seen.
 
-    python projects/lab/evidence/list_chances.py DATA     # goes on where it was ended
-    python projects/lab/evidence/list_chances.py --page
-    python projects/lab/evidence/list_chances.py DATA --perfect    # what size alone gives on CLAP
+    python projects/lab/evidence/topk_probabilities.py DATA     # goes on where it was ended
+    python projects/lab/evidence/topk_probabilities.py --page
+    python projects/lab/evidence/topk_probabilities.py DATA --perfect    # what size alone gives
 
-Sets of auto_rule.py and CBVS' judged lists.  Writes cells/list_chances.json, which
-pages/list_chances.md shows.
+Sets of auto_rule.py and CBVS' judged lists.  Writes cells/topk_probabilities.json, which
+pages/topk_probabilities.md shows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from auto_rule import sets
 from torch import Tensor
 
 import mmvtr
-from mmvtr.arrays import judged_chances
+from mmvtr.arrays import calibrate_topk
 from mmvtr.functional import reliability
 
 HERE = Path(__file__).resolve().parent
@@ -47,9 +47,9 @@ def summary(said: list[Tensor], true: list[Tensor]) -> dict[str, float]:
     )
 
 
-def answered(chances: Any, said: list[Tensor], true: list[Tensor]) -> dict[str, float]:
+def answered(fits: Any, said: list[Tensor], true: list[Tensor]) -> dict[str, float]:
     """How often the promised precision failed, and how many queries were answered."""
-    shown = [p >= c.threshold(PRECISION) for c, p in zip(chances, said)]
+    shown = [p >= c.threshold(PRECISION) for c, p in zip(fits, said)]
     wrong = [bool(x.any()) and float(y[x].double().mean()) < PRECISION for x, y in zip(shown, true)]
     kept = torch.cat([y[x] for x, y in zip(shown, true)]).double()
     return dict(
@@ -60,7 +60,7 @@ def answered(chances: Any, said: list[Tensor], true: list[Tensor]) -> dict[str, 
 
 
 def of_set(texts: Tensor, items: Tensor, way: dict[str, Any]) -> dict[str, Any]:
-    first, ten, right, among, chances = [], [], [], [], []
+    first, ten, right, among, fits = [], [], [], [], []
     for seed in range(SPLITS):
         order = torch.from_numpy(np.random.default_rng(seed).permutation(len(texts)))
         halves = order[: len(order) // 2], order[len(order) // 2 :]
@@ -72,9 +72,9 @@ def of_set(texts: Tensor, items: Tensor, way: dict[str, Any]) -> dict[str, Any]:
             ten.append(found.any_right[:, -1])
             right.append(own[:, 0])
             among.append(own.any(1))
-            chances.append(fitted.calibration_)
+            fits.append(fitted.calibration_)
     found = dict(first=summary(first, right), ten=summary(ten, among))
-    return dict(found, **answered(chances, first, right), queries=len(halves[0]))
+    return dict(found, **answered(fits, first, right), queries=len(halves[0]))
 
 
 def perfect(texts: Tensor, items: Tensor, way: dict[str, Any]) -> dict[str, float]:
@@ -139,21 +139,21 @@ def cbvs(folder: Path) -> dict[str, Any]:
         places.sort(key=lambda x: -x[0])
         scores[row, : len(places)] = torch.tensor([x for x, _ in places])
         right[row, : len(places)] = torch.tensor([x for _, x in places])
-    first, ten, hit, among, chances = [], [], [], [], []
+    first, ten, hit, among, fits = [], [], [], [], []
     for seed in range(SPLITS):
         order = torch.from_numpy(np.random.default_rng(seed).permutation(len(scores)))
         halves = order[: len(order) // 2], order[len(order) // 2 :]
         for test, bank in (halves, halves[::-1]):
-            fit = judged_chances(scores[bank], right[bank])
+            fit = calibrate_topk(scores[bank], right[bank])
             sums = (scores[test].double() / fit.temperature).logsumexp(1)
             _, both = fit.places(scores[test], sums)
             first.append(both[:, 0])
             ten.append(both[:, :10][:, -1])
             hit.append(right[test][:, 0])
             among.append(right[test][:, :10].any(1))
-            chances.append(fit)
+            fits.append(fit)
     found = dict(first=summary(first, hit), ten=summary(ten, among))
-    return dict(found, **answered(chances, first, hit), queries=len(halves[0]))
+    return dict(found, **answered(fits, first, hit), queries=len(halves[0]))
 
 
 def rows(data: Path, done: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
@@ -190,7 +190,7 @@ def main() -> None:
     parser.add_argument('--page', action='store_true', help='the table from the cells')
     parser.add_argument('--perfect', action='store_true', help='what size alone gives on CLAP')
     args = parser.parse_args()
-    cells, page = HERE / 'cells/list_chances.json', HERE / 'pages/list_chances.md'
+    cells, page = HERE / 'cells/topk_probabilities.json', HERE / 'pages/topk_probabilities.md'
     if args.page:
         mark = r'(<!-- table -->\n\n).*?(\n\n<!-- /table -->)'
         made = table(json.loads(cells.read_text()))

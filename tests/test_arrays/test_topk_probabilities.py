@@ -8,8 +8,8 @@ import torch
 from scipy.stats import binom
 
 import mmvtr
-from mmvtr.arrays import judged_chances
-from mmvtr.arrays.list_chances import LENGTHS, ListChances, _at_most
+from mmvtr.arrays import calibrate_topk
+from mmvtr.arrays.topk_probabilities import LENGTHS, TopKProbabilities, _at_most
 
 
 def pairs(random, count, width=16):
@@ -35,10 +35,10 @@ def test_what_is_said_of_the_first_place_is_true(name):
     assert np.abs(np.mean(said, 0) - np.mean(true, 0)).max() < 0.02
 
 
-def chances(shares, right):
+def calibrated(shares, right):
     levels = torch.tensor(shares).double().quantile(1 - torch.arange(1, 21).double() / 20)
     lines = torch.tensor([[1.0, 0.0]] * len(LENGTHS), dtype=torch.float64)
-    return ListChances(1.0, lines, torch.tensor(shares).double(), torch.tensor(right), levels)
+    return TopKProbabilities(1.0, lines, torch.tensor(shares).double(), torch.tensor(right), levels)
 
 
 def test_the_precision_fails_no_more_often_than_promised():
@@ -47,7 +47,7 @@ def test_the_precision_fails_no_more_often_than_promised():
     grid = np.linspace(0, 1, 20001)
     for _ in range(300):
         shares = random.random(200)
-        bound = chances(shares, random.random(200) < shares).threshold(0.8, error=0.1)
+        bound = calibrated(shares, random.random(200) < shares).threshold(0.8, error=0.1)
         if bound < math.inf:
             answered += 1
             failed += grid[grid >= bound].mean() < 0.8
@@ -56,16 +56,16 @@ def test_the_precision_fails_no_more_often_than_promised():
 
 def test_no_answers_where_nothing_is_right():
     shares = np.linspace(0, 1, 200)
-    assert chances(shares, np.zeros(200, bool)).threshold(0.9) == math.inf
-    assert chances(shares[:8], np.ones(8, bool)).threshold(0.9) == math.inf  # too few to tell
-    assert chances(shares, np.ones(200, bool)).threshold(0.9) == pytest.approx(0, abs=1e-9)
+    assert calibrated(shares, np.zeros(200, bool)).threshold(0.9) == math.inf
+    assert calibrated(shares[:8], np.ones(8, bool)).threshold(0.9) == math.inf  # too few to tell
+    assert calibrated(shares, np.ones(200, bool)).threshold(0.9) == pytest.approx(0, abs=1e-9)
 
 
 def test_a_threshold_answers_the_queries_that_reach_it():
     """Half of the queries have one score, and are right: a coarse score, as of a language model."""
     shares, right = np.full(200, 0.2), np.zeros(200, bool)
     shares[:100], right[:100] = 0.9, True
-    assert 0.2 < chances(shares, right).threshold(0.8) <= 0.9
+    assert 0.2 < calibrated(shares, right).threshold(0.8) <= 0.9
 
 
 def test_the_tail_of_a_binomial_is_scipys():
@@ -77,7 +77,7 @@ def test_the_tail_of_a_binomial_is_scipys():
 def test_items_without_a_score_add_nothing_beyond_the_longest_line():
     """P of a list stays the same from its place 200 on, whose line has the last say."""
     lines = torch.tensor([[1.0, k / 10] for k in range(len(LENGTHS))], dtype=torch.float64)
-    one = chances(np.linspace(0, 1, 50), np.ones(50, bool))._replace(lines=lines)
+    one = calibrated(np.linspace(0, 1, 50), np.ones(50, bool))._replace(lines=lines)
     ranked = torch.full((1, 600), -1e3)
     ranked[0, :200] = 0
     _, any_right = one.places(ranked, torch.tensor([200 * 2.0]).log())  # the 200 have a half
@@ -92,7 +92,7 @@ def test_surer_lists_that_are_wrong_more_often_have_one_probability():
     right = torch.zeros(400, 9, dtype=torch.bool)
     sure = scores[:, 0] - scores[:, 1] > 0.4
     right[torch.arange(400), sure.long()] = True  # the second item of a sure list
-    fit = judged_chances(scores, right)
+    fit = calibrate_topk(scores, right)
     first = fit.places(scores, (scores / fit.temperature).logsumexp(1))[1][:, 0]
     assert first.max() - first.min() < 1e-9
     assert abs(first[0] - (~sure).double().mean()) < 0.01
@@ -106,7 +106,7 @@ def test_judged_lists_with_several_right_places_or_none():
     right = right.gather(1, order)
     scores[::2, 24:] = -torch.inf  # shorter lists
     right[::2, 24:] = False
-    fit = judged_chances(scores[:2000], right[:2000])
+    fit = calibrate_topk(scores[:2000], right[:2000])
     sums = (scores[2000:] / fit.temperature).logsumexp(1)
     each, both = fit.places(scores[2000:], sums)
     for k in (1, 3, 10):
@@ -114,8 +114,8 @@ def test_judged_lists_with_several_right_places_or_none():
         assert abs(both[:, k - 1].mean() - true) < 0.045
     assert abs(each[:, 0].mean() - right[2000:, 0].double().mean()) < 0.045
     with pytest.raises(ValueError, match='49 lists are too few'):
-        judged_chances(scores[:49], right[:49])
+        calibrate_topk(scores[:49], right[:49])
     with pytest.raises(ValueError, match='no place is right'):
-        judged_chances(scores, torch.zeros_like(right))
+        calibrate_topk(scores, torch.zeros_like(right))
     with pytest.raises(ValueError, match=r'must be \[Q, K\]'):
-        judged_chances(scores, right[:, 1:])
+        calibrate_topk(scores, right[:, 1:])
