@@ -44,6 +44,13 @@ def parse_args() -> argparse.Namespace:
         'processes, and those --cfg-options that its config has; ends with both results in one '
         'table, what the trainings differ in, and a picture',
     )
+    add(
+        '--devices',
+        nargs='+',
+        metavar='N',
+        help="GPUs on which rows of the config's before that do not need each other are made side "
+        'by side, one on each',
+    )
     add('--auto-scale-lr', action='store_true', help='scale the learning rate to the batch size')
     add('--no-persistent-workers', action='store_true', help='new data workers for each epoch')
     add('--seed', type=int, help="default: the config's randomness.seed")

@@ -9,6 +9,13 @@ from typing import Any, Iterable
 
 #: Minimum similarity of two names for one to count as a typo of the other.
 ALIKE = 0.75
+#: Former names of components and arguments, which configs of earlier runs may have.
+RENAMED = dict(
+    Belief='EarlyTeacher',
+    CrossFittedBelief='CrossFittedTeachers',
+    belief='teacher',
+    spared_by='combine',
+)
 
 #: Entry points of components that a config must import first, by their names.
 COMPONENTS = 'mmvtr.components'
@@ -39,7 +46,10 @@ def option(key: str, value: Any, *, prefix: str = '') -> str:
 
 def nearest(name: str, known: Iterable[str], *, otherwise: Iterable[str] = ()) -> str:
     """Return '; did you mean X?', or '; there are A, B' of ``otherwise``; '' without either."""
-    found = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=ALIKE)
+    known = sorted(set(known))
+    if RENAMED.get(name) in known:
+        return f'; it is {RENAMED[name]} now'
+    found = difflib.get_close_matches(name, known, n=1, cutoff=ALIKE)
     if found:
         return f'; did you mean {found[0]}?'
     listed = ', '.join(sorted(map(str, otherwise)))

@@ -85,6 +85,8 @@ def pin_memory(cfg: Config) -> None:
 def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, Dataset]:
     """Build each dataset of ``cfg``, so that bad data stop a run before it starts.
 
+    ``made_by`` of the config is a command that makes its data, which the error names.
+
     Returns:
         The datasets, by the names of their loaders.
 
@@ -101,9 +103,11 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, D
             if not len(built[loader]):
                 raise ValueError('it has no item: no video that has a text')
         except MEANT as error:
+            made_by = cfg.get('made_by') if isinstance(error, FileNotFoundError) else None
             raise SystemExit(
                 f'error: {loader}.dataset of {cfg.filename} cannot be built:\n'
                 f'{said_of(error).sentence}'
+                + (f'\nthis makes them, in a checkout of mmvtr: {made_by}' if made_by else '')
             ) from error
     return built
 

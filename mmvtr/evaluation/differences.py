@@ -249,7 +249,8 @@ def differences_csv(
 
 def in_words(rows: Sequence[Difference], margin: Optional[float] = None) -> str:
     """Return below which assumptions the intervals and p-values of a table hold."""
-    over = ' and '.join(sorted({row.over for row in rows if row.over})) or 'nothing: one seed'
+    kinds = {row.over for row in rows if row.over}
+    over = ' or '.join(sorted(kinds, reverse=True)).replace(', ', ' and ') or 'nothing: one seed'
     within = '' if margin is None else f'; equivalent: within {margin:g} by two one-sided tests'
     return (
         f'paired differences; 95 % intervals, not corrected, for other {over}; p: two-sided, with '

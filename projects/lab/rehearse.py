@@ -136,7 +136,7 @@ def configs() -> list[Path]:
     """Return the configs of real trainings, including variants, but not those of minutes."""
     left_out = ('planted', 'captions', 'zeroshot')
     found = sorted((ROOT / 'configs').rglob('*.py'), key=lambda path: path.stem)
-    found = [path for path in found if path.parent.name not in ('_base_', 'sweeps')]
+    found = [path for path in found if path.parent.name not in ('_base_', 'studies')]
     return [path for path in found if not any(word in path.stem for word in left_out)]
 
 

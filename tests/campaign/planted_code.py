@@ -484,7 +484,7 @@ FAULTS = {
     ),
     # -- checkpoints and resuming --
     'the last step of an epoch lacks its gradients': _fault(
-        'engine/loops/checkpoint.py',
+        'engine/hooks/checkpoint_hook.py',
         'wrapper.initialize_count_status(runner.model, 0, len(runner.train_dataloader))',
         'pass',
         'test_engine/test_checkpoint.py',

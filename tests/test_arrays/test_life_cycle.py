@@ -117,6 +117,22 @@ def test_products_are_those_of_float64(count):
     np.testing.assert_allclose(found, np.hstack([expected, expected])[:, 3:77], atol=3e-6)
 
 
+@pytest.mark.parametrize('kind', ['f2', 'f4', 'f8'])
+def test_of_equal_scores_the_lowest_row_comes_first(kind, monkeypatch):
+    """However many queries ask, and wherever blocks and parts end."""
+    monkeypatch.setattr('mmvtr.arrays.vectors.CONVERTED', 12 * 16)
+    monkeypatch.setattr('mmvtr.arrays.vectors.JOINED', 0)
+    rows = VIDEOS[RANDOM.integers(0, 5, 160)].astype(kind)
+    one = mmvtr.fit(rows[:96], BANK, 'nnn', ids=range(96)).add(rows[96:], ids=range(96, 160))
+    first = [int((rows == row).all(1).argmax()) for row in rows]
+    for texts in (TEXTS, TEXTS[:1], TEXTS[3:5]):
+        found = one.search(texts, 160).ids
+        alike = np.array(first)[found]
+        inside = np.diff(alike, axis=1) == 0
+        assert inside.mean() > 0.95 and (np.diff(found, axis=1)[inside] > 0).all()
+        assert np.array_equal(one.search(texts, 7).ids, found[:, :7])
+
+
 def test_what_is_no_change_of_items_is_refused():
     one = fitted()
     state = one._state

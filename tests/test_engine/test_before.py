@@ -7,7 +7,7 @@ import pytest
 from mmengine.config import Config
 
 from mmvtr.engine import before
-from mmvtr.engine.before import Row
+from mmvtr.engine.rows import Row
 
 FLAGS = ('no_validate', 'best_on_test', 'auto_scale_lr', 'deterministic', 'diff_rank_seed')
 ARGS = Namespace(launcher='none', amp=None, no_persistent_workers=False, **dict.fromkeys(FLAGS))
@@ -19,13 +19,12 @@ def train(tmp_path, monkeypatch):
     checkpoint (None: before); returns the flags of its command."""
     ran = []
 
-    def call(tool, *command, environment=None):
+    def run_child(command, *, environment, log):
         ran.append(command)
         killed = ran[0]
         if killed is not None:
             (tmp_path / 'last_checkpoint').write_text(str(tmp_path / 'epoch_1.pth'))
-        if killed is not False:
-            raise SystemExit(9)
+        return 9 if killed is not False else 0
 
     def trained(rate, killed=False, resume=True):
         ran[:] = [killed]
@@ -39,7 +38,7 @@ def train(tmp_path, monkeypatch):
                 raise
         return ran[1:] and '--resume' in ran[1]
 
-    monkeypatch.setattr(before, 'call', call)
+    monkeypatch.setattr(before, 'run_child', run_child)
     return trained
 
 

@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 import torch
 from mmengine import registry
 from mmengine.config import Config
-from mmengine.hooks import EMAHook
+from mmengine.hooks import EarlyStoppingHook, EMAHook
 from mmengine.registry import Registry
 
 from mmvtr.cli.hints import nearest
@@ -139,6 +139,20 @@ def part_faults(cfg: Config, *, training: bool = True) -> Iterator[str]:
             yield f'{key}: {name} {REFUSED[name]}'
         elif training and name in NEEDS and not NEEDS[name][1]():
             yield f'{key}: {name} needs {NEEDS[name][0]}'
+        elif name == 'EarlyStoppingHook':
+            yield from _early_stopping_faults(key, value)
+
+
+def _early_stopping_faults(key: str, hook: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a fault of an early stopping without a rule whose metric does not tell it."""
+    monitor = hook.get('monitor')
+    if not isinstance(monitor, str) or hook.get('rule') is not None:
+        return
+    try:
+        EarlyStoppingHook(monitor)
+    except ValueError:
+        rule = 'less' if monitor.endswith(('_MdR', '_MnR')) else 'greater'
+        yield f'{key}.rule: of {monitor} mmengine cannot tell what is better: rule={rule!r}'
 
 
 def _sharded_faults(cfg: Config) -> Iterator[str]:

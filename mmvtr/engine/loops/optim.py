@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 import math
 from contextlib import contextmanager
-from typing import Any, Callable, Iterable, Iterator, Optional
+from typing import Any, Callable, Iterable, Iterator, Mapping, Optional
 
 import torch
 from mmengine.device import get_device
@@ -284,6 +284,29 @@ def decays(name: str, parameter: nn.Parameter) -> bool:
     return parameter.ndim >= 2 and NO_DECAY.isdisjoint(name.split('.'))
 
 
+def check_custom_keys(
+    paramwise_cfg: Optional[Mapping[str, Any]], names: Iterable[str], optional: Iterable[str] = ()
+) -> None:
+    """Raise ValueError for a key of ``custom_keys`` that matches no parameter.
+
+    Args:
+        paramwise_cfg: of an optimizer wrapper, or None.
+        names: names of the model's parameters.
+        optional: parts that a model may lack, for which keys are accepted.
+
+    Raises:
+        ValueError: names the key, and how names begin.
+    """
+    names, optional = list(names), {*optional}
+    for key in (paramwise_cfg or {}).get('custom_keys') or ():
+        if not any(key in name for name in names) and key.partition('.')[0] not in optional:
+            tops = sorted({'.'.join(name.split('.')[:2]) for name in names})
+            raise ValueError(
+                f'optim_wrapper.paramwise_cfg.custom_keys: no parameter of the model has {key!r} '
+                f'in its name; names begin with {", ".join(tops)}'
+            )
+
+
 @OPTIM_WRAPPER_CONSTRUCTORS.register_module()
 class MatrixDecayConstructor(DefaultOptimWrapperConstructor):
     """mmengine's constructor with weight decay for matrices only (:func:`decays`).
@@ -340,7 +363,7 @@ class MatrixDecayConstructor(DefaultOptimWrapperConstructor):
     ) -> None:
         """Add the whole model's trainable parameters to ``params``, in groups."""
         names = dict(module.named_parameters())
-        self._check_keys(list(names))
+        check_custom_keys(self.paramwise_cfg, names)
         groups: dict[tuple, dict[str, Any]] = {}
         for name, parameter in names.items():
             if parameter.requires_grad:
@@ -348,15 +371,6 @@ class MatrixDecayConstructor(DefaultOptimWrapperConstructor):
                 group = groups.setdefault(tuple(options.values()), dict(params=[], **options))
                 group['params'].append(parameter)
         params += groups.values()
-
-    def _check_keys(self, names: list[str]) -> None:
-        for key in self.paramwise_cfg['custom_keys']:
-            if not any(key in name for name in names):
-                tops = sorted({'.'.join(name.split('.')[:2]) for name in names})
-                raise ValueError(
-                    f'optim_wrapper.paramwise_cfg.custom_keys: no parameter of the model has '
-                    f'{key!r} in its name; names begin with {", ".join(tops)}'
-                )
 
     def _options(self, name: str, parameter: nn.Parameter) -> dict[str, float]:
         """Return learning rate and weight decay, each if the optimizer has it."""

@@ -345,7 +345,7 @@ def read_queries(args: argparse.Namespace, kind: str) -> Any:
     """Return the bank's texts or videos; raise ValueError if its source is missing."""
     from mmvtr.engine.hooks.query_queue import Queries
     from mmvtr.engine.hooks.stored_queries import read_bank
-    from mmvtr.engine.loops.checkpoint import read_checkpoint
+    from mmvtr.storage.weights import read_checkpoint
 
     if args.queries == 'bank':
         return read_bank(args.bank)[kind]
