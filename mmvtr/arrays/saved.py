@@ -56,15 +56,15 @@ def save(debiaser: Any, folder: Union[str, Path]) -> None:
     from mmvtr.storage import naming, write_tensors, write_text  # imports safetensors
 
     folder = Path(folder)
-    held, state = content_of(debiaser), debiaser._state
+    tensors, state = content_of(debiaser), debiaser._state
     if state.gallery is not None:
-        held['gallery'] = traces(state.gallery)
+        tensors['gallery'] = traces(state.gallery)
     elif state.absent is not None:
-        held['gallery'] = state.absent.traces
-    text = text_of(debiaser, held)
+        tensors['gallery'] = state.absent.traces
+    text = text_of(debiaser, tensors)
     with naming(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    write_tensors(held, folder / TENSORS)
+    write_tensors(tensors, folder / TENSORS)
     write_text(folder / FACTS, text + '\n')
 
 
@@ -85,18 +85,18 @@ def load(kind: type, folder: Union[str, Path], videos: Any = None, ids: Any = No
     facts = facts_of(path.read_bytes(), path)
     from mmvtr.storage import read_tensors
 
-    held = read_tensors(folder / TENSORS, kind='debiaser')
-    made = restored(kind, facts, held, folder)
-    if 'gallery' not in held:
+    tensors = read_tensors(folder / TENSORS, kind='debiaser')
+    debiaser = restored(kind, facts, tensors, folder)
+    if 'gallery' not in tensors:
         if facts['fitted'] is not None:
             raise UserError(
                 f'{folder} was fitted to a gallery, and holds no digest by which to recognise it'
             )
-        return made if videos is None else made.fit(videos, made.bank_, ids=ids)
+        return debiaser if videos is None else debiaser.fit(videos, debiaser.bank_, ids=ids)
     if videos is not None:
         gallery, named = read_items(videos, ids, facts['geometry'])
-        made._state = _attached(made._state, gallery, named, folder)
-    return made
+        debiaser._state = _attached(debiaser._state, gallery, named, folder)
+    return debiaser
 
 
 def _attached(state: State, gallery: Vectors, named: Optional[np.ndarray], folder: Path) -> State:
@@ -159,10 +159,10 @@ def text_of(debiaser: Any, held: dict[str, Tensor]) -> str:
     """
     state = debiaser._state
     ids, bank, fitted, calibration = state.ids, state.bank, state.fitted, state.calibration
-    told = None
+    fit = None
     if fitted is not None:
         plain = {k: x for k, x in fitted.options.items() if not isinstance(x, Tensor)}
-        told = dict(transform=fitted.transform, options=plain, shift=fitted.shift)
+        fit = dict(transform=fitted.transform, options=plain, shift=fitted.shift)
     facts = dict(
         version=VERSION,
         transform=debiaser.transform,
@@ -170,7 +170,7 @@ def text_of(debiaser: Any, held: dict[str, Tensor]) -> str:
         seed=debiaser.seed,
         options={k: x for k, x in debiaser.options.items() if not isinstance(x, Tensor)},
         why=state.why,
-        fitted=told,
+        fitted=fit,
         ids=None if ids is None else _plain_ids(ids),
         given=None if bank is None else bank.given,
         temperature=None if calibration is None else calibration.temperature,
