@@ -433,10 +433,15 @@ def names_what_is_left(done: Done) -> None:
         assert code == 0, printed[-2000:]
         for line in printed.splitlines():
             words = shlex.split(line)
-            tool = words[1].rpartition('/')[2]
+            place = next(i for i, x in enumerate(words) if x.endswith(('/train.py', '/test.py')))
+            tool = words[place].rpartition('/')[2]
             if reader is as_it_is and tool != 'test.py':
-                config = config_path(Path(words[2]).stem)
-                read = Command('study', '', ('python', f'tools/{tool}', config, *words[3:]))
+                config = config_path(Path(words[place + 1]).stem)
+                start = ['python', f'tools/{tool}', config]
+                several = [x.partition('=')[2] for x in words[:place] if x.startswith('--nproc')]
+                if several:
+                    start = ['bash', 'tools/dist_train.sh', config, *several]
+                read = Command('study', '', (*start, *words[place + 2 :]))
                 check_read(read, {})
             elif reader is small_config and tool == 'test.py':
                 for word in words:

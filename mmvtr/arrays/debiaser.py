@@ -687,10 +687,10 @@ def _transformed(fitted: Optional[ItemBiases], scores: Tensor) -> Tensor:
 def _named(ids: Optional[np.ndarray], places: Tensor, back: Any) -> Any:
     if ids is None:
         return back(places)
-    found = ids[places.numpy()]
-    if found.dtype == object or back(places) is not places:
-        return found
-    return torch.from_numpy(found)
+    named = ids[places.numpy()]
+    if named.dtype == object or back(places) is not places:
+        return named
+    return torch.from_numpy(named)
 
 
 def _asked_before(state: State, queries: Tensor) -> str:

@@ -96,13 +96,13 @@ def activated(fitted: ItemBiases, bank: Bank, gallery: Vectors) -> ItemBiases:
 
 def _extra_inputs(transform: str, bank: Bank, items: Vectors) -> dict[str, Tiles]:
     reads = TRANSFORMS[transform].reads
-    found = {}
+    inputs = {}
     if 'bank_gallery' in reads:
         seen = Vectors.of(bank.items, bank.geometry)
-        found['bank_gallery'] = bank_tiles(bank.texts, seen, 'bank_gallery')
+        inputs['bank_gallery'] = bank_tiles(bank.texts, seen, 'bank_gallery')
     if 'item_bank' in reads:
-        found['item_bank'] = bank_tiles(bank.items, items, 'item_bank')
-    return found
+        inputs['item_bank'] = bank_tiles(bank.items, items, 'item_bank')
+    return inputs
 
 
 def _all_alike(tiles: Tiles) -> bool:

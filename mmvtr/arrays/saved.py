@@ -21,6 +21,7 @@ from mmvtr.arrays.shift import Asked
 from mmvtr.arrays.state import Absent, State
 from mmvtr.arrays.tokens import SIDES
 from mmvtr.arrays.topk_probabilities import LENGTHS, TopKProbabilities
+from mmvtr.errors import UserError
 from mmvtr.functional.transforms.item_biases import ItemBiases
 from mmvtr.functional.transforms.transform import renamed
 from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
@@ -55,15 +56,15 @@ def save(debiaser: Any, folder: Union[str, Path]) -> None:
     from mmvtr.storage import naming, write_tensors, write_text  # imports safetensors
 
     folder = Path(folder)
-    held, state = content_of(debiaser), debiaser._state
+    tensors, state = content_of(debiaser), debiaser._state
     if state.gallery is not None:
-        held['gallery'] = traces(state.gallery)
+        tensors['gallery'] = traces(state.gallery)
     elif state.absent is not None:
-        held['gallery'] = state.absent.traces
-    text = text_of(debiaser, held)
+        tensors['gallery'] = state.absent.traces
+    text = text_of(debiaser, tensors)
     with naming(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    write_tensors(held, folder / TENSORS)
+    write_tensors(tensors, folder / TENSORS)
     write_text(folder / FACTS, text + '\n')
 
 
@@ -84,18 +85,18 @@ def load(kind: type, folder: Union[str, Path], videos: Any = None, ids: Any = No
     facts = facts_of(path.read_bytes(), path)
     from mmvtr.storage import read_tensors
 
-    held = read_tensors(folder / TENSORS, kind='debiaser')
-    made = restored(kind, facts, held, folder)
-    if 'gallery' not in held:
+    tensors = read_tensors(folder / TENSORS, kind='debiaser')
+    debiaser = restored(kind, facts, tensors, folder)
+    if 'gallery' not in tensors:
         if facts['fitted'] is not None:
-            raise RuntimeError(
+            raise UserError(
                 f'{folder} was fitted to a gallery, and holds no digest by which to recognise it'
             )
-        return made if videos is None else made.fit(videos, made.bank_, ids=ids)
+        return debiaser if videos is None else debiaser.fit(videos, debiaser.bank_, ids=ids)
     if videos is not None:
         gallery, named = read_items(videos, ids, facts['geometry'])
-        made._state = _attached(made._state, gallery, named, folder)
-    return made
+        debiaser._state = _attached(debiaser._state, gallery, named, folder)
+    return debiaser
 
 
 def _attached(state: State, gallery: Vectors, named: Optional[np.ndarray], folder: Path) -> State:
@@ -158,10 +159,10 @@ def text_of(debiaser: Any, held: dict[str, Tensor]) -> str:
     """
     state = debiaser._state
     ids, bank, fitted, calibration = state.ids, state.bank, state.fitted, state.calibration
-    told = None
+    fit = None
     if fitted is not None:
         plain = {k: x for k, x in fitted.options.items() if not isinstance(x, Tensor)}
-        told = dict(transform=fitted.transform, options=plain, shift=fitted.shift)
+        fit = dict(transform=fitted.transform, options=plain, shift=fitted.shift)
     facts = dict(
         version=VERSION,
         transform=debiaser.transform,
@@ -169,7 +170,7 @@ def text_of(debiaser: Any, held: dict[str, Tensor]) -> str:
         seed=debiaser.seed,
         options={k: x for k, x in debiaser.options.items() if not isinstance(x, Tensor)},
         why=state.why,
-        fitted=told,
+        fitted=fit,
         ids=None if ids is None else _plain_ids(ids),
         given=None if bank is None else bank.given,
         temperature=None if calibration is None else calibration.temperature,
@@ -202,9 +203,7 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
         RuntimeError: facts and tensors of different Debiasers.
     """
     if {name: list(x.shape) for name, x in held.items()} != facts['content']:
-        raise RuntimeError(
-            f'{where}: its description and its tensors do not belong to one Debiaser'
-        )
+        raise UserError(f'{where}: its description and its tensors do not belong to one Debiaser')
     asked = {name.removeprefix(ASKED): x for name, x in held.items() if name.startswith(ASKED)}
     asked = renamed({**facts['options'], **asked})
     how = dict(geometry=facts['geometry'], seed=facts['seed'])
@@ -229,7 +228,7 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
         )
     if facts['temperature'] is not None:
         if len(held['lines']) != len(LENGTHS):
-            raise RuntimeError(f'{where} was calibrated by another version: calibrate it again')
+            raise UserError(f'{where} was calibrated by another version: calibrate it again')
         numbers = (int(held.get(name, 0)) for name in NUMBERS)
         calibration = TopKProbabilities(
             facts['temperature'], *(held[name] for name in CALIBRATION), *numbers
@@ -269,20 +268,20 @@ def facts_of(raw: bytes, path: Path) -> dict[str, Any]:
     try:
         facts = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise RuntimeError(f'{path} is damaged or cut: {error}') from error
+        raise UserError(f'{path} is damaged or cut: {error}') from error
     version = facts.get('version') if isinstance(facts, dict) else None
     if version not in READ:
-        raise RuntimeError(f'{path} is of version {str(version)[:20]!r}, this reads {VERSION}')
+        raise UserError(f'{path} is of version {str(version)[:20]!r}, this reads {VERSION}')
     if version == 1:
         facts = {**LATER, **facts}
     if {*facts} != FIELDS:
         wrong = sorted({*facts} ^ FIELDS)[:4]
-        raise RuntimeError(f'{path} is not a Debiaser of version {VERSION}: fields {wrong} differ')
+        raise UserError(f'{path} is not a Debiaser of version {VERSION}: fields {wrong} differ')
     of_fitted = (facts['fitted'] or dict(transform=None)).get('transform')
     if facts['transform'] not in ('auto', None, *OF_BANK) or of_fitted not in (None, *OF_BANK):
-        raise RuntimeError(f'{path} names an unknown transform, {str(facts["transform"])[:80]!r}')
+        raise UserError(f'{path} names an unknown transform, {str(facts["transform"])[:80]!r}')
     if facts['geometry'] not in GEOMETRIES:
-        raise RuntimeError(f'{path} names an unknown geometry, {str(facts["geometry"])[:80]!r}')
+        raise UserError(f'{path} names an unknown geometry, {str(facts["geometry"])[:80]!r}')
     return facts
 
 

@@ -194,13 +194,13 @@ def one_pass(
         active: bool [N]: biases are added only for queries whose best item is active; None = all.
     """
     raw = _Lists(k, temperature if added is None or active is not None else None)
-    found = raw if added is None else _Lists(k, temperature)
+    debiased = raw if added is None else _Lists(k, temperature)
     highest: Any = -torch.inf
     gate: Any = False
     for part, tile in tiles.parts():
         raw.add(tile, tile, part.start)
         if added is not None:
-            found.add(tile + added[part], tile, part.start)
+            debiased.add(tile + added[part], tile, part.start)
         if active is not None:
             first = tile.max(1)
             gated = active[part].to(tile.device)[first.indices]
@@ -209,8 +209,15 @@ def one_pass(
     if active is not None:
         as_they_are = ~gate
         for name in ('places', 'scores', 'order', 'log_sums'):
-            getattr(found, name)[as_they_are] = getattr(raw, name)[as_they_are]
-    return raw.places, raw.order, found.places, found.scores, found.order, found.log_sums
+            getattr(debiased, name)[as_they_are] = getattr(raw, name)[as_they_are]
+    return (
+        raw.places,
+        raw.order,
+        debiased.places,
+        debiased.scores,
+        debiased.order,
+        debiased.log_sums,
+    )
 
 
 class _Lists:
@@ -229,8 +236,8 @@ class _Lists:
         if self._temperature is not None:
             sums = (order.double() / self._temperature).logsumexp(1)
         if self.order.dim() == 2:  # not the first
-            held = self.order, self.places, self.scores
-            both = [torch.cat(pair, dim=1) for pair in zip(held, new)]
+            before = self.order, self.places, self.scores
+            both = [torch.cat(pair, dim=1) for pair in zip(before, new)]
             kept = both[0].sort(dim=1, descending=True, stable=True).indices[:, : self._k]
             new = tuple(x.gather(1, kept) for x in both)
             if self._temperature is not None:

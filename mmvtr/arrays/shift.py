@@ -24,7 +24,7 @@ LEAST, MOST = 100, 500
 #: Largest share of false alarms among comparisons of queries that are like the bank's.
 ERROR = 0.01
 #: What is compared of each query.
-FIGURES = ('the best score', 'its lead over the second', 'the mean of the next nine')
+FIGURES = ('the best raw score', 'its lead over the second', 'the mean of places 2 to 10')
 #: Difference below which a score of an own item is that of a copy of it in the gallery.
 EQUAL = 1e-5
 

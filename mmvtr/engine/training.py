@@ -18,18 +18,13 @@ from mmvtr.engine.checks.metric_checks import check_metrics
 from mmvtr.engine.checks.schedule_checks import check_joint_batch, check_warmup, linear_rule
 from mmvtr.engine.checks.set_checks import check_banks, check_halves, check_sizes
 from mmvtr.engine.loops import resuming
-from mmvtr.engine.loops.checkpoint import (
-    check_weights,
-    latest_checkpoint,
-    local_file,
-    read_matching,
-)
+from mmvtr.engine.loops.checkpoint import latest_checkpoint, local_file, read_matching
 from mmvtr.engine.loops.evaluation import bare
 from mmvtr.engine.loops.facts import choice_of, trainings_of
 from mmvtr.engine.loops.facts_of_run import state_choice, state_trainings
 from mmvtr.engine.runner import ToolRunner
 from mmvtr.registry import bare_name
-from mmvtr.storage.weights import read_checkpoint, unwrapped
+from mmvtr.storage.weights import check_weights, read_checkpoint, unwrapped
 
 #: Optimizer wrapper and its arguments by precision.
 WRAPPERS = dict(

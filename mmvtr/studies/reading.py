@@ -159,6 +159,11 @@ def _check_place(where: str, row: Row, earlier: Sequence[Row], metrics: Mapping[
     unknown = [name for name in row.of if name not in names]
     if unknown:
         raise ValueError(f'{where}: of={unknown[0]!r:.80}: no row before it has that name')
+    untrained = [
+        other.name for other in earlier if other.name in row.of and (other.of or other.run)
+    ]
+    if untrained and not reads_results(row):
+        raise ValueError(f'{where}: of={untrained[0]!r:.80}: that row trains nothing')
     own = {row.name} if row.run else set()
     unknown = sorted(names_in([row.options, row.run]) - names - own)
     if unknown:

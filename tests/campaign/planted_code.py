@@ -46,10 +46,10 @@ FAULTS = {
         'return best',
         'test_functional/test_ranks.py',
     ),
-    'the last half step of Sinkhorn has no marginal_penalty': _fault(
+    'the last half step of Sinkhorn has no marginal penalty': _fault(
         'functional/transforms/sinkhorn.py',
-        'log_beta = marginal_penalty * (log_c - sums.of_columns(log_alpha, found))',
-        'log_beta = log_c - sums.of_columns(log_alpha, found)',
+        'log_beta = marginal_penalty * (log_c - sums.of_columns(log_alpha, last_sums))',
+        'log_beta = log_c - sums.of_columns(log_alpha, last_sums)',
         'test_functional/test_sinkhorn.py',
     ),
     'repeats of a bank count as often as they stand there': _fault(
@@ -205,8 +205,8 @@ FAULTS = {
     ),
     'further items forget the shift': _fault(
         'functional/transforms/item_biases.py',
-        'self.rows, **read) - self.shift',
-        'self.rows, **read) - 0.0',
+        'self.rows, **items) - self.shift',
+        'self.rows, **items) - 0.0',
         'test_functional/test_score_transforms.py',
         'test_functional/test_dual_banks.py',
         'test_functional/test_transform_table.py',
@@ -214,7 +214,7 @@ FAULTS = {
     ),
     'more neighbours than the bank has': _fault(
         'functional/transforms/item_biases.py',
-        "given['neighbours'] = min(given['neighbours'], tiles.shape[0])",
+        "resolved['neighbours'] = min(resolved['neighbours'], tiles.shape[0])",
         'pass',
         'test_functional/test_transform_table.py',
         'test_functional/test_score_transforms.py',
@@ -228,8 +228,8 @@ FAULTS = {
     ),
     'a threshold leaves its own ties out': _fault(
         'arrays/topk_probabilities.py',
-        'answered = self.shares >= level',
-        'answered = self.shares > level',
+        'reached = self.shares >= self.levels[:, None]',
+        'reached = self.shares > self.levels[:, None]',
         'test_arrays/test_topk_probabilities.py',
     ),
     'copies of the own item stay as rivals': _fault(
@@ -484,7 +484,7 @@ FAULTS = {
     ),
     # -- checkpoints and resuming --
     'the last step of an epoch lacks its gradients': _fault(
-        'engine/loops/checkpoint.py',
+        'engine/hooks/checkpoint_hook.py',
         'wrapper.initialize_count_status(runner.model, 0, len(runner.train_dataloader))',
         'pass',
         'test_engine/test_checkpoint.py',

@@ -7,8 +7,9 @@ import torch
 
 import toy
 from children import ROOT, run_tool
-from mmvtr.engine.loops.checkpoint import latest_checkpoint, read_checkpoint
+from mmvtr.engine.loops.checkpoint import latest_checkpoint
 from mmvtr.engine.loops.resume_rules import RULES, changes, values_of
+from mmvtr.storage.weights import read_checkpoint
 from tiny_sets import of_planted
 
 FIRST = 'work_dirs/toy_config/epoch_2.pth'

@@ -272,7 +272,7 @@ def test_hedged_scaling_takes_the_first_of_equals_and_no_more():
         (dict(first=0.1, strength=float('inf')), 'strength must be finite, not inf'),
         (dict(first=float('nan'), strength=0.1), 'must be finite, not nan'),
         (dict(first=0.1, strength=0.2, share=0), r'share must lie in \(0, 1\], not 0'),
-        (dict(first=0.1, strength=0.2, places=0), 'places must be at least 1, not 0'),
+        (dict(first=0.1, strength=0.2, places=0), 'places must be 1 or more, not 0'),
         (dict(first=0.1, strength=0.2, places=6), 'places must be 1 to 5, .* not 6'),
     ],
 )

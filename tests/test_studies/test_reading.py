@@ -81,6 +81,7 @@ def test_options_and_a_config_of_all_rows(study):
         ("of='whole'", "of='hole'", "Sinkhorn: of='hole': no row before it has that name"),
         ("'both'", "'tau__05'", None),
         ("'both'", "'tau_.05'", 'a second row by that name'),
+        ("of=['tau .05', 'whole']", "of=['tau .05', 'mined']", "'mined': that row trains nothing"),
         ('[50.0, None]', '[50.0]', '1 printed numbers for 2 metrics'),
         ('{whole}/a', '{last}/a', 'mined: no row before it has the name of {last}'),
         ("'load_from': '{half}", "'load_from': '{whole}", 'no row before it has the name of {wh'),

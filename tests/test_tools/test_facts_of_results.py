@@ -195,7 +195,7 @@ def of_a_comparison(folder, printed):
 #: Who states facts of a training -> by which test it is asked.  In the order in which they run.
 DOORS = {
     'mmvtr/engine/loops/facts_of_run.py': of_a_checkpoint,
-    'mmvtr/engine/loops/checkpoint.py': of_a_checkpoint,
+    'mmvtr/engine/hooks/checkpoint_hook.py': of_a_checkpoint,
     'mmvtr/engine/runner.py': of_a_training,
     'mmvtr/engine/training.py': of_a_training,
     'mmvtr/engine/loops/evaluation_loop.py': of_its_results,

@@ -11,7 +11,7 @@ from mmengine.runner import EpochBasedTrainLoop
 
 from children import ROOT
 from mmvtr.engine import before
-from mmvtr.engine.loops.checkpoint import read_checkpoint
+from mmvtr.storage.weights import read_checkpoint
 from small_configs import run_small, run_small_child
 
 CONFIG = str(ROOT / 'configs/student_c2v_planted.py')

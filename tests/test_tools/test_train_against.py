@@ -11,8 +11,8 @@ import pytest
 
 from children import ROOT, free_port, in_child, run_tool
 from mmvtr.engine import against, before
-from mmvtr.engine.loops.checkpoint import read_checkpoint
 from mmvtr.evaluation.results import Results, write_results
+from mmvtr.storage.weights import read_checkpoint
 from mmvtr.utils import load_config
 from small_configs import _run, run_small, run_small_child, small_config
 from toy import RETRIEVAL

@@ -13,9 +13,9 @@ import torch
 
 import toy
 from children import ROOT, free_port, run_tool
-from mmvtr.engine.loops.checkpoint import read_checkpoint
 from mmvtr.engine.loops.facts import choice_of
 from mmvtr.storage import FolderLock
+from mmvtr.storage.weights import read_checkpoint
 
 KILL = "custom_hooks = [dict(type='KillHook', at=70)]\n"  # in the third epoch
 

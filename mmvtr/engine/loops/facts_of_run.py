@@ -56,6 +56,7 @@ def facts_of_run(runner: Runner) -> Training:
     wrappers = wrappers_of(runner.optim_wrapper)
     environments = ((cfg.get('dataset') or {}).get('records') or {}).get('environments')
     by_epoch = isinstance(loop, EpochBasedTrainLoop)
+    start = runner.cfg.get('load_from')
     found = Training(
         set=name_of_set(protocol) if protocol else type(dataset).__name__,
         ids=protocol.get('ids_sha'),
@@ -75,16 +76,12 @@ def facts_of_run(runner: Runner) -> Training:
         steps=loop.max_iters,
         done=runner.epoch if by_epoch else None,
         seed=runner.seed,
-        start=Path(runner.cfg.load_from).name if _started(runner) else '',
+        start=Path(start).name if start and not runner.cfg.get('resume') else '',
         commit=commit_of(Path.cwd()),
         versions=_versions(),
     )
     before = getattr(runner, 'trained_before', None)
     return found if before is None else since_resumed(before, found)
-
-
-def _started(runner: Runner) -> bool:
-    return bool(runner.cfg.get('load_from')) and not runner.cfg.get('resume')
 
 
 def name_of_set(protocol: Mapping[str, Any]) -> str:

@@ -21,12 +21,12 @@ from mmvtr.engine.loops.checkpoint import (
     groups_in,
     latest_checkpoint,
     pointed_checkpoint,
-    read_checkpoint,
 )
 from mmvtr.engine.loops.facts import trainings_of
 from mmvtr.engine.loops.facts_of_run import rates_of, wrappers_of
 from mmvtr.engine.loops.resume_rules import REFUSED, RESCALED, Change, changes, values_of
 from mmvtr.registry import MODELS
+from mmvtr.storage.weights import read_checkpoint
 
 #: Optimizer options that a schedule may change; others (momentum) cannot be replayed.
 SCHEDULED = ('lr', 'weight_decay')

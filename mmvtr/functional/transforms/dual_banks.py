@@ -13,7 +13,7 @@ from typing import Any, Mapping, Optional
 import torch
 from torch import Tensor
 
-from mmvtr.functional.similarities.tiles import ENTRIES, Tiles, as_tiles, refuse_empty, score_gap
+from mmvtr.functional.similarities.tiles import ENTRIES, Tiles, refuse_empty, score_gap
 from mmvtr.functional.transforms.score_transforms import activation_set, times_exp
 from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
 from mmvtr.functional.transforms.transform import (
@@ -88,11 +88,7 @@ class dbsn(Transform):
 
 
 def _dbsn_rows(
-    bank: Tensor | Tiles,
-    bank_gallery: Tensor | Tiles,
-    *,
-    temperature: float | Tensor,
-    iterations: int = 10,
+    bank: Tiles, bank_gallery: Tiles, *, temperature: float | Tensor, iterations: int
 ) -> Tensor:
     """Return the row biases from which :func:`.column_biases` gives the biases of :func:`dbsn`.
 
@@ -107,17 +103,12 @@ def _dbsn_rows(
     Raises:
         ValueError: see :func:`dbsn`.
     """
-    bank = as_tiles(bank)
-    own = as_tiles(bank_gallery)._replace(name='bank_gallery')
-    refuse_empty(bank)
-    refuse_empty(own)
-    if own.shape[0] != bank.shape[0]:
+    refuse_empty(bank_gallery)
+    if bank_gallery.shape[0] != bank.shape[0]:
         raise ValueError(
-            f'bank_gallery has {own.shape[0]} bank queries, but bank has {bank.shape[0]}'
+            f'bank_gallery has {bank_gallery.shape[0]} bank queries, but bank has {bank.shape[0]}'
         )
-    if iterations < 1:
-        raise ValueError(f'iterations must be 1 or more, not {iterations}')
-    both = _side_by_side(bank.finite(), own.finite())
+    both = _side_by_side(bank.finite(), bank_gallery.finite())
     # The first round's row step is moved into the scores: sinkhorn then begins with its column
     # step.
     first = _row_excess(both, temperature)
@@ -195,10 +186,11 @@ class db_norm(Transform):
         cls, options: Mapping[str, Any], bank: Tiles, extra: Mapping[str, Tiles]
     ) -> dict[str, Any]:
         """Return options with both temperatures in units of scores."""
-        found = super().resolved(options, bank, extra)
-        if found['item_temperature'] is None:
-            found['item_temperature'] = _own_share(found['temperature'], bank, extra['item_bank'])
-        return found
+        options = super().resolved(options, bank, extra)
+        if options['item_temperature'] is None:
+            converted = _own_share(options['temperature'], bank, extra['item_bank'])
+            options['item_temperature'] = converted
+        return options
 
     def check_fit(self) -> None:
         """Raise ValueError for the dynamic form."""
@@ -233,9 +225,9 @@ class db_norm(Transform):
             activation_set(x, neighbours=self.neighbours).to(raw.device)[best][:, None]
             for x in (bank, items)
         )
-        found = torch.where(active, times_exp(raw, (raw + of_queries) / t), raw)
-        found = torch.where(active_items, times_exp(raw, (raw + of_items) / u), found)
-        return torch.where(active & active_items, whole, found)
+        scaled = torch.where(active, times_exp(raw, (raw + of_queries) / t), raw)
+        scaled = torch.where(active_items, times_exp(raw, (raw + of_items) / u), scaled)
+        return torch.where(active & active_items, whole, scaled)
 
 
 #: Factor of the items' default temperature: the best of 1, 2, 4, 8, 16 on any five of six cells of
@@ -254,8 +246,8 @@ def _own_share(temperature: float | Tensor, bank: Tensor | Tiles, items: Tiles) 
         items: tiles of float [M, N].
     """
     of_bank, of_items = (score_gap(x) for x in (bank, items))
-    own = of_items / of_bank if of_bank > 0 and of_items > 0 else 1.0
-    return MILDER * temperature * own
+    ratio = of_items / of_bank if of_bank > 0 and of_items > 0 else 1.0
+    return MILDER * temperature * ratio
 
 
 def _side_by_side(left: Tiles, right: Tiles) -> Tiles:

@@ -110,10 +110,10 @@ def fit_biases(
     if not tiles.shape[0]:
         raise ValueError(f'the bank is empty {list(tiles.shape)}: it needs queries seen before')
     kind(**checked).check_fit()
-    given = kind.resolved(checked, tiles, extra)
-    if options.get('neighbours') is None and 'neighbours' in given:
-        given['neighbours'] = min(given['neighbours'], tiles.shape[0])
-    how = kind(**given)
+    resolved = kind.resolved(checked, tiles, extra)
+    if options.get('neighbours') is None and 'neighbours' in resolved:
+        resolved['neighbours'] = min(resolved['neighbours'], tiles.shape[0])
+    how = kind(**resolved)
     items, rows = how.fit(tiles, **extra)
     shift = items.mean().item() if kind.form == 'additive' else 0.0
-    return ItemBiases(transform, given, items - shift, shift, how.active(tiles), rows)
+    return ItemBiases(transform, resolved, items - shift, shift, how.active(tiles), rows)

@@ -365,8 +365,8 @@ class csls(Transform):
         """Return the published sum."""
         items = self.biases(bank).to(scores)
         check_neighbours(self.neighbours, scores.shape[1], 'gallery items')
-        own = scores.topk(self.neighbours, dim=1).values.mean(1, keepdim=True)
-        return 2 * scores - own + 2 * items
+        of_query = scores.topk(self.neighbours, dim=1).values.mean(1, keepdim=True)
+        return 2 * scores - of_query + 2 * items
 
 
 @transform(

@@ -282,10 +282,10 @@ class Transform:
         cls, options: Mapping[str, Any], bank: Tiles, extra: Mapping[str, Tiles]
     ) -> dict[str, Any]:
         """Return options whose shares are in units of scores."""
-        found = dict(options)
-        if 'temperature' in found:
-            found['temperature'] = _in_units(found['temperature'], bank)
-        return found
+        options = dict(options)
+        if 'temperature' in options:
+            options['temperature'] = _in_units(options['temperature'], bank)
+        return options
 
     # -- what is derived ----------------------------------------------------------------------
 
@@ -301,13 +301,13 @@ class Transform:
             now = RENAMED.get(unknown[0])
             hint = f': it is {now} now' if now in cls.options else ''
             raise ValueError(f'{cls.name} takes {sorted(cls.options)}, not {unknown[0]!r}{hint}')
-        found = {}
-        for one in cls.described:
-            value = one.default if given.get(one.name) is None else given[one.name]
+        options = {}
+        for option in cls.described:
+            value = option.default if given.get(option.name) is None else given[option.name]
             if value is NEEDED:
-                raise ValueError(f'{cls.name} needs {one.name}=')
-            found[one.name] = one.checked(value)
-        return found
+                raise ValueError(f'{cls.name} needs {option.name}=')
+            options[option.name] = option.checked(value)
+        return options
 
 
 #: All transforms by name, in the order of their definitions.
@@ -411,10 +411,10 @@ def _in_units(value: Any, bank: Tiles) -> Any:
     share, relative = _share_of(value)
     if not relative:
         return value
-    found = share * score_gap(bank)
-    if not found > 0:
+    temperature = share * score_gap(bank)
+    if not temperature > 0:
         raise ValueError('all items score alike with the bank, so the score gap is 0')
-    return found
+    return temperature
 
 
 def checked_scores(
@@ -438,11 +438,11 @@ def checked_scores(
             Traceback (most recent call last):
             ValueError: bank covers 4 gallery items, but the scores cover 2
     """
-    bank, own = as_tiles(bank)._replace(name=name), as_tiles(scores)
+    bank, items = as_tiles(bank)._replace(name=name), as_tiles(scores).shape[1]
     refuse_empty(bank)
-    if own.shape[1] != bank.shape[1]:
+    if items != bank.shape[1]:
         raise ValueError(
-            f'{name} covers {bank.shape[1]} gallery items, but the scores cover {own.shape[1]}'
+            f'{name} covers {bank.shape[1]} gallery items, but the scores cover {items}'
         )
     refuse_non_finite(scores)
     _refuse_constant(bank)

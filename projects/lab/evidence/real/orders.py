@@ -15,24 +15,28 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 import torch
 from judged import crowd_pairs
-from methods import METHODS
+from members import STUDENT, member, seeds_of, taught
+from methods import METHODS, model_of
+from reading import bank, dataset
 from results import RESULTS, Result, Results
-from run import Evaluator, Place, one, parse_args, places_of, quiet, rows_of, score
+from run import Evaluator, Place, fit, parse_args, places_of, quiet, rows_of, score
 from sets import in_a_sentence, shared
 from sigma_heads import fit_sigma
 from torch import Tensor
+from training import encode
 
 from mmvtr.arrays import calibrate_topk
 from mmvtr.functional import geometric_sigma, rejection_ratio, risk_coverage
 
 CELLS = RESULTS / 'orders'
 DIRECTIONS = ('t2v', 'v2t')
-COVERAGES = (0.5, 0.8)
+#: Shares of the queries that are answered.
+COVERAGES = tuple(n / 10 for n in range(1, 11))
 #: The row to whose vectors ProbVLM's heads are fitted.
 FROZEN = 'infonce'
 #: The row of all asked seeds that make an ensemble, and the rows that are held against it.
@@ -134,8 +138,8 @@ def of_members(kept: Kept, members: Sequence[Kept], direction: str) -> dict[str,
     )
 
 
-def figures(uncertainty: Tensor, wrong: Tensor) -> dict[str, float]:
-    """Figures of an order of queries, in percent.
+def figures(uncertainty: Tensor, wrong: Tensor) -> dict[str, Any]:
+    """Figures of an order of queries, in percent; ``recalls`` at :data:`COVERAGES`.
 
     Args:
         uncertainty: float [Q], higher is less sure.
@@ -143,12 +147,11 @@ def figures(uncertainty: Tensor, wrong: Tensor) -> dict[str, float]:
     """
     risks = risk_coverage(uncertainty, wrong.double())
     found = dict(
-        rejection=100 * float(rejection_ratio(uncertainty, wrong.double())),
-        aurc=100 * float(risks.mean()),
+        rejection=round(100 * float(rejection_ratio(uncertainty, wrong.double())), 3),
+        aurc=round(100 * float(risks.mean()), 3),
     )
-    for share in COVERAGES:
-        found[f'recall_{share:g}'] = 100 * (1 - float(risks[round(share * len(risks)) - 1]))
-    return found
+    answered = [max(round(share * len(risks)), 1) for share in COVERAGES]
+    return dict(found, recalls=[round(100 * (1 - float(risks[n - 1])), 3) for n in answered])
 
 
 # -- what a student can carry --------------------------------------------------------------------
@@ -216,14 +219,33 @@ def kept_of(place: Place, name: str, seed: int, rate: float) -> dict[str, Kept]:
     """Val and test of a row, trained if it is not there."""
     paths = {x: place.folder / 'orders' / f'{name}_{seed}_{x}.npz' for x in ('val', 'test')}
     if not all(path.exists() for path in paths.values()):
-        start = time.time()
-        one(place, name, seed, rate)
-        model = place.tested[-1][0]
+        start, model = time.time(), trained(place, name, seed, rate)
         evaluator = Evaluator(place, METHODS[name])
         for split, path in paths.items():
             said(model, evaluator, split).write(path)
         print(f'{place.name} {name} seed {seed}: {time.time() - start:.0f} s', flush=True)
     return {split: Kept.read(path) for split, path in paths.items()}
+
+
+def trained(place: Place, name: str, seed: int, rate: float) -> torch.nn.Module:
+    """The model of a row with the weights of its best epoch on val, trained as run.py does.
+
+    Raises:
+        ValueError: the row is more than one training.
+    """
+    method, own = METHODS[name], seed
+    if method.copies > 1 or method.crossed or 'teacher' in method.reads:
+        raise ValueError(f'{name} is several trainings: its order is that of an ensemble')
+    if name == MEMBERS:
+        found = member(place, rate, seed)
+    else:
+        kind = Evaluator(place, method).kind
+        data = dataset(place.folder, 'train', kind, tuple(method.reads), method.epoch_unit)
+        if method.taught:
+            data, own = taught(place, data, rate, seeds_of(method.taught, seed)), seed + STUDENT
+        found = fit(place, name, model_of(method, place.about, place.text), data, rate, own)
+    found.model.load_state_dict(found.best)
+    return found.model
 
 
 @torch.no_grad()
@@ -246,21 +268,10 @@ def said(model: torch.nn.Module, evaluator: Evaluator, split: str) -> Kept:
 
 def frozen(place: Place, name: str, seed: int, rate: float, test: Kept) -> tuple[Tensor, Tensor]:
     """ProbVLM's log sigmas of texts and videos, from heads fitted to a model's training vectors."""
-    from members import member
-    from reading import bank
-
-    trained = member(place, rate, seed)
-    trained.model.load_state_dict(trained.best)
-    known = bank(place.folder, place.text, 10**9)
+    model, known = trained(place, name, seed, rate), bank(place.folder, place.text, 10**9)
     with torch.no_grad():
-        pair = [
-            x['global'].mean
-            for x in (
-                trained.model.encode_text(known.inputs),
-                trained.model.encode_video(known.inputs),
-            )
-        ]
-    heads = fit_sigma(pair[0], pair[1][known.own], epochs=60, patience=8, seed=seed)
+        texts, videos = (x['global'].mean for x in encode(model, known.inputs))
+    heads = fit_sigma(texts, videos[known.own], epochs=60, patience=8, seed=seed)
     return heads.sigma(test.texts, 'text').log(), heads.sigma(test.videos, 'video').log()
 
 
@@ -301,7 +312,7 @@ def of_row(place: Place, name: str, seed: int, seeds: Sequence[int], rate: float
         if len(members) > 1:
             sides = [[x[split] for x in members] for split in ('test', 'val')]
             found.update(of_members(test, sides[0], direction))
-            if len(test.texts):
+            if name == 'student':
                 found.update(carried(test, val, *sides, direction))
         row[direction] = {x: figures(value, wrong) for x, value in found.items()}
         if allowed is not None and direction == 't2v':
