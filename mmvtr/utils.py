@@ -13,7 +13,7 @@ from typing import Any, Callable, Optional
 from mmengine import registry
 from mmengine.config import Config
 
-from mmvtr.cli.values import Written, alternatives, inside, is_known, like, part, read, takes_text
+from mmvtr.cli.values import Written, forms, inside, is_known, like, part, read
 from mmvtr.registry import (  # noqa: F401 - users know them by this module
     forget_pretrained,
     register_all_modules,
@@ -97,7 +97,7 @@ def _config_files() -> dict[str, Path]:
     """Return the package's own configs by name: those at the top, and the variants in folders."""
     folder = config_folder()
     files = [*folder.glob('*.py'), *folder.glob('*/*.py')]
-    return {file.stem: file for file in files if file.parent.name not in ('_base_', 'sweeps')}
+    return {file.stem: file for file in files if file.parent.name not in ('_base_', 'studies')}
 
 
 def named_config(name: str) -> Path:
@@ -130,7 +130,7 @@ def load_config(
             all keys that are listed there, and ``NAME.more`` for ``more`` of each of them.  A
             :class:`~mmvtr.cli.values.Written` is converted to its key's type (:func:`typed`).
         work_dir: default: the config's own, else ``work_dirs/<stem of path>``.  The folders of the
-            trainings that come before are in it (:mod:`mmvtr.engine.before`).
+            trainings that come before are in it (:mod:`mmvtr.engine.rows`).
 
     Raises:
         SystemExit: the file does not exist, or it or the options cannot be read; an option whose
@@ -145,7 +145,7 @@ def load_config(
         _merge(cfg, options or {})
         cfg.work_dir = work_dir or cfg.get('work_dir') or str(Path('work_dirs', Path(path).stem))
         if cfg.get('before'):
-            from mmvtr.engine.before import name_folders  # imports torch
+            from mmvtr.engine.rows import name_folders
 
             name_folders(cfg)
     except OptionError as error:
@@ -192,7 +192,7 @@ def typed(cfg: Config, key: str, value: Any) -> Any:
         return str(value)
     declared = kind_at(cfg, key)
     kind = declared if is_known(declared) else kind
-    if value == 'None' and not takes_text(alternatives(kind)):
+    if value == 'None' and str not in forms(kind):
         return None  # removes a part of the config
     try:
         return read(value, kind)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mmvtr.cli.values import read, written
-from mmvtr.engine.before import Row, name_folders, rows_of
+from mmvtr.engine.rows import Row, name_folders, rows_of
 from mmvtr.utils import load_config
 
 ROWS = """

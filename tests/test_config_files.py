@@ -71,7 +71,7 @@ def test_the_table_of_a_folder_has_its_variants_and_the_rows_of_its_metafile(fol
 
 def test_every_folder_of_variants_has_a_metafile_and_each_name_is_one_file():
     files = [path for path in (ROOT / 'configs').rglob('*.py')]
-    files = [path for path in files if path.parent.name not in ('_base_', 'sweeps')]
+    files = [path for path in files if path.parent.name not in ('_base_', 'studies')]
     assert sorted(path.stem for path in files) == config_names()
     folders = {path.parent for path in files} - {ROOT / 'configs'}
     assert folders <= set(FOLDERS)

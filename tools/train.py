@@ -6,13 +6,15 @@ python tools/train.py CONFIG [--work-dir DIR] [--resume] [--cfg-options key=valu
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import sys
 from pathlib import Path
 
 from mmengine.config import Config
 
 from mmvtr.cli import Parser, cfg_words, tool
-from mmvtr.cli.signals import Ending, check_writable, next_steps
+from mmvtr.cli.signals import Ending, next_steps
 from mmvtr.utils import load_config
 
 
@@ -41,6 +43,13 @@ def parse_args() -> argparse.Namespace:
         help='a baseline: trained first, in WORK_DIR/baseline, with the same seed, flags and '
         'processes, and those --cfg-options that its config has; ends with both results in one '
         'table, what the trainings differ in, and a picture',
+    )
+    add(
+        '--devices',
+        nargs='+',
+        metavar='N',
+        help="GPUs on which rows of the config's before that do not need each other are made side "
+        'by side, one on each',
     )
     add('--auto-scale-lr', action='store_true', help='scale the learning rate to the batch size')
     add('--no-persistent-workers', action='store_true', help='new data workers for each epoch')
@@ -91,7 +100,6 @@ def main() -> None:
 
         train_rows(cfg, args, Path(__file__), load_config)
     with Ending(cfg.work_dir, sys.argv, launched=args.launcher != 'none') as ending:
-        check_writable(cfg.work_dir)
         train(cfg, args, ending)
 
 
@@ -103,10 +111,17 @@ def train(cfg: Config, args: argparse.Namespace, ending: Ending) -> None:
 
     training.check_training(cfg, args.cfg_options)
     launching.start_processes(cfg, args.launcher)
+    is_new = not os.path.exists(cfg.work_dir)
     with launching.claim(cfg.work_dir) as lock:  # before anything in it is read
         ending.release = lock.release
         seed = args.cfg_options.get('randomness.seed', args.seed)
-        runner = training.runner_of_training(cfg, resume=args.resume, seed=seed)
+        try:
+            runner = training.runner_of_training(cfg, resume=args.resume, seed=seed)
+        except SystemExit:  # missing data, say: a refused training leaves no folder
+            if is_new and is_main_process():
+                lock.release()
+                shutil.rmtree(cfg.work_dir)
+            raise
         checkpoint = training.train_and_test(runner)
         if is_main_process():
             if args.against:

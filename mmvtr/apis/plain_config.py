@@ -227,8 +227,8 @@ class _Reader:
 
     def _inner(self, value: dict, where: str, scopes: tuple[str, ...]) -> tuple[str, ...]:
         """Return the scopes for names inside of a dict: mmengine writes ``_scope_`` into some."""
-        own = value.get('_scope_')
-        return scopes if own is None else (self._scope(own, f'{where}._scope_'), ROOT, *scopes)
+        scope = value.get('_scope_')
+        return scopes if scope is None else (self._scope(scope, f'{where}._scope_'), ROOT, *scopes)
 
     def _scope(self, value: Any, where: str) -> str:
         if not isinstance(value, str) or value not in self.scopes:

@@ -15,8 +15,8 @@ from mmvtr.arrays.inputs import Bank, products
 from mmvtr.functional.metrics.ranks import ranks
 from mmvtr.functional.transforms.item_biases import fit_biases
 
-#: Candidate temperatures as shares of the reach, and marginal penalties (1 = Sinkhorn, below 1 = a
-#: milder correction).
+#: Candidate temperatures as shares of the score gap, and marginal penalties (1 = Sinkhorn, less =
+#: milder).
 TEMPERATURES = ('6.7%', '11%', '20%', '30%')
 PENALTIES = (1.0, 0.8, 0.5)
 #: Smallest bank from which a transform is chosen.
@@ -139,9 +139,9 @@ def _by_pairs(known: Pairs, seed: int) -> Choice:
     )
     if mean > RAW * error:
         return Choice(name, options, f'{name}: {said}')
-    own = (1 / ranks(scores, group[:, None] == torch.arange(len(items)))).mean()
+    raw_mrr = (1 / ranks(scores, group[:, None] == torch.arange(len(items)))).mean()
     heart = '; if the model was trained on these pairs, give the texts alone'
-    return Choice(None, {}, f'raw: {said}, no gain' + heart * bool(own > BY_HEART))
+    return Choice(None, {}, f'raw: {said}, no gain' + heart * bool(raw_mrr > BY_HEART))
 
 
 def _told(options: dict[str, Any]) -> str:
@@ -154,11 +154,11 @@ def _gains(
     """Return each candidate's gain in 1 / rank for the queries of a half, float64 [S, q]."""
     mine, bank = scores[asked][:, half], scores[~asked][:, half]
     place = torch.cumsum(half, 0) - 1
-    own = torch.zeros_like(mine, dtype=torch.bool)
-    own[torch.arange(len(mine)), place[group[asked]]] = True
-    before = 1 / ranks(mine, own)
+    match = torch.zeros_like(mine, dtype=torch.bool)
+    match[torch.arange(len(mine)), place[group[asked]]] = True
+    before = 1 / ranks(mine, match)
     changed = (mine + fit_biases(name, bank, **options).items for name, options in tried)
-    return torch.stack([1 / ranks(one, own) - before for one in changed])
+    return torch.stack([1 / ranks(debiased, match) - before for debiased in changed])
 
 
 def _standard_error(gains: Tensor, group: Tensor) -> float:

@@ -24,7 +24,7 @@ LEAST, MOST = 100, 500
 #: Largest share of false alarms among comparisons of queries that are like the bank's.
 ERROR = 0.01
 #: What is compared of each query.
-FIGURES = ('the best score', 'its lead over the second', 'the mean of the next nine')
+FIGURES = ('the best raw score', 'its lead over the second', 'the mean of places 2 to 10')
 #: Difference below which a score of an own item is that of a copy of it in the gallery.
 EQUAL = 1e-5
 
@@ -67,7 +67,8 @@ class Asked(NamedTuple):
 
     Attributes:
         rows: int64 [m], their rows in the bank's texts.
-        own: float32 [m, n], their raw scores with their own items, in random order; -inf = no more.
+        own: float32 [m, n], their raw scores with their own items, in random order; the first one
+            again = no more.
         items: number of different items of the bank.
     """
 
@@ -86,9 +87,10 @@ class Asked(NamedTuple):
         rows, counts = mine[:, 0].unique_consecutive(return_counts=True)
         text = torch.arange(len(rows)).repeat_interleave(counts)
         slot = torch.arange(len(mine)) - (counts.cumsum(0) - counts)[text]
-        own = torch.full((len(rows), int(counts.max())), -torch.inf)
         texts, items = bank.texts[mine[:, 0]], bank.items[mine[:, 1]]
-        own[text, slot] = own_products(texts, items, bank.geometry).float().cpu()
+        scores = own_products(texts, items, bank.geometry).float().cpu()
+        own = scores[slot == 0, None].repeat(1, int(counts.max()))
+        own[text, slot] = scores
         return cls(rows, own, len(bank.items))
 
     def figures(self, top: Tensor, items: int) -> Tensor:
@@ -104,6 +106,7 @@ class Asked(NamedTuple):
         top = top.float().cpu()
         drawn = torch.rand(self.own.shape, generator=torch.Generator().manual_seed(0))
         there = drawn < items / self.items
+        there &= self.own != self.own[:, :1]
         there[:, 0] = True
         close = EQUAL * self.own.abs().clamp_min(EQUAL)
         there &= ((self.own[:, :, None] - top[:, None]).abs() > close[:, :, None]).all(2)

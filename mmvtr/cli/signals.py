@@ -13,7 +13,7 @@ import signal
 import tempfile
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, Callable, Optional, Sequence, Type
+from typing import Any, Callable, Optional, Sequence, Type, Union
 
 #: Errors that a full or read-only disk causes, whichever file they name.
 DISK = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS)
@@ -148,7 +148,7 @@ def _in_rows(words: Sequence[str], width: int = 98) -> str:
     return '\\\n'.join(rows).rstrip()
 
 
-def check_writable(work_dir: str) -> None:
+def check_writable(work_dir: Union[str, Path]) -> None:
     """Raise SystemExit unless files can be written in a folder, which is created if needed.
 
     Raises:

@@ -11,6 +11,7 @@ from mmvtr.engine.hooks.basic import (
     ScoresFileHook,
     SigmaFileHook,
 )
+from mmvtr.engine.hooks.checkpoint_hook import PlainCheckpointHook
 from mmvtr.engine.hooks.console import TimedLoggerHook
 from mmvtr.engine.hooks.eta_monitor import EtaMonitorHook
 from mmvtr.engine.hooks.members import MembersHook
@@ -30,7 +31,6 @@ from mmvtr.engine.hooks.score_transforms import (
     UnbalancedSinkhornHook,
 )
 from mmvtr.engine.loops.alternating import AlternatingTrainLoop
-from mmvtr.engine.loops.checkpoint import PlainCheckpointHook
 from mmvtr.engine.loops.evaluation import Evaluation
 from mmvtr.engine.loops.evaluation_loop import RetrievalLoop
 from mmvtr.engine.loops.optim import (

@@ -20,10 +20,11 @@ from mmengine.config import Config
 from mmvtr.cli import cfg_words
 from mmvtr.cli.signals import check_writable
 from mmvtr.engine import launching
-from mmvtr.engine.before import Load, Row, divided, train_row
+from mmvtr.engine.before import Load, divided, train_row
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.loops.facts import differing
 from mmvtr.engine.loops.facts_of_run import name_of_set
+from mmvtr.engine.rows import Row
 from mmvtr.engine.runner import RESULTS
 from mmvtr.evaluation.results import Results, refuse_other_test, results_from
 from mmvtr.evaluation.table import comparison_table

@@ -1,21 +1,9 @@
 """Trainings that come before another one, in processes of their own: rows and a baseline.
 
-A config's ``before`` lists the rows, in their order, and its other values name their folders::
-
-    before = dict(
-        half0=dict(config='dvtr_c2v_msrvtt.py', options={'train_dataloader...keep': 0}),
-        member=dict(config='c2v_msrvtt.py', seed=1000, export=True),
-    )
-    model = dict(teacher=dict(halves=['{half0}/best.pth', ...]))
-
-Keys of a row: ``config``, a file beside this one, a path, or one of the package's own by name;
-``options``, config changes as for ``--cfg-options``, in which earlier rows can be named; ``seed``,
-added to the training's; ``export``, store the train set's vectors as logits in ``{NAME}/teacher``
-(``tools/export_teacher.py``); ``folder``, by default ``NAME`` in the training's folder.
-
 Each has the flags, the launcher and the number of processes of the training that it comes before,
 and those of its options that its config has.  A finished one is not repeated, an interrupted one is
-resumed.
+resumed.  With ``--devices`` those that do not need each other are made side by side.  A study
+(:mod:`mmvtr.studies`) makes its rows by the same functions.
 """
 
 from __future__ import annotations
@@ -25,147 +13,78 @@ import hashlib
 import itertools
 import json
 import os
-import re
 import shutil
 import socket
-import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
 
 from mmengine.config import Config
 
 from mmvtr.cli import cfg_words
-from mmvtr.cli.hints import nearest
 from mmvtr.cli.signals import check_writable
 from mmvtr.cli.values import part, written
 from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.loops.checkpoint import latest_checkpoint
-from mmvtr.engine.loops.facts import BEST
+from mmvtr.engine.loops.earlier_runs import best_in
+from mmvtr.engine.rows import Row, reads, rows_of
+from mmvtr.engine.side_by_side import Step, do_all, run_child
 from mmvtr.storage import write_text
 
-#: Keys of a row.
-KEYS = ('config', 'options', 'seed', 'export', 'folder')
-#: Beginning of a string that is in a row's folder.
-NAME = re.compile(r'\{([A-Za-z_]\w*)\}')
 #: File in a row's folder that says what is trained there, and whether that is finished.
 RECORD = 'command.json'
 #: Reads a config file with options, for a work folder: :func:`mmvtr.utils.load_config`.
 Load = Callable[..., Config]
+#: What a row's commands print, where several run at once.
+LOG = 'printed.txt'
 #: Folder of a row's stored vectors.
 TEACHER = 'teacher'
 
 
-class Row(NamedTuple):
-    """A training that comes before another one.
+class Start(NamedTuple):
+    """How the commands of a row are started.
 
     Attributes:
-        name: its name.
-        config: its config file, or the name of one of the package's own.
-        folder: its work folder.
-        options: config changes by full key.
-        seed: added to the seed of the training that it comes before.
-        export: whether its vectors of the train set are stored.
+        words: words before a tool's file.
+        launch: words before the file of a training, which may have several processes.
+        environment: their environment; None: this process' own.
+        log: file of their output; None: the console.
     """
 
-    name: str
-    config: str
-    folder: Path
-    options: dict[str, Any] = {}
-    seed: int = 0
-    export: bool = False
+    words: tuple[str, ...] = (sys.executable,)
+    launch: tuple[str, ...] = (sys.executable,)
+    environment: Optional[Mapping[str, str]] = None
+    log: Optional[Path] = None
 
+    def on(self, device: Optional[str]) -> Start:
+        """Return the same on a device: a number or several, as ``CUDA_VISIBLE_DEVICES``."""
+        if device is None:
+            return self
+        known = os.environ if self.environment is None else self.environment
+        return self._replace(environment={**known, 'CUDA_VISIBLE_DEVICES': device})
 
-def rows_of(cfg: Any) -> list[Row]:
-    """Return the rows of a config whose folders are named (:func:`name_folders`)."""
-    rows = []
-    for name, row in (cfg.get('before') or {}).items():
-        config = _file_of(row['config'], Path(cfg.filename or '').parent)
-        options = dict(row.get('options') or {})
-        more = {key: row[key] for key in ('seed', 'export') if key in row}
-        rows.append(Row(name, config, Path(row['folder']), options, **more))
-    return rows
+    def call(self, *words: str, training: bool = False) -> None:
+        """Run a tool with its words and wait for its end.
 
-
-def _file_of(config: str, folder: Path) -> str:
-    """Return the file of a row's config beside another one, else what it names."""
-    beside = folder / config
-    if beside.is_file() or Path(config).is_file():
-        return str(beside if beside.is_file() else config)
-    return config if '/' in config else config.removesuffix('.py')
-
-
-def name_folders(cfg: Any) -> None:
-    """Put the rows' folders into a config, in place of ``{NAME}`` at the beginning of a string.
-
-    Raises:
-        ValueError: a row with a missing, unknown or wrong key; a name of no row that precedes.
-    """
-    rows = cfg.get('before')
-    if not rows:
-        return
-    if not isinstance(rows, Mapping):
-        raise ValueError(f'before: rows by name expected, got {rows!r:.80}')
-    folders: dict[str, str] = {}
-    for name, row in rows.items():
-        _check(name, row)
-        row.update(named(row, folders))
-        folders[name] = row.setdefault('folder', str(Path(cfg.work_dir) / name))
-    for key in [key for key in cfg if key != 'before']:
-        found = named(cfg[key], folders)
-        if found != cfg[key]:
-            cfg[key] = found
-
-
-def _check(name: str, row: Any) -> None:
-    if not re.fullmatch(r'[A-Za-z_]\w*', name):
-        raise ValueError(f'before: a row is named like a variable, not {name[:60]!r}')
-    if not isinstance(row, Mapping) or 'config' not in row:
-        raise ValueError(f"before.{name}: dict(config='...', ...) expected, got {row!r:.80}")
-    unknown = [key for key in row if key not in KEYS]
-    if unknown:
-        alike = nearest(unknown[0], KEYS, otherwise=KEYS)
-        raise ValueError(f'before.{name}: unknown key {unknown[0][:60]!r}{alike}')
-    kinds = dict(config=str, options=Mapping, seed=int, export=bool, folder=str)
-    for key, value in row.items():
-        if not isinstance(value, kinds[key]) or (key == 'seed' and isinstance(value, bool)):
-            raise ValueError(
-                f'before.{name}.{key}: {kinds[key].__name__} expected, got {value!r:.80}'
+        Raises:
+            SystemExit: its status is not 0; with a log, its last words.
+        """
+        command = [*(self.launch if training else self.words), *words]
+        code = run_child(command, environment=self.environment, log=self.log)
+        if code and self.log is None:
+            raise SystemExit(code)
+        if code:
+            said = self.log.read_text(errors='replace').strip()[-300:]
+            raise SystemExit(
+                f'error: {Path(words[0]).name} ended with {code}: ... {said}\nall of it: {self.log}'
             )
 
 
-def named(value: Any, folders: Mapping[str, str]) -> Any:
-    """Return a value, or all inside a dict or list, with folders in place of names.
-
-    Raises:
-        ValueError: a string that begins with ``{NAME}`` of no folder.
-    """
-    if isinstance(value, Mapping):
-        return type(value)({key: named(one, folders) for key, one in value.items()})
-    if isinstance(value, (list, tuple)):
-        return type(value)(named(one, folders) for one in value)
-    match = NAME.match(value) if isinstance(value, str) else None
-    if match is None:
-        return value
-    if match[1] not in folders:
-        raise ValueError(f'{value[:80]!r} names no row that precedes{nearest(match[1], folders)}')
-    return folders[match[1]] + value[match.end() :]
-
-
-def names_in(value: Any) -> set[str]:
-    """Return the names at the beginnings of all strings in nested dicts and lists."""
-    if isinstance(value, Mapping):
-        value = [*value.values()]
-    if isinstance(value, (list, tuple)):
-        return {name for one in value for name in names_in(one)}
-    match = NAME.match(value) if isinstance(value, str) else None
-    return set() if match is None else {match[1]}
-
-
 def train_rows(cfg: Config, args: argparse.Namespace, tool: Path, load: Load) -> None:
-    """Train the rows of a config's ``before`` that are not finished, and store their vectors.
+    """Make the rows of a config's ``before`` that are not finished.
 
     Args:
         cfg: config of the training that they come before.
@@ -174,22 +93,84 @@ def train_rows(cfg: Config, args: argparse.Namespace, tool: Path, load: Load) ->
         load: :func:`mmvtr.utils.load_config`.
 
     Raises:
-        SystemExit: a fault of a config, a training that has failed, or a folder that holds another
+        SystemExit: a fault of a config, a command that has failed, or a folder that holds another
             training.
     """
-    rows = [_with_options(row, args, load) for row in rows_of(cfg)]
+    rows = [with_options(row, args.cfg_options, load) for row in rows_of(cfg)]
     if not rows:
         return
+    if args.devices and args.launcher != 'none':
+        raise SystemExit(
+            'error: --devices makes rows of before side by side, a process each; a launcher gives '
+            'all processes to one row after the other'
+        )
     check_config(cfg, args.cfg_options)  # before anything takes time
     for row in rows:
-        check_config(load(row.config, row.options, str(row.folder)), row.options)
+        if not row.run:
+            check_config(load(row.config, row.options, str(row.folder)), row.options)
     check_writable(cfg.work_dir)
     seed = cfg.get('randomness', {}).get('seed') or 0
-    for number, row in enumerate(rows):
+    alone = len(args.devices or ()) < 2
+
+    def step(number: int, row: Row) -> Step:
         said = f'before {Path(args.config).stem}, {number + 1} of {len(rows)}: {row.name}'
-        train_row(row, args, tool, load, seed=seed, said=said)
+
+        def make(device: Optional[str]) -> None:
+            start = Start() if alone else Start(log=log_of(row))
+            make_row(row, args, tool, load, seed=seed, said=said, start=start.on(device))
+
+        return Step(row.name, after(row, rows), make)
+
+    failed = do_all([step(*one) for one in enumerate(rows)], args.devices or [None])
+    for error in failed.values():  # the first one: the others may need it
+        raise error
+
+
+def log_of(row: Row) -> Path:
+    """Return the file of what a row's commands print; its folder is created."""
+    row.folder.mkdir(parents=True, exist_ok=True)
+    return row.folder / LOG
+
+
+def after(row: Row, rows: Sequence[Row]) -> frozenset[str]:
+    """Return the names of those rows whose folders a row reads."""
+    read = [row.options, row.run]
+    others = [other for other in rows if other.folder != row.folder]
+    return frozenset(other.name for other in others if reads(read, other.folder))
+
+
+def make_row(
+    row: Row,
+    args: argparse.Namespace,
+    tool: Path,
+    load: Load,
+    *,
+    seed: int,
+    said: str,
+    start: Start = Start(),
+) -> None:
+    """Train a row and store its vectors, or run its command, unless that is done.
+
+    Args:
+        row, args, tool, load, seed, said, start: see :func:`train_row`.
+
+    Raises:
+        SystemExit: a command has failed, or the folder holds another training.
+    """
+    if not row.run:
+        train_row(row, args, tool, load, seed=seed, said=said, start=start)
         if row.export:
-            export(row, tool)
+            export(row, tool, start)
+        return
+    with unfinished(row.folder, dict(command=row.run), said) as todo:
+        if todo:
+            start.call(*command_words(row))
+
+
+def command_words(row: Row) -> list[str]:
+    """Return the words of a row's command: a script, or a tool of the package by its name."""
+    first, *rest = row.run
+    return [first, *rest] if Path(first).is_file() else ['-m', 'mmvtr', first, *rest]
 
 
 def train_row(
@@ -201,6 +182,7 @@ def train_row(
     seed: int,
     said: str,
     resume: bool = True,
+    start: Start = Start(),
 ) -> None:
     """Train a row, unless it is finished.
 
@@ -210,6 +192,7 @@ def train_row(
         seed: the seed of the training that it comes before.
         said: line to print first.
         resume: whether what is in the folder is continued; False: it is trained anew.
+        start: how its process is started.
 
     Raises:
         SystemExit: the training has failed, or the folder holds one by another command.
@@ -217,27 +200,62 @@ def train_row(
     command = command_of(row, args, seed)
     content = load(row.config, row.options, str(row.folder)).pretty_text
     made = dict(command=command, config=hashlib.sha1(content.encode()).hexdigest())
-    record, first = row.folder / RECORD, rank_of_launch() == 0
+    with unfinished(row.folder, made, f'{said}: {row.config}', resume=resume) as todo:
+        if todo:
+            if rank_of_launch() == 0:
+                shutil.rmtree(row.folder / TEACHER, ignore_errors=True)
+            group = start.environment or own_group()
+            flags = ['--resume'] if resume else []
+            start._replace(environment=group).call(str(tool), *command, *flags, training=True)
+
+
+@contextmanager
+def unfinished(
+    folder: Path, made: Mapping[str, Any], said: str, *, resume: bool = True
+) -> Iterator[bool]:
+    """Say and tell whether what is to be made in a folder is not finished; at the end it is.
+
+    Args:
+        folder: created if there is something to do.
+        made: what determines the content, for json: ``command``, its words, and more.
+        said: line to print first.
+        resume: False: it is not finished in any case.
+
+    Raises:
+        SystemExit: the folder holds something else; says what differs.
+    """
+    record, first = folder / RECORD, rank_of_launch() == 0
+    made = json.loads(json.dumps(made))
     if resume and record.is_file():
         known = json.loads(record.read_text())
         finished = known.pop('finished')
-        if known != made and (finished or latest_checkpoint(row.folder) is not None):
+        if known != made and (finished or latest_checkpoint(folder) is not None):
             raise SystemExit(
-                f'error: {row.folder} holds a training by another command or config ({record}): '
-                'remove that folder, or give another --work-dir'
+                f'error: {folder} holds a training by another command or config ({record})'
+                f'{_other(known, made)}: remove that folder, or give another one'
             )
         if finished:
             if first:
-                print(f'{said}: finished, in {row.folder}', flush=True)
+                print(f'{said}: finished, in {folder}', flush=True)
+            yield False
             return
     if first:
-        print(f'{said}: {row.config}, in {row.folder}', flush=True)
-        shutil.rmtree(row.folder / TEACHER, ignore_errors=True)
-        row.folder.mkdir(parents=True, exist_ok=True)
+        print(f'{said}, in {folder}', flush=True)
+        folder.mkdir(parents=True, exist_ok=True)
         write_text(record, json.dumps(dict(made, finished=False)) + '\n')
-    call(tool, *command, *(['--resume'] if resume else []), environment=own_group())
+    yield True
     if first:
         write_text(record, json.dumps(dict(made, finished=True)) + '\n')
+
+
+def _other(known: Mapping[str, Any], made: Mapping[str, Any]) -> str:
+    """Return in which words two commands differ, as part of a sentence."""
+    before, now = known.get('command', []), made['command']
+    gone = [word for word in before if word not in now]
+    new = [word for word in now if word not in before]
+    if not gone and not new:
+        return ''
+    return f', {" ".join(gone)[:200] or "nothing"} in place of {" ".join(new)[:200] or "nothing"}'
 
 
 def command_of(row: Row, args: argparse.Namespace, seed: int) -> list[str]:
@@ -248,10 +266,10 @@ def command_of(row: Row, args: argparse.Namespace, seed: int) -> list[str]:
     for name in (*names, 'no_persistent_workers'):
         flags += [f'--{name.replace("_", "-")}'] * bool(getattr(args, name))
     flags += ['--amp', args.amp] if args.amp else []
-    return [row.config, *flags, *_words(row)]
+    return [row.config, *flags, *words_of(row)]
 
 
-def export(row: Row, tool: Path) -> None:
+def export(row: Row, tool: Path, start: Start = Start()) -> None:
     """Store a row's vectors of the train set, as logits in float16, unless they are there.
 
     Raises:
@@ -266,23 +284,37 @@ def export(row: Row, tool: Path) -> None:
         return
     part = row.folder / f'{TEACHER}.part'
     shutil.rmtree(part, ignore_errors=True)
-    best = row.folder / BEST
-    checkpoint = str(best) if best.is_file() else latest_checkpoint(row.folder)
-    if checkpoint is None:
-        raise SystemExit(f'error: {row.folder} has no checkpoint of {row.name}')
     flags = ['--out', str(part), '--format', 'npz', '--logits', '--half']
     print(f'vectors of {row.name}: {folder}', flush=True)
-    call(tool.with_name('export_teacher.py'), row.config, checkpoint, *flags, *_words(row))
+    exporter = str(tool.with_name('export_teacher.py'))
+    start.call(exporter, row.config, checkpoint_of(row.folder), *flags, *words_of(row))
     part.rename(folder)
 
 
-def _words(row: Row) -> list[str]:
+def checkpoint_of(folder: Path) -> str:
+    """Return the chosen checkpoint of a finished training: the best on val, else the last.
+
+    Raises:
+        SystemExit: the folder has none.
+    """
+    for best in best_in(folder):
+        return str(best)
+    last = latest_checkpoint(folder)
+    if last is None:
+        raise SystemExit(f'error: {folder} has no checkpoint: its training comes first')
+    return last
+
+
+def words_of(row: Row) -> list[str]:
+    """Return a row's options as words of a command line."""
     return cfg_words({key: written(value) for key, value in row.options.items()})
 
 
-def _with_options(row: Row, args: argparse.Namespace, load: Load) -> Row:
-    """Return a row with those options of the command line that its config has."""
-    shared, _ = divided(args.cfg_options, partial(load, row.config))
+def with_options(row: Row, options: Mapping[str, Any], load: Load) -> Row:
+    """Return a row with those options of the training that it comes before that its config has."""
+    if row.run:
+        return row
+    shared, _ = divided(options, partial(load, row.config))
     return row._replace(options={**shared, **row.options})
 
 
@@ -346,15 +378,3 @@ def own_group() -> dict[str, str]:
 
 #: Numbers of the groups that this process has joined: each has a port of its own.
 _GROUPS = itertools.count()
-
-
-def call(tool: Path, *arguments: str, environment: Optional[Mapping[str, str]] = None) -> None:
-    """Run a tool and wait for its end.
-
-    Raises:
-        SystemExit: with its status, if that is not 0.
-    """
-    command = [sys.executable, str(tool), *arguments]
-    code = subprocess.run(command, env=environment).returncode
-    if code:
-        raise SystemExit(code)

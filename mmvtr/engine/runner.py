@@ -7,6 +7,7 @@ import inspect
 import logging
 import platform
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Iterable, Optional, Sequence, Union
 
@@ -26,6 +27,7 @@ from mmvtr.engine.launching import LOADERS, check_datasets
 from mmvtr.engine.loops.evaluation import bare
 from mmvtr.engine.loops.facts import Training
 from mmvtr.engine.loops.facts_of_run import rates_of, wrappers_of
+from mmvtr.engine.loops.optim import check_custom_keys
 from mmvtr.engine.loops.resuming import options_of, rebuild_schedule
 from mmvtr.engine.loops.sharded import FullyShardedRetriever, adapt_optimizer, whole_states
 from mmvtr.evaluation.queries import write_queries
@@ -133,6 +135,10 @@ class ToolRunner(Runner):
         """Build mmengine's optimizer wrapper; details of each parameter go to the log file."""
         if isinstance(optim_wrapper, OptimWrapper):
             return optim_wrapper
+        model = bare(self.model)  # its arguments are parts that a config may leave out
+        parts = inspect.signature(type(model)).parameters
+        names = [name for name, _ in model.named_parameters()]
+        check_custom_keys(optim_wrapper.get('paramwise_cfg'), names, parts)
         with file_only(self.logger):
             built = super().build_optim_wrapper(optim_wrapper)
         for wrapper in wrappers_of(built):
@@ -163,10 +169,15 @@ class ToolRunner(Runner):
     def train(self) -> nn.Module:
         """Train as mmengine does, then end the persistent workers of its loaders.
 
-        Otherwise, with pinned memory, torch waits 5 s for each of them at exit.
+        Otherwise, with pinned memory, torch waits 5 s for each of them at exit.  The log file gets
+        the traceback of an error that ends a training, of which a tool may print a sentence.
         """
         try:
             return super().train()
+        except Exception:
+            with file_only(self.logger), suppress(OSError):  # a full disk is told by itself
+                self.logger.info('the training was ended by an error', exc_info=True)
+            raise
         finally:
             for loop in (self._train_loop, self._val_loop):
                 _end_workers(getattr(loop, 'dataloader', None))

@@ -9,9 +9,10 @@ from mmengine.config import Config
 from mmvtr.engine import launching
 from mmvtr.engine.checks.zero_shot import admit_random, state_zero_shot
 from mmvtr.engine.hooks.members import fuse_config, read_fusion
+from mmvtr.engine.loops.checkpoint import read_matching
 from mmvtr.engine.loops.evaluation import bare
 from mmvtr.engine.loops.facts import Choice, Training, choice_of, trainings_of
-from mmvtr.engine.loops.facts_of_run import state_trainings
+from mmvtr.engine.loops.facts_of_run import state_choice, state_trainings
 from mmvtr.engine.runner import ToolTestRunner
 from mmvtr.registry import forget_pretrained
 from mmvtr.storage.weights import read_checkpoint
@@ -61,11 +62,11 @@ def runner_of_test(
     if not seeds:
         state_zero_shot(runner, random=random)
     elif len(seeds) == 1:
-        launching.read_matching(runner.model, checkpoints[0])
+        read_matching(runner.model, checkpoints[0])
     else:
         for member, path in zip(bare(runner.model).members, checkpoints):
-            member.load_state_dict(launching.read_matching(member, path)['state_dict'])
-    launching.state_choice(runner, choices)
+            member.load_state_dict(read_matching(member, path)['state_dict'])
+    state_choice(runner, choices)
     state_trainings(runner, [one for trainings in trainings_of_each for one in trainings])
     return runner
 

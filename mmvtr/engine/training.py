@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Iterable, Optional, Sequence
+from pathlib import Path
+from typing import Any, Iterable, Optional, Sequence, Union
 
 import torch
 from mmengine.config import Config
@@ -16,12 +17,14 @@ from mmvtr.engine.checks.config_checks import check_config
 from mmvtr.engine.checks.metric_checks import check_metrics
 from mmvtr.engine.checks.schedule_checks import check_joint_batch, check_warmup, linear_rule
 from mmvtr.engine.checks.set_checks import check_banks, check_halves, check_sizes
-from mmvtr.engine.loops.checkpoint import check_weights, latest_checkpoint, local_file
+from mmvtr.engine.loops import resuming
+from mmvtr.engine.loops.checkpoint import latest_checkpoint, local_file, read_matching
 from mmvtr.engine.loops.evaluation import bare
-from mmvtr.engine.loops.facts import trainings_of
+from mmvtr.engine.loops.facts import choice_of, trainings_of
+from mmvtr.engine.loops.facts_of_run import state_choice, state_trainings
 from mmvtr.engine.runner import ToolRunner
 from mmvtr.registry import bare_name
-from mmvtr.storage.weights import read_checkpoint, unwrapped
+from mmvtr.storage.weights import check_weights, read_checkpoint, unwrapped
 
 #: Optimizer wrapper and its arguments by precision.
 WRAPPERS = dict(
@@ -110,7 +113,7 @@ def runner_of_training(
         FileNotFoundError, RuntimeError, ValueError: no such checkpoint, or a damaged one.
     """
     if resume or cfg.get('resume'):
-        launching.resume(cfg, resume or cfg.get('load_from') or 'auto', seed=seed)
+        resuming.resume(cfg, resume or cfg.get('load_from') or 'auto', seed=seed)
     check_joint_batch(cfg)
     launching.pin_memory(cfg)
     runner = ToolRunner.from_cfg(cfg)
@@ -119,10 +122,8 @@ def runner_of_training(
     runner.auto_scale_lr = linear_rule(cfg)
     if cfg.resume:
         path = cfg.load_from
-        checkpoint = launching.read_matching(runner.model, path)
-        launching.check_optimizer(runner, checkpoint, path)
-        launching.check_order(runner, checkpoint, path)
-        runner.rescale = launching.check_changes(runner, checkpoint, path)
+        checkpoint = read_matching(runner.model, path)
+        runner.rescale = resuming.check_resume(runner, checkpoint, path)
         (runner.trained_before,) = trainings_of(checkpoint, path)
     else:
         start_from(runner, cfg)
@@ -144,10 +145,30 @@ def train_and_test(runner: ToolRunner) -> Optional[str]:
         if best is None:
             runner.logger.info('Testing the last epoch: no checkpoint was chosen on val')
         else:
-            launching.load_best(runner, best)
+            _load_best(runner, best)
         runner.test()
     barrier()  # rank 0 holds the folder's lock until all are finished
     return runner.message_hub.get_info('best_ckpt') or latest_checkpoint(runner.work_dir)
+
+
+def _load_best(runner: Runner, path: Union[str, Path]) -> None:
+    """Load the weights of the best checkpoint into the model after a training.
+
+    Raises:
+        FileNotFoundError, RuntimeError: the file is missing or damaged.
+    """
+    checkpoint = read_checkpoint(path)
+    # An EMAHook would treat it as a training to resume; state_dict has the averaged weights.
+    checkpoint.pop('ema_state_dict', None)
+    runner._resume = False  # it would miss them after a resumed training
+    runner.call_hook('after_load_checkpoint', checkpoint=checkpoint)
+    bare(runner.model).load_state_dict(checkpoint['state_dict'])
+    choice = choice_of(checkpoint)
+    state_choice(runner, [choice])
+    state_trainings(runner, trainings_of(checkpoint, path))
+    runner.logger.info(f'Testing the weights of {path}')
+    if choice is not None:
+        runner.logger.info(f'chosen by {choice.in_words()}')
 
 
 def gives_vectors(runner: Any) -> bool:

@@ -181,12 +181,12 @@ def _counts(fields: Sequence[np.ndarray]) -> dict[str, int]:
 
 def corrected(rows: Iterable[Optional[Difference]]) -> list[Difference]:
     """Return rows with Holm's correction of their p-values for all of them together."""
-    found = [row for row in rows if row is not None]
-    tested = [row.p_within for row in found if row.p_within is not None]
+    differences = [row for row in rows if row is not None]
+    tested = [row.p_within for row in differences if row.p_within is not None]
     within = iter(holm(tested))
     return [
         row._replace(corrected=p, corrected_within=None if row.p_within is None else next(within))
-        for row, p in zip(found, holm([row.p for row in found]))
+        for row, p in zip(differences, holm([row.p for row in differences]))
     ]
 
 
@@ -249,7 +249,8 @@ def differences_csv(
 
 def in_words(rows: Sequence[Difference], margin: Optional[float] = None) -> str:
     """Return below which assumptions the intervals and p-values of a table hold."""
-    over = ' and '.join(sorted({row.over for row in rows if row.over})) or 'nothing: one seed'
+    kinds = {row.over for row in rows if row.over}
+    over = ' or '.join(sorted(kinds, reverse=True)).replace(', ', ' and ') or 'nothing: one seed'
     within = '' if margin is None else f'; equivalent: within {margin:g} by two one-sided tests'
     return (
         f'paired differences; 95 % intervals, not corrected, for other {over}; p: two-sided, with '

@@ -127,8 +127,8 @@ class JudgedMetric(Metric):
     def _numbers(self, scores: Directed, relation: Relation, known: Directed) -> dict[str, float]:
         numbers: dict[str, float] = {}
         for name, *rows in self._rows(scores, relation, known):
-            found = self._of_queries(*rows)
-            numbers.update({f'{name}_{key}': value for key, value in found.items()})
+            of_direction = self._of_queries(*rows)
+            numbers.update({f'{name}_{key}': value for key, value in of_direction.items()})
         return numbers
 
     def by_query(self, scores: Union[Tensor, Directed], relation: Relation) -> dict[str, ByQuery]:

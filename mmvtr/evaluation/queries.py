@@ -77,10 +77,10 @@ def groups(positives: Tensor) -> tuple[Tensor, Tensor]:
     of_video = torch.arange(count_v, device=text.device)
     while True:
         of_text = of_text.scatter_reduce(0, text, of_video[video], 'amin')
-        found = of_video.scatter_reduce(0, video, of_text[text], 'amin')
-        if torch.equal(found, of_video):
+        joined = of_video.scatter_reduce(0, video, of_text[text], 'amin')
+        if torch.equal(joined, of_video):
             return of_text.cpu(), of_video.cpu()
-        of_video = found
+        of_video = joined
 
 
 def write_queries(path: Union[str, Path], queries: Queries) -> None:

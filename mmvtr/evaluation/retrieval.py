@@ -117,8 +117,8 @@ class RetrievalMetric(Metric):
         yield 't2v', fn.rank_counts(scores.t2v, positives)
         grouped = 'max_over_captions' in self.v2t_protocols
         if grouped:
-            own = torch.diag(positives.any(0))
-            yield 'v2t', fn.rank_counts(fn.caption_max(scores.v2t, positives), own, dim=0)
+            own_video = torch.diag(positives.any(0))
+            yield 'v2t', fn.rank_counts(fn.caption_max(scores.v2t, positives), own_video, dim=0)
         if 'best_caption' in self.v2t_protocols and not (grouped and one_to_one(positives)):
             yield 'v2t_caption', fn.rank_counts(scores.v2t, positives, dim=0)
 

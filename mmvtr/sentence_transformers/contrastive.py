@@ -37,7 +37,7 @@ try:
 except ImportError as error:
     raise ImportError(
         'sentence-transformers 6.2 or newer is not installed: '
-        "pip install 'mmvtr[sentence-transformers]'"
+        "pip install -e '.[sentence-transformers]' in a checkout of mmvtr"
     ) from error
 
 #: Minimum rows of the score matrix computed at a time with gradient caching.

@@ -46,10 +46,10 @@ FAULTS = {
         'return best',
         'test_functional/test_ranks.py',
     ),
-    'the last half step of Sinkhorn has no marginal_penalty': _fault(
+    'the last half step of Sinkhorn has no marginal penalty': _fault(
         'functional/transforms/sinkhorn.py',
-        'log_beta = marginal_penalty * (log_c - sums.of_columns(log_alpha, found))',
-        'log_beta = log_c - sums.of_columns(log_alpha, found)',
+        'log_beta = marginal_penalty * (log_c - sums.of_columns(log_alpha, last_sums))',
+        'log_beta = log_c - sums.of_columns(log_alpha, last_sums)',
         'test_functional/test_sinkhorn.py',
     ),
     'repeats of a bank count as often as they stand there': _fault(
@@ -205,8 +205,8 @@ FAULTS = {
     ),
     'further items forget the shift': _fault(
         'functional/transforms/item_biases.py',
-        'self.rows, **read) - self.shift',
-        'self.rows, **read) - 0.0',
+        'self.rows, **items) - self.shift',
+        'self.rows, **items) - 0.0',
         'test_functional/test_score_transforms.py',
         'test_functional/test_dual_banks.py',
         'test_functional/test_transform_table.py',
@@ -214,65 +214,65 @@ FAULTS = {
     ),
     'more neighbours than the bank has': _fault(
         'functional/transforms/item_biases.py',
-        "given['neighbours'] = min(given['neighbours'], tiles.shape[0])",
+        "resolved['neighbours'] = min(resolved['neighbours'], tiles.shape[0])",
         'pass',
         'test_functional/test_transform_table.py',
         'test_functional/test_score_transforms.py',
         'test_arrays/test_debiaser.py',
     ),
     'held-out pairs are in their bank': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'held = known[~_shared(known, asked)]',
         'held = known',
         'test_arrays/test_said_and_true.py',
     ),
     'a threshold leaves its own ties out': _fault(
-        'arrays/list_chances.py',
-        'answered = self.shares >= level',
-        'answered = self.shares > level',
-        'test_arrays/test_list_chances.py',
+        'arrays/topk_probabilities.py',
+        'reached = self.shares >= self.levels[:, None]',
+        'reached = self.shares > self.levels[:, None]',
+        'test_arrays/test_topk_probabilities.py',
     ),
     'copies of the own item stay as rivals': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'copied[text[rows], places] = True',
         'pass',
         'test_arrays/test_said_and_true.py',
     ),
     'lines are extrapolated beyond the longest list': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'x = lengths.log().clamp_max(known[-1])',
         'x = lengths.log()',
-        'test_arrays/test_list_chances.py',
+        'test_arrays/test_topk_probabilities.py',
     ),
     'a held-out item always opens the gate': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'mine = torch.where((copy < 0)',
         'mine = torch.ones_like(mine)\n        mine = torch.where((copy < 0)',
         'test_arrays/test_said_and_true.py',
     ),
     'the own item wins all ties': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         '(drawn * (alike + 1)).long()',
         '0 * alike',
         'test_arrays/test_said_and_true.py',
     ),
     'dual softmax is calibrated on smaller scores': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'biases = part.how.of_a_part(biases, len(texts) / len(bank.texts))',
         'pass',
         'test_arrays/test_said_and_true.py',
     ),
     'one video of a text is right': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'known &= (mates == number[:, None]) | (copy[mates] >= 0) | drawn',
         'known &= mates == number[:, None]',
         'test_arrays/test_said_and_true.py',
     ),
     'the binomial tail leaves its last term out': _fault(
-        'arrays/list_chances.py',
+        'arrays/topk_probabilities.py',
         'for k in range(wrong + 1)',
         'for k in range(max(wrong, 1))',
-        'test_arrays/test_list_chances.py',
+        'test_arrays/test_topk_probabilities.py',
     ),
     'auto takes the best of all settings': _fault(
         'arrays/choice.py',
@@ -316,7 +316,7 @@ FAULTS = {
         '    if line[0] > 0:\n        return line',
         '    if True:\n        return line',
         'test_functional/test_calibration.py',
-        'test_arrays/test_list_chances.py',
+        'test_arrays/test_topk_probabilities.py',
     ),
     # -- sampling --
     'a half ignores its seed': _fault(
@@ -484,7 +484,7 @@ FAULTS = {
     ),
     # -- checkpoints and resuming --
     'the last step of an epoch lacks its gradients': _fault(
-        'engine/loops/checkpoint.py',
+        'engine/hooks/checkpoint_hook.py',
         'wrapper.initialize_count_status(runner.model, 0, len(runner.train_dataloader))',
         'pass',
         'test_engine/test_checkpoint.py',

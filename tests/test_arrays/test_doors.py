@@ -405,7 +405,9 @@ def test_auto_by_texts_alone(tmp_path):
     case = Case('auto', 0)
     found = mmvtr.fit(case.videos, case.bank).search(case.texts, K)
     unit = [torch.nn.functional.normalize(x, dim=1) for x in (case.bank, case.texts, case.videos)]
-    scores = mmvtr.Debiaser('auto').fit_scores(unit[0] @ unit[2].T).changed(unit[1] @ unit[2].T)
+    scores = (
+        mmvtr.Debiaser('auto').fit_scores(unit[0] @ unit[2].T).transform_scores(unit[1] @ unit[2].T)
+    )
     assert scores.topk(K).indices.tolist() == found.ids.tolist()
     with create_store(tmp_path / 'store', WIDTH) as store:
         store.add([str(i) for i in range(len(case.videos))], case.videos)
@@ -422,7 +424,7 @@ def test_auto_by_texts_alone(tmp_path):
     [
         (dict(items=True), 'paired=True, if row i of both'),
         (dict(paired=True), 'needs queries and items'),
-        (dict(chances=True), 'chances=True reads pairs'),
+        (dict(probabilities=True), 'probabilities=True reads pairs'),
         (dict(temperature=0.1), 'is an option of a transform: name one of'),
     ],
 )

@@ -20,7 +20,7 @@ from mmvtr.functional import (
     local_scaling,
     nnn,
     qb_norm,
-    reach,
+    score_gap,
 )
 from mmvtr.functional.similarities import tiles
 from mmvtr.functional.transforms.sinkhorn import column_biases, sinkhorn
@@ -281,7 +281,7 @@ def test_bad_input(given, error, message):
 def test_reach_is_measured_in_tiles():
     held, gallery = (inputs.read_vectors(x, 'x') for x in (BANK, VIDEOS))
     tiles = inputs.score_tiles(held.unit(), gallery)
-    assert reach(tiles._replace(width=7)) == pytest.approx(REACH, rel=1e-5)
+    assert score_gap(tiles._replace(width=7)) == pytest.approx(REACH, rel=1e-5)
 
 
 def test_it_costs_torch_and_little_more():

@@ -10,8 +10,8 @@ from scipy.stats import binom, ks_2samp
 
 import mmvtr
 from mmvtr.arrays.inputs import read_bank
-from mmvtr.arrays.list_chances import NEEDED
 from mmvtr.arrays.shift import DEPTH, ERROR, FIGURES, LEAST, Asked, Shift, figures, shift_of
+from mmvtr.arrays.topk_probabilities import NEEDED
 
 WIDTH = 24
 
@@ -188,7 +188,7 @@ def easy(random, count):
     right = torch.zeros(count, 20, dtype=torch.bool)
     first = torch.tensor(random.random(count) < shares)
     right[torch.arange(count), torch.where(first, 0, 1 + torch.arange(count) % 19)] = True
-    return mmvtr.arrays.judged_chances(scores, right, seed=0)
+    return mmvtr.arrays.calibrate_topk(scores, right, seed=0)
 
 
 def test_as_many_pairs_as_are_said_suffice():
@@ -207,7 +207,7 @@ def test_a_precision_that_no_number_of_pairs_gives():
     random = np.random.default_rng(0)
     scores, right = torch.tensor(random.normal(size=(400, 20))), torch.zeros(400, 20).bool()
     right[torch.arange(400), torch.tensor(random.integers(20, size=400))] = True
-    found = mmvtr.arrays.judged_chances(scores, right).answers(0.9)
+    found = mmvtr.arrays.calibrate_topk(scores, right).answers(0.9)
     assert (found.threshold, found.share, found.needed, found.then) == (math.inf, 0.0, None, None)
     assert f'nor does their P promise it from {NEEDED}' in str(found)
 

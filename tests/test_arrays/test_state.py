@@ -10,9 +10,9 @@ import torch
 
 import mmvtr
 from mmvtr.arrays.inputs import Bank, Vectors
-from mmvtr.arrays.list_chances import ListChances
 from mmvtr.arrays.shift import Asked
 from mmvtr.arrays.state import State
+from mmvtr.arrays.topk_probabilities import TopKProbabilities
 from mmvtr.functional.transforms.item_biases import ItemBiases
 from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
 
@@ -108,7 +108,7 @@ def test_an_option_by_its_former_name_is_read(tmp_path):
 def test_every_part_is_compared():
     one = fitted('sinkhorn', None).calibrate()
     found = Counter(where.split('.')[1] for where, _ in leaves(one._state))
-    parts = len(ListChances._fields) - 1 + len(Asked._fields)
+    parts = len(TopKProbabilities._fields) - 1 + len(Asked._fields)
     assert found['bank'] == len(vars(one.bank_)) and found['calibration'] == parts
     assert found['fitted'] >= len(ItemBiases._fields) and set(found) == set(State._fields)
     with pytest.raises(AssertionError, match='counts'):
@@ -138,11 +138,24 @@ def test_stores_keep_it_and_say_so(tmp_path, monkeypatch):
     )
     with created(tmp_path / 's', 12) as store:
         store.add([str(i) for i in range(100)], VIDEOS[:100])
-        store.refit(ASKED, items=SEEN, transform='nnn', paired=True, chances=True, fewer=True)
-        before = store.list_chances
+        store.refit(ASKED, items=SEEN, transform='nnn', paired=True, probabilities=True, fewer=True)
+        before = store.topk_probabilities
         store.add([str(i) for i in range(100, 130)], VIDEOS[100:])
-        assert store.list_chances is before and before.items == 100
-        assert '23% of the items were added after the calibration of P(right)' in said[-1]
+        assert store.topk_probabilities is before and before.items == 100
+        assert '23% of the items were added after the fit, 0% of the fitted' in said[-1]
+        drift = mmvtr.fit(VIDEOS[:100], ASKED, 'nnn').add(VIDEOS[100:]).stale_.drift
+        assert store.stale == pytest.approx((30 / 130, 0, drift), abs=1e-4)
+        store.persist()
+        store.delete([str(i) for i in range(10)])
+        assert store.stale[:2] == pytest.approx((30 / 120, 0.1))
+        store.undo()
+        assert store.stale[:2] == pytest.approx((30 / 130, 0))
+        store.add(['0'], VIDEOS[:1], removing=['0'])
+        assert store.stale[:2] == pytest.approx((31 / 130, 0.01))
+        store.refit(ASKED, transform='csls', fewer=True)
+        assert store.stale == (0, 0, 0)
+        store.refit(transform=None)
+        assert store.stale is None
 
 
 @pytest.mark.parametrize('call', ['fit', 'refit', 'add'])
@@ -220,12 +233,12 @@ def test_ids_come_back_as_they_were_or_are_refused(more, tmp_path):
 def test_changed_takes_arrays():
     one = fitted('sinkhorn', None)
     scores = RANDOM.normal(size=(3, 130)).astype('f4')
-    found = one.changed(scores)
+    found = one.transform_scores(scores)
     assert isinstance(found, np.ndarray) and np.allclose(found, scores + one.biases_.numpy())
-    assert one.changed(torch.tensor(scores).half()).dtype == torch.float32
+    assert one.transform_scores(torch.tensor(scores).half()).dtype == torch.float32
     for bad, said in (
         (scores[:, :5], r'\[3, 5\] must be \[queries, 130\]'),
         (scores * np.nan, 'nan'),
     ):
         with pytest.raises(ValueError, match=said):
-            one.changed(bad)
+            one.transform_scores(bad)

@@ -22,6 +22,7 @@ from mmvtr.models.similarities.best_frame import BestFrameSimilarity
 from mmvtr.models.supervisions.dvtr import DVTRSupervision, relative_uncertainty
 from mmvtr.models.supervisions.early_teacher import EarlyTeacher
 from mmvtr.models.supervisions.relative_scores import RelativeScoreSupervision
+from mmvtr.models.supervisions.teachers import StoredTeachers
 from mmvtr.models.target import Target
 from mmvtr.structures import Directed, Embedding, Relation
 from tests.test_dist import make_batch
@@ -175,13 +176,15 @@ def test_weights_are_those_of_the_teacher_that_acts(dataset, monkeypatch):
     assert (expected['val'] - expected['test']).abs().max() > 0.05
 
 
-@pytest.mark.parametrize('agreement', [None, 0.0, 0.1])
+@pytest.mark.parametrize('agreement', [None, 'teachers', 0.0, 0.1])
 def test_a_matrix_without_weights(evaluation, dataset, agreement, monkeypatch):
-    """No supervision, one that reads scores, and one that reads what training brings."""
+    """No supervision, teachers', one that reads scores, and one that reads what training brings."""
     said = []
     monkeypatch.setattr(pictures, 'print_log', lambda text, logger: said.append(text))
     evaluation.model.supervision = None
-    if agreement is not None:
+    if agreement == 'teachers':  # whose vectors the items of a test lack
+        evaluation.model.supervision = StoredTeachers(teachers=['x'])
+    elif agreement is not None:
         evaluation.model.supervision = RelativeScoreSupervision(agreement=agreement)
     figure = drawn(evaluation, dataset, 3, ['score_matrix'])[0]['score_matrix']
     panels = [axis.get_title() for axis in figure.axes]

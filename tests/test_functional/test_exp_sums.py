@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mmvtr.functional.similarities import tiles as tiles_module
-from mmvtr.functional.similarities.tiles import Tiles, as_tiles, inner_products, reach
+from mmvtr.functional.similarities.tiles import Tiles, as_tiles, inner_products, score_gap
 from mmvtr.functional.transforms import exp_sums
 from mmvtr.functional.transforms.exp_sums import ExpSums
 from mmvtr.functional.transforms.item_biases import fit_biases
@@ -89,7 +89,7 @@ def test_a_fit_makes_the_scores_of_its_bank_once():
 
 
 def test_of_too_many_scores_codes_are_kept_and_the_exact_ones_made_twice(monkeypatch):
-    """Once for the reach, once for the last round; and biases are those of double precision."""
+    """Once for the score gap, once for the last round; and biases are those of double precision."""
     tiles, made, scores = counted(200, 3000, 500, dim=64)
     whole = fit_biases('sinkhorn', scores)
     monkeypatch.setattr(tiles_module, 'KEPT', 200 * 3000)
@@ -126,4 +126,4 @@ def test_a_score_that_is_not_finite_is_named_coded_or_not(value, options, monkey
         with pytest.raises(ValueError, match=rf'bank\[3, 120\] is {value}'):
             fit_biases('sinkhorn', tiles, **options)
     with pytest.raises(ValueError, match=rf'scores\[3, 120\] is {value}'):
-        reach(tiles)
+        score_gap(tiles)

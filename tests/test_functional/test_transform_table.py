@@ -169,11 +169,11 @@ def test_what_is_fitted_ranks_as_the_function(name):
     torch.manual_seed(0)
     bank, scores = torch.randn(30, 12).double(), torch.randn(5, 12).double()
     read = dict(bank_gallery=torch.randn(30, 7).double(), item_bank=torch.randn(9, 12).double())
-    beside = {one: read[one] for one in read.keys() & {*TRANSFORMS[name].reads}}
+    extra = {one: read[one] for one in read.keys() & {*TRANSFORMS[name].reads}}
     needs = dict(first=-0.2, strength=0.4) if name == 'hedged_scaling' else {}
-    fitted = fit_biases(name, bank, beside=beside, **needs)
-    found = fitted.changed(scores)
-    expected = TRANSFORMS[name].function(scores, bank, **fitted.options, **beside)
+    fitted = fit_biases(name, bank, extra_inputs=extra, **needs)
+    found = fitted.transform_scores(scores)
+    expected = TRANSFORMS[name].function(scores, bank, **fitted.options, **extra)
     assert torch.equal(found.argsort(1), expected.argsort(1))
     if TRANSFORMS[name].form == 'additive':
         scale = 2 if name == 'csls' else 1

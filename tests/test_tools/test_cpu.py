@@ -20,7 +20,7 @@ def rows(monkeypatch):
 
 def test_the_whole_tool(rows, tmp_path, monkeypatch):
     argv = ['cpu.py', '--quick', '--repeats', '1', '--out', str(tmp_path), '--only']
-    argv += ['arrays', 'large', 'steps', 'media', 'evaluation', 'stores']
+    argv += ['arrays', 'large', 'queries', 'steps', 'media', 'evaluation', 'stores']
     monkeypatch.setattr(sys, 'argv', argv)
     assert rows('cpu').main() == 0
     page = (tmp_path / 'cpu.md').read_text()
@@ -28,6 +28,7 @@ def test_the_whole_tool(rows, tmp_path, monkeypatch):
     works = ' '.join(row['work'] for row in found)
     for name in (
         'retrieve sinkhorn',
+        'mapped',
         'db_norm',
         'DVTR',
         'RetrievalMetric',
@@ -38,7 +39,12 @@ def test_the_whole_tool(rows, tmp_path, monkeypatch):
         assert name in works and name in page
     assert all(row['ratios'][0] > 0 for row in found)
     for row in found:
-        if 'retrieve' in row['work'] and row['same'] or 'db_norm' in row['work']:
+        if (
+            'queries' in row['work']
+            or 'retrieve' in row['work']
+            and row['same']
+            or 'db_norm' in row['work']
+        ):
             assert row['same'] == '100.0 %', row
         if 'Retrieval' in row['work'] or 'token' in row['work']:
             assert float(re.search(r'within (\S+)', row['same'])[1]) < 1e-5, row

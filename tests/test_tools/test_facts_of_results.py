@@ -195,9 +195,9 @@ def of_a_comparison(folder, printed):
 #: Who states facts of a training -> by which test it is asked.  In the order in which they run.
 DOORS = {
     'mmvtr/engine/loops/facts_of_run.py': of_a_checkpoint,
-    'mmvtr/engine/loops/checkpoint.py': of_a_checkpoint,
+    'mmvtr/engine/hooks/checkpoint_hook.py': of_a_checkpoint,
     'mmvtr/engine/runner.py': of_a_training,
-    'mmvtr/engine/launching.py': of_a_training,
+    'mmvtr/engine/training.py': of_a_training,
     'mmvtr/engine/loops/evaluation_loop.py': of_its_results,
     'mmvtr/engine/testing.py': of_the_test_tool,
     'mmvtr/apis/pretrained/card.py': of_a_published_model,
@@ -208,7 +208,7 @@ DOORS = {
     'tools/analysis_tools/compare.py': of_a_comparison,
     # Tested in files of their own.
     'mmvtr/engine/against.py': 'test_tools/test_train_against.py',
-    'mmvtr/engine/training.py': 'test_engine/test_facts.py',
+    'mmvtr/engine/loops/resuming.py': 'test_engine/test_resuming.py',
     'mmvtr/engine/loops/facts.py': 'test_engine/test_facts.py',
     'mmvtr/engine/checks/set_checks.py': 'test_models/test_cross_fitted.py',
 }

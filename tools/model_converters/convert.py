@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 
 from mmvtr.cli import Parser, output_file, tool
-from mmvtr.engine.loops.checkpoint import read_checkpoint
 from mmvtr.storage import write_plain
+from mmvtr.storage.weights import read_checkpoint
 from official_checkpoints.conversion import METHODS, convert_checkpoint
 
 

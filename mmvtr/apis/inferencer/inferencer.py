@@ -374,11 +374,11 @@ class VideoRetrievalInferencer(BaseInferencer):
     def _queries(
         self, texts: Optional[Texts], videos: Optional[Videos], vectors: Optional[Vectors]
     ) -> Inputs:
-        found = dict(texts=texts, videos=videos, vectors=vectors)
-        found = {name: items for name, items in found.items() if items is not None}
-        if len(found) != 1:
+        asked = dict(texts=texts, videos=videos, vectors=vectors)
+        asked = {name: items for name, items in asked.items() if items is not None}
+        if len(asked) != 1:
             raise ValueError(
-                f'one of texts, videos and vectors expected, got {" and ".join(found) or "none"}'
+                f'one of texts, videos and vectors expected, got {" and ".join(asked) or "none"}'
             )
         if self.gallery is None:
             raise ValueError(
@@ -386,9 +386,9 @@ class VideoRetrievalInferencer(BaseInferencer):
                 'set_gallery(...)'
             )
         kind = OTHER[self.gallery.given.kind]
-        if vectors is None and f'{kind}s' not in found:
+        if vectors is None and f'{kind}s' not in asked:
             raise ValueError(
-                f'the gallery is one of {OTHER[kind]}s, which {kind}s ask: got {next(iter(found))}'
+                f'the gallery is one of {OTHER[kind]}s, which {kind}s ask: got {next(iter(asked))}'
             )
         if vectors is not None:
             return vector_inputs(vectors, kind)

@@ -80,14 +80,14 @@ def sure_options(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: another option, or one out of range.
     """
-    found = dict(temperature=None, sure=TRANSFORMS[SURE_FIRST].options['sure'])
-    if unknown := sorted({*given} - {*found}):
-        raise ValueError(f'{SURE_FIRST} takes {sorted(found)}, not {unknown[0]!r}')
-    found.update(given)
-    check_range('[0, 1]', sure=found['sure'])
-    if found['temperature'] is not None and not found['temperature'] > 0:
-        raise ValueError(f'temperature must be positive, not {found["temperature"]}')
-    return found
+    options = dict(temperature=None, sure=TRANSFORMS[SURE_FIRST].options['sure'])
+    if unknown := sorted({*given} - {*options}):
+        raise ValueError(f'{SURE_FIRST} takes {sorted(options)}, not {unknown[0]!r}')
+    options.update(given)
+    check_range('[0, 1]', sure=options['sure'])
+    if options['temperature'] is not None and not options['temperature'] > 0:
+        raise ValueError(f'temperature must be positive, not {options["temperature"]}')
+    return options
 
 
 def check_calibration(calibration: Any, transform: Optional[str]) -> None:
@@ -147,15 +147,15 @@ def surely_of(
     data = read_training_set(captions)
     witness = CaptionImplication()
     witness.learn(data.videos, data.texts)
-    written, own = None, given.sources
+    written, captions_written = None, given.sources
     if bank is not None:
         queries = read_bank(bank)['text'].newest()
-        own = captions_of(queries, data, name=bank)
+        captions_written = captions_of(queries, data, name=bank)
         check_items(model, queries.levels, bank, gallery)
         flat = flat_of(model, queries.levels)
         written = queries.levels if flat is None else flat
     device = torch.device(model.data_preprocessor.device)
-    implied = witness.among(own, given.sources, device=device)
+    implied = witness.among(captions_written, given.sources, device=device)
     if implied.shape[0] * implied.shape[1] <= HELD:
         implied = torch.cat([tile for _, tile in implied.parts()], dim=1)
     else:
@@ -199,10 +199,12 @@ def fitted_to_bank(
     device, asking = torch.device(model.data_preprocessor.device), OTHER[kind]
     stored = {one: queries.different() for one, queries in read_bank(bank).items()}
     reads = () if transform == 'auto' else TRANSFORMS[transform].reads
-    read = tiles_read(reads, model, device, asking, stored, gallery)
-    given = with_model(options, model.temperature().item())
+    extra = tiles_read(reads, model, device, asking, stored, gallery)
+    bank_scores = extra.pop('bank')
+    resolved = with_model(options, model.temperature().item())
     pairs = pairs_known(model, device, asking, stored)
-    found = Debiaser(transform, **given).fit_scores(read.pop('bank'), beside=read, pairs=pairs)
-    if found.transform_ is None:
-        print_log(found.why_, 'current', logging.WARNING)
-    return found, stored[OTHER[kind]]
+    debiaser = Debiaser(transform, **resolved)
+    debiaser.fit_scores(bank_scores, extra_inputs=extra, pairs=pairs)
+    if debiaser.transform_ is None:
+        print_log(debiaser.why_, 'current', logging.WARNING)
+    return debiaser, stored[OTHER[kind]]

@@ -16,7 +16,7 @@ from mmvtr.cli.hints import nearest
 KNOWN = frozenset(inspect.signature(Runner.__init__).parameters) - {'self', 'cfg'} | {
     'activation_checkpointing', 'before', 'compile', 'custom_imports', 'custom_keys',
     'efficient_conv_bn_eval', 'find_unused_parameters', 'fit_warmup', 'load_from_prefixes',
-    'model_wrapper_cfg', 'shortcuts', 'strategy', 'sync_bn', 'tta_model',
+    'made_by', 'model_wrapper_cfg', 'shortcuts', 'strategy', 'sync_bn', 'tta_model',
 }  # fmt: skip
 
 

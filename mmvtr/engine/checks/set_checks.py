@@ -115,17 +115,15 @@ def check_halves(runner: Runner) -> None:
                     'training set is not checked'
                 )
             elif training.ids != hashes[k]:
+                ids = training.ids
+                which = f', which is half {hashes.index(ids)}' if ids in hashes else ''
                 raise SystemExit(
                     f'error: model.teacher.halves: {path} was trained on '
-                    f'{training.items().get("trained on")}{_other(training.ids, hashes)}, not on '
+                    f'{training.items().get("trained on")}{which}, not on '
                     f'half {k} of the training set (ids {hashes[k]}, {len(halves[k][0]):,} '
                     'videos): train it with the same set and records.half.type=Halves '
                     f'records.half.keep={k} (and the same seed)'
                 )
-
-
-def _other(ids: str, hashes: list[str]) -> str:
-    return f', which is half {hashes.index(ids)}' if ids in hashes else ''
 
 
 def check_banks(runner: Runner) -> None:

@@ -92,8 +92,7 @@ class SureFirstHook(TransformHook):
         check_range('[0, 1]', sure=sure)
         if temperature is not None:
             check_range('(0, inf)', temperature=temperature)
-        if places < 1:
-            raise ValueError(f'places must be 1 or more, not {places}')
+        check_range('[1, inf]', places=places)
         self.captions = captions
         self.written = self.source = written
         self.bank_file = bank_file
@@ -126,7 +125,9 @@ class SureFirstHook(TransformHook):
         v2t = sure_first(by_video, truth, sure=self.sure, places=self.places).t()
         found = float((truth.amax(1) >= self.sure).float().mean())
         of = f'{len(written)} captions of the {self.written}' if written else 'the gallery'
-        at = f'{SHARE:g} of the reach' if self.temperature is None else f'{self.temperature:.4g}'
+        at = (
+            f'{SHARE:g} of the score gap' if self.temperature is None else f'{self.temperature:.4g}'
+        )
         evaluation.notes[self.name] = (
             f'v2t alone, softmax over {of}, temperature {at}; {100 * found:.0f} % of '
             f'the clips have a text that holds with {self.sure:g} or more, the others begin with '

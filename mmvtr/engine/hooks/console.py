@@ -12,6 +12,7 @@ from typing import Any, Iterator, Optional, Sequence
 from mmengine.hooks import LoggerHook
 from mmengine.runner import LogProcessor, Runner
 
+from mmvtr.functional.values import check_range
 from mmvtr.registry import HOOKS
 
 
@@ -121,8 +122,7 @@ class TimedLoggerHook(LoggerHook):
     """
 
     def __init__(self, *, seconds: float = 10.0, **kwargs: Any) -> None:
-        if not seconds > 0:
-            raise ValueError(f'TimedLoggerHook: seconds must be > 0, got {seconds}')
+        check_range('(0, inf]', **{'TimedLoggerHook.seconds': seconds})
         super().__init__(**kwargs)
         self.seconds = seconds
         self._spoke = time.monotonic()

@@ -222,13 +222,13 @@ def training_weights(study: Study, rows: Sequence[int], columns: Sequence[int]) 
     """Return the training weights of these pairs if they formed one batch.
 
     They come from the model's supervision, or from its teacher if that acts.  Float [len(rows),
-    len(columns)]; None if there is no supervision, if it does not weight negatives, or if it reads
-    what only a training batch has (agreement, an oracle's truth), which is logged.  A test uses the
-    weights at the end of a training, a validation the current ones.
+    len(columns)]; None if there is no supervision, if it gives scores of teachers or no weights, or
+    if it reads what only a training batch has (agreement, an oracle's truth), which is logged.  A
+    test uses the weights at the end of a training, a validation the current ones.
     """
     evaluation = study.evaluation
     parts = [getattr(evaluation.model, name, None) for name in ('supervision', 'teacher')]
-    if parts[0] is None:
+    if parts[0] is None or getattr(parts[0], 'fills', '') == 'teacher':
         return None
     known = annotated_block(study, rows, columns)
     stood = [(part, part.progress) for part in parts if hasattr(part, 'progress')]

@@ -24,6 +24,7 @@ from mmvtr.engine.hooks.stored_queries import (
     tiles_read,
 )
 from mmvtr.engine.loops.evaluation import Evaluation
+from mmvtr.errors import UserError
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
 from mmvtr.functional.transforms.transform import Transform, checked_scores
 from mmvtr.functional.transforms.transform_table import (
@@ -45,14 +46,14 @@ class Bank(NamedTuple):
         scores: [K, N] in tiles.
         kind: kind of the queries, ``'text'`` or ``'video'``.
         video: int64 [K], the training video of each query; None: the test queries.
-        beside: further inputs of the transform, by name, see :func:`.tiles_read`.
+        extra_inputs: what the transform reads beside them, by name, see :func:`.tiles_read`.
         pairs: matches of these queries and the stored items; None: unknown.
     """
 
     scores: Tiles
     kind: str
     video: Optional[Tensor] = None
-    beside: Mapping[str, Tiles] = MappingProxyType({})
+    extra_inputs: Mapping[str, Tiles] = MappingProxyType({})
     pairs: Optional[Pairs] = None
 
 
@@ -88,7 +89,7 @@ class TransformHook(Hook):
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
         """Add the transformed scores to the evaluation (called on rank 0)."""
         if not evaluation.exact:
-            raise RuntimeError(
+            raise UserError(
                 f'{self.name}: the similarity ranks a shortlist only; a transform needs all scores'
             )
         if self.name in evaluation.transformed:
@@ -179,9 +180,11 @@ class ScoreTransformHook(TransformHook):
         checked_scores(scores, bank.scores)
         options = with_model(self.options(bank), temperature)
         if options.get('dynamic'):  # without a bias per item
-            return self._method.function(scores, bank.scores, **options, **bank.beside)
+            return self._method.function(scores, bank.scores, **options, **bank.extra_inputs)
         fitted = Debiaser(self.default_name, **options)
-        return fitted.fit_scores(bank.scores, beside=bank.beside).changed(scores)
+        return fitted.fit_scores(bank.scores, extra_inputs=bank.extra_inputs).transform_scores(
+            scores
+        )
 
     def options(self, bank: Bank) -> dict[str, Any]:
         """Return the transform's options for one direction."""
@@ -313,7 +316,7 @@ class AutoHook(ScoreTransformHook):
         checked_scores(scores, bank.scores)
         fitted = Debiaser('auto').fit_scores(bank.scores, pairs=bank.pairs)
         self._why[bank.kind] = fitted.why_
-        return fitted.changed(scores)
+        return fitted.transform_scores(scores)
 
     def _note(self, *given: Any) -> str:
         return f'{super()._note(*given)}; t2v {self._why["text"]}; v2t {self._why["video"]}'

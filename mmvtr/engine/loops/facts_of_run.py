@@ -15,7 +15,7 @@ from mmengine.dist import get_world_size
 from mmengine.optim import OptimWrapper, OptimWrapperDict
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
-from mmvtr.engine.loops.facts import Training, since_resumed
+from mmvtr.engine.loops.facts import Choice, Training, since_resumed
 from mmvtr.engine.loops.protocol import frames_from, in_words
 
 SHORT = dict(float32='fp32', bfloat16='bf16', float16='fp16')
@@ -24,6 +24,15 @@ SHORT = dict(float32='fp32', bfloat16='bf16', float16='fp16')
 def state_trainings(runner: Runner, trainings: Sequence[Training]) -> None:
     """Set the trainings of the tested weights for a runner's results; [] = none."""
     runner.message_hub.update_info('trainings', [*trainings], resumed=False)
+
+
+def state_choice(runner: Runner, choices: Sequence[Optional[Choice]]) -> None:
+    """Record how the tested checkpoints were chosen, for the protocol line."""
+    sets = {choice and choice.on for choice in choices}
+    stated = 'test' if 'test' in sets else 'val' if sets == {'val'} else None
+    runner.message_hub.update_info('chosen_on', stated)
+    by = {choice.by for choice in choices if choice}
+    runner.message_hub.update_info('chosen_by', by.pop() if len(by) == 1 else None)
 
 
 def trainings_in(runner: Runner) -> list[Training]:
@@ -47,6 +56,7 @@ def facts_of_run(runner: Runner) -> Training:
     wrappers = wrappers_of(runner.optim_wrapper)
     environments = ((cfg.get('dataset') or {}).get('records') or {}).get('environments')
     by_epoch = isinstance(loop, EpochBasedTrainLoop)
+    start = runner.cfg.get('load_from')
     found = Training(
         set=name_of_set(protocol) if protocol else type(dataset).__name__,
         ids=protocol.get('ids_sha'),
@@ -66,16 +76,12 @@ def facts_of_run(runner: Runner) -> Training:
         steps=loop.max_iters,
         done=runner.epoch if by_epoch else None,
         seed=runner.seed,
-        start=Path(runner.cfg.load_from).name if _started(runner) else '',
+        start=Path(start).name if start and not runner.cfg.get('resume') else '',
         commit=commit_of(Path.cwd()),
         versions=_versions(),
     )
     before = getattr(runner, 'trained_before', None)
     return found if before is None else since_resumed(before, found)
-
-
-def _started(runner: Runner) -> bool:
-    return bool(runner.cfg.get('load_from')) and not runner.cfg.get('resume')
 
 
 def name_of_set(protocol: Mapping[str, Any]) -> str:

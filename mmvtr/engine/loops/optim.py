@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 import math
 from contextlib import contextmanager
-from typing import Any, Callable, Iterable, Iterator, Optional
+from typing import Any, Callable, Iterable, Iterator, Mapping, Optional
 
 import torch
 from mmengine.device import get_device
@@ -17,6 +17,7 @@ from mmengine.registry import OPTIMIZERS as MMENGINE_OPTIMIZERS
 from torch import Tensor, nn
 from torch.optim import Optimizer, RAdam
 
+from mmvtr.functional.values import check_range
 from mmvtr.registry import OPTIM_WRAPPER_CONSTRUCTORS, OPTIM_WRAPPERS, OPTIMIZERS, PARAM_SCHEDULERS
 
 
@@ -85,11 +86,9 @@ class BertAdam(Optimizer):
         weight_decay: float = 0.01,
         max_grad_norm: float = 1.0,
     ) -> None:
-        for name, value in dict(lr=lr, eps=eps, weight_decay=weight_decay).items():
-            if not value >= 0:
-                raise ValueError(f'BertAdam: {name} must be >= 0, got {value}')
-        if not all(0 <= beta < 1 for beta in betas):
-            raise ValueError(f'BertAdam: betas must be in [0, 1), got {tuple(betas)}')
+        check_range('[0, inf]', lr=lr, eps=eps, weight_decay=weight_decay)
+        for beta in betas:
+            check_range('[0, 1)', betas=beta)
         super().__init__(
             params,
             dict(
@@ -164,13 +163,9 @@ class Ranger(RAdam):
         eps: float = 1e-5,
         weight_decay: float = 0.0,
     ) -> None:
-        if not 0 <= alpha <= 1:
-            raise ValueError(f'Ranger: alpha must be in [0, 1], got {alpha}')
-        if k < 1:
-            raise ValueError(f'Ranger: k must be at least 1, got {k}')
-        for name, value in dict(lr=lr, eps=eps).items():
-            if not value > 0:
-                raise ValueError(f'Ranger: {name} must be > 0, got {value}')
+        check_range('[0, 1]', alpha=alpha)
+        check_range('[1, inf]', k=k)
+        check_range('(0, inf]', lr=lr, eps=eps)
         super().__init__(
             params,
             lr=lr,
@@ -237,8 +232,7 @@ class WarmupCosineLR(LRSchedulerMixin, _ParamScheduler):
     """
 
     def __init__(self, *args: Any, warmup: float = 0.1, whole: bool = True, **kwargs: Any) -> None:
-        if not 0 <= warmup < 1:
-            raise ValueError(f'{type(self).__name__}: warmup must be in [0, 1), got {warmup}')
+        check_range('[0, 1)', warmup=warmup)
         self.warmup, self.whole = warmup, whole
         super().__init__(*args, **kwargs)
 
@@ -288,6 +282,29 @@ def decays(name: str, parameter: nn.Parameter) -> bool:
     a supervision's slope and bias), and names with a part in :data:`NO_DECAY`.
     """
     return parameter.ndim >= 2 and NO_DECAY.isdisjoint(name.split('.'))
+
+
+def check_custom_keys(
+    paramwise_cfg: Optional[Mapping[str, Any]], names: Iterable[str], optional: Iterable[str] = ()
+) -> None:
+    """Raise ValueError for a key of ``custom_keys`` that matches no parameter.
+
+    Args:
+        paramwise_cfg: of an optimizer wrapper, or None.
+        names: names of the model's parameters.
+        optional: parts that a model may lack, for which keys are accepted.
+
+    Raises:
+        ValueError: names the key, and how names begin.
+    """
+    names, optional = list(names), {*optional}
+    for key in (paramwise_cfg or {}).get('custom_keys') or ():
+        if not any(key in name for name in names) and key.partition('.')[0] not in optional:
+            tops = sorted({'.'.join(name.split('.')[:2]) for name in names})
+            raise ValueError(
+                f'optim_wrapper.paramwise_cfg.custom_keys: no parameter of the model has {key!r} '
+                f'in its name; names begin with {", ".join(tops)}'
+            )
 
 
 @OPTIM_WRAPPER_CONSTRUCTORS.register_module()
@@ -346,7 +363,7 @@ class MatrixDecayConstructor(DefaultOptimWrapperConstructor):
     ) -> None:
         """Add the whole model's trainable parameters to ``params``, in groups."""
         names = dict(module.named_parameters())
-        self._check_keys(list(names))
+        check_custom_keys(self.paramwise_cfg, names)
         groups: dict[tuple, dict[str, Any]] = {}
         for name, parameter in names.items():
             if parameter.requires_grad:
@@ -354,15 +371,6 @@ class MatrixDecayConstructor(DefaultOptimWrapperConstructor):
                 group = groups.setdefault(tuple(options.values()), dict(params=[], **options))
                 group['params'].append(parameter)
         params += groups.values()
-
-    def _check_keys(self, names: list[str]) -> None:
-        for key in self.paramwise_cfg['custom_keys']:
-            if not any(key in name for name in names):
-                tops = sorted({'.'.join(name.split('.')[:2]) for name in names})
-                raise ValueError(
-                    f'optim_wrapper.paramwise_cfg.custom_keys: no parameter of the model has '
-                    f'{key!r} in its name; names begin with {", ".join(tops)}'
-                )
 
     def _options(self, name: str, parameter: nn.Parameter) -> dict[str, float]:
         """Return learning rate and weight decay, each if the optimizer has it."""

@@ -1,15 +1,10 @@
-"""Rules for config values that differ when a training is resumed.
-
-``resume_rules.tsv`` is their only table; ``docs/training.md`` shows it (:func:`table`).
-"""
+"""Rules for config values that differ when a training is resumed."""
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple
 
-from mmvtr.functional.values import check_one_of
 from mmvtr.registry import bare_name
 
 RESCALED = 'rescaled and said'
@@ -17,7 +12,6 @@ APPLIED = 'applied and said'
 CONTINUED = 'continued and said'
 REFUSED = 'refused'
 SILENT = 'applied'
-ACTIONS = (RESCALED, APPLIED, CONTINUED, REFUSED, SILENT)
 #: Placeholder for a value that is not set.
 UNSET = type('Unset', (), {'__repr__': lambda self: 'not set'})()
 
@@ -28,7 +22,7 @@ class Rule(NamedTuple):
     Attributes:
         what: description of the values.
         keys: patterns of their dotted keys; the first rule with a matching one applies.
-        action: one of :data:`ACTIONS`.
+        action: one of those above.
         happens: effect, as the end of a line or of an error.
     """
 
@@ -50,10 +44,187 @@ class Change(NamedTuple):
         return f'{self.key} was {_short(self.before)}, is {_short(self.now)}: {self.rule.happens}'
 
 
-_TABLE = Path(__file__).with_suffix('.tsv').read_text(encoding='utf-8').splitlines()
-_ROWS = [line.split('\t') for line in _TABLE[1:]]
-RULES = tuple(Rule(what, tuple(keys.split()), *rest) for what, keys, *rest in _ROWS)
-check_one_of(ACTIONS, **{rule.what: rule.action for rule in RULES})
+#: The first rule with a matching key applies; ``docs/training.md`` shows them.
+RULES = (
+    Rule(
+        'epochs, iterations',
+        ('train_cfg.max_epochs', 'train_cfg.max_iters'),
+        RESCALED,
+        'schedule and ramps are those of the new length, at the step that is reached; a '
+        'length that has been passed is refused',
+    ),
+    Rule(
+        'schedule',
+        ('param_scheduler*', 'fit_warmup'),
+        RESCALED,
+        'the new schedule, at the step that is reached',
+    ),
+    Rule(
+        'learning rates',
+        ('optim_wrapper.optimizer.lr', 'optim_wrapper.paramwise_cfg*', 'auto_scale_lr*'),
+        RESCALED,
+        'the rates of the config, times the schedule at the step that is reached; other '
+        'groups of parameters are refused',
+    ),
+    Rule(
+        "the optimizer's other numbers",
+        (
+            'optim_wrapper.optimizer.weight_decay',
+            'optim_wrapper.optimizer.betas',
+            'optim_wrapper.optimizer.eps',
+            'optim_wrapper.optimizer.momentum',
+            'optim_wrapper.optimizer.dampening',
+            'optim_wrapper.optimizer.nesterov',
+            'optim_wrapper.optimizer.max_grad_norm',
+            'optim_wrapper.optimizer.alpha',
+            'optim_wrapper.optimizer.k',
+        ),
+        RESCALED,
+        'the number of the config, with the moments of the checkpoint',
+    ),
+    Rule(
+        'accumulation',
+        ('optim_wrapper.accumulative_counts',),
+        REFUSED,
+        'steps would count otherwise',
+    ),
+    Rule(
+        'clipping of gradients',
+        ('optim_wrapper.clip_grad*',),
+        APPLIED,
+        'from the next step on',
+    ),
+    Rule(
+        'precision',
+        ('optim_wrapper.type', 'optim_wrapper.dtype'),
+        APPLIED,
+        'from the next step on; weights and moments are in fp32 either way',
+    ),
+    Rule(
+        'scale of the loss in fp16',
+        ('optim_wrapper.loss_scale*',),
+        CONTINUED,
+        'the checkpoint holds the scale that was reached, which stands',
+    ),
+    Rule(
+        'optimizer, and all else of it',
+        ('optim_wrapper*',),
+        REFUSED,
+        'the state of the optimizer is of the other one',
+    ),
+    Rule(
+        'batch size',
+        ('train_dataloader.batch_size',),
+        APPLIED,
+        'the joint batch over all processes is the same; another one is refused',
+    ),
+    Rule(
+        'last batch of an epoch',
+        ('train_dataloader.drop_last',),
+        REFUSED,
+        'an epoch would have another number of steps',
+    ),
+    Rule(
+        'data workers',
+        (
+            'train_dataloader.num_workers',
+            'train_dataloader.persistent_workers',
+            'train_dataloader.pin_memory',
+            'train_dataloader.prefetch_factor',
+        ),
+        SILENT,
+        'batches are the same',
+    ),
+    Rule(
+        'order of the data',
+        ('train_dataloader.sampler*', 'train_dataloader.batch_sampler*'),
+        APPLIED,
+        'from the next epoch on; another number of steps an epoch is refused',
+    ),
+    Rule(
+        'training data',
+        ('train_dataloader*',),
+        APPLIED,
+        'from the next epoch on; another number of items is refused',
+    ),
+    Rule(
+        'when it validates',
+        ('train_cfg.val_interval', 'train_cfg.val_begin', 'train_cfg.dynamic_intervals'),
+        APPLIED,
+        'from the next epoch on',
+    ),
+    Rule(
+        'training loop',
+        ('train_cfg*',),
+        REFUSED,
+        'an epoch would be another one',
+    ),
+    Rule(
+        'seed',
+        ('randomness.seed',),
+        CONTINUED,
+        'the seed of the checkpoint stands; another one on the command line is refused',
+    ),
+    Rule(
+        'weights that a model starts from',
+        ('model*pretrained', 'model*init_cfg*'),
+        CONTINUED,
+        'weights are those of the checkpoint',
+    ),
+    Rule(
+        'model and losses',
+        ('model*',),
+        APPLIED,
+        'from the next step on; where it is the start of a weight, which the checkpoint '
+        'holds, it is refused',
+    ),
+    Rule(
+        'how the best epoch is chosen',
+        (
+            'default_hooks.checkpoint.save_best',
+            'default_hooks.checkpoint.rule',
+            'val_dataloader',
+            'val_dataloader.dataset*',
+            'val_evaluator*',
+        ),
+        REFUSED,
+        'the score of the best epoch so far is of the other choice (no validation at all is taken)',
+    ),
+    Rule(
+        'tests, logs, pictures, folders',
+        (
+            'test_*',
+            'val_dataloader*',
+            'val_cfg*',
+            'log_*',
+            'vis*',
+            'default_hooks.logger*',
+            'work_dir',
+            'load_from*',
+            'resume',
+            'launcher',
+            'env_cfg*',
+            'custom_imports*',
+            'default_scope',
+            'custom_keys*',
+            '_*',
+        ),
+        SILENT,
+        'no step reads it',
+    ),
+    Rule(
+        'hooks',
+        ('default_hooks*', 'custom_hooks*'),
+        APPLIED,
+        'from here on; averaged weights (EMAHook) that are not averaged any more are refused',
+    ),
+    Rule(
+        'any other key',
+        ('*',),
+        APPLIED,
+        'from here on',
+    ),
+)
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
@@ -93,15 +264,6 @@ def _same(before: Any, now: Any, key: str) -> bool:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f'{text[:57]}...'
-
-
-def table() -> str:
-    """Return the table of docs/training.md, in Markdown."""
-    by_action: dict[str, list[str]] = {}
-    for rule in RULES:
-        by_action.setdefault(rule.action, []).append(rule.what)
-    rows = [f'| {action} | {"; ".join(values)} |' for action, values in by_action.items()]
-    return '\n'.join(['| what happens | values |', '|---|---|', *rows])
 
 
 def values_of(value: Any) -> Any:

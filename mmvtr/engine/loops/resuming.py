@@ -1,37 +1,208 @@
-"""Resuming a training with another config: what is rejected, and how the rest takes effect."""
+"""Resuming a training, also with another config: what is rejected, how the rest takes effect."""
 
 from __future__ import annotations
 
 import copy
 import random
+import sys
+from itertools import chain
+from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence, Union
 
 import numpy as np
 import torch
+from mmengine.config import Config
+from mmengine.dist import get_world_size, is_main_process
 from mmengine.hooks import EMAHook
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
+from mmvtr.engine.loops.checkpoint import (
+    data_order,
+    groups_in,
+    latest_checkpoint,
+    pointed_checkpoint,
+)
+from mmvtr.engine.loops.facts import trainings_of
 from mmvtr.engine.loops.facts_of_run import rates_of, wrappers_of
-from mmvtr.engine.loops.resume_rules import REFUSED, Change, changes, values_of
+from mmvtr.engine.loops.resume_rules import REFUSED, RESCALED, Change, changes, values_of
 from mmvtr.registry import MODELS
+from mmvtr.storage.weights import read_checkpoint
 
 #: Optimizer options that a schedule may change; others (momentum) cannot be replayed.
 SCHEDULED = ('lr', 'weight_decay')
 
 
-def changes_since(runner: Runner, checkpoint: Mapping[str, Any], path: Any) -> list[Change]:
-    """Return the runner's config values that differ from those of its checkpoint.
+def resume(cfg: Config, path: str, *, seed: Optional[int] = None) -> None:
+    """Set ``cfg`` to continue a training.
+
+    Args:
+        cfg: its ``resume``, ``load_from`` and ``randomness`` are set.
+        path: a checkpoint, or 'auto' for the newest one in ``cfg.work_dir``; if there is none yet,
+            a new training starts.
+        seed: the seed the user wants; it must be that of the checkpoint, because the order of the
+            data depends on it.
 
     Raises:
+        FileNotFoundError, RuntimeError, ValueError: no such checkpoint, or a damaged one.
+        SystemExit: one of another seed, or one with weights but without training state.
+    """
+    found = latest_checkpoint(cfg.work_dir) if path == 'auto' else path
+    if found is None:
+        cfg.resume = False
+        return
+    pointed = pointed_checkpoint(cfg.work_dir) if path == 'auto' else None
+    if pointed is not None and pointed.is_file() and not pointed.samefile(found):
+        _say(f'resumed from {found}; last_checkpoint names {pointed}, of the run that was copied')
+    checkpoint = read_checkpoint(found)
+    missing = [name for name in _needed(cfg) if not _holds(checkpoint, name)]
+    if missing:
+        raise SystemExit(
+            f'error: {found} cannot be resumed: it holds no {", no ".join(missing)}.{_anew(found)}'
+        )
+    trained = checkpoint['meta'].get('seed')
+    if seed is not None and trained is not None and seed != trained:
+        raise SystemExit(f'error: {found} was trained with seed {trained}, not {seed}')
+    if trained is not None:
+        own = (cfg.get('randomness') or {}).get('seed')
+        if seed is None and own not in (None, trained):
+            _say(
+                f'randomness.seed={own} of the config: {found} was trained with {trained}, '
+                'which stays'
+            )
+        cfg.merge_from_dict({'randomness.seed': trained})
+    cfg.load_from, cfg.resume = found, True
+
+
+def _say(message: str) -> None:
+    """Print a line before the logger exists, once for all processes."""
+    if is_main_process():
+        print(message, file=sys.stderr, flush=True)
+
+
+def _needed(cfg: Config) -> list[str]:
+    """Return the names of the state that a training needs to be resumed."""
+    schedule = ['param_schedulers'] if cfg.get('param_scheduler') else []
+    own = [f'meta.{name}' for name in ('epoch', 'iter', 'order', 'groups', 'values')]
+    return [*own, 'message_hub', 'optimizer.param_groups', *schedule]
+
+
+def _holds(content: Any, name: str) -> bool:
+    for key in name.split('.'):
+        if not isinstance(content, dict) or key not in content:
+            return False
+        content = content[key]
+    return True
+
+
+def _anew(path: Union[str, Path]) -> str:
+    """Return a hint for an error: what a checkpoint without training state can be used for."""
+    return f' Its weights can start a new training: --cfg-options load_from={path}'
+
+
+def check_resume(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Path]) -> bool:
+    """Raise unless a training can go on from a checkpoint; log the differences from before.
+
+    It builds the runner's optimizer.
+
+    Args:
+        runner: runner of a config with ``resume``.
+        checkpoint: result of :func:`~mmvtr.storage.weights.read_checkpoint`; of the same model.
+        path: path of the file, for messages.
+
+    Returns:
+        Whether rates and schedule are taken from the config (:meth:`.ToolRunner.resume`).
+
+    Raises:
+        SystemExit: it cannot; names the value.
         ValueError: the checkpoint's values are not a dict.
     """
+    _check_optimizer(runner, checkpoint, path)
+    _check_order(runner, checkpoint, path)
     stored = checkpoint['meta']['values']
     if not isinstance(stored, dict):
         raise ValueError(f"{path}: meta['values']: a dict expected, got {stored!r:.80}")
-    return changes(stored, values_of(runner.cfg.to_dict()))
+    found = changes(stored, values_of(runner.cfg.to_dict()))
+    why = _refusal(runner, found, checkpoint)
+    if why is not None:
+        raise SystemExit(f'error: {path} cannot be resumed: {why}.{_anew(path)}')
+    for change in found:
+        runner.logger.info(f'resumed with another value: {change}')
+    return any(change.rule.action == RESCALED for change in found)
 
 
-def refusal(
+def _check_optimizer(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Path]) -> None:
+    """Raise unless a training can be resumed with a checkpoint's optimizer state.
+
+    The config determines which parameters share a learning rate and a weight decay: with another
+    ``optim_wrapper.constructor`` or ``paramwise_cfg`` the stored moments no longer fit.
+
+    Raises:
+        SystemExit: its parameter groups are not those of ``runner``'s config.
+    """
+    runner.optim_wrapper = runner.build_optim_wrapper(runner.optim_wrapper)
+    own, stored = (
+        [len(group['params']) for group in optimizer['param_groups']]
+        for optimizer in (runner.optim_wrapper.state_dict(), checkpoint['optimizer'])
+    )
+    if own != stored:
+        raise SystemExit(
+            f'error: {path} cannot be resumed: its optimizer has {len(stored)} groups of '
+            f'{sum(stored)} parameters, that of this config {len(own)} of {sum(own)} (another '
+            f'optim_wrapper.constructor or paramwise_cfg).{_anew(path)}'
+        )
+    pairs = zip(chain(*checkpoint['meta']['groups']), chain(*groups_in(runner)))
+    other = next((f'{now} in the place of {before}' for before, now in pairs if now != before), '')
+    if other:
+        raise SystemExit(
+            f'error: {path} cannot be resumed: the groups of its optimizer hold other parameters, '
+            f'{other} (another optim_wrapper.constructor or paramwise_cfg).{_anew(path)}'
+        )
+
+
+def _check_order(runner: Runner, checkpoint: dict[str, Any], path: Union[str, Path]) -> None:
+    """Raise unless a resumed training gets its data in the order of an uninterrupted one.
+
+    The same joint batch over another number of processes is accepted, with a log message about the
+    difference; so are as many other items, or the same ones in another order.
+
+    Raises:
+        SystemExit: other numbers of items, of items in a joint batch, or of batches per step.
+    """
+    meta, own = checkpoint['meta'], data_order(runner)
+    trained = meta['order']
+    if own != trained:
+        orders = [
+            ', '.join(f'{value:g} {name.replace("_", " ")}' for name, value in order.items())
+            for order in (trained, own)
+        ]
+        raise SystemExit(
+            f'error: {path} cannot be resumed: it was trained with {orders[0]}, this run has '
+            f'{orders[1]}, so that the data would come in another order.{_anew(path)}'
+        )
+    (training,) = trainings_of(checkpoint, path)
+    dataset = runner.train_dataloader.dataset
+    ids = dataset.protocol().get('ids_sha') if hasattr(dataset, 'protocol') else None
+    if training.ids is not None and ids not in (None, training.ids):
+        runner.logger.warning(
+            f'the training set has other ids, or the same in another order (hash {ids}), than that '
+            f'of {path} ({training.ids}): from here on other items are trained'
+        )
+    before, now = meta.get('processes'), get_world_size()
+    if before not in (None, now):
+        runner.logger.warning(
+            f'{path} was trained by {_processes(before)}, this run has {_processes(now)}: the '
+            'joint batches are the same, but each process draws its own random numbers (dropout, '
+            'frames) and sums are rounded in another order. The end will not be exactly that of '
+            'an uninterrupted run'
+        )
+
+
+def _processes(count: int) -> str:
+    """Return a count in words, '1 process', '2 processes'."""
+    return '1 process' if count == 1 else f'{count} processes'
+
+
+def _refusal(
     runner: Runner, found: Sequence[Change], checkpoint: Mapping[str, Any]
 ) -> Optional[str]:
     """Return why a training cannot be resumed with changed values; None if it can."""

@@ -110,9 +110,9 @@ class ExpSums:
         rough: bool = False,
     ) -> Sums:
         if self._in_linear_space_for(log_alpha):
-            found = self._in_linear_space(log_alpha, log_c, power, rough)
-            if found is not None:
-                return found
+            sums = self._in_linear_space(log_alpha, log_c, power, rough)
+            if sums is not None:
+                return sums
             self._linear = False
         return self._in_log_space(log_alpha, log_c, power)
 

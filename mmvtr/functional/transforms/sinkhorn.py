@@ -97,22 +97,23 @@ def sinkhorn(
     check_iterations(iterations)
     if tolerance is not None:
         check_range('(0, inf]', tolerance=tolerance)
-    check_marginal_penalty(marginal_penalty)
+    if not 0 <= marginal_penalty <= 1:
+        raise ValueError(f'marginal_penalty must be 0 to 1, not {marginal_penalty}')
     like = tiles.columns(slice(0, 1))
     scale = _inverse(temperature, like)
     log_r = _log_marginals(row_marginals, tiles.shape[0], 'row_marginals', like)
     log_c = _log_marginals(column_marginals, tiles.shape[1], 'column_marginals', like)
     log_alpha = like.new_zeros(tiles.shape[0])
     sums = ExpSums(tiles, scale, like)
-    found = None
+    last_sums = None
     for left in reversed(range(iterations)):
         rough = left > 0 and tolerance is None
-        found = sums.of_rows(log_alpha, log_c, marginal_penalty, rough=rough)
-        log_excess = found.rows - log_r
+        last_sums = sums.of_rows(log_alpha, log_c, marginal_penalty, rough=rough)
+        log_excess = last_sums.rows - log_r
         log_alpha = log_alpha - log_excess
         if tolerance is not None and log_excess.expm1().abs().max() < tolerance:
             break
-    log_beta = marginal_penalty * (log_c - sums.of_columns(log_alpha, found))
+    log_beta = marginal_penalty * (log_c - sums.of_columns(log_alpha, last_sums))
     return Biases(log_alpha.log_softmax(0) / scale, log_beta.log_softmax(0) / scale)
 
 
@@ -264,24 +265,6 @@ def check_iterations(iterations: int) -> None:
     whole = isinstance(iterations, Integral) and not isinstance(iterations, bool)
     if not whole or not 0 <= iterations <= MOST:
         raise ValueError(f'iterations must be 0 to {MOST:,}, not {iterations!r}')
-
-
-def check_marginal_penalty(marginal_penalty: float) -> None:
-    """Raise ValueError if a marginal penalty is out of range.
-
-    Args:
-        marginal_penalty: 0-dim, a number.
-
-    Raises:
-        ValueError: it is not 0 to 1.
-
-    Example:
-        ::
-
-            >>> check_marginal_penalty(0.8)
-    """
-    if not 0 <= marginal_penalty <= 1:
-        raise ValueError(f'marginal_penalty must be 0 to 1, not {marginal_penalty}')
 
 
 def _inverse(temperature: float | Tensor, like: Tensor) -> Tensor:

@@ -47,11 +47,11 @@ MODEL = 'model'
 
 def _units() -> dict[str, str]:
     """Return the meaning of each option's numbers, of all transforms that have it."""
-    found: dict[str, list[str]] = {}
+    meanings: dict[str, list[str]] = {}
     for kind in TRANSFORMS.values():
         for x in kind.described:
-            found.setdefault(x.name, []).append(x.unit)
-    return {name: '; '.join(dict.fromkeys(units)) for name, units in found.items()}
+            meanings.setdefault(x.name, []).append(x.unit)
+    return {name: '; '.join(dict.fromkeys(units)) for name, units in meanings.items()}
 
 
 #: Meaning of the numbers of options.
@@ -112,5 +112,5 @@ def with_model(options: Mapping[str, Any], temperature: Optional[float] = None) 
             >>> with_model(dict(temperature='model', iterations=2), 0.05)
             {'temperature': 0.05, 'iterations': 2}
     """
-    own = dict(temperature=temperature) if options.get('temperature') == MODEL else {}
-    return {**options, **own}
+    replaced = dict(temperature=temperature) if options.get('temperature') == MODEL else {}
+    return {**options, **replaced}

@@ -11,7 +11,7 @@ from mmvtr.functional.values import at_least_float32, check_range
 from mmvtr.models.blocks import BlockSupervision, Pairs
 from mmvtr.models.similarities.cosine import CosineSimilarity
 from mmvtr.models.supervisions.weights import Ramped, down_weight, weight_figures
-from mmvtr.models.target import Filled, Scalar, Target
+from mmvtr.models.target import Filled, Scalar, Target, known_of
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels, take
 
@@ -95,12 +95,7 @@ class RelativeScoreSupervision(Ramped, BlockSupervision):
         """Return the number or matrix that is added to the scores."""
         if not self.agreement:
             return self.slack
-        if target.known.agreement is None:
-            raise ValueError(
-                f'{type(self).__name__}(agreement={self.agreement}) needs a training dataset with '
-                "records=dict(agreement=dict(type='CaptionAgreement'))"
-            )
-        return self.slack + self.agreement * target.known.agreement
+        return self.slack + self.agreement * known_of(target, 'agreement', self)
 
 
 def relative_eta(
@@ -185,12 +180,8 @@ class ImplicationSupervision(Ramped):
     @torch.no_grad()
     def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
         """Return the joint batch's target with weights [T, V] and counts [T], and figures."""
-        if target.known.agreement is None:
-            raise ValueError(
-                f'{type(self).__name__} needs a training dataset with '
-                "records=dict(agreement=dict(type='CaptionImplication'))"
-            )
-        sure = target.known.agreement.clamp(max=0.0).exp()
+        implied = known_of(target, 'agreement', self, maker='CaptionImplication')
+        sure = implied.clamp(max=0.0).exp()
         right = 1 + sure.masked_fill(target.positives, 0.0).sum(1)
         target = target._replace(counts=right**-self.specific)
         share = self.faded_in

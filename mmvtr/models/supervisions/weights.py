@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from mmvtr.functional.values import check_one_of, check_range
 from mmvtr.models.blocks import BlockSupervision
-from mmvtr.models.target import Filled, Target, from_classes
+from mmvtr.models.target import Filled, Target, known_of
 from mmvtr.registry import MODELS
 from mmvtr.structures import Levels
 
@@ -104,12 +104,7 @@ class OracleSupervision(nn.Module):
 
     def forward(self, texts: Levels, videos: Levels, target: Target) -> Filled:
         """Return the joint batch's target with weights or further positives, and a figure."""
-        if target.known.truth is None:
-            raise ValueError(
-                'OracleSupervision reads target.known.truth, which the training set does not tell: '
-                'set train_dataloader.dataset.oracle=True (PlantedDataset)'
-            )
-        soft = target.known.truth & ~target.positives
+        soft = known_of(target, 'truth', self) & ~target.positives
         figures = {'soft_share': soft.sum() / (~target.positives).sum().clamp_min(1)}
         if self.treat == 'positive':
             return target._replace(positives=target.positives | soft), figures
@@ -168,7 +163,7 @@ class RelevanceSupervision(BlockSupervision):
 
     def block(self, begun: None, rows: slice, target: Target) -> Filled:
         """Return the target of some texts with weights, and sums."""
-        relevance = from_classes(target, 'relevance', self)
+        relevance = known_of(target, 'relevance', self)
         relevant = self._enough(relevance, ~target.positives) & ~target.positives
         weights = torch.ones_like(relevance) if target.weights is None else target.weights
         sums = dict(relevant=relevant.sum().float(), texts=relevance.new_tensor(len(relevant)))

@@ -60,7 +60,7 @@ def test_empty_batch():
 
 
 def test_without_agreement():
-    with pytest.raises(ValueError, match=r"needs .*type='CaptionImplication'"):
+    with pytest.raises(ValueError, match=r"no agreement: add .*type='CaptionImplication'"):
         ImplicationSupervision()({}, {}, Target(torch.eye(2).bool()))
 
 

@@ -31,6 +31,7 @@ from mmengine.fileio import dump
 
 from mmvtr.cli import Parser, output_folder, tool
 from mmvtr.cli.transform_options import add_options, options_given
+from mmvtr.errors import UserError
 from mmvtr.functional.transforms.transform_table import ADDITIVE, TRANSFORMS, with_model
 from mmvtr.storage import write_atomically
 from mmvtr.utils import load_config
@@ -58,7 +59,7 @@ def parse_args() -> argparse.Namespace:
     )
     add('--bank', metavar='FILE', help='file of tools/export_bank.py')
     add(
-        '--chances',
+        '--probabilities',
         action='store_true',
         help='also find how surely each place of a list is right, from the pairs of the bank',
     )
@@ -103,8 +104,8 @@ def check_options(args: argparse.Namespace) -> None:
         options_given(args, ())  # refuses every option
         if args.queries is not None or args.bank is not None:
             raise ValueError('--queries and --bank need a --transform')
-        if args.chances:
-            raise ValueError('--chances needs a --transform, whose bank has pairs')
+        if args.probabilities:
+            raise ValueError('--probabilities needs a --transform, whose bank has pairs')
         return
     options_given(args, [args.transform])
     args.queries = args.queries or ('bank' if args.bank else 'train_queue')
@@ -174,7 +175,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
         options = with_model(options, model.temperature().item())
     notes = said_of(args, queries, options)
     bank = None if queries is None else apis.vectors(model, queries.levels)
-    seen, paired = None, args.transform == 'auto' or args.chances
+    seen, paired = None, args.transform == 'auto' or args.probabilities
     if queries is not None and (paired or TRANSFORMS[args.transform].reads_items):
         videos = read_queries(args, 'video')
         seen = apis.vectors(model, videos.levels)
@@ -213,7 +214,7 @@ def export(args: argparse.Namespace, cfg: Config) -> None:
                 device=model.data_preprocessor.device,
                 fewer=True,  # reported at the end
                 paired=paired,
-                chances=args.chances,
+                probabilities=args.probabilities,
             )
         if args.calibration is not None:
             store.calibrate(args.calibration)
@@ -344,7 +345,7 @@ def read_queries(args: argparse.Namespace, kind: str) -> Any:
     """Return the bank's texts or videos; raise ValueError if its source is missing."""
     from mmvtr.engine.hooks.query_queue import Queries
     from mmvtr.engine.hooks.stored_queries import read_bank
-    from mmvtr.engine.loops.checkpoint import read_checkpoint
+    from mmvtr.storage.weights import read_checkpoint
 
     if args.queries == 'bank':
         return read_bank(args.bank)[kind]
@@ -352,7 +353,7 @@ def read_queries(args: argparse.Namespace, kind: str) -> Any:
         raise ValueError('without a checkpoint there is no train queue: give --bank FILE')
     state = read_checkpoint(args.checkpoint).get('query_queue', {}).get(kind)
     if state is None:
-        raise RuntimeError(
+        raise UserError(
             f"{args.checkpoint} holds no 'query_queue' of {kind}s: train with the QueryQueueHook, "
             'or write a bank (tools/export_bank.py) and give --bank FILE'
         )

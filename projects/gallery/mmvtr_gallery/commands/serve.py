@@ -1,7 +1,7 @@
 """Serve a gallery: a page, and search, thumbnails, videos and changes over HTTP.
 
     mmvtr serve DIR                       # of mmvtr export_index; then open the page
-    mmvtr serve --demo                    # a planted gallery, made in about a minute
+    mmvtr serve --demo                    # a planted gallery, made in two minutes
     mmvtr serve DIR --token-file FILE --library VIDEOS     # may be changed, too
 
 Only requests from this machine are answered unless --host says otherwise; then everybody who

@@ -13,6 +13,7 @@ from mmengine.config import Config
 from torch import nn
 
 from mmvtr import apis
+from mmvtr.arrays import Shift
 from mmvtr.datasets.videos.video_files import BrokenVideoError
 from mmvtr.functional.transforms.transform_table import OF_QUERIES, TRANSFORMS
 from mmvtr.storage.lock import FolderInUse
@@ -34,7 +35,7 @@ from mmvtr_gallery.serving.moment_search import Frames, Moment, Moments
 from mmvtr_gallery.serving.overview import Overview
 from mmvtr_gallery.serving.sampling import Client, Sampler, cleaned
 from mmvtr_gallery.store import GalleryStore, Hit, Item, open_store
-from mmvtr_gallery.store.drift import Drift, drift_of
+from mmvtr_gallery.store.drift import Drift, drift_of, served_shift
 from mmvtr_gallery.store.moments import BestWindow, MomentHit, MomentStore
 from mmvtr_gallery.store.windowing import NOT_NOTED
 from mmvtr_gallery.stored_model import load_stored_retriever
@@ -89,6 +90,8 @@ class Gallery(Changes):
         self.overview = Overview(lambda: self.store)
         self._changes = threading.Lock()
         self._drift: Optional[Drift] = None
+        #: What :meth:`shift` has last found.
+        self._shift: Optional[Shift] = None
         self.thread = ModelThread(self._encode)
 
     @classmethod
@@ -188,7 +191,7 @@ class Gallery(Changes):
         if store.raw_calibration:
             said.append(
                 'no P(match): the calibration is for raw scores, and biases rank the gallery '
-                '(refit with chances, or calibrate anew)'
+                '(refit with probabilities, or calibrate anew)'
             )
         if self.moments is not None and not self.moments.alike:
             said.append('videos and their windows have biases of different refits: re-fit both')
@@ -258,6 +261,7 @@ class Gallery(Changes):
         compare: bool,
         calibrated: bool = False,
         min_precision: Optional[float] = None,
+        unless_shifted: bool = False,
         by_moments: bool = False,
         asker: Optional[Client] = None,
     ) -> Answer:
@@ -270,8 +274,10 @@ class Gallery(Changes):
             transform: rank with biases, if the gallery has any.
             compare: also return their ranks in the other ranking.
             calibrated: also return P(match), which is calibrated on texts; with biases, without a
-                filter and if the store has list chances, the probability that the place is right.
+                filter and if the store has top-k probabilities, that the place is right.
             min_precision: in (0, 1), also return its threshold.
+            unless_shifted: no P(match) and no threshold where :meth:`shift` has last found that
+                the served queries are not like those of the calibration.
             by_moments: rank items by their best windows, so that items without any are not found;
                 scores and biases are then the windows', and have no P(match).
             asker: the client, whose query may enter the sample of served queries by the rules of
@@ -296,27 +302,35 @@ class Gallery(Changes):
         windows = ()
         biased = (moments.windows if by_moments else store).debiaser is not None
         listed = transform and biased and not (filter or by_moments)
-        listed = listed and store.list_chances is not None
-        # Search as deep as the chances need, so that ties and approximate scores keep their order.
-        deep = max(k, store.list_chances.depth) if listed and calibrated else k
+        listed = listed and store.topk_probabilities is not None
+        # Search as deep as the probabilities need: ties and approximate scores keep their order.
+        deep = max(k, store.topk_probabilities.depth) if listed and calibrated else k
         hits = self._ranked(vector, min(deep, count), filter, transform, ranking)[:k]
         if moments is not None:
             windows = _best_windows(moments, vector, hits, transform)
         transform, hits = transform and biased, [_as_hit(hit) for hit in hits]
         if asker is not None:
             self._sampler.offer(store, query.vector, query.text, asker)
-        p_match = None
+        p_match, notes = None, []
+        if calibrated and listed and self._shift is not None and self._shift.noticed:
+            notes.append(str(self._shift))
+        if notes and unless_shifted:
+            calibrated, min_precision = False, None
         if calibrated and not by_moments:
             p_match = store.p_match(hits, vector if listed else None)
         least = at = None
         if min_precision is not None and listed:
-            at = _finite(store.list_chances.threshold(min_precision))
+            answers = store.topk_probabilities.answers(min_precision)
+            at = _finite(answers.threshold)
+            notes += [] if at is not None else [str(answers)]
         elif min_precision is not None and (
-            store.calibration is not None or store.list_chances is None
+            store.calibration is not None or store.topk_probabilities is None
         ):
             least = _finite(store.threshold(min_precision))
             at = None if least is None else store.p_match_of(least)
-        found = Answer(hits, transform, None, count, p_match, least, at, windows)
+            notes += [] if least is not None else [f'no score has precision {min_precision:g}']
+        note = '; '.join(notes) or None
+        found = Answer(hits, transform, None, count, p_match, least, at, windows, note)
         if not compare:
             return found
         deep = min(max(k, DEPTH), count)
@@ -343,9 +357,14 @@ class Gallery(Changes):
         self._drift = drift_of(self.store)
         return self._drift
 
+    def shift(self) -> Optional[Shift]:
+        """Return whether served queries are like those of the calibration; None if unknown."""
+        self._shift = served_shift(self.store)
+        return self._shift
+
     def gauges(self) -> dict[str, tuple[str, Optional[float]]]:
         """Return current figures by name, each with its description; None: not known."""
-        sample, drift = self.store.online, self._drift
+        sample, drift, shift = self.store.online, self._drift, self._shift
         return dict(
             items=('Items of the gallery.', self.store.count()),
             waiting_texts=('Texts that wait for the model.', self.thread.waiting),
@@ -367,6 +386,10 @@ class Gallery(Changes):
             refit_suggested=(
                 '1 where /drift has last suggested a refit.',
                 None if drift is None else drift.refit,
+            ),
+            queries_not_like_bank=(
+                '1 where /drift has last found that P(match) may be too high.',
+                None if shift is None else shift.noticed,
             ),
         )
 

@@ -158,8 +158,8 @@ def test_of_several_videos_a_text_belongs_to_the_first():
 # -- indices and searches ----------------------------------------------------------------------
 
 
-def test_auto_and_chances_read_the_pairs_of_the_bank(folder, tool, tmp_path):
-    """Six pairs decide nothing: the gallery says so and stays raw, and chances are refused."""
+def test_auto_and_probabilities_read_the_pairs_of_the_bank(folder, tool, tmp_path):
+    """Six pairs decide nothing: the gallery says so and stays raw; probabilities are refused."""
     pytest.importorskip('faiss')
     export = ('export_index.py', 'config.py', 'bare.pth', '--out', tmp_path / 'index')
     tool('export_bank.py', 'config.py', 'bare.pth', '--out', tmp_path / 'bank.pth')
@@ -169,11 +169,11 @@ def test_auto_and_chances_read_the_pairs_of_the_bank(folder, tool, tmp_path):
     store = open_store(tmp_path / 'index')
     assert store.debiaser is None and store.last_refit['asked'] == 'auto'
     code, printed = run_tool(
-        folder, *export, '--replace', '--transform', 'sinkhorn', '--chances', *bank
+        folder, *export, '--replace', '--transform', 'sinkhorn', '--probabilities', *bank
     )
     assert code and '6 different bank videos are too few' in printed
-    code, printed = run_tool(folder, *export, '--replace', '--chances')
-    assert code and '--chances needs a --transform' in printed
+    code, printed = run_tool(folder, *export, '--replace', '--probabilities')
+    assert code and '--probabilities needs a --transform' in printed
 
 
 def test_raw_index_from_shell_to_shell(folder, tmp_path):

@@ -208,11 +208,11 @@ def test_files_of_another_debiaser_are_refused(filled, tmp_path):
             lambda x: x.update(geometry='inner_product'),
             'has geometry inner_product, but the store has cosine',
         ),
-        (lambda x: x.update(version=2), "is of version '2', this reads 1"),
+        (lambda x: x.update(version=3), "is of version '3', this reads 2"),
         (lambda x: x['fitted'].update(transform='os'), 'names an unknown transform'),
         (lambda x: x['fitted']['options'].update(neighbours='many'), 'neighbours must be 1 or'),
         (lambda x: x['content'].update(texts=[1, 1]), 'do not belong to one Debiaser'),
-        (lambda x: x.pop('why'), 'is not a Debiaser of version 1'),
+        (lambda x: x.pop('why'), 'is not a Debiaser of version 2'),
     ):
         rewritten(change)
         with pytest.raises(RuntimeError, match=words):

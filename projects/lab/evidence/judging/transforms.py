@@ -1,7 +1,7 @@
 """The transforms of the judged benchmark over their settings.
 
-Temperatures are shares of the *reach* of a matrix: how far a query's best score lies above its mean
-score, on average over the queries.  So they mean the same for scores of any scale.
+Temperatures are shares of the *score gap* of a matrix: how far a query's best score lies above its
+mean score, on average over the queries.  So they mean the same for scores of any scale.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mmvtr import functional as fn
 
-#: Of the temperatures; .067 of the reach is .03 for the TF-IDF of Flickr8k.
+#: Of the temperatures; .067 of the score gap is .03 for the TF-IDF of Flickr8k.
 SHARES = (0.02, 0.045, 0.067, 0.11, 0.22)
 NEIGHBOURS = (3, 10, 20, 50)
 PENALTIES = (0.5, 0.7, 0.8, 0.9)
@@ -25,7 +25,7 @@ class Setting(NamedTuple):
 
     Attributes:
         transform: name.
-        share: of the reach, its temperature; 0 = it has none.
+        share: of the score gap, its temperature; 0 = it has none.
         other: k of CSLS (at most all there are), the marginal penalty, or the part of a shrunk
             bias; 0 = it has none.
     """
@@ -41,10 +41,10 @@ class Setting(NamedTuple):
 
     def apply(self, scores: Tensor, bank: Tensor) -> Tensor:
         """Scores [Q, N] of queries and [K, N] of a bank -> [Q, N]."""
-        return FUNCTIONS[self.transform](scores, bank, self.share * reach(bank), self.other)
+        return FUNCTIONS[self.transform](scores, bank, self.share * score_gap(bank), self.other)
 
 
-def reach(scores: Tensor) -> float:
+def score_gap(scores: Tensor) -> float:
     """How far the best score of a row lies above its mean, on average."""
     return float((scores.amax(1) - scores.mean(1)).mean())
 

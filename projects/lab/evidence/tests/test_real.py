@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 
@@ -69,11 +70,8 @@ def test_students_are_made_of_kept_members_and_compared(real, folder, monkeypatc
     of['infonce'] = {row['seed']: row['best']['rsum'] for row in base if row['rate'] == rate}
     for name in ('student', 'wide'):
         mean = sum(of[name][seed] - of['infonce'][seed] for seed in (0, 1)) / 2
-        end = printed[printed.index('change over the control') :]
-        line = end[end.index(f'own {name}: ') :].splitlines()[1]
-        assert (
-            line.strip().replace('*', '').startswith(f'over infonce, 2 seeds: rsum {mean:+.1f} [')
-        )
+        (line,) = re.findall(rf'\| own {name} over infonce \| rsum \| (.*)', printed)
+        assert line.split(' | ')[2] == f'{mean:+.2f}' and line.split(' | ')[4] == '2'
     run(real, monkeypatch, *ask, '--results', out, '--transforms')
     assert len((out / 'own_minilm.jsonl').read_text().splitlines()) == len(rows)
 
