@@ -58,6 +58,12 @@ def test_a_failed_one_stops_those_alone_that_need_it():
     assert {name for _, name, _ in events} == {'bad', 'c'}
 
 
+def test_after_a_failure_no_other_may_begin():
+    made, events = steps(bad=(), a=(), b='a')
+    failed = do_all(made, keep_going=False)
+    assert [*failed] == ['bad', 'a', 'b'] and {name for _, name, _ in events} == {'bad'}
+
+
 def test_a_child_prints_to_its_log_and_gives_its_status(tmp_path):
     log = tmp_path / 'log.txt'
     code = [sys.executable, '-c', 'import os; print(os.environ["WHO"]); raise SystemExit(3)']

@@ -136,8 +136,10 @@ def test_a_study_from_its_file_to_its_tables(folder):
 def test_killed_twice_it_ends_as_if_it_were_not(folder):
     """Once in a row that comes before, once in one that reads it; others go on."""
     how = ('--only', 'from first', 'plain')
-    code, printed = study(folder, *how, before=partial(die, 'first_0', 1))
+    asked = (*how, '--control', 'from first')
+    code, printed = study(folder, *asked, before=partial(die, 'first_0', 1))
     assert code == 1 and 'from_first_0: not begun, as it needs first_0' in printed
+    assert 'no differences: the row from first is not finished' in printed
     assert (folder / 'w/plain_0/last_checkpoint').is_file(), 'it does not need the one that failed'
     code, printed = study(folder, *how, before=partial(die, 'from_first_0', 1))
     assert code == 1 and 'from_first_0: error: train.py ended with 9' in printed
