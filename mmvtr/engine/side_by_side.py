@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import threading
-from collections import deque
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from graphlib import TopologicalSorter
@@ -36,6 +35,8 @@ def do_all(
 ) -> dict[str, BaseException]:
     """Do all steps, as many at once as there are places; those that need a failed one are left out.
 
+    Of those that can begin the first one does.
+
     An exception in this thread, such as that of a signal, ends the running processes first.
 
     Args:
@@ -50,7 +51,7 @@ def do_all(
     do = {step.name: step.do for step in steps}
     order, free = TopologicalSorter(after), list(places)
     order.prepare()
-    ready: deque[str] = deque()
+    ready: list[str] = []
     failed: dict[str, BaseException] = {}
     running: dict[Future, tuple[str, Any]] = {}
     _STOPPED.clear()
@@ -59,7 +60,8 @@ def do_all(
             while order.is_active():
                 ready.extend(order.get_ready())
                 while ready and free:
-                    name = ready.popleft()
+                    name = min(ready, key=[*do].index)
+                    ready.remove(name)
                     lacking = failed if not keep_going else failed.keys() & after[name]
                     if lacking:
                         failed[name] = Skipped(*sorted(lacking))

@@ -44,6 +44,12 @@ def test_each_begins_after_those_that_it_needs():
         busy ^= {place}
 
 
+def test_the_first_that_can_begin_does():
+    made, events = steps(a=(), b='a', c=(), d='c')
+    assert do_all(made) == {}
+    assert [name for kind, name, _ in events if kind == 'begin'] == ['a', 'b', 'c', 'd']
+
+
 def test_two_run_at_once_with_two_places():
     meet = threading.Barrier(2, timeout=20)
     both = [Step(name, frozenset(), lambda place: meet.wait() and None) for name in 'ab']
