@@ -13,7 +13,7 @@ from typing import Any, Callable, Optional
 from mmengine import registry
 from mmengine.config import Config
 
-from mmvtr.cli.values import Written, alternatives, inside, is_known, like, part, read, takes_text
+from mmvtr.cli.values import Written, forms, inside, is_known, like, part, read
 from mmvtr.registry import (  # noqa: F401 - users know them by this module
     forget_pretrained,
     register_all_modules,
@@ -192,7 +192,7 @@ def typed(cfg: Config, key: str, value: Any) -> Any:
         return str(value)
     declared = kind_at(cfg, key)
     kind = declared if is_known(declared) else kind
-    if value == 'None' and not takes_text(alternatives(kind)):
+    if value == 'None' and str not in forms(kind):
         return None  # removes a part of the config
     try:
         return read(value, kind)

@@ -166,9 +166,7 @@ def test_an_option_that_the_tool_has_not_got(option, tmp_path, monkeypatch):
     text = (ROOT / 'tools/study.py').read_text()
     text = text.replace(f"'{option.split()[0]}'", "'--other'").replace('parser.add_amp', 'str')
     (tmp_path / 'study.py').write_text(text)
-    command = Command(
-        'papers', '', ('python', 'tools/study.py', 'ncl_tab5', *option.split())
-    )
+    command = Command('papers', '', ('python', 'tools/study.py', 'ncl_tab5', *option.split()))
     check_read(command, {})
     monkeypatch.setattr('promise_checks.tool_file', lambda name: tmp_path / name)
     with pytest.raises(SystemExit):

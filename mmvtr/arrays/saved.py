@@ -21,6 +21,7 @@ from mmvtr.arrays.shift import Asked
 from mmvtr.arrays.state import Absent, State
 from mmvtr.arrays.tokens import SIDES
 from mmvtr.arrays.topk_probabilities import LENGTHS, TopKProbabilities
+from mmvtr.errors import UserError
 from mmvtr.functional.transforms.item_biases import ItemBiases
 from mmvtr.functional.transforms.transform import renamed
 from mmvtr.functional.transforms.transform_table import OF_BANK, TRANSFORMS
@@ -88,7 +89,7 @@ def load(kind: type, folder: Union[str, Path], videos: Any = None, ids: Any = No
     debiaser = restored(kind, facts, tensors, folder)
     if 'gallery' not in tensors:
         if facts['fitted'] is not None:
-            raise RuntimeError(
+            raise UserError(
                 f'{folder} was fitted to a gallery, and holds no digest by which to recognise it'
             )
         return debiaser if videos is None else debiaser.fit(videos, debiaser.bank_, ids=ids)
@@ -202,9 +203,7 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
         RuntimeError: facts and tensors of different Debiasers.
     """
     if {name: list(x.shape) for name, x in held.items()} != facts['content']:
-        raise RuntimeError(
-            f'{where}: its description and its tensors do not belong to one Debiaser'
-        )
+        raise UserError(f'{where}: its description and its tensors do not belong to one Debiaser')
     asked = {name.removeprefix(ASKED): x for name, x in held.items() if name.startswith(ASKED)}
     asked = renamed({**facts['options'], **asked})
     how = dict(geometry=facts['geometry'], seed=facts['seed'])
@@ -229,7 +228,7 @@ def restored(kind: type, facts: dict[str, Any], held: dict[str, Tensor], where: 
         )
     if facts['temperature'] is not None:
         if len(held['lines']) != len(LENGTHS):
-            raise RuntimeError(f'{where} was calibrated by another version: calibrate it again')
+            raise UserError(f'{where} was calibrated by another version: calibrate it again')
         numbers = (int(held.get(name, 0)) for name in NUMBERS)
         calibration = TopKProbabilities(
             facts['temperature'], *(held[name] for name in CALIBRATION), *numbers
@@ -269,20 +268,20 @@ def facts_of(raw: bytes, path: Path) -> dict[str, Any]:
     try:
         facts = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise RuntimeError(f'{path} is damaged or cut: {error}') from error
+        raise UserError(f'{path} is damaged or cut: {error}') from error
     version = facts.get('version') if isinstance(facts, dict) else None
     if version not in READ:
-        raise RuntimeError(f'{path} is of version {str(version)[:20]!r}, this reads {VERSION}')
+        raise UserError(f'{path} is of version {str(version)[:20]!r}, this reads {VERSION}')
     if version == 1:
         facts = {**LATER, **facts}
     if {*facts} != FIELDS:
         wrong = sorted({*facts} ^ FIELDS)[:4]
-        raise RuntimeError(f'{path} is not a Debiaser of version {VERSION}: fields {wrong} differ')
+        raise UserError(f'{path} is not a Debiaser of version {VERSION}: fields {wrong} differ')
     of_fitted = (facts['fitted'] or dict(transform=None)).get('transform')
     if facts['transform'] not in ('auto', None, *OF_BANK) or of_fitted not in (None, *OF_BANK):
-        raise RuntimeError(f'{path} names an unknown transform, {str(facts["transform"])[:80]!r}')
+        raise UserError(f'{path} names an unknown transform, {str(facts["transform"])[:80]!r}')
     if facts['geometry'] not in GEOMETRIES:
-        raise RuntimeError(f'{path} names an unknown geometry, {str(facts["geometry"])[:80]!r}')
+        raise UserError(f'{path} names an unknown geometry, {str(facts["geometry"])[:80]!r}')
     return facts
 
 

@@ -3,6 +3,7 @@
 Nothing here imports torch.
 """
 
+from mmvtr.cli.errors import tool
 from mmvtr.cli.options import (
     Parser,
     cfg_words,
@@ -12,7 +13,6 @@ from mmvtr.cli.options import (
     output_folder,
     query,
     setting,
-    tool,
 )
 
 __all__ = [

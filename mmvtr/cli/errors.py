@@ -1,202 +1,172 @@
-"""The one-sentence message that a user gets for an error, and which errors are bugs instead.
-
-An error from a ``raise`` statement in this package or mmengine reports something that a user can
-fix, except for :data:`FAULTS`; so do errors of files, disks and networks (``OSError``) and missing
-packages.  Any other error is a bug, which needs its traceback.
-"""
+"""How a tool ends: with one sentence for an error that a user can mend, else with a traceback."""
 
 from __future__ import annotations
 
-import ast
-import builtins
+import functools
 import os
 import re
+import signal
+import sys
 import traceback
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Iterator, NamedTuple, Optional
+from typing import Any, Callable, Iterator, NamedTuple
 
-PACKAGE = Path(__file__).resolve().parents[1]
-#: Packages, besides this one and its tools, whose ``raise`` is meant for a user.
-MEANT = ('mmengine', 'mmvtr_gallery')
-FRAME = re.compile(r'  File "(.*)", line \d+, in .*\n(?:    (.*)\n)?')
-HEAD = 'Traceback (most recent call last):\n'
-#: Error types that indicate a bug, whatever raises them.
-FAULTS = (AssertionError, AttributeError, IndexError, NotImplementedError)
-#: torch's message about a dead data worker, and the file in which torch notices it.
-WORKER = re.compile(
+from mmvtr.errors import UserError
+
+#: Classes of errors whose message is meant for a user; any other error is a bug.  A ValueError may
+#: be one as well: so the place where it was raised is always printed.
+MEANT = (UserError, ValueError, OSError, ImportError)
+#: Environment variable that shows the traceback of these, too.
+ALL = 'MMVTR_TRACEBACK'
+#: What torch repeats of an error in a data worker: its last line of code, its class, its message.
+WORKER_ERROR = re.compile(
+    r'Caught .*\n  File "(?P<file>.*)", line (?P<line>\d+), in .*?\n(?=\S)(?P<kind>[\w.]+)'
+    r'(?:: (?P<said>.*))?',
+    re.DOTALL,
+)
+#: torch's messages about a data worker, and about another process of a run, that is gone.
+DEAD_WORKER = re.compile(
     r'DataLoader worker \(pid(?:\(s\))? (?P<pid>[\d, ]+)\) '
     r'(?:exited unexpectedly|is killed by signal: (?P<how>[^.]*))'
 )
-LOADER = os.path.join('torch', 'utils', 'data', 'dataloader.py')
-#: Messages of gloo, NCCL and the store about a process that has exited.
-PEER = re.compile(
+DEAD_PEER = re.compile(
     r'Connection (closed|reset) by (peer|remote)|remote process exited|Broken pipe|failed to recv',
     re.IGNORECASE,
 )
-#: Environment variable that shows every traceback.
-ALL = 'MMVTR_TRACEBACK'
+CAUSES = {
+    'segmentation fault': 'a decoder crashed; check_dataset.py --decode finds the file',
+    'bus error': 'shared memory is full: give /dev/shm more (docker run --shm-size=8g)',
+}
+MEMORY = 'the machine likely ran out of memory, or /dev/shm is full (the kernel log says so)'
 
 
-class RemoteError(NamedTuple):
-    """An error of another process, read from its traceback.
+class Said(NamedTuple):
+    """What a user gets of an error: a sentence, and the class and the place of the ``raise``."""
 
-    Attributes:
-        kind: its class name, without the module.
-        message: its text.
-        meant: whether it is meant for a user.
-    """
-
-    kind: str
-    message: str
-    meant: bool
+    sentence: str
+    origin: str
 
 
-def reason(error: BaseException) -> Optional[str]:
-    """Return the message that a user gets for an error; None if the error is a bug.
-
-    The environment variable ``MMVTR_TRACEBACK=1`` makes it None for all errors.
-    """
-    if os.environ.get(ALL) or isinstance(error, FAULTS):
-        return None
-    remote = from_elsewhere(error)
-    if remote is not None:
-        return remote.message if remote.meant else None
-    if (died := death(error)) is not None:
-        return died
-    if isinstance(error, ModuleNotFoundError) and error.name and _is_missing(error.name):
-        package = error.name.partition('.')[0]
-        return f'this needs the package {package}, which is not installed: pip install {package}'
+def said_of(error: BaseException) -> Said:
+    """Return what to print of an error, of this process or of one of its data workers."""
+    of_worker = WORKER_ERROR.match(str(error))
+    if of_worker:
+        kind = of_worker['kind'].rpartition('.')[2]
+        place = f'{of_worker["file"]}:{of_worker["line"]}'
+        return Said((of_worker['said'] or kind).strip(), f'{kind} at {place}')
+    kind = type(error).__name__
     frames = traceback.extract_tb(error.__traceback__)
-    meant = bool(frames) and _is_meant(frames[-1].filename, frames[-1].line)
-    return _words(error) if meant or isinstance(error, OSError) else None
+    place = f' at {frames[-1].filename}:{frames[-1].lineno}' if frames else ''
+    return Said(_sentence(error) or kind, f'{kind}{place}')
 
 
-def death(error: BaseException) -> Optional[str]:
-    """Return what died and the likely cause, from torch's error about another process.
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f'{error.filename}: {error.strerror}'
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package = error.name.partition('.')[0]
+        if find_spec(package) is None:
+            return (
+                f'this needs the package {package}, which is not installed: pip install {package}'
+            )
+    return str(error)
 
-    Args:
-        error: an error of a data loader, or of a distributed run.
 
-    Returns:
-        A sentence; None if the error is not about a dead process.
-    """
-    worker = WORKER.search(str(error)) if isinstance(error, RuntimeError) else None
-    lost = isinstance(error, (ConnectionError, EOFError)) and any(
-        frame.filename.endswith(LOADER) for frame in traceback.extract_tb(error.__traceback__)
-    )
-    if worker or lost:
-        number, how = (worker['pid'], worker['how'] or '') if worker else ('', '')
-        about = ', '.join(filter(None, [number and f'process {number}', how.lower()]))
-        return f'a data worker died{about and f" ({about})"}: {_cause(how.lower())}'
-    if isinstance(error, RuntimeError) and PEER.search(str(error)):
-        return (
+def told_of_death(error: BaseException) -> BaseException:
+    """Return a UserError with the likely cause in place of torch's for a process that is gone."""
+    if not isinstance(error, RuntimeError):
+        return error
+    worker = DEAD_WORKER.search(str(error))
+    if worker:
+        how = (worker['how'] or '').lower()
+        about = f'process {worker["pid"]}{how and f", {how}"}'
+        said = (
+            f'a data worker died ({about}): {CAUSES.get(how, MEMORY)}; num_workers of the '
+            'dataloaders and their batch_size can be smaller'
+        )
+    elif DEAD_PEER.search(str(error)):
+        said = (
             'another process of this run is gone: what it printed last says why; where it printed '
             'nothing it was killed, likely for memory (the kernel log of its machine says so)'
         )
-    return None
-
-
-def _cause(signal: str) -> str:
-    """Return the likely cause of a data worker's death, from its signal's name, and a remedy."""
-    if 'segmentation' in signal:
-        return 'a decoder crashed; check_dataset.py --decode finds the file'
-    full = 'shared memory is full: give /dev/shm more (docker run --shm-size=8g)'
-    memory = 'the machine likely ran out of memory, or /dev/shm is full (the kernel log says so)'
-    cause = full if 'bus error' in signal else memory
-    return f'{cause}; num_workers of the dataloaders and their batch_size can be smaller'
+    else:
+        return error
+    return UserError(said).with_traceback(error.__traceback__)
 
 
 @contextmanager
 def without_workers() -> Iterator[None]:
-    """Raise a worker's error that is meant for a user as if there were no workers.
-
-    It then has its own message, without the worker's traceback.
-    """
+    """Raise an error of a data worker as if there were no workers, without torch's words for it."""
     try:
         yield
-    except Exception as error:
-        remote = from_elsewhere(error)
-        if remote is None or not remote.meant:
+    except MEANT as error:
+        if not WORKER_ERROR.match(str(error)):
             raise
-        raise type(error)(remote.message) from None
+        raise type(error)(said_of(error).sentence) from None
 
 
-def from_elsewhere(error: BaseException) -> Optional[RemoteError]:
-    """Return the error of a data worker or a pool process; None if it is of this process."""
-    text = _words(error)
-    if not (text.startswith('Caught ') and HEAD in text):
-        if type(error.__cause__).__name__ not in ('_RemoteTraceback', 'RemoteTraceback'):
-            return None
-        text = str(error.__cause__).strip()[3:-3]  # strip the triple quotes
-    block = text.rpartition(HEAD)[2]
-    frames = [*FRAME.finditer(block)]
-    if not frames:
-        return None
-    last = frames[-1]
-    # Below the last frame: the markers under its line, then the error.
-    lines = block[last.end() :].splitlines()
-    while lines and lines[0].startswith(' '):
-        del lines[0]
-    kind, _, message = '\n'.join(lines).strip().partition(': ')
-    kind = kind.rpartition('.')[2]
-    found = getattr(builtins, kind, None)
-    of_system = isinstance(found, type) and issubclass(found, OSError)
-    if found is KeyError:
-        with suppress(ValueError, SyntaxError):
-            message = str(ast.literal_eval(message))
-    return RemoteError(kind, message or kind, of_system or _is_meant(last[1], last[2]))
+def tool(main: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn an error of :data:`MEANT` into one sentence, after a line with its class and place.
 
-
-def _is_meant(file: str, line: Optional[str]) -> bool:
-    """Return whether the line of a file is a ``raise`` in this package or mmengine."""
-    if not re.match(r'raise\b', (line or '').strip()):
-        return False
-    path = Path(file).resolve()
-    beside = (PACKAGE.parent / name for name in ('tools', 'projects/lab'))
-    folders = [PACKAGE, *beside, *(x for name in MEANT for x in _folders_of(name))]
-    return any(folder in path.parents for folder in folders)
-
-
-def _folders_of(package: str) -> list[Path]:
-    """Return the folders where a package is installed, without importing it; [] if it is not."""
-    spec = find_spec(package)
-    found = spec.submodule_search_locations if spec else None
-    return [Path(folder).resolve() for folder in found or ()]
-
-
-def _is_missing(module: str) -> bool:
-    """Return whether the package of a module is not installed and is not this package."""
-    package = module.partition('.')[0]
-    return package != PACKAGE.name and find_spec(package) is None
-
-
-def _words(error: BaseException) -> str:
-    """Return the message of an error, without Python's quotes and error numbers around it."""
-    if isinstance(error, KeyError) and len(error.args) == 1:
-        return str(error.args[0])
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f'{error.filename}: {error.strerror}'
-    return str(error) or type(error).__name__
-
-
-@contextmanager
-def refusing_code(name: str) -> Iterator[None]:
-    """Replace a library's refusal to run a model's own code with a one-sentence error.
-
-    Args:
-        name: the model's name, for the message.
+    ``MMVTR_TRACEBACK=1`` prints its traceback instead of that line.  Ctrl-C exits silently with
+    status 130.  In a distributed run one process prints what several meet.  A script prints what
+    its console cannot write, such as a name on one that is not UTF-8, as escapes (``\\u732b``).
 
     Raises:
-        ValueError: the model that is loaded inside needs ``trust_remote_code``.
+        SystemExit: status 1 and the sentence.
     """
+
+    @functools.wraps(main)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if main.__module__ == '__main__' and getattr(sys.stdout, 'errors', '') == 'strict':
+            sys.stdout.reconfigure(errors='backslashreplace')  # as stderr is
+        try:
+            return main(*args, **kwargs)
+        except KeyboardInterrupt:
+            raise SystemExit(130) from None
+        except SystemExit as error:
+            if not isinstance(error.code, str):
+                raise
+            sentence, cause = error.code, error.__cause__
+        except Exception as error:
+            # When a data worker dies, torch raises an error at whatever line the program has
+            # reached.
+            with suppress(ValueError):  # signal handlers can be set in the main thread only
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            cause = told_of_death(error)
+            if not isinstance(cause, MEANT):
+                if _in_group() and not _first_to_say(repr(error)):
+                    raise SystemExit(1) from error
+                raise
+            sentence = f'error: {said_of(cause).sentence}'
+        if not _first_to_say(sentence):
+            raise SystemExit(1) from cause
+        if cause is not None and os.environ.get(ALL):
+            traceback.print_exception(cause)
+        elif cause is not None:
+            print(f'{said_of(cause).origin}; {ALL}=1 shows the traceback', file=sys.stderr)
+        raise SystemExit(sentence) from cause
+
+    run.is_tool = True
+    return run
+
+
+def _first_to_say(message: str) -> bool:
+    """Return whether no other process of a distributed run has reported the same message before.
+
+    Before the process group exists, the first process of each machine reports it.
+    """
+    if not _in_group():
+        return os.environ.get('LOCAL_RANK', '0') == '0'
     try:
-        yield
-    except ValueError as error:
-        if 'trust_remote_code' not in str(error):
-            raise
-        raise ValueError(
-            f'{name[-200:]} cannot be loaded without code that comes with it, which is not run: '
-            'look at that code, and give the model in code or in a config of your own'
-        ) from error
+        store = sys.modules['torch.distributed'].distributed_c10d._get_default_store()
+        return store.add(f'mmvtr/{message}', 1) == 1
+    except RuntimeError:  # the process that holds the store has exited
+        return True
+
+
+def _in_group() -> bool:
+    """Return whether this process has met the others of a distributed run."""
+    distributed = sys.modules.get('torch.distributed')
+    return bool(distributed and distributed.is_available() and distributed.is_initialized())

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from importlib.util import find_spec
-from pathlib import Path
+from importlib.metadata import entry_points
 from typing import Any, Iterable
 
 #: Minimum similarity of two names for one to count as a typo of the other.
@@ -18,23 +17,13 @@ RENAMED = dict(
     spared_by='combine',
 )
 
-#: Components of the gallery's distribution: the modules that register them.
-GALLERY = dict.fromkeys(('LoadClips', 'TorchvisionClips'), 'mmvtr_gallery.clips')
-GALLERY['RemoteEncoder'] = 'mmvtr_gallery.remote'
-#: Folders of the command-line tools: in a wheel, and in a checkout.
-TOOLS = [Path(__file__).parents[1] / '.mim/tools']
-TOOLS += [Path(__file__).parents[2] / name for name in ('tools', 'projects/lab')]
+#: Entry points of components that a config must import first, by their names.
+COMPONENTS = 'mmvtr.components'
 
 
 def on_command_line() -> bool:
-    """Return whether this process is one of the package's tools."""
-    file = getattr(sys.modules.get('__main__'), '__file__', None)
-    if file is None:
-        return False
-    gallery = find_spec('mmvtr_gallery')
-    places = (gallery.submodule_search_locations if gallery else None) or ()
-    folders = [*TOOLS, *(Path(place, 'commands') for place in places)]
-    return any(folder in Path(file).absolute().parents for folder in folders)
+    """Return whether this process runs a tool, a script whose ``main`` :func:`.tool` has made."""
+    return hasattr(getattr(sys.modules.get('__main__'), 'main', None), 'is_tool')
 
 
 def option(key: str, value: Any, *, prefix: str = '') -> str:
@@ -77,12 +66,9 @@ def unregistered(kind: Any, known: Iterable[str]) -> str:
     known = sorted(set(known))
     shown = repr(kind)
     shown = shown if len(shown) <= 80 else f'{shown[:80]}...'
-    home = GALLERY.get(str(kind).removeprefix('mmvtr.'))
-    if home:
-        return (
-            f'nothing is registered as {shown}; {home} has it: '
-            f"custom_imports=dict(imports=['{home}'])"
-        )
+    for entry in entry_points(group=COMPONENTS, name=str(kind).removeprefix('mmvtr.')):
+        home = f"{entry.module} has it: custom_imports=dict(imports=['{entry.module}'])"
+        return f'nothing is registered as {shown}; {home}'
     near = ', '.join(difflib.get_close_matches(str(kind), known, n=3, cutoff=0.3))
     alike = nearest(str(kind), known) or (f'; the nearest are {near}' if near else '')
     return f'nothing is registered as {shown}{alike}'

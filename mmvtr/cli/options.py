@@ -1,21 +1,13 @@
-"""Command-line parsing and exit handling that all tools share.
-
-Nothing here imports torch.
-"""
+"""Options that tools share, and types of arguments."""
 
 from __future__ import annotations
 
 import argparse
-import functools
 import os
 import re
-import signal
-import sys
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
-from mmvtr.cli.errors import reason
 from mmvtr.cli.values import Written
 
 
@@ -196,71 +188,3 @@ def output_folder(word: str) -> Path:
     if not os.access(there, os.W_OK | os.X_OK):
         raise PermissionError(f'{there} cannot be written to')
     return path
-
-
-def tool(main: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn an error that a user can fix into a one-sentence exit (:mod:`mmvtr.cli.errors`).
-
-    Ctrl-C exits silently with status 130.  A script prints what its console cannot write, such as
-    a name on one that is not UTF-8, as escapes (``\\u732b``).
-
-    Raises:
-        SystemExit: status 1 and the sentence.
-    """
-
-    @functools.wraps(main)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        if main.__module__ == '__main__' and getattr(sys.stdout, 'errors', '') == 'strict':
-            sys.stdout.reconfigure(errors='backslashreplace')  # as stderr is
-        try:
-            return main(*args, **kwargs)
-        except KeyboardInterrupt:
-            raise SystemExit(130) from None
-        except SystemExit as error:
-            if not isinstance(error.code, str) or _reports(error, error.code):
-                raise
-            raise SystemExit(1) from None
-        except Exception as error:
-            # When a data worker dies, torch raises an error at whatever line the program has
-            # reached.
-            with suppress(ValueError):  # signal handlers can be set in the main thread only
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            message = reason(error)
-            if message is None and not _in_group():
-                raise
-            if not _reports(error, message or repr(error)):
-                raise SystemExit(1) from error
-            if message is None:
-                raise
-            ending = SystemExit(f'error: {message}')
-            ending.reported = True  # one tool runs another, and the outer one meets it again
-            raise ending from error
-
-    return run
-
-
-def _reports(error: BaseException, message: str) -> bool:
-    """Return whether this process is the one of a distributed run that reports an error."""
-    if not hasattr(error, 'reported'):
-        error.reported = _first_to_say(message)
-    return error.reported
-
-
-def _first_to_say(message: str) -> bool:
-    """Return whether no other process of a distributed run has reported the same message before.
-
-    Before the process group exists, the first process of each machine reports it.
-    """
-    if not _in_group():
-        return os.environ.get('LOCAL_RANK', '0') == '0'
-    try:
-        store = sys.modules['torch.distributed'].distributed_c10d._get_default_store()
-        return store.add(f'mmvtr/{message}', 1) == 1
-    except RuntimeError:  # the process that holds the store has exited
-        return True
-
-
-def _in_group() -> bool:
-    """Return whether this process has met the others of a distributed run."""
-    distributed = sys.modules.get('torch.distributed')
-    return bool(distributed and distributed.is_available() and distributed.is_initialized())

@@ -1,7 +1,8 @@
 """Convert command-line text to a value of a given type.
 
 A type is given as an annotation: ``str``, ``Optional[float]``, ``Sequence[str]``,
-``Mapping[str, int]``; ``Any`` is an unknown type.
+``Mapping[str, int]``; ``Any`` is an unknown type.  mmengine's ``DictAction`` knows no types: it
+takes the spaces out of ``videos=My Clips``, and makes the number 123 of the name 00123.
 """
 
 from __future__ import annotations
@@ -11,16 +12,27 @@ import collections.abc
 import os
 import re
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Mapping, Sequence, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Mapping, Optional, Union, get_args, get_origin
 
 SEQUENCES = (
     list, tuple, set, frozenset, collections.abc.Sequence, collections.abc.Iterable,
     collections.abc.Collection, collections.abc.Set,
 )  # fmt: skip
-MAPPINGS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
-TRUTH = {'true': True, 'false': False, '1': True, '0': False}
+WORDS = {'true': True, 'false': False, '1': True, '0': False}
 CLOSING = {'[': ']', '(': ')', '{': '}'}
 NUMBER = re.compile(r'[+-]?(\d|\.\d)[\d.eE+_-]*')
+#: What a type is called in an error.
+EXPECTED = {
+    int: 'an integer',
+    float: 'a number',
+    bool: 'True or False',
+    NoneType: 'None',
+    list: 'a list (a,b or [a,b])',
+    dict: "a dict ({'a': 1}, or its keys one by one: key.a=1)",
+    str: 'a string',
+}
+#: Errors of a text that is not of a type.
+UNFIT = (ValueError, KeyError, SyntaxError, TypeError, OverflowError, MemoryError, RecursionError)
 
 
 class Written(str):
@@ -44,30 +56,61 @@ def read(text: str, kind: Any = Any) -> Any:
     Raises:
         ValueError: the text cannot be converted; says what was expected.
     """
-    kinds = alternatives(kind)
-    if _any(kinds) or not any(map(_known, kinds)):
+    kinds = forms(kind)
+    if not is_known(kind):
         return _guess(text)
-    for take, reads in READERS:
-        for one in filter(take, kinds):
+    readers = {
+        NoneType: {'None': None}.__getitem__,
+        int: _integer,
+        float: float,
+        bool: lambda text: WORDS[text.lower()],
+        list: lambda text: _list(text, kinds[list], bare=str not in kinds),
+        dict: _dict,
+        str: str,
+    }
+    in_its_place = list in kinds and str not in kinds  # a component's config in place of a list
+    for form, reads in readers.items():
+        if form in kinds or (form is dict and in_its_place):
             try:
-                return reads(text, one, kinds)
-            except (ValueError, OverflowError):
+                return reads(text)
+            except UNFIT:
                 continue
-    if _in_braces(text) and any(map(_is_sequence, kinds)):
-        return _mapping(text, dict, kinds)  # a component's config in place of a list
-    raise ValueError(f'{expected(kinds)} expected, got {text[:80]!r}')
+    words = [EXPECTED[form] for form in kinds if form in EXPECTED]
+    if float in kinds and int in kinds:
+        words.remove(EXPECTED[int])
+    raise ValueError(f'{" or ".join(words)} expected, got {text[:80]!r}')
 
 
-def alternatives(kind: Any) -> list[Any]:
-    """Return the types of a union, [kind] for a single type, the values' types for a Literal."""
+def forms(kind: Any) -> dict[Any, Any]:
+    """Return the types of a union by their form: None, bool, int, float, str, list, dict, ``Any``.
+
+    A ``Literal`` has the types of its values.  What no text can represent has the form ``object``.
+    """
     origin = get_origin(kind)
     if origin in (Union, UnionType):
-        return [one for part in get_args(kind) for one in alternatives(part)]
+        found: dict[Any, Any] = {}
+        for part in get_args(kind):
+            found.update((form, one) for form, one in forms(part).items() if form not in found)
+        return found
     if origin is Literal:
-        return list(dict.fromkeys(map(type, get_args(kind))))
+        return {type(value): type(value) for value in get_args(kind)}
     if origin is Annotated:
-        return alternatives(get_args(kind)[0])
-    return [NoneType if kind is None else kind]
+        return forms(get_args(kind)[0])
+    base = NoneType if kind is None else origin or kind
+    if base in (NoneType, bool, int, float, Any):
+        return {base: base}
+    if base in SEQUENCES:
+        return {list: kind}
+    if isinstance(base, type) and issubclass(base, collections.abc.Mapping):
+        return {dict: kind}
+    is_text = isinstance(base, type) and issubclass(base, (str, os.PathLike))
+    return {str: str} if is_text else {Any if base is object else object: base}
+
+
+def is_known(kind: Any) -> bool:
+    """Return whether a type determines how a text is read: not ``Any`` or a custom class alone."""
+    kinds = forms(kind)
+    return Any not in kinds and bool(kinds.keys() - {object, NoneType})
 
 
 def like(value: Any) -> Any:
@@ -86,24 +129,10 @@ def like(value: Any) -> Any:
 
 def inside(kind: Any, key: str) -> Any:
     """Return the type of a mapping's value or of a sequence's element; ``Any`` if unknown."""
-    for one in alternatives(kind):
-        arguments = get_args(one)
-        if _is_mapping(one) and len(arguments) == 2:
-            return arguments[1]
-        if _is_sequence(one) and key.isdigit():
-            return _elements(one, int(key) + 1)[-1]
-    return Any
-
-
-def takes_text(kinds: Sequence[Any]) -> bool:
-    """Return whether one of the types is a string or a path."""
-    return any(map(_is_text, kinds))
-
-
-def is_known(kind: Any) -> bool:
-    """Return whether a type determines how a text is read: not ``Any`` or a custom class alone."""
-    kinds = alternatives(kind)
-    return not _any(kinds) and any(_known(one) and one is not NoneType for one in kinds)
+    kinds = forms(kind)
+    if len(get_args(kinds.get(dict))) == 2:
+        return get_args(kinds[dict])[1]
+    return _element_of(kinds[list]) if list in kinds and key.isdigit() else Any
 
 
 def part(value: Any, name: str) -> Any:
@@ -113,141 +142,92 @@ def part(value: Any, name: str) -> Any:
     return value.get(name) if hasattr(value, 'get') else None
 
 
-def expected(kinds: Sequence[Any]) -> str:
-    """Describe types in words: 'a number or None'."""
-    words = []
-    for one in kinds:
-        if one is int and float in kinds:
-            continue
-        if _is_sequence(one):
-            words.append('a list (a,b or [a,b])')
-        elif _is_mapping(one):
-            words.append("a dict ({'a': 1}, or its keys one by one: key.a=1)")
-        else:
-            words.append(WORDS.get(one, 'a string' if _is_text(one) else ''))
-    return ' or '.join(filter(None, dict.fromkeys(words)))
+def written(value: Any, *, inside: bool = False) -> str:
+    """Return the text that :func:`read` reads back, quoted inside lists if needed.
+
+    Example:
+        ::
+
+            >>> written(['a b', 1])
+            "['a b',1]"
+    """
+    if isinstance(value, (list, tuple)):
+        return '[' + ','.join(written(one, inside=True) for one in value) + ']'
+    if inside and isinstance(value, str) and re.search(r'[\s,()\[\]{}]', value):
+        return f"'{value}'"
+    return str(value)
 
 
-WORDS = {bool: 'True or False', int: 'an integer', float: 'a number', NoneType: 'None'}
-
-
-def _any(kinds: Sequence[Any]) -> bool:
-    return any(one is Any or one is object for one in kinds)
-
-
-def _is_sequence(kind: Any) -> bool:
-    return kind in SEQUENCES or get_origin(kind) in SEQUENCES
-
-
-def _is_mapping(kind: Any) -> bool:
-    return kind in MAPPINGS or get_origin(kind) in MAPPINGS
-
-
-def _is_text(kind: Any) -> bool:
-    # Python 3.10 calls list[int] a type, of which there are no subclasses.
-    return (
-        get_origin(kind) is None and isinstance(kind, type) and issubclass(kind, (str, os.PathLike))
-    )
-
-
-def _known(kind: Any) -> bool:
-    return kind in WORDS or _is_text(kind) or _is_sequence(kind) or _is_mapping(kind)
-
-
-# -- readers: text, type, all types that it may be ------------------------------------------------
-
-
-def _none(text: str, kind: Any, kinds: Sequence[Any]) -> None:
-    if text != 'None':
-        raise ValueError(text)
-
-
-def _int(text: str, kind: Any, kinds: Sequence[Any]) -> int:
+def _integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        number = float(text)
-        if not number.is_integer():  # 1e4 is an integer, 1.5 is not
+        if not float(text).is_integer():  # 1e4 is an integer, 1.5 is not
             raise
-        return int(number)
+        return int(float(text))
 
 
-def _float(text: str, kind: Any, kinds: Sequence[Any]) -> float:
-    return float(text)
-
-
-def _bool(text: str, kind: Any, kinds: Sequence[Any]) -> bool:
-    if text.lower() not in TRUTH:
-        raise ValueError(text)
-    return TRUTH[text.lower()]
-
-
-def _sequence(text: str, kind: Any, kinds: Sequence[Any]) -> Any:
-    content = _enclosed(text.strip(), '[(')
-    if content is None and (takes_text(kinds) or _in_braces(text)):
-        raise ValueError(text)
-    parts = split(text if content is None else content)
-    values = [_element(part, one) for part, one in zip(parts, _elements(kind, len(parts)))]
-    bracket = '' if content is None else text.strip()[0]
-    of_tuples = tuple in (kind, get_origin(kind))
-    return tuple(values) if bracket == '(' or (of_tuples and not bracket) else values
-
-
-def _in_braces(text: str) -> bool:
-    return text.strip()[:1] == '{'
-
-
-def _mapping(text: str, kind: Any, kinds: Sequence[Any]) -> dict:
-    try:
-        value = ast.literal_eval(text.strip())
-    except (SyntaxError, TypeError, MemoryError, RecursionError) as error:
-        raise ValueError(text) from error
+def _dict(text: str) -> dict:
+    value = ast.literal_eval(text.strip())
     if not isinstance(value, dict):
         raise ValueError(text)
     return value
 
 
-def _text(text: str, kind: Any, kinds: Sequence[Any]) -> str:
-    return str(text)
-
-
-READERS = [
-    (lambda kind: kind is NoneType, _none),
-    (lambda kind: kind is int, _int),
-    (lambda kind: kind is float, _float),
-    (lambda kind: kind is bool, _bool),
-    (_is_sequence, _sequence),
-    (_is_mapping, _mapping),
-    (_is_text, _text),
-]
-
-
 def _guess(text: str) -> Any:
     """Return the value of a text whose type is unknown."""
     bare = text.strip()
-    if bare == 'None':
-        return None
-    if bare.lower() in ('true', 'false'):
-        return TRUTH[bare.lower()]
-    if NUMBER.fullmatch(bare) or bare.startswith('{'):
-        try:
-            return ast.literal_eval(bare)
-        except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-            return str(text)  # 00123, 1.2.3, {name}
-    if len(bare) > 1 and bare[0] == bare[-1] and bare[0] in '\'"':
-        return bare[1:-1]
     try:
-        content = _enclosed(bare, '[(')
-        parts = split(bare if content is None else content)
+        if bare == 'None' or NUMBER.fullmatch(bare) or bare.startswith('{'):
+            return ast.literal_eval(bare)
+        if bare.lower() in ('true', 'false'):
+            return WORDS[bare.lower()]
+        quoted = _unquoted(bare)
+        return _list(bare, list, bare=False) if quoted is None else quoted
+    except UNFIT:  # 00123, 1.2.3, {name}
+        pass
+    try:
+        parts = split(bare)
+        return str(text) if parts in ([], [bare]) else _list(bare, list, bare=True)
     except ValueError:
         return str(text)
-    if content is None and parts in ([], [bare]):
-        return str(text)
-    values = [_element(part, Any) for part in parts]
-    return tuple(values) if bare[0] == '(' and content is not None else values
 
 
-# -- lists ----------------------------------------------------------------------------------------
+def _list(text: str, kind: Any, *, bare: bool) -> Any:
+    """Return a list or a tuple; ``bare``: it may lack its brackets."""
+    text = text.strip()
+    content = _enclosed(text)
+    if content is None and (not bare or text.startswith('{')):
+        raise ValueError(text)
+    values = []
+    for part in split(text if content is None else content):
+        element = _element_of(kind)
+        unquoted = _unquoted(part) if {Any, str} & forms(element).keys() else None
+        values.append(read(part, element) if unquoted is None else unquoted)
+    is_tuple = text[:1] == '(' if content is not None else tuple in (kind, get_origin(kind))
+    return tuple(values) if is_tuple else values
+
+
+def _element_of(kind: Any) -> Any:
+    """Return the type of a sequence's elements, a union if they have several."""
+    return Union[tuple(one for one in get_args(kind) if one is not Ellipsis) or (Any,)]
+
+
+def _unquoted(text: str) -> Optional[str]:
+    """Return a text without the quotes around it; None if it has none."""
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in '\'"'
+    return str(text[1:-1]) if is_quoted else None
+
+
+def _enclosed(text: str) -> Optional[str]:
+    """Return the text inside brackets around the whole text; None if there are none."""
+    if len(text) < 2 or text[0] + text[-1] not in ('[]', '()'):
+        return None
+    try:
+        split(text[1:-1])
+    except ValueError:  # (a),(b)
+        return None
+    return text[1:-1]
 
 
 def split(text: str) -> list[str]:
@@ -274,47 +254,3 @@ def split(text: str) -> list[str]:
         raise ValueError(f'brackets do not match: {text[:80]!r}')
     rest = text[start:].strip()
     return parts + [rest] if rest else parts
-
-
-def _enclosed(text: str, brackets: str) -> Any:
-    """Return the text inside brackets around the whole text; None if there are none."""
-    if len(text) < 2 or text[0] not in brackets or text[-1] != CLOSING[text[0]]:
-        return None
-    try:
-        split(text[1:-1])
-    except ValueError:  # (a),(b)
-        return None
-    return text[1:-1]
-
-
-def _element(text: str, kind: Any) -> Any:
-    """Convert an element of a list as :func:`read` does, without the quotes of a quoted string."""
-    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in '\'"'
-    kinds = alternatives(kind)
-    if quoted and (_any(kinds) or takes_text(kinds)):
-        return str(text[1:-1])
-    return read(text, kind)
-
-
-def _elements(kind: Any, count: int) -> list[Any]:
-    """Return the types of the first ``count`` elements of a sequence."""
-    arguments = [one for one in get_args(kind) if one is not Ellipsis]
-    if get_origin(kind) is tuple and Ellipsis not in get_args(kind):
-        return [*arguments, *[Any] * count][:count]
-    return [arguments[0] if arguments else Any] * count
-
-
-def written(value: Any, *, inside: bool = False) -> str:
-    """Return the text that :func:`read` reads back, quoted inside lists if needed.
-
-    Example:
-        ::
-
-            >>> written(['a b', 1])
-            "['a b',1]"
-    """
-    if isinstance(value, (list, tuple)):
-        return '[' + ','.join(written(one, inside=True) for one in value) + ']'
-    if inside and isinstance(value, str) and re.search(r'[\s,()\[\]{}]', value):
-        return f"'{value}'"
-    return str(value)

@@ -16,7 +16,7 @@ from mmengine.registry import init_default_scope
 from mmengine.utils.dl_utils import set_multi_processing
 from torch.utils.data import Dataset
 
-from mmvtr.cli.errors import reason
+from mmvtr.cli.errors import MEANT, said_of
 from mmvtr.cli.signals import check_writable
 from mmvtr.registry import DATASETS, MODEL_WRAPPERS, bare_name
 from mmvtr.storage import FolderInUse, FolderLock
@@ -102,13 +102,11 @@ def check_datasets(cfg: Config, loaders: Sequence[str] = LOADERS) -> dict[str, D
                 built[loader].full_init()
             if not len(built[loader]):
                 raise ValueError('it has no item: no video that has a text')
-        except Exception as error:
-            message = reason(error)
-            if message is None:
-                raise
+        except MEANT as error:
             made_by = cfg.get('made_by') if isinstance(error, FileNotFoundError) else None
             raise SystemExit(
-                f'error: {loader}.dataset of {cfg.filename} cannot be built:\n{message}'
+                f'error: {loader}.dataset of {cfg.filename} cannot be built:\n'
+                f'{said_of(error).sentence}'
                 + (f'\nthis makes them, in a checkout of mmvtr: {made_by}' if made_by else '')
             ) from error
     return built

@@ -7,6 +7,7 @@ import inspect
 import logging
 import platform
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Iterable, Optional, Sequence, Union
 
@@ -168,10 +169,15 @@ class ToolRunner(Runner):
     def train(self) -> nn.Module:
         """Train as mmengine does, then end the persistent workers of its loaders.
 
-        Otherwise, with pinned memory, torch waits 5 s for each of them at exit.
+        Otherwise, with pinned memory, torch waits 5 s for each of them at exit.  The log file gets
+        the traceback of an error that ends a training, of which a tool may print a sentence.
         """
         try:
             return super().train()
+        except Exception:
+            with file_only(self.logger), suppress(OSError):  # a full disk is told by itself
+                self.logger.info('the training was ended by an error', exc_info=True)
+            raise
         finally:
             for loop in (self._train_loop, self._val_loop):
                 _end_workers(getattr(loop, 'dataloader', None))

@@ -15,6 +15,7 @@ from mmengine.evaluator import BaseMetric, DumpResults, Evaluator
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from mmvtr.errors import UnknownKey
 from mmvtr.functional.metrics.ranks import first_nan
 from mmvtr.registry import METRICS, bare_name
 from mmvtr.structures import Directed, Relation
@@ -74,7 +75,7 @@ class Metric(ABC):
         """
         for name in self.reads:
             if name not in matrices:
-                raise KeyError(
+                raise UnknownKey(
                     f'{type(self).__name__} reads the matrix {name!r}, the model gives '
                     f'{sorted(matrices)}'
                 )

@@ -107,6 +107,7 @@ VALUES_ONLY = {
     'mmvtr/evaluation/soft_positive.py': 1,
     'mmvtr/functional/losses/neighbours.py': 1,  # of a training step
     'mmvtr/arrays/topk_probabilities.py': 1,
+    'mmvtr/arrays/shift.py': 1,  # figures of the values
 }
 
 

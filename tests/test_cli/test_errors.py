@@ -1,20 +1,23 @@
 """Which errors are a user's to mend, and what they say."""
 
 import os
+import pickle
+import re
 import signal
 from concurrent.futures import ProcessPoolExecutor
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from mmengine.registry import build_from_cfg
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from children import MP
-from mmvtr.cli.errors import from_elsewhere, reason, without_workers
+from mmvtr.cli.errors import MEANT, said_of, told_of_death, without_workers
 from mmvtr.cli.values import split
 from mmvtr.datasets.videos.video_io import BrokenVideoError, read_frames
+from mmvtr.errors import UnknownKey, UserError
 from mmvtr.registry import MODELS
 from mmvtr.utils import named_config
 
@@ -36,30 +39,52 @@ def fault(what):
 
 
 def key_error(name):
-    return build_from_cfg(dict(type=name), MODELS)
+    return MODELS.build(dict(type=name))
 
 
-def test_ours_and_the_systems_are_for_a_user(tmp_path):
+def reason(error):
+    """The sentence for a user; None where a tool shows the traceback."""
+    told = told_of_death(error)
+    return said_of(told).sentence if isinstance(told, MEANT) else None
+
+
+def test_what_is_for_a_user(tmp_path):
     assert reason(caught(split, '(')) == "brackets do not match: '('"
     assert 'near it' in reason(caught(named_config, 'own_clip4clop'))
     assert reason(caught(open, tmp_path / 'x')) == f'{tmp_path}/x: No such file or directory'
-    assert reason(caught(key_error, 'Nothing')).startswith('Nothing is not in the mmvtr::model')
+    assert reason(caught(key_error, 'Nothing')).startswith("nothing is registered as 'Nothing'")
+    (tmp_path / 'a.mp4').write_text('no video')
+    assert f'{tmp_path}/a.mp4' in reason(caught(broken, tmp_path / 'a.mp4'))
+
+
+def test_the_place_of_an_error_is_told():
+    """A ValueError may be a fault of a program: nobody has to guess whose it is."""
+    assert reason(caught(int, 'x')).startswith('invalid literal')
+    ours = said_of(caught(split, '(')).origin
+    assert re.fullmatch(r'ValueError at .*mmvtr/cli/values\.py:\d+', ours)
+    assert said_of(caught(np.reshape, [1, 2], 3)).origin.startswith('ValueError at ')
 
 
 @pytest.mark.parametrize(
     'call',
-    [lambda: 1 / 0, lambda: fault(7), lambda: int('x'), lambda: {}['x'], lambda: None.x,
-     lambda: split(3), lambda: exec('raise ValueError("of another")')],
+    [lambda: 1 / 0, lambda: fault(7), lambda: {}['x'], lambda: None.x, lambda: split(3),
+     lambda: torch.ones(2) @ torch.ones(3)],
 )  # fmt: skip
 def test_faults_of_a_program_are_not(call):
     assert reason(caught(call)) is None
 
 
-def test_packages_that_are_not_installed(monkeypatch):
+def test_an_unknown_key_is_a_sentence_and_a_key_error():
+    error = UnknownKey("no 'x' in a table")
+    assert str(error) == "no 'x' in a table" and isinstance(error, (KeyError, UserError))
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_packages_that_are_not_installed():
     said = reason(ModuleNotFoundError("No module named 'nosuch.part'", name='nosuch.part'))
     assert said == 'this needs the package nosuch, which is not installed: pip install nosuch'
-    assert reason(ModuleNotFoundError('gone', name='mmvtr.gone')) is None  # ours alone to mend
-    assert reason(ModuleNotFoundError('gone', name='torch.gone')) is None
+    assert reason(ModuleNotFoundError('gone', name='mmvtr.gone')) == 'gone'
+    assert reason(ModuleNotFoundError('gone', name='torch.gone')) == 'gone'
 
 
 class Items(Dataset):
@@ -90,7 +115,8 @@ def test_of_a_data_worker(tmp_path):
         assert 'Traceback' in str(error)
         assert reason(error) == said
     assert reason(caught(loaded, fault, 7)) is None
-    assert reason(caught(loaded, int, 'x')) is None
+    origin = said_of(caught(loaded, split, '(')).origin
+    assert re.fullmatch(r'ValueError at .*mmvtr/cli/values\.py:\d+', origin)  # not torch's
 
 
 def test_without_the_workers_words(tmp_path):
@@ -108,7 +134,6 @@ def test_of_a_process_of_a_pool():
         error = caught(lambda: pool.submit(split, '(a"').result())
         assert reason(error) == "brackets do not match: '(a\"'"
         assert reason(caught(lambda: pool.submit(fault, 7).result())) is None
-    assert from_elsewhere(caught(split, '(')) is None
 
 
 # -- processes that are gone -----------------------------------------------------------------------

@@ -2,7 +2,9 @@
 
 import ast
 import logging
+import os
 import re
+import subprocess
 import sys
 from configparser import ConfigParser
 from functools import cache
@@ -14,7 +16,8 @@ from test_datasets.test_tables.test_table_dataset import build, folder  # noqa: 
 from test_engine import test_hooks
 
 from children import ROOT
-from mmvtr.cli.hints import on_command_line, option
+from mmvtr.cli import tool
+from mmvtr.cli.hints import on_command_line, option, unregistered
 from mmvtr.datasets.tables.rows import read_rows
 from mmvtr.engine.hooks.basic import BrokenVideoHook
 from mmvtr.functional.transforms.transform_table import UNITS
@@ -27,31 +30,58 @@ TOOL = re.compile(r'\b(?:tools/[\w/]+\.py|mmvtr [a-z]+_[a-z]+)\b')
 EXTRA = re.compile(r"(mmvtr|projects/gallery|\.)\[([\w-]+)\]'")
 
 
-@pytest.mark.parametrize(
-    'file, tool',
-    [
-        (ROOT / 'tools/train.py', True),
-        (ROOT / 'tools/dataset_converters/check_dataset.py', True),
-        (ROOT / 'mmvtr/.mim/tools/test.py', True),
-        ('/home/me/tools/train.py', False),
-        (ROOT / 'toolsmith.py', False),
-        (None, False),
-    ],
-)
-def test_where_the_user_is(monkeypatch, file, tool):
-    main = SimpleNamespace() if file is None else SimpleNamespace(__file__=str(file))
-    monkeypatch.setitem(sys.modules, '__main__', main)
-    assert on_command_line() is tool
-    assert option('missing', 'skip') == ('missing=skip' if tool else "missing='skip'")
+@pytest.mark.parametrize('is_tool', [True, False])
+def test_where_the_user_is(monkeypatch, is_tool):
+    def main():
+        pass
+
+    module = SimpleNamespace(main=tool(main) if is_tool else main)
+    monkeypatch.setitem(sys.modules, '__main__', module)
+    assert on_command_line() is is_tool
+    assert option('missing', 'skip') == ('missing=skip' if is_tool else "missing='skip'")
     nested = option('on_broken.skip', 'a b.txt', prefix='x.')
-    assert nested == ('x.on_broken.skip=a b.txt' if tool else "on_broken=dict(skip='a b.txt')")
+    assert nested == ('x.on_broken.skip=a b.txt' if is_tool else "on_broken=dict(skip='a b.txt')")
     assert option('max_share', 0.5) == 'max_share=0.5'
 
 
-def test_a_relative_name(monkeypatch):
-    monkeypatch.chdir(ROOT / 'tools')
-    monkeypatch.setitem(sys.modules, '__main__', SimpleNamespace(__file__='train.py'))
-    assert on_command_line()
+def test_a_tool_by_each_way_to_it(tmp_path):
+    """A script, one by its name, and a data worker that begins anew."""
+    tool = tmp_path / 'mine.py'
+    tool.write_text("""
+import multiprocessing, sys
+from mmvtr.cli import tool
+from mmvtr.cli.hints import on_command_line
+def said(): print(on_command_line(), flush=True)
+@tool
+def main():
+    said()
+    child = multiprocessing.get_context('spawn').Process(target=said)
+    child.start(); child.join()
+if __name__ == '__main__':
+    main()
+""")
+    (tmp_path / 'mine-1.dist-info').mkdir()
+    (tmp_path / 'mine-1.dist-info/entry_points.txt').write_text('[mmvtr.commands]\nmine = mine\n')
+    (tmp_path / 'mine-1.dist-info/METADATA').write_text('Name: mine\nVersion: 1\n')
+    paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get('PYTHONPATH')])])
+    for words in ([str(tool)], ['-m', 'mmvtr', 'mine']):
+        ran = subprocess.run(
+            [sys.executable, *words], capture_output=True, text=True, cwd=ROOT,
+            env={**os.environ, 'PYTHONPATH': paths},
+        )  # fmt: skip
+        assert ran.stdout.split() == ['True', 'True'], ran.stderr
+
+
+def test_a_component_of_another_distribution(tmp_path, monkeypatch):
+    (tmp_path / 'theirs-1.dist-info').mkdir()
+    told = '[mmvtr.components]\nTheirTower = theirs.towers\n'
+    (tmp_path / 'theirs-1.dist-info/entry_points.txt').write_text(told)
+    (tmp_path / 'theirs-1.dist-info/METADATA').write_text('Name: theirs\nVersion: 1\n')
+    monkeypatch.syspath_prepend(tmp_path)
+    for kind in ('TheirTower', 'mmvtr.TheirTower'):
+        said = unregistered(kind, ['ClipTower'])
+        assert said.endswith("theirs.towers has it: custom_imports=dict(imports=['theirs.towers'])")
+    assert 'custom_imports' not in unregistered('TheirTowre', ['ClipTower'])
 
 
 # -- hints do as they say: run on each kind of input that triggers them ----------------------------
@@ -227,9 +257,9 @@ def test_what_messages_tell_to_type_is_there():
     for file, text in texts:
         for flag in FLAG.findall(text):
             assert flag in flags | of_others, (file, text)
-        for tool in TOOL.findall(text):
-            name = tool.rpartition('/')[2].removesuffix('.py').rpartition(' ')[2]
-            assert (ROOT / tool).is_file() or name in tools(), (file, tool)
+        for named in TOOL.findall(text):
+            name = named.rpartition('/')[2].removesuffix('.py').rpartition(' ')[2]
+            assert (ROOT / named).is_file() or name in tools(), (file, named)
         for place, extra in EXTRA.findall(text):
             known = extras['projects' if place.startswith('projects') else 'mmvtr']
             assert extra in known, (file, text)

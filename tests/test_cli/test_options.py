@@ -1,12 +1,13 @@
 """Arguments of all tools: what has a leading hyphen, KEY=VALUE, files, and how a tool ends."""
 
 import os
+import re
 
 import pytest
 import torch.distributed as dist
 
 from children import MP
-from mmvtr.cli.options import (
+from mmvtr.cli import (
     Parser,
     check_files,
     count,
@@ -114,13 +115,15 @@ def ends(what):
     return split('(') if what == 'meant' else what / 0
 
 
-def test_how_a_tool_ends(monkeypatch):
+def test_how_a_tool_ends(monkeypatch, capsys):
     with pytest.raises(SystemExit, match=r"^error: brackets do not match: '\('$"):
         ends('meant')
     with pytest.raises(ZeroDivisionError):
         ends(1)
-    with pytest.raises(ValueError, match='of somebody else'):  # not raised by this package
-        ends(ValueError('of somebody else'))
+    said = capsys.readouterr().err
+    assert re.fullmatch(
+        r'ValueError at .*/values\.py:\d+; MMVTR_TRACEBACK=1 shows the traceback\n', said
+    )
     with pytest.raises(SystemExit) as raised:
         ends(KeyboardInterrupt())
     assert raised.value.code == 130
@@ -128,8 +131,12 @@ def test_how_a_tool_ends(monkeypatch):
         ends(SystemExit(3))
     assert raised.value.code == 3
     monkeypatch.setenv('MMVTR_TRACEBACK', '1')
-    with pytest.raises(ValueError, match='brackets'):
+    with pytest.raises(SystemExit, match='brackets'):
         ends('meant')
+    assert "    raise ValueError(f'brackets do not match" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match='^error: no config$'):  # what it is raised from is shown
+        ends(SystemExit('error: no config'))
+    assert not capsys.readouterr().err
 
 
 def parsed(monkeypatch, *words, optional=False, more=None):

@@ -208,6 +208,7 @@ DOORS = {
     'tools/analysis_tools/compare.py': of_a_comparison,
     # Tested in files of their own.
     'mmvtr/engine/against.py': 'test_tools/test_train_against.py',
+    'mmvtr/studies/tables.py': 'test_studies/test_study.py',
     'mmvtr/engine/loops/resuming.py': 'test_engine/test_resuming.py',
     'mmvtr/engine/loops/facts.py': 'test_engine/test_facts.py',
     'mmvtr/engine/checks/set_checks.py': 'test_models/test_cross_fitted.py',
@@ -215,6 +216,7 @@ DOORS = {
 #: Who reads the plan of a training from its config: to check, build, simulate or estimate it.
 PLANS = (
     'mmvtr/engine/before.py',  # trainings that come before one
+    'mmvtr/studies/',  # trainings that are compared
     'mmvtr/engine/loops/resuming.py',  # builds the schedule that goes on
     *('mmvtr/engine/checks/', 'mmvtr/engine/training.py'),
     'tools/train.py',

@@ -44,6 +44,7 @@ from mmvtr.datasets.planted_corpus.world import (
     num_frames,
     stream,
 )
+from mmvtr.errors import UserError
 from mmvtr.storage import read_arrays, write_atomically
 
 Records = list[dict[str, Any]]
@@ -128,14 +129,14 @@ def open_corpus(folder: Path, knobs: Knobs, split: str) -> tuple[Records, Record
     try:
         corpus = read_json(_present(folder, 'corpus.json'), ('sha256', 'splits'))
     except ValueError as error:
-        raise RuntimeError(f'{error}; {_advice(folder)}') from error
+        raise UserError(f'{error}; {_advice(folder)}') from error
     for name, expected in dict(version=GENERATOR_VERSION, knobs=knobs.identity).items():
         if corpus.get(name) != expected:
             problem = f'{name} is {corpus.get(name)}, expected {expected}'
-            raise RuntimeError(f'{folder / "corpus.json"}: {problem}; {_advice(folder)}')
+            raise UserError(f'{folder / "corpus.json"}: {problem}; {_advice(folder)}')
     for name in _CHECKED:
         if _sha256(_present(folder, name)) != corpus['sha256'][name]:
-            raise RuntimeError(f'{folder / name} was changed after its making; {_advice(folder)}')
+            raise UserError(f'{folder / name} was changed after its making; {_advice(folder)}')
     videos, texts = corpus['splits'][split]['videos'], corpus['splits'][split]['texts']
     for video in videos:
         video['path'] = str(_present(folder, video['path']))

@@ -13,6 +13,7 @@ from mmengine.logging import MMLogger
 from mmvtr.datasets.videos.feature_stores import FeatureStore, open_store
 from mmvtr.datasets.videos.frame_sampling import uniform
 from mmvtr.datasets.videos.video_io import BrokenVideoError
+from mmvtr.errors import UnknownKey
 from mmvtr.functional.values import check_one_of
 from mmvtr.registry import TRANSFORMS
 
@@ -94,7 +95,7 @@ class LoadExperts(BaseTransform):
         ids = [video['video_id'] for video in videos]
         nothing = self.missing(videos)
         if nothing:
-            raise KeyError(
+            raise UnknownKey(
                 f'none of the experts {list(self.experts)} has features of {len(nothing)} of '
                 f'{len(ids)} videos, e.g. {sorted(nothing)[:5]}'
             )

@@ -16,6 +16,7 @@ from mmengine.runner import Runner
 
 from mmvtr.cli.hints import option
 from mmvtr.engine.loops.evaluation import Evaluation, bare
+from mmvtr.errors import UserError
 from mmvtr.evaluation.results import write_about
 from mmvtr.functional.metrics.modality_gap import ModalityGap, modality_gap
 from mmvtr.functional.values import check_range
@@ -133,7 +134,7 @@ class BrokenVideoHook(Hook):
             prefix = getattr(runner.train_dataloader.dataset, 'key_prefix', '')
             listing = option('on_broken.skip', 'broken_videos.txt', prefix=prefix)
             more = option('max_share', 0.5, prefix='default_hooks.broken.')
-            raise RuntimeError(
+            raise UserError(
                 f'{message}; BrokenVideoHook.max_share is {self.max_share}: see what is broken '
                 f'(check_dataset --decode) and list it ({listing}), or allow more ({more})'
             )
@@ -176,7 +177,7 @@ class ScoresFileHook(Hook):
         if evaluation.mode not in self.modes:
             return
         if not evaluation.exact:
-            raise RuntimeError(
+            raise UserError(
                 'ScoresFileHook: the similarity ranks only a shortlist, other pairs have no scores'
             )
         stem = os.path.join(runner.work_dir, f'scores_{evaluation.mode}')

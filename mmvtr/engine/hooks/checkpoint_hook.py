@@ -32,6 +32,7 @@ from mmvtr.engine.loops.evaluation_loop import on_rank_0
 from mmvtr.engine.loops.facts import BEST, Choice
 from mmvtr.engine.loops.facts_of_run import facts_of_run, wrappers_of
 from mmvtr.engine.loops.resume_rules import values_of
+from mmvtr.errors import UnknownKey
 from mmvtr.registry import HOOKS
 from mmvtr.storage import leftovers, seal, write_atomically
 from mmvtr.storage.reader import ZIP
@@ -210,7 +211,7 @@ class PlainCheckpointHook(CheckpointHook):
             key = self.key_indicators[0]
             raw = key.partition('/')[2]  # without the transform, which may have been left out
             if key not in metrics and raw not in metrics:
-                raise KeyError(
+                raise UnknownKey(
                     f'save_best={key!r} is not among the metrics of the validation: '
                     f'{", ".join(sorted(metrics))}'
                 )

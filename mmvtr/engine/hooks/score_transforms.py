@@ -24,6 +24,7 @@ from mmvtr.engine.hooks.stored_queries import (
     tiles_read,
 )
 from mmvtr.engine.loops.evaluation import Evaluation
+from mmvtr.errors import UserError
 from mmvtr.functional.similarities.tiles import Tiles, as_tiles
 from mmvtr.functional.transforms.transform import Transform, checked_scores
 from mmvtr.functional.transforms.transform_table import (
@@ -88,7 +89,7 @@ class TransformHook(Hook):
     def after_scoring(self, runner: Runner, evaluation: Evaluation) -> None:
         """Add the transformed scores to the evaluation (called on rank 0)."""
         if not evaluation.exact:
-            raise RuntimeError(
+            raise UserError(
                 f'{self.name}: the similarity ranks a shortlist only; a transform needs all scores'
             )
         if self.name in evaluation.transformed:

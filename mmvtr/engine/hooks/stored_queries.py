@@ -14,6 +14,7 @@ from mmvtr.datasets.record_transforms import without
 from mmvtr.datasets.video_text import VideoTextDataset
 from mmvtr.engine.hooks.query_queue import Queries, QueryQueueHook
 from mmvtr.engine.loops.evaluation import bank_tiles, check_levels, item_tiles
+from mmvtr.errors import UserError
 from mmvtr.functional.similarities.tiles import Tiles
 from mmvtr.registry import DATASETS
 from mmvtr.storage import read_plain
@@ -54,11 +55,11 @@ def stored_queries(
         return read_bank(bank_file)
     hooks = [hook for hook in runner.hooks if isinstance(hook, QueryQueueHook)]
     if not hooks:
-        raise RuntimeError(f"{name}: 'train_queue' needs a QueryQueueHook")
+        raise UserError(f"{name}: 'train_queue' needs a QueryQueueHook")
     stored = {kind: queue.queries() for kind, queue in hooks[0].queues.items()}
     empty = [kind for kind, queries in stored.items() if queries is None]
     if empty:
-        raise RuntimeError(
+        raise UserError(
             f'{name}: the train queue of {" and ".join(empty)} queries was never filled: '
             "no training step has run and the checkpoint holds no 'query_queue'; train with "
             "the QueryQueueHook, or write a bank (tools/export_bank.py) and take 'bank'"
@@ -76,16 +77,14 @@ def read_bank(path: str) -> dict[str, Queries]:
     content = read_plain(path, kind='bank')
     if not isinstance(content, dict) or not {'text', 'video'} <= content.keys():
         found = sorted(map(str, content)) if isinstance(content, dict) else type(content).__name__
-        raise RuntimeError(
-            f"{path} is not a bank: it holds {str(found)[:80]}, not 'text' and 'video'"
-        )
+        raise UserError(f"{path} is not a bank: it holds {str(found)[:80]}, not 'text' and 'video'")
     try:
         stored = {kind: Queries.of(content[kind]) for kind in ('text', 'video')}
         for kind, queries in stored.items():
             for name, level in queries.levels.items():
                 level.map(partial(_finite, name=f'{path}: level {name!r:.80} of {kind} queries'))
     except (KeyError, TypeError, AttributeError) as error:
-        raise RuntimeError(f'{path} is not a bank: its queries have another form') from error
+        raise UserError(f'{path} is not a bank: its queries have another form') from error
     for kind, queries in stored.items():
         if not len(queries.index):
             raise ValueError(f'{path}: the bank holds no {kind} queries')

@@ -44,6 +44,7 @@ from mmvtr.engine.loops.protocol import (
     precision,
 )
 from mmvtr.engine.loops.sharded import whole_layers
+from mmvtr.errors import UnknownKey
 from mmvtr.evaluation import (
     Metric,
     Report,
@@ -207,7 +208,7 @@ class RetrievalLoop(BaseLoop):
             matrices = self._model.score(some, gallery, names)
             missing = sorted(set(names) - matrices.keys())
             if missing:
-                raise KeyError(
+                raise UnknownKey(
                     f'metrics and hooks read {missing}, the model gives {sorted(matrices)}'
                 )
             rows = slice(tile.start - tiles[0].start, tile.stop - tiles[0].start)

@@ -7,7 +7,7 @@ from typing import Any, Optional
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvtr.cli.errors import refusing_code
+from mmvtr.errors import UserError, refusing_code
 from mmvtr.models.embedders.raw_items import RawItemsEncoder
 from mmvtr.models.layers.pooling import empty_levels
 from mmvtr.registry import MODELS
@@ -105,7 +105,7 @@ def load_embedder(name: str, trust_remote_code: bool = False) -> nn.Module:
         with refusing_code(name):
             model = SentenceTransformer(name, device='cpu', trust_remote_code=trust_remote_code)
     except OSError as error:
-        raise RuntimeError(
+        raise UserError(
             f'{_name(name)} is neither a folder of a model, nor in the Hugging Face cache, nor can '
             f'it be downloaded: {str(error)[:200]}'
         ) from error

@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from mmvtr.dist import world_size
+from mmvtr.errors import UserError
 from mmvtr.functional.losses.contrastive import ByDirection
 from mmvtr.functional.values import check_range
 from mmvtr.models.blocks import Pairs
@@ -148,7 +149,7 @@ class EarlyTeacher(nn.Module):
     def _keep_up(self) -> None:
         """Take the copy when it is due, or update the average."""
         if self.progress is None:
-            raise RuntimeError(
+            raise UserError(
                 'an EarlyTeacher must know how far the training is: add a ProgressHook, or set '
                 'model.teacher.progress to the share that is done, in [0, 1), before each step'
             )

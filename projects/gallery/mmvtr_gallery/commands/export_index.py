@@ -31,6 +31,7 @@ from mmengine.fileio import dump
 
 from mmvtr.cli import Parser, output_folder, tool
 from mmvtr.cli.transform_options import add_options, options_given
+from mmvtr.errors import UserError
 from mmvtr.functional.transforms.transform_table import ADDITIVE, TRANSFORMS, with_model
 from mmvtr.storage import write_atomically
 from mmvtr.utils import load_config
@@ -352,7 +353,7 @@ def read_queries(args: argparse.Namespace, kind: str) -> Any:
         raise ValueError('without a checkpoint there is no train queue: give --bank FILE')
     state = read_checkpoint(args.checkpoint).get('query_queue', {}).get(kind)
     if state is None:
-        raise RuntimeError(
+        raise UserError(
             f"{args.checkpoint} holds no 'query_queue' of {kind}s: train with the QueryQueueHook, "
             'or write a bank (tools/export_bank.py) and give --bank FILE'
         )

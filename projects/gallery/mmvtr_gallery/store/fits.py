@@ -13,6 +13,7 @@ from mmvtr.arrays import Debiaser
 from mmvtr.arrays.inputs import Bank, Geometry
 from mmvtr.arrays.saved import content_of, facts_of, restored, text_of
 from mmvtr.arrays.state import State
+from mmvtr.errors import UserError
 from mmvtr.functional.transforms.item_biases import ItemBiases
 from mmvtr.functional.transforms.transform import renamed
 from mmvtr.functional.transforms.transform_table import checked_options
@@ -61,14 +62,14 @@ def read_fit(
             checked_options(found.transform_, found.options_)
         width = found.bank_.texts.shape[1]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise RuntimeError(f'{path} is not a normaliser: {str(error)[:120]}') from error
+        raise UserError(f'{path} is not a normaliser: {str(error)[:120]}') from error
     if width != dim:
-        raise RuntimeError(
+        raise UserError(
             f'{path} has queries of {width} dimensions, but the store has vectors of {dim}: it is '
             'damaged, or of another store'
         )
     if found.geometry != geometry:
-        raise RuntimeError(f'{path} has geometry {found.geometry}, but the store has {geometry}')
+        raise UserError(f'{path} has geometry {found.geometry}, but the store has {geometry}')
     return found
 
 
