@@ -124,7 +124,7 @@ def _table(path: Path, vectors: Optional[str], ids: Optional[str]) -> Any:
         import pyarrow
         from pyarrow import ipc, parquet
     except ImportError as error:
-        raise ImportError(f"{path} needs pyarrow: pip install 'mmvtr[parquet]'") from error
+        raise ImportError(f"{path} needs pyarrow: pip install -e '.[parquet]'") from error
     try:
         if path.suffix in PARQUET:
             schema = parquet.read_schema(path)

@@ -11,7 +11,7 @@ from children import ROOT
 BLOCK = re.compile(r'```(python|text)\n(.*?)```\n', flags=re.DOTALL)
 
 
-@pytest.mark.parametrize('name, outputs', [('arrays', 2), ('how_sure', 2)])
+@pytest.mark.parametrize('name, outputs', [('arrays', 3), ('how_sure', 2)])
 def test_blocks_print_what_is_shown(name, outputs):
     page = ROOT / f'docs/{name}.md'
     names, printed, shown = {}, '', 0

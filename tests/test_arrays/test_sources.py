@@ -142,7 +142,7 @@ def test_what_cannot_be_read_is_named(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match='further videos have width 3'):
         mmvtr.fit(Rows((VIDEOS, VIDEOS[:, :3])))
     monkeypatch.setitem(__import__('sys').modules, 'pyarrow', None)
-    with pytest.raises(ImportError, match=r"pip install 'mmvtr\[parquet\]'"):
+    with pytest.raises(ImportError, match=r"pip install -e '.\[parquet\]'"):
         mmvtr.fit(tmp_path / 'rows.parquet')
 
 

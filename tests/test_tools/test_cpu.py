@@ -50,6 +50,21 @@ def test_the_whole_tool(rows, tmp_path, monkeypatch):
             assert float(re.search(r'within (\S+)', row['same'])[1]) < 1e-5, row
 
 
+@pytest.mark.nightly
+def test_one_query_is_as_fast_as_exact_search_in_faiss(rows):
+    pytest.importorskip('faiss')
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        found = rows('cpu_rows.queries').queries(False, 3)
+    finally:
+        torch.set_num_threads(threads)
+    for row in found:
+        assert row.same == '100.0 %', row
+        if row.anchor == 'FAISS':
+            assert min(row.ratios) < (2 if 'mapped' in row.work else 1.5), row
+
+
 def copied(model, bare):
     """The bare form takes the weights of the retriever."""
     bare.project.load_state_dict(model.encoder.frames.projection.state_dict())

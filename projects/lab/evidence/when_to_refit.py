@@ -26,7 +26,7 @@ PAGE = Path(__file__).resolve().parent / 'pages/when_to_refit.md'
 SHARES = (0.01, 0.05, 0.2, 0.5)
 NEEDED: dict[str, dict[str, float]] = dict(hedged_scaling=dict(first=-0.3, strength=0.6))
 #: Items of a gallery after the change, and texts of a bank.
-ITEMS, BANK = 600, 600
+ITEMS, BANK = 500, 500
 
 
 def sets(data: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -60,7 +60,7 @@ def row(
     bank, others = np.split(order, [min(BANK, len(order) // 2)])
     if kind == 'another kind':
         centred = items[others] - items[others].mean(0)
-        along = centred @ np.linalg.svd(centred, full_matrices=False)[2][0]
+        along = centred @ np.linalg.svd(centred[:800], full_matrices=False)[2][0]
         others = others[along.argsort()]
         count = min(ITEMS, len(others))
         new = round(share * count)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import math
 import os
 import random
 import signal
@@ -32,10 +33,10 @@ import torch
 
 import mmvtr
 
-#: Entries of an item's content, deviation of texts and items from it, and pairs of a bank.
-WIDTH, NOISE, PAIRS = 24, 0.55, 800
-#: Queries asked each day, and the transform.
-ASKED, WAY = 200, 'unbalanced_sinkhorn'
+#: Entries of an item's content, and deviation of texts and items from it.
+WIDTH, NOISE = 24, 0.55
+#: Queries asked each day; seconds between searches of a thread.
+ASKED, PAUSE = 200, 0.2
 #: Shares of the items that are added, removed and updated each day.
 ADDED, REMOVED, UPDATED = 0.003, 0.0025, 0.0005
 
@@ -43,8 +44,8 @@ ADDED, REMOVED, UPDATED = 0.003, 0.0025, 0.0005
 class World:
     """Items by number; what is drawn on a day is drawn again if it is asked for again."""
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
+    def __init__(self, seed: int, pairs: int) -> None:
+        self._seed, self._pairs = seed, pairs
 
     def draw(self, day: int, what: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Return contents and vectors of items."""
@@ -62,7 +63,7 @@ class World:
 
     def bank(self, day: int) -> tuple[np.ndarray, np.ndarray]:
         """Return pairs of texts and items that no gallery has."""
-        contents, items = self.draw(day, 8, PAIRS)
+        contents, items = self.draw(day, 8, self._pairs)
         return self.texts(contents, day, 9), items
 
 
@@ -132,7 +133,7 @@ class Watch:
                     self.wrong.append('an item is twice in a list')
             except Exception as error:  # noqa: BLE001 - whatever it is
                 self.wrong.append(repr(error)[:200])
-            self._stop.wait(0.05)
+            self._stop.wait(PAUSE)
 
     def __enter__(self) -> Watch:
         for x in self._threads:
@@ -145,11 +146,11 @@ class Watch:
             x.join()
 
 
-def of_debiaser(items: int, days: int, seed: int = 0) -> dict[str, Any]:
+def of_debiaser(items: int, days: int, way: str, pairs: int, seed: int = 0) -> dict[str, Any]:
     """Return what a year of a Debiaser shows."""
-    world, started = World(seed), time.process_time()
+    world, started = World(seed, pairs), time.process_time()
     day_of = Day(world, items)
-    one = mmvtr.fit(day_of.vectors, world.bank(0), WAY, ids=day_of.ids).calibrate()
+    one = mmvtr.fit(day_of.vectors, world.bank(0), way, ids=day_of.ids).calibrate()
     weeks, equal, generations = [], [], [one.generation_]
     said: list[np.ndarray] = []
     right: list[np.ndarray] = []
@@ -172,7 +173,7 @@ def of_debiaser(items: int, days: int, seed: int = 0) -> dict[str, Any]:
                 said, right = [], []
                 bank = world.bank(day)
                 nearly = copy.copy(one).refit(bank).calibrate()
-                fresh = mmvtr.fit(day_of.vectors, bank, WAY, ids=day_of.ids)
+                fresh = mmvtr.fit(day_of.vectors, bank, way, ids=day_of.ids)
                 a, b = (x.search(texts, 10) for x in (nearly, fresh))
                 equal.append(bool((a.ids == b.ids).all()))
                 one = watch.one = nearly
@@ -183,12 +184,14 @@ def of_debiaser(items: int, days: int, seed: int = 0) -> dict[str, Any]:
         python=sys.version.split()[0],
         items=items,
         days=days,
+        transform=way,
+        pairs=pairs,
         errors=watch.wrong[:5],
         searches=watch.searches,
         changes=len(generations) - 1,
         increasing=bool((np.diff(generations) > 0).all()),
         equal=f'{sum(equal)} of {len(equal)}',
-        **told(weeks),
+        **told(weeks, pairs),
         parts=len(one._state.gallery.parts),
         seconds=round(time.process_time() - started),
         weeks=weeks,
@@ -225,10 +228,11 @@ def summary(said: np.ndarray, right: np.ndarray) -> dict[str, float]:
     )
 
 
-def told(weeks: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return how far P was from the truth."""
+def told(weeks: list[dict[str, Any]], pairs: int) -> dict[str, Any]:
+    """Return how far P was from the truth, and how far it is by chance: of the queries, and of the
+    pairs that calibrated it."""
     apart = np.array([x['said'] - x['true'] for x in weeks])
-    noise = np.array([x['noise'] for x in weeks])
+    noise = [math.hypot(x['noise'], math.sqrt(x['true'] * (1 - x['true']) / pairs)) for x in weeks]
     every = [np.average([x[name] for x in weeks], weights=[x['asked'] for x in weeks])
              for name in ('said', 'true')]  # fmt: skip
     return dict(
@@ -237,18 +241,21 @@ def told(weeks: list[dict[str, Any]]) -> dict[str, Any]:
         mean_apart=round(float(np.abs(apart).mean()), 4),
         most_apart=round(float(np.abs(apart).max()), 4),
         within=f'{int((np.abs(apart) <= 0.02).sum())} of {len(weeks)} weeks within .02',
-        queries_alone=round(float(noise.mean()), 4),
+        beyond=int((np.abs(apart) > 0.02).sum()),
+        beyond_by_chance=round(sum(math.erfc(0.02 / x / math.sqrt(2)) for x in noise), 1),
     )
 
 
 # -- a store, killed ---------------------------------------------------------------------------
 
 
-def work(folder: Path, journal: Path, items: int, days: int, seed: int) -> None:
+def work(
+    folder: Path, journal: Path, items: int, days: int, way: str, pairs: int, seed: int
+) -> None:
     """Go on with a store where the journal ends; each change is noted when its call returns."""
     from mmvtr_gallery.store import create_store, open_store
 
-    world = World(seed)
+    world = World(seed, pairs)
     day_of, done = Day(world, items), journal.read_text().split('\n') if journal.exists() else []
     known = {*done}
 
@@ -266,7 +273,7 @@ def work(folder: Path, journal: Path, items: int, days: int, seed: int) -> None:
         with create_store(folder, WIDTH + 1) as store:
             store.add(day_of.ids, day_of.vectors)
             texts, seen = world.bank(0)
-            how = dict(items=seen, transform=WAY, paired=True, probabilities=True, fewer=True)
+            how = dict(items=seen, transform=way, paired=True, probabilities=True, fewer=True)
             store.refit(texts, **how)
             store.persist()
         note('made')
@@ -286,12 +293,14 @@ def work(folder: Path, journal: Path, items: int, days: int, seed: int) -> None:
                 note(line)
             if day % 7 == 0 and f'{day} refit' not in known:
                 texts, seen = world.bank(day)
-                how = dict(items=seen, transform=WAY, paired=True, probabilities=True, fewer=True)
+                how = dict(items=seen, transform=way, paired=True, probabilities=True, fewer=True)
                 store.refit(texts, **how)
                 note(f'{day} refit')
 
 
-def of_store(folder: Path, items: int, days: int, kills: int, seed: int = 0) -> dict[str, Any]:
+def of_store(
+    folder: Path, items: int, days: int, kills: int, way: str, pairs: int, seed: int = 0
+) -> dict[str, Any]:
     """Return what a year of a store shows whose process is killed."""
     from mmvtr_gallery.store import open_store
 
@@ -300,7 +309,8 @@ def of_store(folder: Path, items: int, days: int, kills: int, seed: int = 0) -> 
     place, journal = folder / 'store', folder / 'journal'
     command = [sys.executable, __file__, '--work', str(folder), '--items', str(items)]
     command += ['--days', str(days), '--seed', str(seed)]
-    world, weeks, equal, killed, lost = World(seed), [], [], 0, 0
+    command += ['--transform', way, '--pairs', str(pairs)]
+    world, weeks, equal, killed, lost = World(seed, pairs), [], [], 0, 0
     last = f'{days // 7 * 7} refit' if days % 7 == 0 else f'{days} update'
     while True:
         before = journal.read_text().count('\n') if journal.exists() else 0
@@ -334,7 +344,7 @@ def of_store(folder: Path, items: int, days: int, kills: int, seed: int = 0) -> 
             bank = world.bank(day // 7 * 7)
             if child.returncode == 0 and done[-2].endswith('refit'):
                 names = store.table(['id', 'vector', 'bias'])[1]
-                fresh = mmvtr.fit(np.stack(names['vector']), bank, WAY, ids=names['id'])
+                fresh = mmvtr.fit(np.stack(names['vector']), bank, way, ids=names['id'])
                 expected = fresh.search(texts, 10).ids.tolist()
                 lists = [[x.item.id for x in one] for one in store.search(texts, 10)]
                 equal.append(lists == expected)
@@ -345,11 +355,13 @@ def of_store(folder: Path, items: int, days: int, kills: int, seed: int = 0) -> 
         python=sys.version.split()[0],
         items=items,
         days=days,
+        transform=way,
+        pairs=pairs,
         kills=killed,
         changes=len(done) - 2,
         lost=lost,
         equal=equal,
-        **told(weeks),
+        **told(weeks, pairs),
         seconds=round(time.process_time() - started),
         weeks=weeks,
     )
@@ -382,19 +394,22 @@ def main() -> None:
     add('--items', type=int, default=100_000)
     add('--days', type=int, default=364)
     add('--seed', type=int, default=0)
+    add('--transform', default='unbalanced_sinkhorn')
+    add('--pairs', type=int, default=800, help='of a bank')
     add('--store', type=Path, help='folder of a store, whose process is killed')
     add('--kills', type=int, default=30)
     add('--work', type=Path, help=argparse.SUPPRESS)
     add('--out', type=Path)
     args = parser.parse_args()
     torch.set_num_threads(1)
+    how = args.transform, args.pairs, args.seed
     if args.work:
-        work(args.work / 'store', args.work / 'journal', args.items, args.days, args.seed)
+        work(args.work / 'store', args.work / 'journal', args.items, args.days, *how)
         return
     if args.store:
-        found = of_store(args.store, args.items, args.days, args.kills, args.seed)
+        found = of_store(args.store, args.items, args.days, args.kills, *how)
     else:
-        found = of_debiaser(args.items, args.days, args.seed)
+        found = of_debiaser(args.items, args.days, *how)
     text = json.dumps(found, indent=1)
     if args.out:
         args.out.write_text(text + '\n', encoding='utf-8')
