@@ -28,10 +28,11 @@ PAGES = (
     'docs/real_data.md',
     'projects/lab/evidence/pages/real_tables.md',
 )
-#: Rows of README: set, text kind, method.
-OF_README = (
+#: Rows with levels at both epochs: set, text kind, method.
+BOTH_EPOCHS = (
     *(('F', 'minilm', name) for name in ('infonce', 'dvtr', 'dvtr_early')),
-    *(('J', 'minilm', name) for name in ('infonce', 'dvtr_early', 'dvtr_crossed')),
+    *(('J', 'minilm', name) for name in ('infonce', 'dvtr_early', 'dvtr_early_permuted')),
+    *(('J', 'minilm', name) for name in ('dvtr_crossed', 'dvtr_crossed_permuted', 'oracle')),
     *(('F', 'words', name) for name in ('triplet_02', 'teachtext')),
 )
 KINDS = {
@@ -53,6 +54,20 @@ RECIPE = dict(
 )
 #: Those of README.
 SHORT_RECIPE = ('infonce', 'infonce_bank', 'student', 'student_bank')
+#: Variants of a student (additions.py).
+ADDITIONS = {
+    'student': 'student of three',
+    'student_eta_three': "negatives weighted by the three teachers' eta",
+    'student_eta_one': "by one teacher's eta",
+    'student_crossed': 'teachers cross-fitted on thirds',
+    'student_debiased': 'teachers debiased first',
+    'student_ncl': "NCL's loss in place of InfoNCE",
+}
+#: Sets outside of the plan's, of which run.py has read a folder: the files' text kind, and a title.
+FURTHER = dict(
+    K=('minilm', '700 Flickr8k images by CLIP ViT-B/32, MiniLM'),
+    G=('words', '700 MSR-VTT videos by VGG16, words from scratch'),
+)
 #: First seed of the recipe's rows (PLAN.md), whose trainings of InfoNCE are members.
 FIRST = 20
 Row = Mapping[str, Any]
@@ -419,20 +434,24 @@ def first_table(tables: Sequence[Table]) -> str:
     return '\n'.join(lines)
 
 
-def readme_table(tables: Mapping[tuple[str, str], Table]) -> str:
-    """A few rows of README, both directions, at the best and at the last epoch; levels first."""
-    firsts = [f'{way} R@1, {when}' for when in ('best', 'last') for way in ('t2v', 'v2t')]
-    lines = _head(['trained on', 'method', *firsts, 'rsum, best', 'rsum, last'])
-    for place, text, name in OF_README:
+def both_epochs(tables: Mapping[tuple[str, str], Table]) -> str:
+    """A few rows in both directions, at the best and at the last epoch; levels first."""
+    keys = [(key, when) for when in ('best', 'last') for key in ('t2v_R1', 'v2t_R1', 'rsum')]
+    names = dict(t2v_R1='t2v R@1', v2t_R1='v2t R@1', rsum='rsum')
+    columns = [f'{names[key]}, {when}' for key, when in keys]
+    lines = _head(['trained on', 'method', *columns, "rsum, last over the control's best"])
+    for place, text, name in BOTH_EPOCHS:
         table = tables[place, text]
-        keys = [(f'{way}_R1', when) for when in ('best', 'last') for way in ('t2v', 'v2t')]
-        keys += [('rsum', when) for when in ('best', 'last')]
-        if table.control(name):
+        control = table.control(name)
+        if control:
             cells = [table.change(name, key, when).short for key, when in keys]
+            last, best = table.figures(name, 'last'), table.figures(control, 'best')
+            both = sorted(last.keys() & best.keys())
+            cells.append(change([last[x]['rsum'] - best[x]['rsum'] for x in both]).short)
             lines.append(_line(KINDS[place, text], _over(table, name), *cells))
         else:
             cells = [f'{_mean(table.figures(name, w).values(), key):.1f}' for key, w in keys]
-            lines.append(_line(KINDS[place, text], f'*{NAMES[name]}: level*', *cells))
+            lines.append(_line(KINDS[place, text], f'*{NAMES[name]}: level*', *cells, ''))
     return '\n'.join(lines)
 
 
@@ -465,6 +484,40 @@ def short_recipe(tables: Sequence[Table]) -> str:
         trained = name.removesuffix('_bank')
         title = NAMES[trained] + (' with a bank' if trained != name else '')
         lines.append(_line(title, *cells))
+    return '\n'.join(lines)
+
+
+def further_table(rows: Sequence[Row]) -> str:
+    """Students on sets that are not of the plan: levels, changes over InfoNCE by seed."""
+    lines = _head(['trained on', 'InfoNCE: rsum, best / last', 'student, best', 'last', 'seeds'])
+    for name, (text, title) in FURTHER.items():
+        table = Table(rows, name, text)
+        levels = [
+            f'{_mean(table.figures("infonce", when).values(), "rsum"):.1f}'
+            for when in ('best', 'last')
+        ]
+        moved = [table.change('student', 'rsum', when) for when in ('best', 'last')]
+        cells = [' / '.join(levels), *(x.short for x in moved), moved[0].seeds]
+        lines.append(_line(title, *cells))
+    return '\n'.join(lines)
+
+
+def additions_table(rows: Sequence[Row]) -> str:
+    """Variants of a student on val: the reference's levels, and changes over it by seed."""
+    lines = _head(['', 'rsum on val', 'with a bank', 'seeds'])
+    by_name = {
+        name: {row['seed']: row for row in rows if row['method'] == name} for name in ADDITIONS
+    }
+    base = by_name['student']
+    for name, title in ADDITIONS.items():
+        mine, cells = by_name[name], []
+        both = sorted(mine.keys() & base.keys())
+        for key in ('val', 'bank') if len(both) >= LEAST else ():
+            moved = [mine[seed][key] - base[seed][key] for seed in both]
+            level = f'{statistics.mean(mine[seed][key] for seed in both):.1f}'
+            cells.append(f'{level} ({change(moved).short})' if mine is not base else level)
+        if cells:
+            lines.append(_line(title, *cells, len(both)))
     return '\n'.join(lines)
 
 
@@ -527,9 +580,14 @@ def blocks(rows: Sequence[Row]) -> dict[str, str]:
     wide = [x for x in tables.values() if x.listed() and (x.name, x.text) in WIDE]
     found['short'], found['first'] = short_table(wide), first_table(wide)
     found['levels'] = level_table([*tables.values()])
-    found['readme'] = readme_table(tables)
+    found['both'] = both_epochs(tables)
     taught = taught_tables(rows)
     found['recipe'], found['recipe-short'] = recipe_tables(taught), short_recipe(taught)
+    further, added = (read_rows(RESULTS / name) for name in ('further', 'additions'))
+    if further:
+        found['recipe-further'] = further_table(further)
+    if added:
+        found['recipe-additions'] = additions_table(added)
     found['shares'] = share_table()
     if ('S', 'both') in tables:
         from stronger_tables import stored_blocks

@@ -545,3 +545,28 @@ def test_the_recipe_is_compared_with_the_best_epoch_of_infonce(real, tmp_path):
     assert picture.draw(taught, tmp_path / 'a.png').stat().st_size > 5000
     assert tables.change_over_infonce(taught[1], 'student').mean == pytest.approx(-2.0)
     assert tables.change_over_infonce(taught[1], 'wide') is None
+
+
+def test_further_sets_and_additions_are_differences_by_seed(real):
+    tables = real['tables']
+    rows = [
+        dict(row, set=name, seed=row['seed'] - 20)
+        for name, (text, _) in tables.FURTHER.items()
+        for row in recipe_rows()
+        if row['text'] == text
+    ]
+    half = f'{4.303 / 3**0.5:.1f}'
+    lines = tables.further_table(rows).splitlines()
+    assert [line.split(' | ')[1:] for line in lines[2:]] == [
+        ['100.0 / 98.0', f'**+21.0**±{half}', f'**+21.0**±{half}', '3 |'],
+        ['100.0 / 98.0', f'-2.0±{half}', f'-2.0±{half}', '3 |'],
+    ]
+    added = [
+        dict(method=name, seed=seed, val=200.0 + more * seed, bank=201.0)
+        for name, more in (('student', 0.0), ('student_ncl', 1.0), ('student_crossed', 5.0))
+        for seed in (30, 31, 32)[: 2 if name == 'student_crossed' else 3]
+    ]
+    lines = tables.additions_table(added).splitlines()
+    assert len(lines) == 4  # two seeds are too few
+    assert '| 200.0 | 201.0 | 3 |' in lines[2]
+    assert f'231.0 (**+31.0**±{4.303 / 3**0.5:.1f}) | 201.0 (+0.0±0.0)' in lines[3]
